@@ -1,0 +1,92 @@
+//! The small checked texts that pins are made of: pin names, commits, hashes, GPU targets.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Why a text is not a pin name, commit, hash or GPU target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {what}")]
+pub struct ParseNameError {
+    /// The text that was given.
+    pub text: String,
+    /// What it should have been, with the rule.
+    pub what: &'static str,
+}
+
+macro_rules! checked_text {
+    ($(#[$doc:meta])* $type:ident, $what:literal, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(String);
+
+        impl $type {
+            /// Returns the text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = ParseNameError;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let is_valid: fn(&str) -> bool = $check;
+                match is_valid(text) {
+                    true => Ok(Self(text.to_owned())),
+                    false => Err(ParseNameError { text: text.to_owned(), what: $what }),
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+checked_text!(
+    /// The name of a pin, for example `vllm-dev-locked`.
+    PinName,
+    "a pin name; a pin name is lower-case letters, digits and single dashes, and starts with a letter",
+    |text| {
+        text.len() <= 64
+            && text.starts_with(|c: char| c.is_ascii_lowercase())
+            && !text.ends_with('-')
+            && !text.contains("--")
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    }
+);
+
+checked_text!(
+    /// A full git commit id: 40 lower-case hexadecimal digits (SHA-1) or 64 (SHA-256).
+    CommitId,
+    "a full commit; a commit is 40 (or 64) lower-case hexadecimal digits",
+    |text| matches!(text.len(), 40 | 64) && is_lower_hex(text)
+);
+
+checked_text!(
+    /// The SHA-256 of a file: 64 lower-case hexadecimal digits.
+    Sha256,
+    "a SHA-256; it is 64 lower-case hexadecimal digits",
+    |text| text.len() == 64 && is_lower_hex(text)
+);
+
+checked_text!(
+    /// A GPU target as LLVM names it, for example `gfx1151`.
+    GpuTarget,
+    "a GPU target; a target is `gfx` and 3 to 5 hexadecimal digits, for example `gfx1151`",
+    |text| {
+        text.strip_prefix("gfx").is_some_and(|rest| (3..=5).contains(&rest.len()) && is_lower_hex(rest))
+    }
+);
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}

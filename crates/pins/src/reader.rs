@@ -1,0 +1,1 @@
+//! Reads TOML tables with their spans.

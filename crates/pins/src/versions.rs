@@ -1,0 +1,148 @@
+//! `versions/versions.toml`: every input of every image, pinned.
+
+use std::collections::BTreeMap;
+
+use image_ref::{Digest, Repository, Tag};
+
+use crate::{CommitId, GpuTarget, ParseError, PinName, Sha256};
+
+/// The content of `versions.toml`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pins {
+    /// `SOURCE_DATE_EPOCH` of every image, in seconds since 1970-01-01 UTC: the time of the newest
+    /// pin change, never "now" (reproducible-builds.org, "SOURCE_DATE_EPOCH specification").
+    pub source_date_epoch: u64,
+    /// Git trees, by pin name.
+    pub sources: BTreeMap<PinName, SourcePin>,
+    /// Release archives, by pin name.
+    pub archives: BTreeMap<PinName, ArchivePin>,
+    /// Container images, by pin name.
+    pub images: BTreeMap<PinName, ImagePin>,
+    /// Sets of wheels or packages that belong together, by pin name.
+    pub releases: BTreeMap<PinName, Release>,
+}
+
+/// A value that is known for sure, or nobody could verify yet (`"unresolved"` in the file).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pinned<T> {
+    /// The value.
+    Resolved(T),
+    /// Nobody could verify a value.
+    Unresolved,
+}
+
+/// A git tree at a full commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcePin {
+    /// Where the repository lies; `https` only.
+    pub url: String,
+    /// The tag or branch the commit was found under, for readers; it may have moved since.
+    pub git_ref: Option<String>,
+    /// The version this is, where it has one.
+    pub version: Option<String>,
+    /// The commit that is meant.
+    pub commit: Pinned<CommitId>,
+    /// Facts about the pin that hold for every kind.
+    pub facts: Facts,
+}
+
+/// A release archive with a known hash, from the Python package index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivePin {
+    /// The name of the project on the index, for example `vllm`.
+    pub project: String,
+    /// The version of the release.
+    pub version: String,
+    /// The hash of the archive.
+    pub sha256: Pinned<Sha256>,
+    /// The directory inside the archive that is meant, where it is not the whole.
+    pub subdirectory: Option<String>,
+    /// Facts about the pin that hold for every kind.
+    pub facts: Facts,
+}
+
+/// A container image at a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagePin {
+    /// Where the image lies.
+    pub repository: Repository,
+    /// The tag the digest was found under, for readers; it may have moved since.
+    pub tag: Option<Tag>,
+    /// The digest that is meant.
+    pub digest: Pinned<Digest>,
+    /// Whether the digest is that of an index or of a platform manifest, where that is known.
+    pub kind: Option<ManifestKind>,
+    /// Whether the tag is followed: its digest is asked for at each run and recorded.
+    pub follow: bool,
+    /// The ROCm release inside, where that is known, for example `7.2.1`.
+    pub rocm: Option<String>,
+    /// GPU targets the image is known to have native code for.
+    pub gpus: Vec<GpuTarget>,
+    /// Why the vendor no longer builds the image, and what follows it.
+    pub discontinued: Option<String>,
+    /// Facts about the pin that hold for every kind.
+    pub facts: Facts,
+}
+
+/// A set of wheels or packages that belong together, and where they come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// The index or repository the set comes from. It is a pin too: indexes move.
+    pub index: String,
+    /// Exact versions by package name.
+    pub packages: BTreeMap<String, String>,
+    /// Facts about the pin that hold for every kind.
+    pub facts: Facts,
+}
+
+/// What is recorded about a pin of any kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The day the pin was last checked, as `YYYY-MM-DD`.
+    pub checked: Option<String>,
+    /// The day after which the pin is expected to be gone, as `YYYY-MM-DD`.
+    pub expires: Option<String>,
+    /// Where the value was read, for readers.
+    pub evidence: Option<String>,
+}
+
+/// What a digest is the digest of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ManifestKind {
+    /// An image index (a list of platform manifests).
+    Index,
+    /// An image manifest, for one platform.
+    Manifest,
+}
+
+/// The kind of a pin, as `versions.toml` names its tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PinKind {
+    /// `[source.NAME]`
+    Source,
+    /// `[archive.NAME]`
+    Archive,
+    /// `[image.NAME]`
+    Image,
+    /// `[release.NAME]`
+    Release,
+}
+
+impl Pins {
+    /// Returns the names of all pins with their kinds, in the order of the names.
+    pub fn names(&self) -> BTreeMap<&PinName, PinKind> {
+        let sources = self.sources.keys().map(|name| (name, PinKind::Source));
+        let archives = self.archives.keys().map(|name| (name, PinKind::Archive));
+        let images = self.images.keys().map(|name| (name, PinKind::Image));
+        let releases = self.releases.keys().map(|name| (name, PinKind::Release));
+        sources.chain(archives).chain(images).chain(releases).collect()
+    }
+}
+
+/// Reads the text of `versions.toml`. `file` is how messages name it.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_versions(file: &str, text: &str) -> Result<Pins, ParseError> {
+    unimplemented!("{file} {text}")
+}
