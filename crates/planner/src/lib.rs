@@ -1,1 +1,58 @@
-//! Placeholder.
+//! Makes a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
+//!
+//! Start at [`plan`]. The tracks that only add metadata to a vendor's image differ in nothing but
+//! their settings, so one module, `metadata`, makes them all. The planner never reads files, the network, the environment or the
+//! clock: tags were resolved and files were read before it is called, so equal arguments give
+//! byte-equal plans.
+
+mod error;
+mod metadata;
+mod request;
+mod spoof;
+mod warning;
+
+pub use error::PlanError;
+pub use request::{BuildRequest, ImageOverride, PlanningInput, SpoofChoice};
+pub use spoof::{OPT_OUT_VARIABLE, OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
+pub use warning::Warning;
+
+use pins::Track;
+
+/// A plan, and what a person should know before it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// What will be done.
+    pub plan: plan::Plan,
+    /// What is stale or dangerous about it, most important first. Not part of the plan: better
+    /// words must not change an image's digest.
+    pub warnings: Vec<Warning>,
+}
+
+/// Makes the plan of one track.
+///
+/// # Errors
+/// The request names a pin, GPU or spoof that cannot be used, or a pin that the track stands on is
+/// unresolved.
+pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
+    match request.track {
+        Track::Official | Track::NightlySpoof | Track::LockedSpoof | Track::Ollama => {
+            metadata::plan(request, input)
+        }
+        Track::Source | Track::Vulkan => {
+            Err(PlanError::NeedsEngine { track: request.track.name() })
+        }
+    }
+}
+
+/// Returns the image pin that a track stands on, before anything is planned.
+///
+/// The caller uses it to ask a registry for the digest of a followed tag.
+///
+/// # Errors
+/// The track has no settings, or they name a pin that does not exist.
+pub fn base_pin<'a>(
+    track: Track,
+    input: &'a PlanningInput,
+) -> Result<(&'a pins::PinName, &'a pins::ImagePin), PlanError> {
+    metadata::base(track, input).map(|(settings, pin)| (&settings.base, pin))
+}

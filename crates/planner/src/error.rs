@@ -1,0 +1,79 @@
+//! Why no plan can be made.
+
+/// Why no plan can be made. What to do about it is said by the command line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The track runs commands in an engine, which this version cannot drive.
+    #[error(
+        "track `{track}` is built by an engine, which this version of build-pipeline does not drive yet"
+    )]
+    NeedsEngine {
+        /// The track.
+        track: &'static str,
+    },
+    /// `tracks.toml` has no table for the track.
+    #[error("`tracks.toml` has no settings for track `{track}`")]
+    NoSettings {
+        /// The track.
+        track: &'static str,
+    },
+    /// The settings of the track name a pin that is not an image pin.
+    #[error("track `{track}` stands on image pin `{pin}`, which `versions.toml` does not have")]
+    NoSuchBase {
+        /// The track.
+        track: &'static str,
+        /// The pin.
+        pin: String,
+    },
+    /// Nobody could verify the digest of the base yet.
+    #[error("pin `{pin}` is unresolved: nobody has recorded a digest of `{image}`")]
+    Unresolved {
+        /// The pin.
+        pin: String,
+        /// The image, with its tag where it has one.
+        image: String,
+        /// The tag, where the pin has one.
+        tag: Option<String>,
+    },
+    /// An override names a pin that does not exist.
+    #[error("there is no pin `{pin}`")]
+    UnknownPin {
+        /// The name that was given.
+        pin: String,
+        /// All names there are.
+        known: Vec<String>,
+    },
+    /// An override names a pin that the track does not use.
+    #[error("track `{track}` does not use pin `{pin}`; it uses `{used}`")]
+    UnusedPin {
+        /// The track.
+        track: &'static str,
+        /// The pin.
+        pin: String,
+        /// The pin that it does use.
+        used: String,
+    },
+    /// `gpus.toml` does not know the GPU.
+    #[error("GPU `{gpu}` is not in `gpus.toml`")]
+    UnknownGpu {
+        /// The target.
+        gpu: String,
+        /// All targets there are.
+        known: Vec<String>,
+    },
+    /// The track wants a spoof and none is known for the GPU.
+    #[error("no spoof is known for GPU `{gpu}`")]
+    NoSpoof {
+        /// The target.
+        gpu: String,
+    },
+    /// A spoof was asked for on a track that has none.
+    #[error("track `{track}` sets no spoof")]
+    NotASpoofTrack {
+        /// The track.
+        track: &'static str,
+    },
+    /// The time is after the year 9999, which RFC 3339 cannot write.
+    #[error("source-date-epoch `{0}` is after the year 9999")]
+    Epoch(u64),
+}

@@ -1,0 +1,96 @@
+//! What the planner is given: the request of one run and the content of the data files.
+
+use std::collections::BTreeMap;
+
+use image_ref::{Digest, Tag};
+use pins::{GfxVersion, GpuTarget, Gpus, PinName, Pins, Track, Tracks};
+
+/// What one run asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildRequest {
+    /// The way to the image.
+    pub track: Track,
+    /// The GPU target, where it is not the default of `tracks.toml`.
+    pub gpu: Option<GpuTarget>,
+    /// Whether and how the image pretends to run on another GPU.
+    pub spoof: SpoofChoice,
+    /// Image pins that have another digest in this run: typed by hand, or a tag resolved just now.
+    pub overrides: BTreeMap<PinName, ImageOverride>,
+    /// The time of the image in seconds since 1970-01-01 UTC, where it is not that of `versions.toml`.
+    pub source_date_epoch: Option<u64>,
+    /// Whether the bases are stand-ins. The digests of the input are theirs then.
+    pub rehearse: bool,
+}
+
+/// The digest that an image pin has in one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageOverride {
+    /// The tag it was resolved from just now, where it was.
+    pub tag: Option<Tag>,
+    /// The digest.
+    pub digest: Digest,
+}
+
+/// Whether and how an image of a spoof track sets `HSA_OVERRIDE_GFX_VERSION`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpoofChoice {
+    /// The value of `gpus.toml`; none where the base is known to support the GPU natively.
+    Auto,
+    /// None.
+    Off,
+    /// This value.
+    Version(GfxVersion),
+}
+
+/// The content of the data files, and the commit they were read at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanningInput {
+    /// `versions/versions.toml`
+    pub pins: Pins,
+    /// `versions/gpus.toml`
+    pub gpus: Gpus,
+    /// `versions/tracks.toml`
+    pub tracks: Tracks,
+    /// The commit of the recipe, where it is known.
+    pub recipe: Option<plan::Recipe>,
+}
+
+impl BuildRequest {
+    /// Returns the plain request of a track: nothing changed against the data files.
+    pub fn new(track: Track) -> Self {
+        Self {
+            track,
+            gpu: None,
+            spoof: SpoofChoice::Auto,
+            overrides: BTreeMap::new(),
+            source_date_epoch: None,
+            rehearse: false,
+        }
+    }
+
+    /// Returns what the request changes against the data files, as plan and labels spell it.
+    pub(crate) fn spelled_overrides(&self) -> BTreeMap<String, String> {
+        let mut all: BTreeMap<String, String> = self
+            .overrides
+            .iter()
+            .map(|(name, image)| {
+                let tag = image.tag.as_ref().map(|tag| format!("{tag}@")).unwrap_or_default();
+                (name.to_string(), format!("{tag}{}", image.digest))
+            })
+            .collect();
+        if let Some(gpu) = &self.gpu {
+            all.insert("gpu".to_owned(), gpu.to_string());
+        }
+        if let Some(epoch) = self.source_date_epoch {
+            all.insert("source-date-epoch".to_owned(), epoch.to_string());
+        }
+        match self.spoof {
+            SpoofChoice::Auto => {}
+            SpoofChoice::Off => drop(all.insert("spoof".to_owned(), "off".to_owned())),
+            SpoofChoice::Version(version) => {
+                drop(all.insert("spoof".to_owned(), version.to_string()))
+            }
+        }
+        all
+    }
+}
