@@ -1,9 +1,15 @@
 //! `versions/gpus.toml`: what is known about each GPU target.
+//!
+//! Start at [`Gpus`]; [`GfxVersion`] is the spelling of a target that the HSA runtime reads. Which
+//! track spoofs, and whether that is wise, is not decided here.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::checks::{self, line};
+use crate::problem::{Report, Reported, quote};
+use crate::reader::{Entry, Table, collect, document};
 use crate::{GpuTarget, ParseError};
 
 /// The content of `gpus.toml`.
@@ -114,5 +120,118 @@ impl fmt::Debug for GfxVersion {
 /// # Errors
 /// Every problem of the file at once, each with its place, the value and what would be right.
 pub fn parse_gpus(file: &str, text: &str) -> Result<Gpus, ParseError> {
-    unimplemented!("{file} {text}")
+    let mut report = Report::new(file, text);
+    let gpus = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        let targets = root.entries().filter(|entry| entry.key != "schema");
+        let gpus = collect(&mut report, targets, read_gpu)?;
+        Ok(Gpus { gpus })
+    });
+    report.finish(gpus)
+}
+
+fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gpu), Reported> {
+    let target = checks::gpu_target(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
+    // A key that is no target is most likely no table either; one problem is enough for it.
+    if let Err(reported) = &target
+        && entry.as_table().is_none()
+    {
+        return Err(*reported);
+    }
+    let place = quote(&format!("[{}]", entry.key));
+    let table = entry.table(report, &place)?;
+    table.check_keys(report, &["name", "family", "spoof", "native-since", "evidence"]);
+    let name = table.required(report, "name", "name = \"Strix Halo\"", line(100));
+    let family = table.required(report, "family", "family = \"RDNA 3.5\"", line(100));
+    let spoof = table.optional(report, "spoof", |text| checks::spoof(text, target.as_ref().ok()));
+    let native_since = table.optional(report, "native-since", checks::rocm_release);
+    let evidence = table.optional(report, "evidence", line(500));
+    let gpu = Gpu {
+        name: name?,
+        family: family?,
+        spoof: spoof?,
+        native_since: native_since?,
+        evidence: evidence?,
+    };
+    Ok((target?, gpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_three_numbers_in_range() {
+        for (text, printed) in [
+            ("11.0.0", "11.0.0"),
+            ("10.3.0", "10.3.0"),
+            ("11.5.1", "11.5.1"),
+            ("9.0.10", "9.0.10"),
+            ("0.0.0", "0.0.0"),
+            ("63.255.255", "63.255.255"),
+            ("011.00.0", "11.0.0"),
+        ] {
+            assert_eq!(text.parse::<GfxVersion>().unwrap().to_string(), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_hsa_runtime_refuses_is_refused() {
+        for text in [
+            "",
+            "11",
+            "11.0",
+            "11.0.0.0",
+            "11.0.0 ",
+            " 11.0.0",
+            "11.0.0x",
+            "11..0",
+            "11.0.",
+            ".0.0",
+            "64.0.0",
+            "11.256.0",
+            "11.0.256",
+            "-1.0.0",
+            "+11.0.0",
+            "11,0,0",
+            "11.a.0",
+            "v11.0.0",
+            "1e1.0.0",
+            "٣.0.0",
+            "gfx",
+            "gfxabcd",
+            "gfx99999",
+            "gfx1151 ",
+            "GFX1151",
+            "9999999999.0.0",
+        ] {
+            let error = text.parse::<GfxVersion>().unwrap_err();
+            assert_eq!(error, ParseGfxVersionError::Form(text.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_target_name_is_answered_with_its_version() {
+        for (target, wanted) in [
+            ("gfx1151", "11.5.1"),
+            ("gfx1150", "11.5.0"),
+            ("gfx1100", "11.0.0"),
+            ("gfx1103", "11.0.3"),
+            ("gfx1031", "10.3.1"),
+            ("gfx1010", "10.1.0"),
+            ("gfx1201", "12.0.1"),
+            ("gfx90a", "9.0.10"),
+            ("gfx90c", "9.0.12"),
+            ("gfx906", "9.0.6"),
+            ("gfx942", "9.4.2"),
+        ] {
+            let error = target.parse::<GfxVersion>().unwrap_err();
+            let ParseGfxVersionError::TargetName { text, version } = error else {
+                panic!("{target} is a target name");
+            };
+            assert_eq!((text.as_str(), version.to_string().as_str()), (target, wanted));
+            assert_eq!(GfxVersion::of_target(&target.parse().unwrap()), Some(version));
+            assert_eq!(wanted.parse::<GfxVersion>().unwrap(), version);
+        }
+    }
 }

@@ -7,17 +7,21 @@
 //! This crate knows no files, no network, no environment and no clock. Text goes in, values or a
 //! list of [`Problem`]s with spans come out; where two values are wrong, both are reported.
 
+mod checks;
+mod environment;
 mod gpus;
+mod hashes;
 mod names;
 mod problem;
 mod reader;
+mod syntax;
 mod tracks;
 mod versions;
 
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use problem::{ParseError, Problem};
-pub use tracks::{Track, TrackSettings, Tracks, parse_tracks};
+pub use tracks::{Track, TrackSettings, Tracks, parse_tracks, parse_tracks_with};
 pub use versions::{
     ArchivePin, Facts, ImagePin, ManifestKind, PinKind, Pinned, Pins, Release, SourcePin,
     parse_versions,

@@ -1,4 +1,7 @@
 //! What is wrong with a data file, and where.
+//!
+//! Start at [`ParseError`], which holds every [`Problem`] of one file. `Report` gathers them while
+//! the file is read. It renders nothing for terminals: colours and excerpts are for the command line.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +15,7 @@ pub struct Problem {
     pub line: usize,
     /// The column the span starts at, in characters, from 1.
     pub column: usize,
-    /// What is wrong, with the value in backticks.
+    /// What is wrong, with the value in backticks. It holds no control characters.
     pub message: String,
     /// What would be right, and the next step.
     pub help: String,
@@ -39,3 +42,228 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
+
+/// Why one value is wrong, before it is known where it stands.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+/// Returns a [`Wrong`] of those two texts.
+pub(crate) fn wrong(message: impl Into<String>, help: impl Into<String>) -> Wrong {
+    Wrong { message: message.into(), help: help.into() }
+}
+
+/// The proof that a problem was reported. Only [`Report`] makes one, so that a value which is
+/// missing from a result can never be missing in silence.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reported(());
+
+/// The number of problems that are kept. More help nobody, and a hostile file could have a million.
+const MOST_PROBLEMS: usize = 500;
+
+/// Gathers the problems of one file.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    file: &'a str,
+    text: &'a str,
+    /// Where each line starts.
+    lines: Vec<usize>,
+    problems: Vec<Problem>,
+    /// How many problems there were beyond [`MOST_PROBLEMS`].
+    dropped: usize,
+}
+
+impl<'a> Report<'a> {
+    /// Starts the report on `text`, which messages call `file`.
+    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
+        let newlines = text.match_indices('\n').map(|(newline, _)| newline + 1);
+        let lines = std::iter::once(0).chain(newlines).collect();
+        Self { file, text, lines, problems: Vec::new(), dropped: 0 }
+    }
+
+    /// Returns the text of the file.
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Returns the proof of a problem once there are so many that reading on is of no use.
+    pub(crate) fn is_full(&self) -> Option<Reported> {
+        (self.problems.len() >= MOST_PROBLEMS).then_some(Reported(()))
+    }
+
+    /// Adds a problem with the bytes `span`.
+    pub(crate) fn add(&mut self, span: &Range<usize>, wrong: Wrong) -> Reported {
+        if let Some(reported) = self.is_full() {
+            self.dropped += 1;
+            return reported;
+        }
+        let start = floor_char(self.text, span.start);
+        let end = floor_char(self.text, span.end).max(start);
+        let line = self.line(start);
+        let before = &self.text[self.lines[line - 1]..start];
+        self.problems.push(Problem {
+            span: start..end,
+            line,
+            column: before.trim_start_matches('\u{feff}').chars().count() + 1,
+            message: wrong.message,
+            help: wrong.help,
+        });
+        Reported(())
+    }
+
+    /// Returns the number of the line that the byte `at` stands on, from 1.
+    pub(crate) fn line(&self, at: usize) -> usize {
+        self.lines.partition_point(|start| *start <= at)
+    }
+
+    /// Ends the report: the value where nothing was wrong, otherwise all problems in file order.
+    pub(crate) fn finish<T>(mut self, value: Result<T, Reported>) -> Result<T, ParseError> {
+        match value {
+            Ok(value) if self.problems.is_empty() => Ok(value),
+            Ok(_) | Err(Reported(())) => {
+                self.problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
+                if let (dropped @ 1.., Some(last)) = (self.dropped, self.problems.last_mut()) {
+                    last.help =
+                        format!("{}; at least {dropped} more problems are not shown", last.help);
+                }
+                Err(ParseError { file: self.file.to_owned(), problems: self.problems })
+            }
+        }
+    }
+}
+
+/// Returns `at`, or the start of the character that it lies in.
+pub(crate) fn floor_char(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
+/// Returns `url` with `***` where a user name and password or a query stand: both hold secrets.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let Some(scheme) = url.find("://").map(|colon| colon + 3) else { return url.to_owned() };
+    let end = url[scheme..].find('/').map_or(url.len(), |slash| scheme + slash);
+    let host = url[scheme..end].rfind('@').map_or(scheme, |at| scheme + at);
+    let credentials = if host > scheme { "***" } else { "" };
+    let query = url[host..].find('?').map_or(url.len(), |at| host + at);
+    let ending = if query < url.len() { "?***" } else { "" };
+    format!("{}{credentials}{}{ending}", &url[..scheme], &url[host..query])
+}
+
+/// Returns `character` in backticks, or the words `a space`.
+pub(crate) fn named(character: char) -> String {
+    match character {
+        ' ' => "a space".to_owned(),
+        _ => quote(character.encode_utf8(&mut [0; 4])),
+    }
+}
+
+/// Returns `value` in backticks, fit for one line of a terminal and for a log that others read:
+/// control characters and marks that turn the reading direction are spelled out, what may be a
+/// secret in a url is hidden, and a long text is cut.
+pub(crate) fn quote(value: &str) -> String {
+    const LONGEST: usize = 80;
+    let value = without_secrets(value);
+    let mut quoted = String::from("`");
+    for (index, character) in value.chars().enumerate() {
+        if index == LONGEST {
+            quoted.push('…');
+            break;
+        }
+        match character {
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            _ if is_unprintable(character) => quoted.push_str(&code(character)),
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('`');
+    quoted
+}
+
+/// Returns `character` as TOML can spell it.
+pub(crate) fn code(character: char) -> String {
+    match u32::from(character) {
+        code @ ..=0xffff => format!("\\u{code:04x}"),
+        code => format!("\\U{code:08x}"),
+    }
+}
+
+/// Returns whether a terminal would act on `character` rather than show it.
+pub(crate) fn is_unprintable(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Returns the one of `names` that `text` was most likely meant to be, if one is near enough.
+pub(crate) fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Longer texts are not names; comparing them with every name would cost quadratic time.
+    if text.len() > 100 {
+        return None;
+    }
+    let plain = |text: &str| text.to_ascii_lowercase().replace('_', "-");
+    let wanted = plain(text);
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&wanted, &plain(name)), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Returns `a`, `b` and `c` as a phrase, each in backticks.
+pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quote_shows_what_a_terminal_would_act_on() {
+        assert_eq!(quote("a\u{1b}[31m\nb\u{202e}c"), "`a\\u001b[31m\\nb\\u202ec`");
+        assert_eq!(quote(&"x".repeat(100)).chars().count(), 83);
+    }
+
+    #[test]
+    fn quote_hides_what_may_be_a_secret() {
+        for (value, shown) in [
+            ("https://me:secret@host/a", "`https://***@host/a`"),
+            ("https://a@b@host", "`https://***@host`"),
+            ("https://host/a?token=secret", "`https://host/a?***`"),
+            ("https://me:secret@host?token=secret", "`https://***@host?***`"),
+            ("https://host/a@b", "`https://host/a@b`"),
+            ("docker.io/a/a@sha256:1", "`docker.io/a/a@sha256:1`"),
+        ] {
+            assert_eq!(quote(value), shown);
+        }
+    }
+
+    #[test]
+    fn nearest_finds_a_typing_mistake_and_nothing_far() {
+        let names = ["vllm", "vllm-legacy", "pytorch"];
+        assert_eq!(nearest("vlm", names), Some("vllm"));
+        assert_eq!(nearest("PyTroch", names), Some("pytorch"));
+        assert_eq!(nearest("vllm_legacy", names), Some("vllm-legacy"));
+        assert_eq!(nearest("ollama", names), None);
+        assert_eq!(nearest("", names), None);
+    }
+
+    #[test]
+    fn columns_count_characters_and_not_the_byte_order_mark() {
+        let text = "\u{feff}ä = 1\r\nöö x";
+        let mut report = Report::new("f", text);
+        report.add(&(3..5), wrong("a", "b"));
+        report.add(&(text.len() - 1..text.len()), wrong("c", "d"));
+        let error = report.finish(Ok(())).unwrap_err();
+        let places: Vec<_> = error.problems.iter().map(|p| (p.line, p.column)).collect();
+        assert_eq!(places, [(1, 1), (2, 4)]);
+    }
+}

@@ -1,1 +1,410 @@
-//! Reads TOML tables with their spans.
+//! Reads TOML tables with their places, and reports every problem instead of stopping at the first.
+//!
+//! Start at [`document`], then [`Table`]. This module knows what TOML is and nothing about pins:
+//! what a value must look like is the business of `checks` and of each file's own module.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::checks;
+use crate::problem::{Report, Reported, Wrong, is_unprintable, list, nearest, quote, wrong};
+use crate::syntax;
+
+/// The longest file that is read: 1 MiB. Ours have some kilobytes; a larger one is a mistake.
+const LONGEST_FILE: usize = 1 << 20;
+
+/// The format of the data files that this program reads and writes.
+const SCHEMA: i128 = 1;
+
+/// A TOML table and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Table<'t> {
+    entries: &'t DeTable<'t>,
+    place: &'t str,
+    span: (usize, usize),
+}
+
+/// One `key = value` of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry<'t> {
+    /// The key.
+    pub(crate) key: &'t str,
+    /// Where the key stands.
+    pub(crate) key_span: Range<usize>,
+    /// Where the value stands.
+    pub(crate) span: Range<usize>,
+    value: &'t DeValue<'t>,
+    /// Whether it is an item of the array behind `key`.
+    is_item: bool,
+}
+
+/// Parses the whole text as TOML. [`Table::root`] then reads it.
+pub(crate) fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Reported> {
+    let text = report.text();
+    if text.len() > LONGEST_FILE {
+        let message = format!("the file is `{}` bytes long", text.len());
+        let help =
+            format!("a data file has at most {LONGEST_FILE} bytes (1 MiB); is it the right file?");
+        return Err(report.add(&(0..0), wrong(message, help)));
+    }
+    let (table, errors) = DeTable::parse_recoverable(text);
+    match syntax::add_problems(report, &errors) {
+        None => Ok(table.into_inner()),
+        Some(reported) => Err(reported),
+    }
+}
+
+impl<'t> Table<'t> {
+    /// Returns the table of the whole file, where its `schema` is one that is known.
+    pub(crate) fn root(
+        report: &mut Report<'_>,
+        entries: &'t DeTable<'t>,
+    ) -> Result<Self, Reported> {
+        let table = Self { entries, place: "the file", span: (0, 0) };
+        let example = format!("schema = {SCHEMA}");
+        let Some(entry) = table.get("schema") else {
+            // What follows is still read: a forgotten line should not hide everything else.
+            table.add_missing(report, "schema", &example);
+            return Ok(table);
+        };
+        let Some(number) = entry.integer() else {
+            return Err(entry.add_type(report, "a whole number", &format!("write `{example}`")));
+        };
+        let (what, help) = match number.cmp(&SCHEMA) {
+            Ordering::Equal => return Ok(table),
+            Ordering::Greater => (
+                "was made for a newer build-pipeline",
+                format!(
+                    "this build-pipeline reads schema {SCHEMA}; update it, nothing was changed"
+                ),
+            ),
+            Ordering::Less => ("does not exist", format!("write `{example}`")),
+        };
+        let message = format!("schema {} {what}", entry.source(report));
+        Err(report.add(&entry.span, wrong(message, help)))
+    }
+
+    /// Returns how messages name the table: `the file`, or its header in backticks.
+    pub(crate) fn place(&self) -> &'t str {
+        self.place
+    }
+
+    /// Returns where the header of the table stands.
+    pub(crate) fn span(&self) -> Range<usize> {
+        self.span.0..self.span.1
+    }
+
+    /// Returns the entries, in the order of their keys.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'t>> + use<'t> {
+        self.entries.iter().map(|(key, value)| Entry::new(key, value))
+    }
+
+    /// Returns the entry of that key.
+    pub(crate) fn get(&self, key: &str) -> Option<Entry<'t>> {
+        self.entries.get_key_value(key).map(|(key, value)| Entry::new(key, value))
+    }
+
+    /// Reports every key that is not one of `known`.
+    pub(crate) fn check_keys(&self, report: &mut Report<'_>, known: &[&str]) {
+        for entry in self.entries().filter(|entry| !known.contains(&entry.key)) {
+            if report.is_full().is_some() {
+                return;
+            }
+            let message = format!("{} is not a key of {}", quote(entry.key), self.place);
+            let known_keys = list(known.iter().copied());
+            let help = match nearest(entry.key, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`? The keys are {known_keys}"),
+                None if entry.as_table().is_some() && self.span.1 > 0 => {
+                    "a `.` in a header begins a table inside; in a name write `-`".to_owned()
+                }
+                None => format!("remove it; the keys are {known_keys}"),
+            };
+            report.add(&entry.key_span, wrong(message, help));
+        }
+    }
+
+    /// Reports that `key` is missing; `example` is a line that would do.
+    pub(crate) fn add_missing(
+        &self,
+        report: &mut Report<'_>,
+        key: &str,
+        example: &str,
+    ) -> Reported {
+        let message = format!("`{key}` is missing from {}", self.place);
+        report.add(&self.span(), wrong(message, format!("add a line such as `{example}`")))
+    }
+
+    /// Reads the text behind `key`, which must be there.
+    pub(crate) fn required<T>(
+        &self,
+        report: &mut Report<'_>,
+        key: &str,
+        example: &str,
+        check: impl Fn(&str) -> Result<T, Wrong>,
+    ) -> Result<T, Reported> {
+        match self.optional(report, key, check)? {
+            Some(value) => Ok(value),
+            None => Err(self.add_missing(report, key, example)),
+        }
+    }
+
+    /// Reads the text behind `key`, where there is one.
+    pub(crate) fn optional<T>(
+        &self,
+        report: &mut Report<'_>,
+        key: &str,
+        check: impl Fn(&str) -> Result<T, Wrong>,
+    ) -> Result<Option<T>, Reported> {
+        self.get(key).map(|entry| entry.checked_text(report, check)).transpose()
+    }
+
+    /// Reads the `true` or `false` behind `key`; nothing there means `false`.
+    pub(crate) fn flag(&self, report: &mut Report<'_>, key: &str) -> Result<bool, Reported> {
+        let Some(entry) = self.get(key) else { return Ok(false) };
+        match entry.value {
+            DeValue::Boolean(value) => Ok(*value),
+            _ => Err(entry.add_type(
+                report,
+                "`true` or `false`",
+                &format!("write `{key} = true`, or remove the line"),
+            )),
+        }
+    }
+
+    /// Reads the day behind `key`, as `YYYY-MM-DD`.
+    pub(crate) fn date(
+        &self,
+        report: &mut Report<'_>,
+        key: &str,
+    ) -> Result<Option<String>, Reported> {
+        let Some(entry) = self.get(key) else { return Ok(None) };
+        let DeValue::Datetime(value) = entry.value else {
+            let help = match entry.text().filter(|text| checks::date(text).is_ok()) {
+                Some(day) => format!("write it without quotes: `{key} = {day}`"),
+                None => format!("write a day without quotes, for example `{key} = 2026-11-20`"),
+            };
+            return Err(entry.add_type(report, "a date", &help));
+        };
+        match (entry.day(), value.time) {
+            (Some(day), None) => {
+                checks::date(&day).map(Some).map_err(|wrong| report.add(&entry.span, wrong))
+            }
+            (day, _) => {
+                let day = day.unwrap_or_else(|| "2026-11-20".to_owned());
+                Err(entry.add_type(report, "a day", &format!("write `{key} = {day}`")))
+            }
+        }
+    }
+
+    /// Reads the array of texts behind `key`; nothing there is an empty one. No text stands twice.
+    pub(crate) fn texts<T>(
+        &self,
+        report: &mut Report<'_>,
+        key: &str,
+        example: &str,
+        check: impl Fn(&str) -> Result<T, Wrong>,
+    ) -> Result<Vec<T>, Reported> {
+        let Some(entry) = self.get(key) else { return Ok(Vec::new()) };
+        let DeValue::Array(items) = entry.value else {
+            let example = entry.text().unwrap_or(example);
+            let help = quote(&format!("{key} = [\"{example}\"]"));
+            return Err(entry.add_type(report, "an array", &format!("write {help}")));
+        };
+        let mut texts = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut failed = None;
+        for item in items {
+            if let Some(reported) = report.is_full() {
+                return Err(reported);
+            }
+            let item =
+                Entry { value: item.get_ref(), span: item.span(), is_item: true, ..entry.clone() };
+            match item.checked_text(report, &check) {
+                Ok(_) if !seen.insert(item.text()) => {
+                    let message = format!("{} stands twice in `{key}`", item.source(report));
+                    let help = "remove one of the two";
+                    failed = Some(report.add(&item.span, wrong(message, help)));
+                }
+                Ok(text) => texts.push(text),
+                Err(reported) => failed = Some(reported),
+            }
+        }
+        failed.map_or(Ok(texts), Err)
+    }
+}
+
+impl<'t> Entry<'t> {
+    fn new(key: &'t Spanned<std::borrow::Cow<'t, str>>, value: &'t Spanned<DeValue<'t>>) -> Self {
+        Self {
+            key: key.get_ref(),
+            key_span: key.span(),
+            span: value.span(),
+            value: value.get_ref(),
+            is_item: false,
+        }
+    }
+
+    /// Returns the value as the file spells it, in backticks, its first line.
+    pub(crate) fn source(&self, report: &Report<'_>) -> String {
+        let source = report.text().get(self.span.clone()).unwrap_or_default();
+        let unquoted = match self.value {
+            DeValue::String(text) => text,
+            _ => source.split(['\n', '\r']).next().unwrap_or_default(),
+        };
+        quote(unquoted)
+    }
+
+    /// Returns the value where it is a text.
+    pub(crate) fn text(&self) -> Option<&'t str> {
+        match self.value {
+            DeValue::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the value where it is a whole number; one that is too large is cut to an `i128`.
+    pub(crate) fn integer(&self) -> Option<i128> {
+        match self.value {
+            DeValue::Integer(number) => {
+                let digits = number.as_str();
+                let cut = if digits.starts_with('-') { i128::MIN } else { i128::MAX };
+                Some(i128::from_str_radix(digits, number.radix()).unwrap_or(cut))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the value where it is a table, for a look that reports nothing about it.
+    pub(crate) fn as_table(&self) -> Option<Table<'t>> {
+        let span = (self.key_span.start, self.key_span.end);
+        match self.value {
+            DeValue::Table(entries) => Some(Table { entries, place: self.key, span }),
+            _ => None,
+        }
+    }
+
+    /// Returns the day of the value as `YYYY-MM-DD`, where it has one.
+    pub(crate) fn day(&self) -> Option<String> {
+        match self.value {
+            DeValue::Datetime(value) => {
+                value.date.map(|date| format!("{:04}-{:02}-{:02}", date.year, date.month, date.day))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the value as a table that messages call `place`.
+    pub(crate) fn table(
+        &self,
+        report: &mut Report<'_>,
+        place: &'t str,
+    ) -> Result<Table<'t>, Reported> {
+        match self.value {
+            DeValue::Table(entries) => {
+                let span = (self.key_span.start, self.key_span.end);
+                Ok(Table { entries, place, span })
+            }
+            _ => Err(self.add_type(
+                report,
+                "a table",
+                &format!("write `{}`", place.trim_matches('`')),
+            )),
+        }
+    }
+
+    /// Returns the value as a text, whatever it holds. Where it is none, `check` says whether
+    /// quotes are all that it lacks.
+    pub(crate) fn any_text<T>(
+        &self,
+        report: &mut Report<'_>,
+        check: impl FnOnce(&str) -> Result<T, Wrong>,
+    ) -> Result<&'t str, Reported> {
+        if let Some(text) = self.text() {
+            return Ok(text);
+        }
+        let source = report.text().get(self.span.clone()).unwrap_or_default().trim();
+        let help = match self.value {
+            DeValue::Integer(_) | DeValue::Float(_) | DeValue::Datetime(_) => match check(source) {
+                Ok(_) => format!("write it in quotes: `\"{source}\"`"),
+                Err(wrong) => wrong.help,
+            },
+            _ => "write a text in quotes, or remove the line".to_owned(),
+        };
+        Err(self.add_type(report, "text in quotes", &help))
+    }
+
+    /// Returns the value as a text without control characters and with nothing around it.
+    pub(crate) fn checked_text<T>(
+        &self,
+        report: &mut Report<'_>,
+        check: impl Fn(&str) -> Result<T, Wrong>,
+    ) -> Result<T, Reported> {
+        let key = self.key;
+        let text = self.any_text(report, &check)?;
+        let problem = if text.is_empty() {
+            wrong(format!("`{key}` is empty: `\"\"`"), "write a value, or remove the line")
+        } else if text.contains('\n') {
+            let message = format!("`{key}` is more than one line: {}", quote(text));
+            wrong(message, "write it on one line")
+        } else if text.contains(is_unprintable) {
+            let message = format!("`{key}` has a character that cannot be seen: {}", quote(text));
+            wrong(message, "remove the character that the message spells with a backslash")
+        } else if text.trim() != text {
+            let message = format!("`{key}` has a space at its start or end: {}", quote(text));
+            wrong(message, format!("write {}", quote(text.trim())))
+        } else {
+            match check(text) {
+                Ok(value) => return Ok(value),
+                Err(wrong) => wrong,
+            }
+        };
+        Err(report.add(&self.span, problem))
+    }
+
+    /// Reports that the value should be of another type.
+    pub(crate) fn add_type(&self, report: &mut Report<'_>, wanted: &str, help: &str) -> Reported {
+        let found = match self.value {
+            DeValue::String(_) => "the text",
+            DeValue::Integer(_) => "the number",
+            DeValue::Float(_) => "the decimal number",
+            DeValue::Boolean(_) => "the switch",
+            DeValue::Datetime(value) if value.time.is_some() => "the time",
+            DeValue::Datetime(_) => "the date",
+            DeValue::Array(_) => "the array",
+            DeValue::Table(_) => "the table",
+        };
+        let name = match self.is_item {
+            true => format!("an item of {}", quote(self.key)),
+            false => quote(self.key),
+        };
+        let source = self.source(report);
+        let message = format!("{name} is {found} {source} where {wanted} should stand");
+        report.add(&self.span, wrong(message, help))
+    }
+}
+
+/// Reads the `entries` one by one; every failure is reported before the first is returned.
+pub(crate) fn collect<'t, K: Ord, V>(
+    report: &mut Report<'_>,
+    entries: impl Iterator<Item = Entry<'t>>,
+    mut read: impl FnMut(&mut Report<'_>, &Entry<'t>) -> Result<(K, V), Reported>,
+) -> Result<BTreeMap<K, V>, Reported> {
+    let mut values = BTreeMap::new();
+    let mut failed = None;
+    for entry in entries {
+        if let Some(reported) = report.is_full() {
+            return Err(reported);
+        }
+        match read(report, &entry) {
+            Ok((key, value)) => {
+                values.insert(key, value);
+            }
+            Err(reported) => failed = Some(reported),
+        }
+    }
+    failed.map_or(Ok(values), Err)
+}

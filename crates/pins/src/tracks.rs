@@ -1,8 +1,15 @@
 //! `versions/tracks.toml`: the few knobs that a track has.
+//!
+//! Start at [`parse_tracks_with`], which also checks that the pins a track stands on exist. What a
+//! track does with its knobs is the business of the planner.
 
 use std::collections::BTreeMap;
 
-use crate::{GpuTarget, ParseError, PinName};
+use crate::checks::{self, line};
+use crate::environment;
+use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
+use crate::reader::{Entry, Table, collect, document};
+use crate::{GpuTarget, ParseError, PinKind, PinName, Pins};
 
 /// A named way to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +37,7 @@ pub struct Tracks {
     pub tracks: BTreeMap<Track, TrackSettings>,
 }
 
-/// The settings of a metadata-only track.
+/// The settings of a track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrackSettings {
     /// The title that the image's label carries.
@@ -94,5 +101,124 @@ impl Track {
 /// # Errors
 /// Every problem of the file at once, each with its place, the value and what would be right.
 pub fn parse_tracks(file: &str, text: &str) -> Result<Tracks, ParseError> {
-    unimplemented!("{file} {text}")
+    parse(file, text, None)
+}
+
+/// Reads the text of `tracks.toml` as [`parse_tracks`] does, and checks that every base is the
+/// name of an image in `pins`.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_tracks_with(file: &str, text: &str, pins: &Pins) -> Result<Tracks, ParseError> {
+    parse(file, text, Some(pins))
+}
+
+fn parse(file: &str, text: &str, pins: Option<&Pins>) -> Result<Tracks, ParseError> {
+    let mut report = Report::new(file, text);
+    let tracks = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        let gpu = root.required(&mut report, "gpu", "gpu = \"gfx1151\"", checks::gpu_target);
+        let named = root.entries().filter(|entry| !matches!(entry.key, "schema" | "gpu"));
+        let tracks = collect(&mut report, named, |report, entry| read_track(report, entry, pins));
+        Ok(Tracks { gpu: gpu?, tracks: tracks? })
+    });
+    report.finish(tracks)
+}
+
+fn read_track(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+    pins: Option<&Pins>,
+) -> Result<(Track, TrackSettings), Reported> {
+    let track = track(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
+    let place = quote(&format!("[{}]", entry.key));
+    let table = entry.table(report, &place)?;
+    let spoof = table.get("spoof");
+    if let Some(spoof) = &spoof {
+        let message = format!("`spoof` is not a key of {place}: {}", spoof.source(report));
+        let help = "remove it; the value is `spoof` of the GPU in versions/gpus.toml, and the tracks `nightly-spoof` and `locked-spoof` use it";
+        report.add(&spoof.key_span, wrong(message, help));
+    }
+    // It has its own answer above.
+    let keys = ["title", "description", "base", "env", "spoof"];
+    table.check_keys(report, if spoof.is_some() { &keys } else { &keys[..4] });
+    let title = table.required(report, "title", "title = \"vLLM for gfx1151\"", line(100));
+    let description = table.required(
+        report,
+        "description",
+        "description = \"The vendor's image with our labels.\"",
+        line(400),
+    );
+    let base = table.required(report, "base", "base = \"vllm-openai-rocm\"", |text| {
+        if text.contains('/') {
+            let help =
+                "write the name of an image pin in versions/versions.toml, for example `ollama`";
+            return Err(wrong(format!("{} is an image, not the name of a pin", quote(text)), help));
+        }
+        let name = checks::pin_name(text)?;
+        pins.map_or(Ok(()), |pins| check_base(&name, pins)).map(|()| name)
+    });
+    let env = match table.get("env") {
+        None => Ok(BTreeMap::new()),
+        Some(entry) => read_env(report, &entry),
+    };
+    let settings =
+        TrackSettings { title: title?, description: description?, base: base?, env: env? };
+    Ok((track, settings))
+}
+
+fn track(name: &str) -> Result<Track, Wrong> {
+    Track::from_name(name).ok_or_else(|| {
+        let names = list(Track::ALL.map(Track::name));
+        let by_letter = Track::ALL
+            .into_iter()
+            .find(|track| name.eq_ignore_ascii_case(track.letter().encode_utf8(&mut [0; 4])));
+        let near = nearest(name, Track::ALL.map(Track::name).into_iter().chain(["gpu", "schema"]));
+        let help = match (by_letter, near) {
+            (Some(track), _) => format!("track {} is written `[{}]`", track.letter(), track.name()),
+            (None, Some(near)) => format!("did you mean `{near}`? The tracks are {names}"),
+            (None, None) => format!("remove it; the tracks are {names}"),
+        };
+        wrong(format!("{} is neither a track nor a key", quote(name)), help)
+    })
+}
+
+fn check_base(name: &PinName, pins: &Pins) -> Result<(), Wrong> {
+    if pins.images.contains_key(name) {
+        return Ok(());
+    }
+    if let Some(kind) = pins.names().get(name) {
+        return Err(wrong(
+            format!("`{name}` is a pin of kind `{}`, not an image", kind.table()),
+            format!("a base is one of {}", list(pins.images.keys().map(PinName::as_str))),
+        ));
+    }
+    let images = pins.images.keys().map(PinName::as_str);
+    let help = match nearest(name.as_str(), images) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!(
+            "add `[{}.{name}]` to versions/versions.toml, or write one of {}",
+            PinKind::Image.table(),
+            list(pins.images.keys().map(PinName::as_str)),
+        ),
+    };
+    Err(wrong(format!("`{name}` is not an image in versions/versions.toml"), help))
+}
+
+fn read_env(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+) -> Result<BTreeMap<String, String>, Reported> {
+    let Some(table) = entry.as_table() else {
+        let example = "write `env.VLLM_ROCM_USE_AITER = \"0\"`";
+        return Err(entry.add_type(report, "a table of names and values", example));
+    };
+    collect(report, table.entries(), |report, entry| {
+        let name =
+            environment::name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
+        let text = entry.any_text(report, |text| environment::value(&name, text))?;
+        let value =
+            environment::value(&name, text).map_err(|wrong| report.add(&entry.span, wrong))?;
+        Ok((name, value))
+    })
 }

@@ -1,10 +1,18 @@
 //! `versions/versions.toml`: every input of every image, pinned.
+//!
+//! Start at [`Pins`]; `read` in this folder fills it. The types hold what the file says and judge
+//! nothing: whether a pin is stale or dangerous is a matter of lints, not of the format.
+
+mod read;
 
 use std::collections::BTreeMap;
 
 use image_ref::{Digest, Repository, Tag};
 
-use crate::{CommitId, GpuTarget, ParseError, PinName, Sha256};
+use crate::problem::nearest;
+use crate::{CommitId, GpuTarget, PinName, Sha256};
+
+pub use read::parse_versions;
 
 /// The content of `versions.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,12 +145,36 @@ impl Pins {
         let releases = self.releases.keys().map(|name| (name, PinKind::Release));
         sources.chain(archives).chain(images).chain(releases).collect()
     }
+
+    /// Returns the name of the pin that `name` was most likely meant to be, if one is near enough.
+    pub fn nearest_name(&self, name: &str) -> Option<&PinName> {
+        let names = self.names();
+        let near = nearest(name, names.keys().map(|name| name.as_str()))?;
+        names.into_keys().find(|name| name.as_str() == near)
+    }
 }
 
-/// Reads the text of `versions.toml`. `file` is how messages name it.
-///
-/// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
-pub fn parse_versions(file: &str, text: &str) -> Result<Pins, ParseError> {
-    unimplemented!("{file} {text}")
+impl PinKind {
+    /// All kinds, in the order of their names in `versions.toml`.
+    pub const ALL: [Self; 4] = [Self::Archive, Self::Image, Self::Release, Self::Source];
+
+    /// Returns the name of the table that holds the pins of this kind.
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Archive => "archive",
+            Self::Image => "image",
+            Self::Release => "release",
+        }
+    }
+}
+
+impl<T> Pinned<T> {
+    /// Returns the value, where it is known.
+    pub fn resolved(&self) -> Option<&T> {
+        match self {
+            Self::Resolved(value) => Some(value),
+            Self::Unresolved => None,
+        }
+    }
 }

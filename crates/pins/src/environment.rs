@@ -1,0 +1,154 @@
+//! Which environment variables an image may set, as data with the places they were read in.
+//!
+//! A variable that does not exist looks like a setting and does nothing; a variable for debugging
+//! makes every user slow. Both are refused with what to do instead. The spoof is refused here
+//! because it needs a way to be switched off at run time, which the track adds.
+
+use crate::problem::{Wrong, code, nearest, quote, wrong};
+
+/// All variables of Ollama that start with `OLLAMA_`.
+///
+/// Read in `ollama/ollama:envconfig/config.go` and in the output of `ollama serve --help`. Names
+/// that only some releases know stand here too: to refuse them would be wrong.
+const OLLAMA_VARIABLES: [&str; 28] = [
+    "OLLAMA_AUTH",
+    "OLLAMA_CONTEXT_LENGTH",
+    "OLLAMA_DEBUG",
+    "OLLAMA_DEBUG_LOG_REQUESTS",
+    "OLLAMA_EDITOR",
+    "OLLAMA_FLASH_ATTENTION",
+    "OLLAMA_GPU_OVERHEAD",
+    "OLLAMA_HOST",
+    "OLLAMA_IGPU_ENABLE",
+    "OLLAMA_INTEL_GPU",
+    "OLLAMA_KEEP_ALIVE",
+    "OLLAMA_KV_CACHE_TYPE",
+    "OLLAMA_LLM_LIBRARY",
+    "OLLAMA_LOAD_TIMEOUT",
+    "OLLAMA_MAX_LOADED_MODELS",
+    "OLLAMA_MAX_QUEUE",
+    "OLLAMA_MAX_TRANSFER_STREAMS",
+    "OLLAMA_MODELS",
+    "OLLAMA_MULTIUSER_CACHE",
+    "OLLAMA_NEW_ENGINE",
+    "OLLAMA_NOHISTORY",
+    "OLLAMA_NOPRUNE",
+    "OLLAMA_NO_CLOUD",
+    "OLLAMA_NUM_PARALLEL",
+    "OLLAMA_ORIGINS",
+    "OLLAMA_REMOTES",
+    "OLLAMA_SCHED_SPREAD",
+    "OLLAMA_VULKAN",
+];
+
+/// Variables that no image of ours sets: the name, what is wrong with it, and what to do instead.
+const REFUSED: [(&str, &str, &str); 9] = [
+    (
+        "OLLAMA_GPU_MEMORY",
+        "has never existed in any Ollama release",
+        "remove it; the GPU's memory is set on the host by the kernel parameter `ttm.pages_limit`; `OLLAMA_GPU_OVERHEAD` only reserves bytes",
+    ),
+    // These wait for every kernel, or log every call, for a person who looks for a crash.
+    ("AMD_SERIALIZE_KERNEL", "is for debugging and runs kernels one by one", RUN_TIME),
+    ("AMD_SERIALIZE_COPY", "is for debugging and runs copies one by one", RUN_TIME),
+    ("HIP_LAUNCH_BLOCKING", "is for debugging and waits for every kernel", RUN_TIME),
+    ("CUDA_LAUNCH_BLOCKING", "is for debugging and waits for every kernel", RUN_TIME),
+    ("AMD_LOG_LEVEL", "is for debugging and logs every call of the HIP runtime", RUN_TIME),
+    (
+        "TORCH_USE_HIP_DSA",
+        "is an option of the PyTorch build and does nothing at run time",
+        "remove it",
+    ),
+    (
+        "HIP_SUPPORTED_ARCHS",
+        "is a name inside vLLM's CMake files and does nothing in an environment",
+        "remove it; the list of GPUs is extended by a patch",
+    ),
+    ("ROC_ENABLE_PRE_VEGA", "is for GPUs older than Vega and does nothing on RDNA", "remove it"),
+];
+
+const RUN_TIME: &str = "remove it, and give it to a single run where it is needed, for example with `podman run --env`";
+
+/// The spoof; the runtime also reads it with a device number behind it.
+const SPOOF: &str = "HSA_OVERRIDE_GFX_VERSION";
+
+/// Accepts the name of a variable that an image may set.
+pub(crate) fn name(text: &str) -> Result<String, Wrong> {
+    let is_valid = text.len() <= 128
+        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_valid {
+        return Err(wrong(
+            format!("{} is not the name of a variable", quote(text)),
+            "a name is letters, digits and `_`, and does not start with a digit, for example `VLLM_ROCM_USE_AITER`",
+        ));
+    }
+    if text.starts_with(SPOOF) {
+        return Err(wrong(
+            format!("`{text}` is the spoof, which is not set here"),
+            "remove it; the tracks `nightly-spoof` and `locked-spoof` set it from `spoof` in versions/gpus.toml, in a way that a run can switch off",
+        ));
+    }
+    if let Some((_, why, help)) = REFUSED.iter().find(|(refused, ..)| *refused == text) {
+        return Err(wrong(format!("`{text}` {why}"), *help));
+    }
+    if text.starts_with("OLLAMA_") && !OLLAMA_VARIABLES.contains(&text) {
+        let help = match nearest(text, OLLAMA_VARIABLES) {
+            Some(near) => format!("did you mean `{near}`? Otherwise remove it"),
+            None => "remove it; `ollama serve --help` lists the variables that exist".to_owned(),
+        };
+        return Err(wrong(format!("`{text}` is not a variable of Ollama"), help));
+    }
+    Ok(text.to_owned())
+}
+
+/// Accepts the value of the variable `name`.
+pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
+    if let Some(character) = text.chars().find(|c| c.is_control()) {
+        let code = code(character);
+        return Err(wrong(
+            format!("the value of `{name}` has the control character `{code}`: {}", quote(text)),
+            "write the value on one line, without tabs and escape sequences",
+        ));
+    }
+    if text.len() > 4096 {
+        return Err(wrong(
+            format!("the value of `{name}` is `{}` bytes long", text.len()),
+            "shorten it to 4096 bytes",
+        ));
+    }
+    match (name, text) {
+        // llama.cpp asks whether the variable is there (`getenv() != nullptr`), not what it says.
+        ("GGML_CUDA_ENABLE_UNIFIED_MEMORY", "0" | "" | "false" | "off") => Err(wrong(
+            format!("`{name}` = {} switches it on: only its presence counts", quote(text)),
+            "remove the line to leave it off",
+        )),
+        // Measured in sebt3/vllm-gfx1151, README.
+        ("VLLM_LOGGING_LEVEL", "DEBUG" | "debug") => Err(wrong(
+            format!("`{name}` = {} makes vLLM 20 to 100 times slower", quote(text)),
+            RUN_TIME,
+        )),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_ollama_are_sorted_and_accepted() {
+        assert!(OLLAMA_VARIABLES.is_sorted());
+        for variable in OLLAMA_VARIABLES {
+            assert_eq!(name(variable).unwrap(), variable);
+        }
+    }
+
+    #[test]
+    fn no_refused_name_is_in_the_list_of_real_ones() {
+        for (refused, ..) in REFUSED {
+            assert!(!OLLAMA_VARIABLES.contains(&refused));
+            assert!(name(refused).is_err());
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Reads commits, digests and file hashes, or `"unresolved"`.
+//!
+//! The mistakes people make here are few and each has its own way out: a tag in place of a commit,
+//! a hash that was cut on its way through a terminal, upper-case digits, a missing `sha256:`.
+//! Nothing is ever completed or guessed here: a hash is whole, or it is refused.
+
+use image_ref::Digest;
+
+use crate::checks;
+use crate::problem::{Wrong, named, quote, wrong};
+use crate::{CommitId, Pinned, Sha256};
+
+/// How a value that nobody could verify is written.
+const UNRESOLVED: &str = "unresolved";
+
+/// Where the value of a pin can be looked up, for help texts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lookup<'a> {
+    /// The name of the pin.
+    pub(crate) pin: &'a str,
+    /// The url, image or project it comes from.
+    pub(crate) from: &'a str,
+    /// The tag, branch or version it was found under, where that is known.
+    pub(crate) under: Option<&'a str>,
+}
+
+/// Returns how many digits are missing, as a phrase.
+fn missing(digits: usize, of: usize) -> String {
+    match of.saturating_sub(digits) {
+        1 => format!("1 of {of} digits is missing"),
+        missing => format!("{missing} of {of} digits are missing"),
+    }
+}
+
+/// Reads a commit.
+pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>, Wrong> {
+    let Lookup { pin, from, under } = lookup;
+    let is_name =
+        checks::git_ref(text).is_ok() && !is_hex(text) && unresolved::<()>(text, "").is_none();
+    let under = under.unwrap_or(if is_name { text } else { "TAG" });
+    let found = format!(
+        "`git ls-remote {from} {under} '{under}^{{}}'` prints it (of two lines the last), and `build-pipeline bump {pin} {under}` looks it up and writes it"
+    );
+    if let Some(result) = unresolved(text, &found) {
+        return result;
+    }
+    if let Ok(commit) = text.parse::<CommitId>() {
+        return Ok(Pinned::Resolved(commit));
+    }
+    let shape = hex_shape(text, &[40, 64]);
+    let message = |why: &str| format!("{} {why}", quote(text));
+    Err(match shape {
+        HexShape::UpperCase(lower) => {
+            wrong(message("has upper-case digits"), format!("write `{lower}`"))
+        }
+        HexShape::Cut { digits } if digits >= 7 => {
+            let whole = text.split(['.', '…']).next().unwrap_or(text);
+            let why = format!("is a short commit; {}", missing(digits, 40));
+            wrong(
+                message(&why),
+                format!(
+                    "`git rev-parse {whole}` in a clone of {from} prints it whole, and `build-pipeline bump {pin} {under}` writes it"
+                ),
+            )
+        }
+        HexShape::Long { digits } => wrong(
+            message(&format!("has {digits} digits, and a commit has 40 (or 64)")),
+            "copy it again; something else may be stuck to its end",
+        ),
+        HexShape::Cut { .. } | HexShape::Other => {
+            let described = text
+                .strip_prefix('g')
+                .filter(|rest| rest.len() >= 7 && rest.bytes().all(|b| b.is_ascii_hexdigit()));
+            match described {
+                Some(short) => wrong(
+                    message("is what `git describe` prints, a short commit behind a `g`"),
+                    format!("`git rev-parse {short}` in a clone of {from} prints the commit whole"),
+                ),
+                None => wrong(
+                    message("is not a commit, but a tag, branch or other name, which can move"),
+                    format!(
+                        "write it in `ref`, and here the commit it stands for: 40 digits; {found}"
+                    ),
+                ),
+            }
+        }
+    })
+}
+
+/// Reads the digest of an image.
+pub(crate) fn digest(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Digest>, Wrong> {
+    let Lookup { pin, from, under } = lookup;
+    let under = under.unwrap_or("TAG");
+    let found = format!(
+        "`skopeo inspect docker://{from}:{under}` prints it, and `build-pipeline bump {pin} {under}` looks it up and writes it"
+    );
+    if let Some(result) = unresolved(text, &found) {
+        return result;
+    }
+    if let Ok(digest) = text.parse::<Digest>() {
+        return Ok(Pinned::Resolved(digest));
+    }
+    let message = |why: &str| format!("{} {why}", quote(text));
+    if let Some((_, digest)) = text.split_once('@') {
+        let help = format!("write the part behind the `@`: `{digest}`");
+        return Err(wrong(message("is a whole reference, not a digest"), help));
+    }
+    let Some((algorithm, hex)) = text.split_once(':') else {
+        return Err(match hex_shape(text, &[64]) {
+            HexShape::Other if text.len() == 64 && is_hex(text) => {
+                wrong(message("has no algorithm in front"), format!("write `sha256:{text}`"))
+            }
+            HexShape::Other => wrong(
+                message("is not a digest, but a tag or other name, which can move"),
+                format!(
+                    "write it in `tag`, and here the digest it stands for: `sha256:` and 64 digits; {found}"
+                ),
+            ),
+            _ => wrong(
+                message("is not a digest"),
+                format!("a digest is `sha256:` and 64 digits, not an image ID; {found}"),
+            ),
+        });
+    };
+    if algorithm != "sha256" {
+        let help = format!("registries in use serve sha256 only; {found}");
+        return Err(wrong(message("uses an algorithm other than sha256"), help));
+    }
+    Err(sha256_digits(text, hex, "sha256:", &found))
+}
+
+/// Reads the SHA-256 of an archive.
+pub(crate) fn sha256(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Sha256>, Wrong> {
+    let Lookup { pin, from, under } = lookup;
+    let under = under.unwrap_or("VERSION");
+    let found = format!(
+        "the index shows it beside the file of {from} {under}, and `build-pipeline bump {pin} {under}` looks it up and writes it"
+    );
+    if let Some(result) = unresolved(text, &found) {
+        return result;
+    }
+    if let Ok(hash) = text.parse::<Sha256>() {
+        return Ok(Pinned::Resolved(hash));
+    }
+    match text.strip_prefix("sha256:").or_else(|| text.strip_prefix("sha256=")) {
+        Some(hex) => Err(wrong(
+            format!("{} has an algorithm in front", quote(text)),
+            format!("the key says it already; write the digits alone: `{hex}`"),
+        )),
+        None => Err(sha256_digits(text, text, "", &found)),
+    }
+}
+
+/// Says what is wrong with the digits of a SHA-256 that is not valid.
+fn sha256_digits(text: &str, hex: &str, prefix: &str, found: &str) -> Wrong {
+    let message = |why: &str| format!("{} {why}", quote(text));
+    match hex_shape(hex, &[64]) {
+        HexShape::UpperCase(lower) => {
+            wrong(message("has upper-case digits"), format!("write `{prefix}{lower}`"))
+        }
+        HexShape::Cut { digits } => wrong(
+            message(&format!("is cut; {}", missing(digits, 64))),
+            format!("write it whole; {found}"),
+        ),
+        HexShape::Long { digits } => wrong(
+            message(&format!("has {digits} digits, and a SHA-256 has 64")),
+            "copy it again; something else may be stuck to its end",
+        ),
+        HexShape::Other => {
+            let other = hex.chars().find(|c| !c.is_ascii_hexdigit()).unwrap_or(' ');
+            wrong(
+                message(&format!("has {} where a hexadecimal digit should stand", named(other))),
+                format!("a SHA-256 is 64 of 0-9 and a-f; {found}"),
+            )
+        }
+    }
+}
+
+/// Returns the result for `unresolved` and for other words people write for it.
+fn unresolved<T>(text: &str, found: &str) -> Option<Result<Pinned<T>, Wrong>> {
+    const WORDS: [&str; 9] =
+        [UNRESOLVED, "unknown", "todo", "tbd", "none", "null", "latest", "fixme", "?"];
+    let lower = text.to_ascii_lowercase();
+    if text == UNRESOLVED {
+        return Some(Ok(Pinned::Unresolved));
+    }
+    let is_near = strsim::damerau_levenshtein(&lower, UNRESOLVED) <= 2 && text.len() <= 12;
+    (is_near || WORDS.contains(&lower.as_str())).then(|| {
+        Err(wrong(
+            format!("{} is not a value that can be pinned", quote(text)),
+            format!("write `\"{UNRESOLVED}\"` until it is known; {found}"),
+        ))
+    })
+}
+
+/// How far a text is from a row of hexadecimal digits of the right length.
+#[derive(Debug)]
+enum HexShape {
+    /// The right length, with upper-case digits; here with lower-case ones.
+    UpperCase(String),
+    /// Too few digits, or an ellipsis among them.
+    Cut { digits: usize },
+    /// Too many digits.
+    Long { digits: usize },
+    /// Something else, or right.
+    Other,
+}
+
+fn hex_shape(text: &str, lengths: &[usize]) -> HexShape {
+    let digits = text.replace(['.', '…'], "");
+    let shortest = lengths.iter().min().copied().unwrap_or_default();
+    let longest = lengths.iter().max().copied().unwrap_or_default();
+    match digits.len() {
+        _ if digits.is_empty() || !is_hex(&digits) => HexShape::Other,
+        length if length < shortest || digits != text => HexShape::Cut { digits: length },
+        length if lengths.contains(&length) && digits.bytes().any(|b| b.is_ascii_uppercase()) => {
+            HexShape::UpperCase(digits.to_ascii_lowercase())
+        }
+        length if lengths.contains(&length) => HexShape::Other,
+        length if length > longest || length > shortest => HexShape::Long { digits: length },
+        _ => HexShape::Other,
+    }
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_hexdigit())
+}

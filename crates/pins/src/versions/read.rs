@@ -1,0 +1,364 @@
+//! Reads `versions.toml` into [`Pins`].
+//!
+//! Start at [`parse_versions`]. Every value of a pin is read before the first failure ends the pin,
+//! so that one run of a person's editor shows all mistakes.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::{ArchivePin, Facts, ImagePin, ManifestKind, PinKind, Pins, Release, SourcePin};
+use crate::checks;
+use crate::hashes::{self, Lookup};
+use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
+use crate::reader::{Table, collect, document};
+use crate::{PinName, checks::line};
+
+/// The earliest `source-date-epoch`, 2020-01-01: no pin of ours is older.
+const EARLIEST_EPOCH: i128 = 1_577_836_800;
+
+/// The latest `source-date-epoch`, in 2106. A larger number is most likely in milliseconds.
+const LATEST_EPOCH: i128 = 1 << 32;
+
+/// The keys that pins of every kind have.
+const FACT_KEYS: [&str; 3] = ["checked", "expires", "evidence"];
+
+/// Reads the text of `versions.toml`. `file` is how messages name it.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_versions(file: &str, text: &str) -> Result<Pins, ParseError> {
+    let mut report = Report::new(file, text);
+    let pins = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        read_pins(&mut report, &root)
+    });
+    report.finish(pins)
+}
+
+fn read_pins(report: &mut Report<'_>, root: &Table<'_>) -> Result<Pins, Reported> {
+    let [archive, image, release, source] = PinKind::ALL.map(PinKind::table);
+    let known = ["schema", "source-date-epoch", source, archive, image, release];
+    root.check_keys(report, &known);
+    check_names_are_unique(report, root);
+    let source_date_epoch = read_epoch(report, root);
+    let sources = read_kind(report, root, PinKind::Source, read_source);
+    let archives = read_kind(report, root, PinKind::Archive, read_archive);
+    let images = read_kind(report, root, PinKind::Image, read_image);
+    let releases = read_kind(report, root, PinKind::Release, read_release);
+    Ok(Pins {
+        source_date_epoch: source_date_epoch?,
+        sources: sources?,
+        archives: archives?,
+        images: images?,
+        releases: releases?,
+    })
+}
+
+fn read_epoch(report: &mut Report<'_>, root: &Table<'_>) -> Result<u64, Reported> {
+    const KEY: &str = "source-date-epoch";
+    const EXAMPLE: &str = "source-date-epoch = 1795132800";
+    let Some(entry) = root.get(KEY) else {
+        return Err(root.add_missing(report, KEY, EXAMPLE));
+    };
+    let Some(number) = entry.integer() else {
+        let help = match (entry.text(), entry.day()) {
+            (Some(text), _) if text.bytes().all(|b| b.is_ascii_digit()) => {
+                format!("write it without quotes: `{KEY} = {text}`")
+            }
+            (_, Some(day)) => format!("`date -u -d {day} +%s` prints its seconds"),
+            _ => format!("write seconds, for example `{EXAMPLE}`"),
+        };
+        return Err(entry.add_type(report, "a number of seconds since 1970 (UTC)", &help));
+    };
+    if (EARLIEST_EPOCH..=LATEST_EPOCH).contains(&number)
+        && let Ok(seconds) = u64::try_from(number)
+    {
+        return Ok(seconds);
+    }
+    let help = match number {
+        20_000_101..=99_991_231 => {
+            let (year, month, day) = (number / 10_000, number / 100 % 100, number % 100);
+            format!(
+                "it looks like a date; `date -u -d {year}-{month:02}-{day:02} +%s` prints its seconds"
+            )
+        }
+        _ if (EARLIEST_EPOCH..=LATEST_EPOCH).contains(&(number / 1000)) => {
+            format!("it looks like milliseconds; write `{KEY} = {}`", number / 1000)
+        }
+        _ => format!(
+            "it is the time of the newest pin change in seconds since 1970, from {EARLIEST_EPOCH} (2020) to {LATEST_EPOCH} (2106); `date -u +%s` prints the present"
+        ),
+    };
+    let message = format!("`{KEY}` is out of range: {}", entry.source(report));
+    Err(report.add(&entry.span, wrong(message, help)))
+}
+
+/// Reports each pin whose name another kind has already.
+fn check_names_are_unique(report: &mut Report<'_>, root: &Table<'_>) {
+    let mut pins: Vec<(Range<usize>, &str, PinKind)> = Vec::new();
+    for kind in PinKind::ALL {
+        let section = root.get(kind.table()).and_then(|entry| entry.as_table());
+        let entries = section.into_iter().flat_map(|section| section.entries());
+        pins.extend(entries.map(|entry| (entry.key_span, entry.key, kind)));
+    }
+    pins.sort_by_key(|(span, ..)| span.start);
+    let mut first: BTreeMap<&str, (Range<usize>, PinKind)> = BTreeMap::new();
+    for (span, name, kind) in pins {
+        if let Some((earlier, earlier_kind)) = first.get(name) {
+            let line = report.line(earlier.start);
+            let message = format!(
+                "{} is already the name of a pin, `[{}.{name}]` on line {line}",
+                quote(name),
+                earlier_kind.table(),
+            );
+            let help = format!(
+                "pins of all kinds share their names; rename one, for example to `{name}-{}`",
+                kind.table()
+            );
+            report.add(&span, wrong(message, help));
+        } else {
+            first.insert(name, (span, kind));
+        }
+    }
+}
+
+/// Reads all pins of one kind. `read` gets the name of the pin in a form that is fit for messages.
+fn read_kind<T>(
+    report: &mut Report<'_>,
+    root: &Table<'_>,
+    kind: PinKind,
+    read: impl Fn(&mut Report<'_>, &Table<'_>, &str) -> Result<T, Reported>,
+) -> Result<BTreeMap<PinName, T>, Reported> {
+    let Some(entry) = root.get(kind.table()) else { return Ok(BTreeMap::new()) };
+    let place = format!("`[{}.NAME]`", kind.table());
+    let section = entry.table(report, &place)?;
+    collect(report, section.entries(), |report, entry| {
+        let name = checks::pin_name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
+        let place = quote(&format!("[{}.{}]", kind.table(), entry.key));
+        let pin = entry
+            .table(report, &place)
+            .and_then(|table| read(report, &table, name.as_ref().map_or("NAME", PinName::as_str)));
+        Ok((name?, pin?))
+    })
+}
+
+fn read_source(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    name: &str,
+) -> Result<SourcePin, Reported> {
+    check_keys(report, table, &["url", "ref", "version", "commit"]);
+    let url = table.required(
+        report,
+        "url",
+        "url = \"https://github.com/vllm-project/vllm\"",
+        checks::repository_url,
+    );
+    let git_ref = table.optional(report, "ref", checks::git_ref);
+    let version = table.optional(report, "version", checks::version);
+    let lookup = Lookup {
+        pin: name,
+        from: url.as_deref().unwrap_or("URL"),
+        under: git_ref.as_ref().ok().and_then(Option::as_deref),
+    };
+    let commit = table
+        .required(report, "commit", "commit = \"unresolved\"", |text| hashes::commit(text, lookup));
+    let facts = read_facts(report, table);
+    if let (Ok(Some(git_ref)), Ok(Some(version))) = (&git_ref, &version)
+        && !checks::agrees(git_ref, version)
+        && let Some(entry) = table.get("version")
+    {
+        let message = format!("version `{version}` and ref `{git_ref}` are not the same release");
+        let help = format!(
+            "correct one of the two, and check that `commit` belongs to it; `build-pipeline bump {name} {git_ref}` writes all three"
+        );
+        report.add(&entry.span, wrong(message, help));
+    }
+    Ok(SourcePin {
+        url: url?,
+        git_ref: git_ref?,
+        version: version?,
+        commit: commit?,
+        facts: facts?,
+    })
+}
+
+fn read_archive(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    name: &str,
+) -> Result<ArchivePin, Reported> {
+    check_keys(report, table, &["project", "version", "sha256", "subdirectory"]);
+    let project = table.required(report, "project", "project = \"vllm\"", checks::package_name);
+    let version = table.required(report, "version", "version = \"0.10.2\"", checks::exact_version);
+    let lookup = Lookup {
+        pin: name,
+        from: project.as_deref().unwrap_or("the project"),
+        under: version.as_deref().ok(),
+    };
+    let sha256 = table
+        .required(report, "sha256", "sha256 = \"unresolved\"", |text| hashes::sha256(text, lookup));
+    let subdirectory = table.optional(report, "subdirectory", checks::subdirectory);
+    let facts = read_facts(report, table);
+    Ok(ArchivePin {
+        project: project?,
+        version: version?,
+        sha256: sha256?,
+        subdirectory: subdirectory?,
+        facts: facts?,
+    })
+}
+
+fn read_image(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    name: &str,
+) -> Result<ImagePin, Reported> {
+    let known = ["repository", "tag", "digest", "kind", "follow", "rocm", "gpus", "discontinued"];
+    check_keys(report, table, &known);
+    let repository = table.required(
+        report,
+        "repository",
+        "repository = \"docker.io/rocm/vllm-dev\"",
+        checks::repository,
+    );
+    let tag = table.optional(report, "tag", checks::tag);
+    let from = repository.as_ref().map_or("IMAGE".to_owned(), ToString::to_string);
+    let under = tag.as_ref().ok().and_then(Option::as_ref).map(|tag| tag.as_str());
+    let lookup = Lookup { pin: name, from: &from, under };
+    let digest = table
+        .required(report, "digest", "digest = \"unresolved\"", |text| hashes::digest(text, lookup));
+    let kind = table.optional(report, "kind", manifest_kind);
+    let follow = table.flag(report, "follow");
+    let rocm = table.optional(report, "rocm", checks::rocm_release);
+    let gpus = table.texts(report, "gpus", "gfx1151", checks::gpu_target);
+    let discontinued = table.optional(report, "discontinued", line(300));
+    let facts = read_facts(report, table);
+    if let (Ok(_), Ok(None), Ok(digest), Ok(follow)) = (&repository, &tag, &digest, follow) {
+        check_can_be_found(report, table, digest.resolved().is_some(), follow);
+    }
+    Ok(ImagePin {
+        repository: repository?,
+        tag: tag?,
+        digest: digest?,
+        kind: kind?,
+        follow: follow?,
+        rocm: rocm?,
+        gpus: gpus?,
+        discontinued: discontinued?,
+        facts: facts?,
+    })
+}
+
+/// Reports an image without a tag that could only be found by one.
+fn check_can_be_found(report: &mut Report<'_>, table: &Table<'_>, is_resolved: bool, follow: bool) {
+    if let Some(entry) = table.get("follow")
+        && follow
+    {
+        let message = format!("{} has `follow = true` and no tag to follow", table.place());
+        let help = "add the tag, for example `tag = \"nightly\"`, or remove `follow`";
+        report.add(&entry.span, wrong(message, help));
+    } else if let Some(entry) = table.get("digest")
+        && !is_resolved
+    {
+        let message = format!("{} has neither a tag nor a digest: `unresolved`", table.place());
+        let help =
+            "add the tag under which the digest can be looked up, for example `tag = \"v0.19.0\"`";
+        report.add(&entry.span, wrong(message, help));
+    }
+}
+
+fn manifest_kind(text: &str) -> Result<ManifestKind, Wrong> {
+    match text {
+        "index" => Ok(ManifestKind::Index),
+        "manifest" => Ok(ManifestKind::Manifest),
+        _ => {
+            let near = nearest(text, ["index", "manifest"]);
+            let help = match (near, text) {
+                (Some(near), _) => format!("did you mean `{near}`?"),
+                (None, "list") => "write `index`, the OCI name of a manifest list".to_owned(),
+                (None, _) => "write `index` where the digest is that of a list of platforms, `manifest` where it is that of one platform, or remove the line".to_owned(),
+            };
+            Err(wrong(format!("{} is not a kind of digest", quote(text)), help))
+        }
+    }
+}
+
+fn read_release(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    _name: &str,
+) -> Result<Release, Reported> {
+    check_keys(report, table, &["index", "packages"]);
+    let index = table.required(
+        report,
+        "index",
+        "index = \"https://repo.amd.com/rocm/whl-multi-arch/\"",
+        checks::https_url,
+    );
+    let packages = read_packages(report, table);
+    let facts = read_facts(report, table);
+    Ok(Release { index: index?, packages: packages?, facts: facts? })
+}
+
+fn read_packages(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+) -> Result<BTreeMap<String, String>, Reported> {
+    const EXAMPLE: &str = "packages.torch = \"2.11.0+rocm7.14.0\"";
+    let Some(entry) = table.get("packages") else {
+        return Err(table.add_missing(report, "packages", EXAMPLE));
+    };
+    let place = format!("`packages` of {}", table.place());
+    let Some(packages) = entry.as_table() else {
+        return Err(entry.add_type(
+            report,
+            "a table of names and versions",
+            &format!("write `{EXAMPLE}`"),
+        ));
+    };
+    if packages.entries().next().is_none() {
+        let message = format!("{place} is empty");
+        return Err(
+            report.add(&entry.span, wrong(message, format!("add a line such as `{EXAMPLE}`")))
+        );
+    }
+    let mut first: BTreeMap<String, &str> = BTreeMap::new();
+    collect(report, packages.entries(), |report, entry| {
+        let name = checks::package_name(entry.key).and_then(|name| {
+            // An index takes these spellings for one project (Python packaging, "Names and normalization").
+            let plain = name.to_ascii_lowercase().replace(['_', '.'], "-");
+            match first.insert(plain, entry.key) {
+                None => Ok(name),
+                Some(other) => Err(wrong(
+                    format!("{} is the same package as `{other}`", quote(entry.key)),
+                    "case, `-`, `_` and `.` do not tell packages apart; remove one of the two",
+                )),
+            }
+        });
+        let name = name.map_err(|wrong| report.add(&entry.key_span, wrong));
+        let version = entry.checked_text(report, checks::exact_version);
+        Ok((name?, version?))
+    })
+}
+
+/// Reports the keys that neither the kind nor every pin has.
+fn check_keys(report: &mut Report<'_>, table: &Table<'_>, of_kind: &[&str]) {
+    let known: Vec<&str> = of_kind.iter().chain(&FACT_KEYS).copied().collect();
+    table.check_keys(report, &known);
+}
+
+fn read_facts(report: &mut Report<'_>, table: &Table<'_>) -> Result<Facts, Reported> {
+    let checked = table.date(report, "checked");
+    let expires = table.date(report, "expires");
+    let evidence = table.optional(report, "evidence", line(500));
+    if let (Ok(Some(checked)), Ok(Some(expires))) = (&checked, &expires)
+        && expires < checked
+        && let Some(entry) = table.get("expires")
+    {
+        let message = format!("`expires` is `{expires}`, before `checked`, which is `{checked}`");
+        let help = "a pin that was already gone when it was checked is removed or marked unresolved; correct one of the two days";
+        report.add(&entry.span, wrong(message, help));
+    }
+    Ok(Facts { checked: checked?, expires: expires?, evidence: evidence? })
+}

@@ -1,0 +1,146 @@
+//! Malformed data files: one small text per case, and the whole answer to it in one snapshot.
+//!
+//! To add a case, add it to one of the tables and review `snapshots/malformed__*.snap`. An answer
+//! is good when a person can act on it alone: file, line, column, the value, and the next step.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+use std::fmt::Write as _;
+
+use pins::{ParseError, parse_gpus, parse_tracks, parse_tracks_with, parse_versions};
+
+mod malformed_cases;
+use malformed_cases::{GPUS, TOML, TRACKS, VERSIONS};
+
+/// What the cases of `versions.toml` begin with, unless they are about it.
+const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
+
+/// Stands for three images, a source and an archive, for tracks to stand on.
+const PINS: &str = "schema = 1
+source-date-epoch = 1795132800
+source.vllm = { url = 'https://github.com/vllm-project/vllm', commit = 'unresolved' }
+image.vllm-openai-rocm = { repository = 'docker.io/a/a', tag = 'a', digest = 'unresolved' }
+image.ollama = { repository = 'docker.io/a/a', tag = 'a', digest = 'unresolved' }
+";
+
+/// Returns the text of a case and the answer to it, for a person to read.
+fn render(name: &str, text: &str, error: &ParseError) -> String {
+    let mut rendered = format!("━━ {name}\n");
+    for (number, line) in text.lines().enumerate() {
+        let mut line: String =
+            line.escape_debug().collect::<String>().replace("\\\"", "\"").replace("\\'", "'");
+        if line.chars().count() > 160 {
+            line = line.chars().take(160).collect::<String>() + "…";
+        }
+        writeln!(rendered, "{:>4} │ {line}", number + 1).unwrap();
+    }
+    for problem in &error.problems {
+        let pins::Problem { line, column, message, help, .. } = problem;
+        writeln!(rendered, "{}:{line}:{column}: {message}\n    help: {help}", error.file).unwrap();
+    }
+    rendered
+}
+
+/// The rules that every answer keeps.
+fn check_rules(name: &str, text: &str, error: &ParseError) {
+    assert!(!error.problems.is_empty(), "{name}");
+    for problem in &error.problems {
+        let pins::Problem { span, line, column, message, help } = problem;
+        let all = format!("{message} {help}");
+        assert!(
+            message.contains('`') || message.starts_with("the end of"),
+            "{name}: no value: {message}"
+        );
+        assert!(help.len() > 8, "{name}: no help: {help}");
+        assert!(!message.ends_with('.') && !help.ends_with('.'), "{name}: full stop: {all}");
+        for dump in [
+            "Some(", "None", "Err(", "Ok(", "Error {", " { ", "Os {", "\u{1b}", "DeValue",
+            "Spanned",
+        ] {
+            assert!(!message.contains(dump), "{name}: dump: {message}");
+        }
+        assert!(!all.contains(char::is_control), "{name}: control character: {all}");
+        let line_text = text.split('\n').nth(line - 1).unwrap();
+        let before: String =
+            line_text.trim_start_matches('\u{feff}').chars().take(column - 1).collect();
+        assert!(
+            before.chars().count() == column - 1,
+            "{name}: column {column} is not on line {line}"
+        );
+        assert!(text.get(span.clone()).is_some(), "{name}");
+    }
+    let printed = error.to_string();
+    assert_eq!(printed.lines().count(), error.problems.len(), "{name}");
+    assert!(printed.lines().all(|line| line.starts_with(&format!("{}:", error.file))), "{name}");
+}
+
+/// Parses all `cases` and returns all answers.
+fn answers<T: std::fmt::Debug>(
+    cases: &[(&str, &str)],
+    head: &str,
+    parse: impl Fn(&str) -> Result<T, ParseError>,
+) -> String {
+    let mut rendered = String::new();
+    for (name, body) in cases {
+        let text = format!("{head}{body}");
+        let error = match parse(&text) {
+            Ok(value) => panic!("{name} was accepted: {value:?}"),
+            Err(error) => error,
+        };
+        check_rules(name, &text, &error);
+        rendered += &render(name, &text, &error);
+        rendered.push('\n');
+    }
+    rendered
+}
+
+#[test]
+fn toml_that_is_none() {
+    insta::assert_snapshot!(answers(TOML, "", |text| parse_versions("versions.toml", text)));
+}
+
+#[test]
+fn versions() {
+    insta::assert_snapshot!(answers(VERSIONS, HEAD, |text| parse_versions("versions.toml", text)));
+}
+
+#[test]
+fn gpus() {
+    insta::assert_snapshot!(answers(GPUS, "schema = 1\n", |text| parse_gpus("gpus.toml", text)));
+}
+
+#[test]
+fn tracks() {
+    let pins = parse_versions("versions.toml", PINS).unwrap();
+    insta::assert_snapshot!(answers(TRACKS, "schema = 1\n", |text| {
+        parse_tracks_with("tracks.toml", text, &pins)
+    }));
+}
+
+#[test]
+fn there_are_enough_cases_and_no_name_stands_twice() {
+    let mut names: Vec<_> =
+        [TOML, VERSIONS, GPUS, TRACKS].concat().into_iter().map(|(name, _)| name).collect();
+    assert!(names.len() >= 80, "{}", names.len());
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
+
+#[test]
+fn a_file_over_a_mebibyte_is_refused() {
+    let text = format!("schema = 1\n#{}", "x".repeat(1 << 20));
+    for error in [
+        parse_versions("versions.toml", &text).unwrap_err(),
+        parse_gpus("gpus.toml", &text).unwrap_err(),
+        parse_tracks("tracks.toml", &text).unwrap_err(),
+    ] {
+        assert_eq!(error.problems[0].message, "the file is `1048588` bytes long");
+        check_rules("too long", &text, &error);
+    }
+    let just_fits =
+        format!("schema = 1\nsource-date-epoch = 1795132800\n#{}", "x".repeat((1 << 20) - 43));
+    assert_eq!(just_fits.len(), 1 << 20);
+    assert!(parse_versions("versions.toml", &just_fits).is_ok());
+}

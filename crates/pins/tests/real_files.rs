@@ -1,0 +1,274 @@
+//! The data files of the project itself: they parse, and some facts about them hold.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+use pins::{
+    Facts, Gpus, PinKind, PinName, Pinned, Pins, Track, Tracks, parse_gpus, parse_tracks,
+    parse_tracks_with, parse_versions,
+};
+use proptest::prelude::*;
+
+const VERSIONS: &str = include_str!("../../../versions/versions.toml");
+const GPUS: &str = include_str!("../../../versions/gpus.toml");
+const TRACKS: &str = include_str!("../../../versions/tracks.toml");
+
+fn versions() -> Pins {
+    parse_versions("versions/versions.toml", VERSIONS).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn gpus() -> Gpus {
+    parse_gpus("versions/gpus.toml", GPUS).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn tracks() -> Tracks {
+    parse_tracks_with("versions/tracks.toml", TRACKS, &versions())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn name(text: &str) -> PinName {
+    text.parse().unwrap()
+}
+
+fn all_facts(pins: &Pins) -> Vec<(&PinName, &Facts)> {
+    let sources = pins.sources.iter().map(|(name, pin)| (name, &pin.facts));
+    let archives = pins.archives.iter().map(|(name, pin)| (name, &pin.facts));
+    let images = pins.images.iter().map(|(name, pin)| (name, &pin.facts));
+    let releases = pins.releases.iter().map(|(name, pin)| (name, &pin.facts));
+    sources.chain(archives).chain(images).chain(releases).collect()
+}
+
+#[test]
+fn the_time_of_all_images_is_the_day_of_the_newest_pin_change() {
+    assert_eq!(versions().source_date_epoch, 1_795_132_800);
+}
+
+#[test]
+fn every_pin_says_when_it_was_checked_and_where_it_was_read() {
+    let pins = versions();
+    assert_eq!(all_facts(&pins).len(), pins.names().len());
+    for (name, facts) in all_facts(&pins) {
+        assert_eq!(facts.checked.as_deref(), Some("2026-11-20"), "{name}");
+        assert!(facts.evidence.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn the_legacy_set_is_the_one_of_the_first_specification() {
+    let pins = versions();
+    for (pin, commit) in [
+        ("vllm-legacy", "01efc7ef781391e744ed08c3292817a773d654e6"),
+        ("pytorch-legacy", "ba56102387ef21a3b04b357e5b183d48f0afefc7"),
+        ("flash-attention-legacy", "c7db746334dedb430fa435c6934ceb5d90305133"),
+    ] {
+        let commit = Pinned::Resolved(commit.parse().unwrap());
+        assert_eq!(pins.sources[&name(pin)].commit, commit, "{pin}");
+    }
+    let ollama = &pins.images[&name("ollama-legacy")];
+    assert_eq!(ollama.digest.resolved().unwrap().short(), "sha256:74a0929e1e08");
+}
+
+#[test]
+fn the_images_of_the_tracks_are_what_they_should_be() {
+    let pins = versions();
+    let official = &pins.images[&name("vllm-openai-rocm")];
+    assert_eq!(official.repository.to_string(), "docker.io/vllm/vllm-openai-rocm");
+    assert_eq!(official.rocm.as_deref(), Some("7.2.1"));
+    assert_eq!(official.gpus, ["gfx1151".parse().unwrap()]);
+    let nightly = &pins.images[&name("vllm-dev-nightly")];
+    assert!(nightly.follow && nightly.discontinued.is_some() && nightly.tag.is_some());
+    let locked = &pins.images[&name("vllm-dev-locked")];
+    assert!(locked.discontinued.is_some() && locked.tag.is_none());
+    assert_eq!(
+        locked.digest.resolved().unwrap().as_str(),
+        "sha256:a92fa9cb915027468e85e147f4dd1c87f026d7974610280546a2a1f94a146889"
+    );
+    assert!(pins.images.contains_key(&name("vllm-dev-navi-legacy")));
+}
+
+#[test]
+fn wheels_that_belong_together_carry_one_stamp() {
+    let pins = versions();
+    let wheels = &pins.releases[&name("rocm-wheels")];
+    for package in ["torch", "torchvision", "torchaudio", "amd-torch-device-gfx1151"] {
+        assert!(wheels.packages[package].ends_with("+rocm7.14.0"), "{package}");
+    }
+}
+
+#[test]
+fn no_package_index_for_rust_python_debian_or_javascript_is_named() {
+    for text in [VERSIONS, GPUS, TRACKS] {
+        for host in ["crates.io", "pypi", "pythonhosted", "debian.org", "npmjs"] {
+            assert!(!text.to_lowercase().contains(host), "{host}");
+        }
+    }
+}
+
+#[test]
+fn strix_halo_is_native_since_7_2_1_and_can_be_spoofed() {
+    let gpus = gpus().gpus;
+    let strix_halo = &gpus[&"gfx1151".parse().unwrap()];
+    assert_eq!(strix_halo.native_since.as_deref(), Some("7.2.1"));
+    assert_eq!(strix_halo.spoof.unwrap().to_string(), "11.0.0");
+    assert_eq!(gpus[&"gfx1031".parse().unwrap()].spoof.unwrap().to_string(), "10.3.0");
+    assert_eq!(gpus.len(), 10);
+}
+
+#[test]
+fn tracks_stand_on_images_that_exist() {
+    let tracks = tracks();
+    assert_eq!(tracks.gpu.as_str(), "gfx1151");
+    assert!(gpus().gpus.contains_key(&tracks.gpu));
+    let bases: Vec<_> =
+        tracks.tracks.iter().map(|(track, settings)| (*track, settings.base.as_str())).collect();
+    assert_eq!(
+        bases,
+        [
+            (Track::Official, "vllm-openai-rocm"),
+            (Track::NightlySpoof, "vllm-dev-nightly"),
+            (Track::LockedSpoof, "vllm-dev-locked"),
+            (Track::Ollama, "ollama"),
+        ]
+    );
+    for track in [Track::Official, Track::NightlySpoof, Track::LockedSpoof] {
+        assert_eq!(tracks.tracks[&track].env["VLLM_ROCM_USE_AITER"], "0");
+    }
+}
+
+#[test]
+fn a_mistyped_pin_name_is_answered_with_the_nearest() {
+    let pins = versions();
+    assert_eq!(pins.nearest_name("vlmm-legacy").unwrap().as_str(), "vllm-legacy");
+    assert_eq!(pins.nearest_name("pytroch").unwrap().as_str(), "pytorch");
+    assert_eq!(pins.nearest_name("something-else-entirely"), None);
+    assert_eq!(pins.names()[&name("rocm-wheels")], PinKind::Release);
+}
+
+#[test]
+fn byte_order_marks_and_windows_line_ends_are_accepted() {
+    let windows = format!("\u{feff}{}", VERSIONS.replace('\n', "\r\n"));
+    assert_eq!(parse_versions("f", &windows), Ok(versions()));
+    let windows = format!("\u{feff}{}", GPUS.replace('\n', "\r\n"));
+    assert_eq!(parse_gpus("f", &windows), Ok(gpus()));
+    let windows = format!("\u{feff}{}", TRACKS.replace('\n', "\r\n"));
+    assert_eq!(parse_tracks("f", &windows), Ok(tracks()));
+}
+
+#[test]
+fn a_file_of_a_hundred_thousand_mistakes_is_answered() {
+    let lines: Vec<_> = (0..40_000).map(|number| format!("source.a{number}.x = 1\n")).collect();
+    let text = format!("schema = 1\n{}", lines.concat());
+    for parse in [check_versions, check_gpus, check_tracks] {
+        parse(&text);
+    }
+    let error = parse_versions("f", &text).unwrap_err();
+    assert!(error.problems.len() <= 500);
+    let one_line = format!("schema = 1\ngpu = \"gfx1151\"\nofficial.env = {{ {} }}", {
+        let entries = (0..60_000).map(|number| format!("OLLAMA_{number}=1"));
+        entries.collect::<Vec<_>>().join(",")
+    });
+    check_tracks(&one_line);
+}
+
+/// What holds for every answer: places are in the file and in order, and no text is empty.
+fn check_answer<T>(text: &str, answer: Result<T, pins::ParseError>) {
+    let Err(error) = answer else { return };
+    assert!(!error.problems.is_empty());
+    let mut last = 0;
+    for problem in &error.problems {
+        assert!(text.get(problem.span.clone()).is_some(), "{problem:?}");
+        assert!(problem.span.start >= last && problem.line >= 1 && problem.column >= 1);
+        assert!(!problem.message.is_empty() && !problem.help.is_empty());
+        assert!(!format!("{}{}", problem.message, problem.help).contains(char::is_control));
+        last = problem.span.start;
+    }
+}
+
+fn check_versions(text: &str) {
+    check_answer(text, parse_versions("f", text));
+}
+
+fn check_gpus(text: &str) {
+    check_answer(text, parse_gpus("f", text));
+}
+
+fn check_tracks(text: &str) {
+    check_answer(text, parse_tracks("f", text));
+}
+
+/// Deletes or inserts some characters of `text`.
+fn edited(text: &str, edits: &[(usize, Option<String>)]) -> String {
+    let mut characters: Vec<char> = text.chars().collect();
+    for (at, insert) in edits {
+        let at = at % characters.len().max(1);
+        match insert {
+            Some(insert) => drop(characters.splice(at..at, insert.chars())),
+            None if !characters.is_empty() => drop(characters.remove(at)),
+            None => {}
+        }
+    }
+    characters.into_iter().collect()
+}
+
+fn edits() -> impl Strategy<Value = Vec<(usize, Option<String>)>> {
+    let insert = proptest::option::of(prop_oneof![
+        "[\\[\\]{}=\"'.,#\\\\\n\r\t \u{feff}\u{1b}é0-9a-f-]{1,3}",
+        "\\PC{1,3}",
+    ]);
+    proptest::collection::vec((any::<usize>(), insert), 1..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn any_text_is_answered(text in "\\PC{0,200}") {
+        check_versions(&text);
+        check_gpus(&text);
+        check_tracks(&text);
+    }
+
+    #[test]
+    fn any_pieces_of_toml_are_answered(
+        pieces in proptest::collection::vec(
+            prop_oneof![
+                Just("schema = 1\n"), Just("[source.a]\n"), Just("[image.a]\n"), Just("[official]\n"),
+                Just("[gfx1151]\n"), Just("commit = "), Just("digest = "), Just("url = "), Just("env."),
+                Just("a = "), Just("\""), Just("{"), Just("}"), Just("["), Just("]"), Just(","),
+                Just("1"), Just("2026-11-20"), Just("\n"), Just("é"), Just("="), Just("."), Just("true"),
+                Just("spoof = "), Just("\"https://a@b:c/d\""), Just("\"gfx1031\""), Just("\"…\""), Just("\"\"\""),
+                Just("checked = "), Just("gpus = "), Just("packages."), Just("index = "), Just("ref = "),
+                Just("\\u0000"), Just("#"), Just("'"), Just("gpu = "), Just("base = "), Just("title = "),
+            ],
+            0..40,
+        )
+    ) {
+        let text = pieces.concat();
+        check_versions(&text);
+        check_gpus(&text);
+        check_tracks(&text);
+    }
+
+    #[test]
+    fn any_string_as_a_value_is_answered(value in "[ -~…é\u{202e}]{0,80}", key in 0..14_usize) {
+        let key = ["url", "ref", "version", "commit", "repository", "tag", "digest", "kind", "rocm",
+            "project", "sha256", "subdirectory", "index", "evidence"][key];
+        let value = value.replace(['\\', '"'], "");
+        for kind in PinKind::ALL {
+            let text = format!("schema = 1\nsource-date-epoch = 1795132800\n[{}.a]\n{key} = \"{value}\"\n", kind.table());
+            check_versions(&text);
+        }
+        check_gpus(&format!("schema = 1\n[gfx1151]\nspoof = \"{value}\"\n"));
+        check_tracks(&format!("schema = 1\ngpu = \"{value}\"\n[official]\nbase = \"{value}\"\nenv.\"{value}\" = \"{value}\""));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn damaged_real_files_are_answered(edits in edits()) {
+        check_versions(&edited(VERSIONS, &edits));
+        check_gpus(&edited(GPUS, &edits));
+        check_tracks(&edited(TRACKS, &edits));
+    }
+}
