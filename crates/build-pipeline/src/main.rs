@@ -1,2 +1,137 @@
-//! x
-fn main() {}
+//! Turns arguments and files into requests, and outcomes into text and an exit code.
+//!
+//! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
+//! reads the data files and `request` makes build requests of both; `planner` makes the plan,
+//! `executor` carries it out; `state` keeps records and locks; `error` says what went wrong and what
+//! to do next, with the codes of `exit_code`. Only `output` prints, only `environment` reads variables.
+
+mod cli;
+mod commands;
+mod environment;
+mod error;
+mod exit_code;
+mod output;
+mod project;
+mod recipe;
+mod registry;
+mod rehearsal;
+mod render;
+mod reporter;
+mod request;
+mod sanitise;
+mod state;
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::cli::{Cli, Color, Command, Global};
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    match cli.global.color {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    start_logging(cli.global.verbose);
+    match dispatch(&cli) {
+        Ok(()) => ExitCode::Done.into(),
+        Err(error) => {
+            output::error(&error);
+            error.code.into()
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> Result<(), CommandError> {
+    let Some(command) = &cli.command else {
+        let nothing_asked =
+            cli::Build { lock_timeout: cli.build.lock_timeout, ..cli::Build::default() };
+        return match cli.build == nothing_asked {
+            true => commands::welcome::run(&cli.global),
+            false => commands::build::run(&cli.global, &cli.build),
+        };
+    };
+    if !cli.build.subject.tracks.is_empty() {
+        return Err(CommandError::new(ExitCode::Input, "`--track` stands before the command")
+            .hint("write it behind: `build-pipeline plan --track locked-spoof`"));
+    }
+    match command {
+        Command::Build(args) => commands::build::run(&cli.global, args),
+        Command::Plan(args) => commands::plan::run(&cli.global, args),
+        Command::Verify(args) => commands::verify::run(&cli.global, args),
+        Command::Records(args) => commands::records::run(args),
+        Command::Schema(args) => commands::schema::run(args),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "build-pipeline", &mut text);
+            output::result(&String::from_utf8_lossy(&text))
+        }
+        Command::Man { folder } => man(folder),
+        Command::Help { topic } => commands::help::run(topic.as_deref()),
+    }
+}
+
+/// Writes one manual page a command.
+fn man(folder: &std::path::Path) -> Result<(), CommandError> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .map_err(|error| {
+            CommandError::caused(
+                ExitCode::Machine,
+                format!("writing manual pages into `{}` failed", folder.display()),
+                &error,
+            )
+        })
+}
+
+/// Returns the folder that the program works as if started in.
+fn working_folder(global: &Global) -> Result<PathBuf, CommandError> {
+    let here = std::env::current_dir().map_err(|error| {
+        CommandError::caused(ExitCode::Machine, "the current folder cannot be read", &error)
+    })?;
+    match &global.directory {
+        None => Ok(here),
+        Some(folder) => std::path::absolute(here.join(folder))
+            .ok()
+            .filter(|path| path.is_dir())
+            .ok_or_else(|| {
+                CommandError::new(
+                    ExitCode::Input,
+                    format!("`-C {}` names no folder", folder.display()),
+                )
+                .hint("name the folder that has `versions/` in it")
+            }),
+    }
+}
+
+/// Makes the runtime of the commands that talk to registries; the others never pay for one.
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+        CommandError::caused(ExitCode::Machine, "no threads can be started", &error)
+    })
+}
+
+/// Sends log lines to standard error: warnings of dependencies, and more with `-v`.
+fn start_logging(verbose: u8) {
+    let filter = environment::log_filter().unwrap_or_else(|| {
+        match verbose {
+            0 => "off",
+            1 => "oci=info,executor=info,build_pipeline=info",
+            _ => "oci=debug,executor=debug,build_pipeline=debug",
+        }
+        .to_owned()
+    });
+    if filter == "off" {
+        return;
+    }
+    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
+}

@@ -1,1 +1,23 @@
-//! Placeholder.
+//! Test support: a real registry on loopback, a proxy that makes it fail, images to put into it.
+//!
+//! - [`DebianRegistry`] runs the `docker-registry` of Debian; nothing is more like a registry.
+//! - [`FaultProxy`] stands in front of it, writes down every request and misbehaves as told.
+//! - [`RandomImage`] makes the same image from the same seed and pushes it.
+//!
+//! All of it is plain threads and blocking sockets, so that it works in tests of any runtime and
+//! can send what no HTTP library would. Mistakes panic: a test that cannot be set up has failed.
+
+mod fault;
+mod http;
+mod image;
+mod proxy;
+mod registry;
+mod tls;
+mod tokens;
+
+pub use fault::{Answer, Fault, RuleBuilder};
+pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
+pub use proxy::{FaultProxy, Recorded, Server};
+pub use registry::{DebianRegistry, shared_registry};
+pub use tls::authority_der;
+pub use tokens::{Auth, Bearer};

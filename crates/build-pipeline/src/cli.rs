@@ -1,0 +1,235 @@
+//! The command line: what can be typed. It holds no logic.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Build reproducible containers for AMD gfx1151 (Strix Halo)
+#[derive(Debug, Parser)]
+#[command(
+    name = "build-pipeline",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
+#[command(
+    after_help = "`build-pipeline help exit-codes` lists the exit codes, `build-pipeline help environment` the variables."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(flatten)]
+    pub(crate) build: Build,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What every command understands.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Work as if started in this folder
+    #[arg(
+        short = 'C',
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "BUILD_PIPELINE_DIRECTORY",
+        help_heading = "Global options"
+    )]
+    pub(crate) directory: Option<PathBuf>,
+    /// Read a registry, or a part of it, from elsewhere
+    #[arg(
+        long,
+        global = true,
+        value_name = "FROM=TO",
+        env = "BUILD_PIPELINE_MIRROR",
+        value_delimiter = ',',
+        help_heading = "Global options"
+    )]
+    pub(crate) mirror: Vec<String>,
+    /// How to show progress
+    #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, env = "BUILD_PIPELINE_PROGRESS", help_heading = "Global options")]
+    pub(crate) progress: Progress,
+    /// When to colour messages
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, env = "BUILD_PIPELINE_COLOR", help_heading = "Global options")]
+    pub(crate) color: Color,
+    /// Say more; twice for every request
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
+    pub(crate) verbose: u8,
+}
+
+/// How to show progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Progress {
+    /// Live lines on a terminal, plain lines elsewhere
+    Auto,
+    /// Live lines
+    Tty,
+    /// One line a step
+    Plain,
+    /// One JSON object a line
+    Json,
+}
+
+/// When to colour messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// What is built.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct Subject {
+    /// Build this track: official, nightly-spoof, locked-spoof or ollama (repeatable)
+    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',')]
+    pub(crate) tracks: Vec<String>,
+    /// Use another value for a pin: a digest, or a tag that is resolved now (repeatable)
+    #[arg(long = "set", value_name = "PIN=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Make the image for this GPU target
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+    /// Pretend this GPU version: x.y.z, `off`, or `auto` for what gpus.toml says
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) spoof: Option<String>,
+    /// Build on small stand-in bases made on the fly: no network, nothing to publish
+    #[arg(long)]
+    pub(crate) rehearse: bool,
+}
+
+/// Build an image (the default command)
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct Build {
+    #[command(flatten)]
+    pub(crate) subject: Subject,
+    /// Put the image here: oci:DIR, oci-archive:FILE or registry:REF (repeatable) [default: oci:dist/TRACK]
+    #[arg(short, long = "output", value_name = "OUTPUT")]
+    pub(crate) outputs: Vec<String>,
+    /// Push the image to a registry; the same as --output registry:REF
+    #[arg(long, value_name = "REF")]
+    pub(crate) push: Vec<String>,
+    /// Copy the base's layers into oci:DIR too; without it they stay where they are
+    #[arg(long)]
+    pub(crate) with_layers: bool,
+    /// The form of the summary
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Print the plan and stop
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Wait this many seconds for another run that writes the same image
+    #[arg(long, value_name = "SECONDS", env = "BUILD_PIPELINE_LOCK_TIMEOUT")]
+    pub(crate) lock_timeout: Option<u64>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build an image (the default command)
+    Build(Build),
+    /// Print what would be done, in full
+    Plan(PlanArgs),
+    /// Prove that an image is what plan and pins say
+    Verify(Verify),
+    /// List what was built, or show one record
+    Records(Records),
+    /// Print a JSON schema: plan, record, event or verify
+    Schema(SchemaArgs),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a folder
+    Man {
+        /// The folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Explain a command or a topic: exit-codes, environment
+    Help {
+        /// A command or a topic
+        topic: Option<String>,
+    },
+}
+
+/// Print what would be done, in full
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) subject: Subject,
+    /// The form: tree for reading, json for programs (its SHA-256 is the plan digest), dot and mermaid for drawing
+    #[arg(long, value_enum, default_value_t = PlanFormat::Tree)]
+    pub(crate) format: PlanFormat,
+}
+
+/// The form of a printed plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    /// For reading
+    Tree,
+    /// The plan's canonical text
+    Json,
+    /// Graphviz
+    Dot,
+    /// Mermaid flowchart
+    Mermaid,
+}
+
+/// Prove that an image is what plan and pins say
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// A track (its image under dist/), a layout folder, an archive, or a reference on a registry
+    #[arg(value_name = "IMAGE|TRACK")]
+    pub(crate) target: String,
+    /// The form
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// List what was built, or show one record
+#[derive(Debug, Args)]
+pub(crate) struct Records {
+    /// Show this record; the end of its name will do
+    #[arg(value_name = "RECORD")]
+    pub(crate) record: Option<String>,
+    /// The form
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// The form of a result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For reading
+    #[default]
+    Text,
+    /// For programs
+    Json,
+}
+
+/// Print a JSON schema
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// Which document
+    #[arg(value_enum)]
+    pub(crate) document: Document,
+}
+
+/// A document that has a JSON schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Document {
+    /// `plan --format json`
+    Plan,
+    /// `records RECORD --format json`
+    Record,
+    /// A line of `--progress json`
+    Event,
+    /// `verify --format json`
+    Verify,
+}

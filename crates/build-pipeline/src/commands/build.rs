@@ -1,0 +1,416 @@
+//! `build-pipeline [build] --track …`: plans, builds, records.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use executor::{BlobCache, End, Execution, Output, Settings};
+use image_ref::ImageRef;
+use planner::Planned;
+use record::{BuildRecord, Run, Status};
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{Build, Format, Global};
+use crate::commands::verify;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::project::Project;
+use crate::rehearsal::Rehearsal;
+use crate::reporter::{Reporter, size};
+use crate::request::Wanted;
+use crate::state::RunLock;
+use crate::{environment, output, registry, rehearsal, render, request, state};
+
+/// Builds the tracks that were asked for, one after the other.
+pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
+    if args.subject.tracks.is_empty() {
+        return Err(CommandError::new(ExitCode::Input, "no track was named")
+            .hint("write `--track locked-spoof`, or `--track locked-spoof --rehearse` to try it without a network"));
+    }
+    let project = Project::find(&crate::working_folder(global)?)?;
+    let input = project.read()?;
+    let wanted = request::read(&args.subject, &input)?;
+    let session = Session {
+        global,
+        args,
+        project: &project,
+        reporter: Arc::new(Reporter::new(global.progress)),
+    };
+    crate::runtime()?.block_on(session.all(wanted, input))
+}
+
+/// What the builds of one run share.
+struct Session<'a> {
+    global: &'a Global,
+    args: &'a Build,
+    project: &'a Project,
+    reporter: Arc<Reporter>,
+}
+
+/// What came of one build, for `--format json`.
+#[derive(Debug, Serialize)]
+struct Built {
+    name: String,
+    manifest_digest: image_ref::Digest,
+    config_digest: image_ref::Digest,
+    plan_digest: image_ref::Digest,
+    outputs: Vec<record::OutputOutcome>,
+    record: PathBuf,
+}
+
+impl Session<'_> {
+    async fn all(
+        &self,
+        wanted: Vec<Wanted>,
+        mut input: planner::PlanningInput,
+    ) -> Result<(), CommandError> {
+        let mut stand_ins = Vec::new();
+        for one in wanted.iter().filter(|one| one.request.rehearse) {
+            stand_ins.push(rehearsal::stand_in(one.request.track, &mut input)?);
+        }
+        // Served for as long as the builds run.
+        let rehearsal = match stand_ins.is_empty() {
+            true => None,
+            false => Some(Rehearsal::start(&stand_ins).await?),
+        };
+        let mut planned = Vec::new();
+        for mut one in wanted {
+            if !one.unresolved.is_empty() {
+                request::resolve(&mut one, &input, &registry::client(&self.global.mirror)?).await?;
+            }
+            planned.push(planner::plan(&one.request, &input)?);
+        }
+        if self.args.dry_run {
+            return planned.iter().try_for_each(|one| {
+                output::sanitised_result(&render::tree(&one.plan, &one.warnings))
+            });
+        }
+        let several = planned.len() > 1;
+        let mut built = Vec::new();
+        for one in &planned {
+            let outputs = self.outputs(&one.plan, several)?;
+            let (client, cache) = match &rehearsal {
+                Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
+                None => {
+                    let cache = environment::cache_folder()
+                        .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
+                    (registry::client(&self.global.mirror)?, cache)
+                }
+            };
+            built.push(self.one(one, Settings { client, cache, outputs }).await?);
+        }
+        if self.args.format == Format::Json {
+            return output::json(&serde_json::json!({ "schema": 1, "builds": built }));
+        }
+        Ok(())
+    }
+
+    /// Builds one plan and records it, whatever becomes of it.
+    async fn one(&self, planned: &Planned, settings: Settings) -> Result<Built, CommandError> {
+        if self.args.format == Format::Text {
+            planned
+                .warnings
+                .iter()
+                .for_each(|warning| output::warn(warning.rule, &warning.message));
+        }
+        let mut record = BuildRecord::begin(
+            planned.plan.clone(),
+            Run {
+                tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+                command: std::env::args().collect(),
+                process: std::process::id(),
+                began: now(),
+                warnings: planned
+                    .warnings
+                    .iter()
+                    .map(|warning| format!("{}: {}", warning.rule, warning.message))
+                    .collect(),
+            },
+        );
+        let begun = record.clone();
+        // Synced while the first request is under way.
+        let first = tokio::task::spawn_blocking(move || state::write_record(&begun));
+        let (execution, ended_early) = self.execute(planned, &settings).await;
+        let first = first.await.map_err(|e| {
+            CommandError::caused(ExitCode::Bug, "writing a record ended by itself", &e)
+        })?;
+        let is_interrupted = matches!(execution.end, End::Interrupted);
+        let failure = match (&execution.end, ended_early) {
+            (_, Some(error)) => Some(error),
+            (End::Failed(error), None) => Some(error.into()),
+            (End::Succeeded | End::Interrupted | End::NotBegun, None) => first.err(),
+        };
+
+        let Execution { steps, image, outputs, notes, traffic, .. } = execution;
+        record.ended = Some(now());
+        record.status = match (&failure, is_interrupted) {
+            (None, _) => Status::Succeeded,
+            (Some(_), true) => Status::Interrupted,
+            (Some(_), false) => Status::Failed,
+        };
+        record.error = failure.as_ref().map(CommandError::lines).unwrap_or_default();
+        (record.steps, record.image, record.outputs, record.notes, record.traffic) =
+            (steps, image, outputs, notes, traffic);
+        let written = state::write_record(&record);
+        if let Some(failure) = failure {
+            return Err(match &written {
+                Ok(path) => failure.hint(format!("the record is `{}`", path.display())),
+                Err(_) => failure,
+            });
+        }
+        let path = written?;
+        for warning in settings.client.warnings() {
+            output::warn("mirror-distrusted", &warning);
+        }
+        let Some(image) = &record.image else {
+            return Err(CommandError::new(ExitCode::Bug, "the plan made no image"));
+        };
+        if self.args.format == Format::Text {
+            output::sanitised_result(&summary(&record, image, &path))?;
+            if planned.plan.rehearsal {
+                self.show_rehearsed(planned, &settings).await?;
+            }
+        }
+        Ok(Built {
+            name: planned.plan.name.clone(),
+            manifest_digest: image.manifest_digest.clone(),
+            config_digest: image.config_digest.clone(),
+            plan_digest: record.plan_digest.clone(),
+            outputs: record.outputs.clone(),
+            record: path,
+        })
+    }
+
+    /// Takes the locks of the outputs and carries out the plan, until it ends or a signal comes.
+    ///
+    /// Returns the error too where the plan was not begun or a signal ended it.
+    async fn execute(
+        &self,
+        planned: &Planned,
+        settings: &Settings,
+    ) -> (Execution, Option<CommandError>) {
+        let mut signals = Signals::listen();
+        // Held until the plan is carried out.
+        let locked = tokio::select! {
+            locks = self.take_locks(&settings.outputs) => locks.map_err(|error| (End::NotBegun, error)),
+            code = signals.next() => Err((End::Interrupted, interrupted(code))),
+        };
+        let _locks = match locked {
+            Ok(locks) => locks,
+            Err((end, error)) => return (Execution::not_begun(&planned.plan, end), Some(error)),
+        };
+        let reporter = Arc::clone(&self.reporter);
+        let on_event: executor::OnEvent = Arc::new(move |event| reporter.tell(&event));
+        let mut came = None;
+        let interrupt = async { came = Some(signals.next().await) };
+        let execution = executor::execute(&planned.plan, settings, interrupt, on_event).await;
+        let interrupted =
+            came.filter(|_| matches!(execution.end, End::Interrupted)).map(interrupted);
+        (execution, interrupted)
+    }
+
+    async fn take_locks(&self, outputs: &[Output]) -> Result<Vec<RunLock>, CommandError> {
+        // In one order for all runs, so that no two wait for each other.
+        let mut sorted: Vec<&Output> = outputs.iter().collect();
+        sorted.sort_by_key(ToString::to_string);
+        sorted.dedup_by_key(|output| output.to_string());
+        let mut locks = Vec::new();
+        for output in sorted {
+            locks.push(RunLock::take(output, self.args.lock_timeout).await?);
+        }
+        Ok(locks)
+    }
+
+    /// Shows what a newcomer wants to see of a rehearsal: the labels, the proof, and what is next.
+    async fn show_rehearsed(
+        &self,
+        planned: &Planned,
+        settings: &Settings,
+    ) -> Result<(), CommandError> {
+        let mut text = String::from("\nlabels\n");
+        for (key, value) in planned.plan.final_labels() {
+            text.push_str(&format!("  {key}={value}\n"));
+        }
+        output::sanitised_result(&text)?;
+        let layout = settings.outputs.iter().find_map(|output| match output {
+            Output::Layout { path, .. } | Output::Archive { path } => Some(path.clone()),
+            Output::Registry { .. } => None,
+        });
+        if let Some(path) = layout {
+            output::result("\nverify\n")?;
+            verify::verify_path(&path, &planned.plan, settings).await?;
+        }
+        let next = format!(
+            "with a network, `build-pipeline --track {}` does the same on the pinned base, by digest; its layers stay where they are",
+            planned.plan.track
+        );
+        output::say(&output::hint_line(&next));
+        Ok(())
+    }
+
+    /// Returns where the image of a plan is put.
+    fn outputs(&self, plan: &plan::Plan, several: bool) -> Result<Vec<Output>, CommandError> {
+        let pushes = self.args.push.iter().map(|reference| format!("registry:{reference}"));
+        let mut all = Vec::new();
+        for text in self.args.outputs.iter().cloned().chain(pushes) {
+            let output = parse_output(&text, self.args.with_layers)?;
+            if several
+                && !matches!(&output, Output::Registry { reference } if reference.tag.is_none())
+            {
+                return Err(CommandError::new(
+                    ExitCode::Input,
+                    format!("`--output {text}` is one place for several images"),
+                )
+                .hint(
+                    "build one track at a time, or leave out `--output`: each goes to `dist/TRACK`",
+                ));
+            }
+            if let Output::Registry { reference } = &output {
+                check_push(plan, reference)?;
+            }
+            if !all.contains(&output) {
+                all.push(output);
+            }
+        }
+        if all.is_empty() {
+            let path = self.project.root.join("dist").join(&plan.name);
+            // Shorter to read where the project is the folder we stand in.
+            let path = std::env::current_dir()
+                .ok()
+                .and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()))
+                .unwrap_or(path);
+            all.push(Output::Layout { path, with_layers: self.args.with_layers });
+        }
+        Ok(all)
+    }
+}
+
+/// Refuses to publish a rehearsed image, or to push to what is not a place for a new image.
+fn check_push(plan: &plan::Plan, reference: &ImageRef) -> Result<(), CommandError> {
+    if reference.digest.is_some() {
+        return Err(CommandError::new(
+            ExitCode::Input,
+            format!("`{reference}` names a digest, and an image is pushed to a tag"),
+        )
+        .hint("leave out `@sha256:…`; without a tag the image is pushed under its own digest"));
+    }
+    if plan.rehearsal && !is_loopback(reference.repository.registry()) {
+        return Err(CommandError::new(
+            ExitCode::Input,
+            format!("a rehearsed image is not pushed to `{reference}`: it stands on a stand-in"),
+        )
+        .hint("push it to a registry on 127.0.0.1, or build without `--rehearse`"));
+    }
+    Ok(())
+}
+
+fn is_loopback(registry: &str) -> bool {
+    let host = match registry.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => registry.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost"
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Reads `oci:DIR`, `oci-archive:FILE` or `registry:REF`.
+fn parse_output(text: &str, with_layers: bool) -> Result<Output, CommandError> {
+    let form = "write `oci:DIR`, `oci-archive:FILE` or `registry:HOST/NAME:TAG`";
+    let bad = |what: String| CommandError::new(ExitCode::Input, what).hint(form);
+    match text.split_once(':') {
+        Some((_, "")) => Err(bad(format!("`--output {text}` names no place"))),
+        Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),
+        Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
+        Some(("registry", reference)) => {
+            let reference = reference.parse().map_err(|e| {
+                CommandError::caused(ExitCode::Input, format!("`--output {text}` names no image"), &e)
+                    .hint("write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/locked-spoof:latest`")
+            })?;
+            Ok(Output::Registry { reference })
+        }
+        _ => Err(bad(format!("`--output {text}` has no known kind in front"))),
+    }
+}
+
+/// The signals that end a run in good order.
+struct Signals(Vec<(tokio::signal::unix::Signal, ExitCode)>);
+
+impl Signals {
+    fn listen() -> Self {
+        let codes = [
+            (SignalKind::interrupt(), ExitCode::Interrupted),
+            (SignalKind::terminate(), ExitCode::Terminated),
+            (SignalKind::hangup(), ExitCode::Terminated),
+        ];
+        // A signal that cannot be listened for keeps its default, which ends the process.
+        Self(
+            codes.into_iter().filter_map(|(kind, code)| Some((signal(kind).ok()?, code))).collect(),
+        )
+    }
+
+    /// Waits for one of them.
+    async fn next(&mut self) -> ExitCode {
+        std::future::poll_fn(|context| {
+            for (signal, code) in &mut self.0 {
+                if signal.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*code);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}
+
+fn interrupted(code: ExitCode) -> CommandError {
+    CommandError::new(code, "interrupted; what was there before is intact")
+        .hint("the same command begins again, with what is cached")
+}
+
+/// Returns what came of a build, for people.
+fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> String {
+    let edit_base = record.plan.pins.values().next().cloned().unwrap_or_default();
+    let mut text = format!(
+        "{}\n  digest    {}\n  image ID  {}\n",
+        record.plan.name, image.manifest_digest, image.config_digest
+    );
+    text.push_str(&format!("  base      {edit_base}\n"));
+    if image.base_index.is_some() {
+        text.push_str(&format!(
+            "            its manifest for linux/amd64 is {}\n",
+            image.base_manifest
+        ));
+    }
+    for outcome in &record.outputs {
+        let state = match outcome.state {
+            record::OutputState::Written => "written",
+            record::OutputState::UpToDate => "up to date",
+            record::OutputState::Failed => "failed",
+        };
+        let layers = match (outcome.layers_copied, outcome.layers_mounted) {
+            (0, 0) => {
+                format!("{} layers, {}, stay at the base", image.layers, size(image.layer_bytes))
+            }
+            (0, mounted) => format!("{mounted} layers mounted, no byte moved"),
+            (copied, 0) => format!("{copied} layers copied, {}", size(outcome.layer_bytes_copied)),
+            (copied, mounted) => format!(
+                "{mounted} layers mounted, {copied} copied, {}",
+                size(outcome.layer_bytes_copied)
+            ),
+        };
+        text.push_str(&format!("  output    {} ({state}; {layers})\n", outcome.output));
+    }
+    let traffic = record.traffic;
+    text.push_str(&format!(
+        "  traffic   {} requests, {} received, {} sent\n",
+        traffic.requests,
+        size(traffic.bytes_received),
+        size(traffic.bytes_sent)
+    ));
+    text.push_str(&format!("  record    {}\n", path.display()));
+    text
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

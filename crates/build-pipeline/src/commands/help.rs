@@ -1,0 +1,44 @@
+//! `build-pipeline help`: commands, and the topics that belong to no single command.
+
+use clap::CommandFactory as _;
+
+use crate::cli::Cli;
+use crate::error::{CommandError, nearest};
+use crate::exit_code::ExitCode;
+use crate::{environment, output};
+
+const TOPICS: [&str; 2] = ["exit-codes", "environment"];
+
+/// Prints the help of a command or topic.
+pub(crate) fn run(topic: Option<&str>) -> Result<(), CommandError> {
+    let mut cli = Cli::command();
+    match topic {
+        None => output::result(&cli.render_long_help().ansi().to_string()),
+        Some("exit-codes") => {
+            let lines =
+                ExitCode::TABLE.map(|(code, meaning)| format!("{:>4}  {meaning}\n", code as u8));
+            output::result(&lines.concat())
+        }
+        Some("environment") => {
+            let lines =
+                environment::TABLE.map(|(name, meaning)| format!("{name}\n    {meaning}\n"));
+            output::result(&lines.concat())
+        }
+        Some(name) => {
+            cli.build();
+            if let Some(command) = cli.find_subcommand_mut(name) {
+                return output::result(&command.render_long_help().ansi().to_string());
+            }
+            let names: Vec<&str> =
+                cli.get_subcommands().map(clap::Command::get_name).chain(TOPICS).collect();
+            let told = CommandError::new(
+                ExitCode::Input,
+                format!("there is no command or topic `{name}`"),
+            );
+            Err(match nearest(name, names.iter().copied()) {
+                Some(near) => told.hint(format!("did you mean `build-pipeline help {near}`?")),
+                None => told.hint(format!("there are {}", names.join(", "))),
+            })
+        }
+    }
+}

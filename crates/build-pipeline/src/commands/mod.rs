@@ -1,0 +1,9 @@
+//! One module per command: reads its arguments, calls the crates, prints what came of it.
+
+pub(crate) mod build;
+pub(crate) mod help;
+pub(crate) mod plan;
+pub(crate) mod records;
+pub(crate) mod schema;
+pub(crate) mod verify;
+pub(crate) mod welcome;

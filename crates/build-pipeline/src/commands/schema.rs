@@ -1,0 +1,17 @@
+//! `build-pipeline schema`: the JSON schemas of what the tool prints.
+
+use crate::cli::{Document, SchemaArgs};
+use crate::commands::verify::Verification;
+use crate::error::CommandError;
+use crate::output;
+
+/// Prints the schema of a document.
+pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
+    let schema = match args.document {
+        Document::Plan => schemars::schema_for!(plan::Plan),
+        Document::Record => schemars::schema_for!(record::BuildRecord),
+        Document::Event => schemars::schema_for!(executor::Event),
+        Document::Verify => schemars::schema_for!(Verification),
+    };
+    output::json(&schema)
+}

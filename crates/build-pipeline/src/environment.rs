@@ -1,0 +1,135 @@
+//! The only place that reads environment variables, and the table of those that matter.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+
+/// The variables that are read, for `build-pipeline help environment`.
+pub(crate) const TABLE: [(&str, &str); 19] = [
+    ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
+    ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
+    ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
+    ("BUILD_PIPELINE_COLOR", "the same as --color"),
+    ("BUILD_PIPELINE_LOCK_TIMEOUT", "the same as --lock-timeout"),
+    (
+        "BUILDKIT_PROGRESS",
+        "read as --progress where that is not given: auto, plain, tty or rawjson",
+    ),
+    (
+        "SOURCE_DATE_EPOCH",
+        "seconds since 1970 that the image carries, in place of versions.toml's; stands in plan and labels",
+    ),
+    ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM=dumb", "whether messages have colours"),
+    ("CI", "if set, progress is plain lines even on a terminal"),
+    ("REGISTRY_AUTH_FILE", "file with registry credentials, before all others"),
+    ("XDG_RUNTIME_DIR", "containers/auth.json in it holds credentials of `podman login`"),
+    ("DOCKER_CONFIG", "config.json in it holds credentials of `docker login` (default ~/.docker)"),
+    (
+        "CONTAINERS_REGISTRIES_CONF",
+        "registries.conf to read instead of /etc/containers and ~/.config/containers",
+    ),
+    ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "proxies; never used for loopback addresses"),
+    ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities beside the system's"),
+    ("XDG_CACHE_HOME", "build-pipeline/ in it holds manifests and configs (default ~/.cache)"),
+    ("XDG_STATE_HOME", "build-pipeline/ in it holds records and locks (default ~/.local/state)"),
+    (
+        "XDG_CONFIG_HOME",
+        "containers/ in it holds auth.json and registries.conf (default ~/.config)",
+    ),
+    ("RUST_LOG", "what to log to standard error, for finding defects"),
+];
+
+/// Returns a variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn path_variable(name: &str) -> Option<PathBuf> {
+    // XDG: "all paths must be absolute; a relative path is to be ignored".
+    env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
+    path_variable(variable).or_else(|| Some(path_variable("HOME")?.join(default)))
+}
+
+/// Returns the folder for what can be fetched again, where there is a home.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline"))
+}
+
+/// Returns the folder for records and locks.
+pub(crate) fn state_folder() -> Result<PathBuf, CommandError> {
+    let folder = under_home("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
+        CommandError::new(ExitCode::Machine, "there is no home directory to keep records in")
+            .hint("set `HOME` or `XDG_STATE_HOME` to an absolute path")
+    })?;
+    Ok(folder.join("build-pipeline"))
+}
+
+/// Returns the credential files in the order in which they are asked (containers-auth.json(5)).
+pub(crate) fn credential_files() -> Vec<PathBuf> {
+    let files = [
+        path_variable("REGISTRY_AUTH_FILE"),
+        path_variable("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json")),
+        under_home("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("containers/auth.json")),
+        under_home("DOCKER_CONFIG", ".docker").map(|folder| folder.join("config.json")),
+        path_variable("HOME").map(|home| home.join(".docker/config.json")),
+    ];
+    let mut all: Vec<PathBuf> = Vec::new();
+    for file in files.into_iter().flatten() {
+        if !all.contains(&file) {
+            all.push(file);
+        }
+    }
+    all
+}
+
+/// Returns the registries.conf files that exist, in the order in which they are merged
+/// (containers-registries.conf(5): a user's file replaces the system's, drop-ins come on top).
+pub(crate) fn registries_conf_files() -> Vec<PathBuf> {
+    if let Some(file) = path_variable("CONTAINERS_REGISTRIES_CONF") {
+        return vec![file];
+    }
+    let user = under_home("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("containers"));
+    let system = Path::new("/etc/containers");
+    let in_user =
+        user.as_ref().map(|folder| folder.join("registries.conf")).filter(|file| file.is_file());
+    let in_system = Some(system.join("registries.conf")).filter(|file| file.is_file());
+    let mut files: Vec<PathBuf> = in_user.or(in_system).into_iter().collect();
+    for folder in [Some(system), user.as_deref()].into_iter().flatten() {
+        let entries = std::fs::read_dir(folder.join("registries.conf.d"));
+        let mut dropins: Vec<PathBuf> =
+            entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        dropins.retain(|file| file.extension().is_some_and(|extension| extension == "conf"));
+        dropins.sort();
+        files.extend(dropins);
+    }
+    files
+}
+
+/// Returns the time that every image of this run carries, where the caller's environment sets one.
+pub(crate) fn source_date_epoch() -> Result<Option<u64>, CommandError> {
+    let Some(text) = variable("SOURCE_DATE_EPOCH") else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        CommandError::new(ExitCode::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a number of seconds since 1970"))
+            .hint("`date +%s` prints one; `unset SOURCE_DATE_EPOCH` takes the time of `versions/versions.toml`")
+    })
+}
+
+/// Returns whether this is a run of a CI system.
+pub(crate) fn is_ci() -> bool {
+    variable("CI").is_some_and(|value| value != "false" && value != "0")
+}
+
+/// Returns what BuildKit's variable asks progress to be.
+pub(crate) fn buildkit_progress() -> Option<String> {
+    variable("BUILDKIT_PROGRESS")
+}
+
+/// Returns the filter of log lines, where one is set.
+pub(crate) fn log_filter() -> Option<String> {
+    variable("RUST_LOG")
+}

@@ -1,0 +1,200 @@
+//! Errors as people see them: what went wrong, why, and what to do next.
+//!
+//! Library errors know nothing of flags and commands; hints are written here and only here.
+
+use std::error::Error;
+
+use executor::ErrorKind as ExecuteKind;
+use oci::client::ErrorKind as RegistryKind;
+use planner::PlanError;
+
+use crate::exit_code::ExitCode;
+
+/// An error that ends the program.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    pub(crate) code: ExitCode,
+    pub(crate) message: Message,
+    /// What each is caused by, outermost first.
+    pub(crate) causes: Vec<String>,
+    /// What to do next, each naming a command or a file.
+    pub(crate) hints: Vec<String>,
+}
+
+/// How the first line of an error is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// In one line.
+    Line(String),
+    /// As marked places in a data file; the text of the file comes along.
+    Places(pins::ParseError, String),
+    /// It was told already, only the exit code is left.
+    Told,
+}
+
+impl CommandError {
+    pub(crate) fn new(code: ExitCode, message: impl Into<String>) -> Self {
+        Self { code, message: Message::Line(message.into()), causes: Vec::new(), hints: Vec::new() }
+    }
+
+    /// Makes an error of `message` and all that `source` was caused by.
+    pub(crate) fn caused(code: ExitCode, message: impl Into<String>, source: &dyn Error) -> Self {
+        Self { causes: chain(source), ..Self::new(code, message) }
+    }
+
+    /// Makes an error of an error and all that it was caused by.
+    pub(crate) fn from_chain(code: ExitCode, error: &dyn Error) -> Self {
+        let mut all = chain(error).into_iter();
+        let first = all.next().unwrap_or_default();
+        Self { causes: all.collect(), ..Self::new(code, first) }
+    }
+
+    pub(crate) fn told(code: ExitCode) -> Self {
+        Self { message: Message::Told, ..Self::new(code, "") }
+    }
+
+    pub(crate) fn places(error: pins::ParseError, text: String) -> Self {
+        Self { message: Message::Places(error, text), ..Self::new(ExitCode::Input, "") }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Returns the lines that a record keeps: the message and its causes.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let first = match &self.message {
+            Message::Line(line) => line.clone(),
+            Message::Places(error, _) => error.to_string(),
+            Message::Told => String::new(),
+        };
+        [first].into_iter().chain(self.causes.iter().cloned()).collect()
+    }
+}
+
+fn chain(error: &dyn Error) -> Vec<String> {
+    let mut all = vec![error.to_string()];
+    let mut next = error.source();
+    while let Some(error) = next {
+        all.push(error.to_string());
+        next = error.source();
+    }
+    all
+}
+
+/// Returns the nearest of `known` to what was typed, where one is near.
+pub(crate) fn nearest<'a>(
+    typed: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let scored = known.into_iter().map(|name| (strsim::damerau_levenshtein(typed, name), name));
+    let (distance, name) = scored.min()?;
+    let is_part =
+        name.len() >= 4 && typed.len() >= 4 && (name.contains(typed) || typed.contains(name));
+    (distance <= 1 + typed.len() / 4 || is_part).then_some(name)
+}
+
+impl From<PlanError> for CommandError {
+    fn from(error: PlanError) -> Self {
+        let told = Self::from_chain(ExitCode::Input, &error);
+        match &error {
+            PlanError::NeedsEngine { .. } => told.hint(
+                "tracks `official`, `nightly-spoof`, `locked-spoof` and `ollama` need no engine",
+            ),
+            PlanError::NoSettings { track } => {
+                told.hint(format!("add a table `[{track}]` to `versions/tracks.toml`"))
+            }
+            PlanError::NoSuchBase { pin, .. } => {
+                told.hint(format!("add a table `[image.{pin}]` to `versions/versions.toml`"))
+            }
+            PlanError::Unresolved { pin, image, tag } => {
+                let by_tag = match tag {
+                    Some(tag) => format!(
+                        "for this run, `--set {pin}={tag}` asks the registry what the tag is now, and records it"
+                    ),
+                    None => format!(
+                        "for this run, `--set {pin}=TAG` asks the registry what a tag is now, and records it"
+                    ),
+                };
+                told.hint(by_tag).hint(format!(
+                    "for good, write the digest of `{image}` into `[image.{pin}]` of `versions/versions.toml`"
+                )).hint("`--rehearse` builds on a small stand-in and needs no pin")
+            }
+            PlanError::UnknownPin { pin, known } => {
+                match nearest(pin, known.iter().map(String::as_str)) {
+                    Some(near) => told.hint(format!("did you mean `{near}`?")),
+                    None => told.hint("`versions/versions.toml` lists the pins"),
+                }
+            }
+            PlanError::UnusedPin { used, .. } => {
+                told.hint(format!("write `--set {used}=…`, or leave `--set` out"))
+            }
+            PlanError::UnknownGpu { gpu, known } => {
+                match nearest(gpu, known.iter().map(String::as_str)) {
+                    Some(near) => told.hint(format!("did you mean `{near}`?")),
+                    None => told.hint(format!("it knows {}", known.join(", "))),
+                }
+            }
+            PlanError::NoSpoof { gpu } => told
+                .hint("`--spoof off` builds without one, `--spoof x.y.z` with the version you name")
+                .hint(format!("or write `spoof` into `[{gpu}]` of `versions/gpus.toml`")),
+            PlanError::NotASpoofTrack { .. } => {
+                told.hint("leave `--spoof` out, or build track `locked-spoof` or `nightly-spoof`")
+            }
+            PlanError::Epoch(_) => told.hint("it is in seconds since 1970-01-01 UTC"),
+        }
+    }
+}
+
+impl From<&executor::ExecuteError> for CommandError {
+    fn from(error: &executor::ExecuteError) -> Self {
+        let code = match error.kind() {
+            ExecuteKind::Registry(kind) => registry_code(kind),
+            ExecuteKind::Integrity => ExitCode::Integrity,
+            ExecuteKind::Base => ExitCode::Failed,
+            ExecuteKind::Disk { .. } => ExitCode::Machine,
+            ExecuteKind::Target => ExitCode::Input,
+            ExecuteKind::Plan => ExitCode::Bug,
+        };
+        let told = Self::from_chain(code, error);
+        match error.kind() {
+            ExecuteKind::Registry(kind) => registry_hints(told, kind),
+            ExecuteKind::Integrity => told.hint("nothing was written; if the registry is a mirror, look at what it serves"),
+            ExecuteKind::Base => told.hint("pin an image of linux/amd64 with an OCI or Docker schema 2 manifest"),
+            ExecuteKind::Disk { full: true } => told.hint("free some space, or write elsewhere with `--output oci:DIR`; what was there before is intact"),
+            ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or write elsewhere with `--output oci:DIR`"),
+            ExecuteKind::Target => told.hint("name an empty folder, a new one, or one that holds an OCI image layout: `--output oci:DIR`"),
+            ExecuteKind::Plan => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
+        }
+    }
+}
+
+/// Returns the exit code of what a registry said or did.
+pub(crate) fn registry_code(kind: RegistryKind) -> ExitCode {
+    match kind {
+        RegistryKind::Authentication | RegistryKind::Denied => ExitCode::Authentication,
+        RegistryKind::Integrity => ExitCode::Integrity,
+        _ => ExitCode::Network,
+    }
+}
+
+/// Adds what to do about what a registry said or did.
+pub(crate) fn registry_hints(told: CommandError, kind: RegistryKind) -> CommandError {
+    match kind {
+        RegistryKind::NotFound => told.hint(
+            "the vendor may have deleted it; if you have a copy, `--mirror docker.io=HOST` reads from there",
+        ),
+        RegistryKind::Authentication => told.hint("log in with `podman login HOST` or `docker login HOST`; their files are read"),
+        RegistryKind::Denied => told.hint("the account is known and may not do this; check the repository's name and rights"),
+        RegistryKind::RateLimited { .. } => told.hint("log in (`podman login HOST`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"),
+        RegistryKind::Unreachable | RegistryKind::Timeout => told
+            .hint("check the network and `HTTPS_PROXY`; `--mirror FROM=TO` reads from a registry you can reach")
+            .hint("`--rehearse` needs no network"),
+        RegistryKind::Tls => told.hint("a company's certificate authority is read from `SSL_CERT_FILE`"),
+        RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a fault of the line"),
+        RegistryKind::Integrity => told.hint("nothing was written; if the registry is a mirror, look at what it serves"),
+        RegistryKind::Registry => told.hint("the fault is the registry's; try again later"),
+        RegistryKind::Protocol | RegistryKind::TooLarge => told.hint("check that the address is a registry's and no login page or proxy stands between"),
+    }
+}

@@ -1,0 +1,74 @@
+//! The exit codes, in one place. `build-pipeline help exit-codes` prints this table.
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ExitCode {
+    /// All that was asked for is done.
+    Done = 0,
+    /// The build or check failed for a reason without a code of its own.
+    Failed = 1,
+    /// Arguments or input files are wrong.
+    Input = 2,
+    /// The machine lacks something.
+    Machine = 3,
+    /// A registry wants other credentials.
+    Authentication = 4,
+    /// A registry cannot be reached, or failed after all tries.
+    Network = 5,
+    /// Bytes are not what their digest or pin says.
+    Integrity = 6,
+    /// The image was made from other pins than those of today.
+    OutOfDate = 8,
+    /// Another run held what this one needs for too long.
+    Busy = 10,
+    /// The image differs from what plan and pins give.
+    Differs = 13,
+    /// A defect of build-pipeline.
+    Bug = 101,
+    /// Ctrl-C.
+    Interrupted = 130,
+    /// SIGTERM.
+    Terminated = 143,
+}
+
+impl ExitCode {
+    /// All codes with what they mean, in the order of their numbers.
+    pub(crate) const TABLE: [(Self, &str); 13] = [
+        (Self::Done, "all that was asked for is done"),
+        (Self::Failed, "the build or check failed for a reason without a code of its own"),
+        (Self::Input, "arguments or input files are wrong, or a pin that is needed is unresolved"),
+        (Self::Machine, "the machine lacks something: disk space, a permission, a home directory"),
+        (
+            Self::Authentication,
+            "a registry wants other credentials, or does not allow this with yours",
+        ),
+        (Self::Network, "a registry cannot be reached, limits the rate, or failed after all tries"),
+        (Self::Integrity, "bytes are not what their digest or pin says; nothing was written"),
+        (Self::OutOfDate, "verify: the image was made from other pins than those of today"),
+        (Self::Busy, "another run held what this one needs for longer than --lock-timeout"),
+        (Self::Differs, "verify: the image differs from what plan and pins give"),
+        (Self::Bug, "a defect of build-pipeline; please report it"),
+        (Self::Interrupted, "interrupted by Ctrl-C (SIGINT)"),
+        (Self::Terminated, "terminated (SIGTERM)"),
+    ];
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_stand_once_and_in_order() {
+        let numbers: Vec<u8> = ExitCode::TABLE.iter().map(|(code, _)| *code as u8).collect();
+        let mut sorted = numbers.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(numbers, sorted);
+    }
+}

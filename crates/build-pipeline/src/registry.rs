@@ -1,0 +1,62 @@
+//! Makes the client that talks to registries, from the command line and the machine's files.
+
+use oci::client::{ClientSettings, Mirror, RegistryClient};
+use oci::credentials::CredentialFiles;
+use oci::registries_conf::RegistriesConf;
+
+use crate::environment;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+
+/// Returns the `User-Agent` of all requests.
+fn user_agent() -> String {
+    format!("build-pipeline/{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Makes the client of a real run.
+pub(crate) fn client(mirrors: &[String]) -> Result<RegistryClient, CommandError> {
+    let settings = ClientSettings {
+        credentials: CredentialFiles {
+            files: environment::credential_files(),
+            ..CredentialFiles::default()
+        },
+        registries_conf: registries_conf()?,
+        mirrors: mirrors.iter().map(|text| mirror(text)).collect::<Result<_, _>>()?,
+        user_agent: user_agent(),
+        ..ClientSettings::default()
+    };
+    Ok(RegistryClient::new(settings))
+}
+
+/// Makes the client of a rehearsal: it reads everything from the registry inside this process, and
+/// no file of the machine.
+pub(crate) fn rehearsal_client(bases: &[&str], host: &str) -> Result<RegistryClient, CommandError> {
+    let mirrors =
+        bases.iter().map(|base| mirror(&format!("{base}={host}"))).collect::<Result<_, _>>()?;
+    let settings =
+        ClientSettings { mirrors, user_agent: user_agent(), ..ClientSettings::default() };
+    Ok(RegistryClient::new(settings))
+}
+
+fn mirror(text: &str) -> Result<Mirror, CommandError> {
+    text.parse().map_err(|e: oci::client::ParseMirrorError| {
+        CommandError::caused(ExitCode::Input, format!("`--mirror {text}` cannot be used"), &e)
+            .hint("write `--mirror docker.io=127.0.0.1:5000`, or a part: `--mirror docker.io/rocm=registry.example.org/rocm`")
+    })
+}
+
+fn registries_conf() -> Result<RegistriesConf, CommandError> {
+    let mut texts = Vec::new();
+    for file in environment::registries_conf_files() {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(&file).map_err(|e| {
+            CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &e)
+                .hint("`CONTAINERS_REGISTRIES_CONF=FILE` names another")
+        })?;
+        texts.push((name, text));
+    }
+    RegistriesConf::parse(texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(|e| {
+        CommandError::from_chain(ExitCode::Input, &e)
+            .hint("containers-registries.conf(5) tells the form; `CONTAINERS_REGISTRIES_CONF=FILE` names another file")
+    })
+}

@@ -1,0 +1,184 @@
+//! Turns what was typed into build requests, asking registries what tags are now where that is needed.
+
+use image_ref::{Digest, ImageRef, Tag};
+use oci::client::{ErrorKind, RegistryClient};
+use pins::{GpuTarget, PinName, Pinned, Track};
+use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice};
+
+use crate::cli::Subject;
+use crate::environment;
+use crate::error::{CommandError, nearest, registry_code, registry_hints};
+use crate::exit_code::ExitCode;
+
+/// A request and the tags that must be resolved before it can be planned.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) request: BuildRequest,
+    pub(crate) unresolved: Vec<(PinName, Tag)>,
+}
+
+/// Reads what was typed for every track. Nothing is asked of a registry yet.
+pub(crate) fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<Wanted>, CommandError> {
+    let tracks = subject.tracks.iter().map(|name| track(name)).collect::<Result<Vec<_>, _>>()?;
+    if subject.rehearse && !subject.set.is_empty() {
+        return Err(CommandError::new(
+            ExitCode::Input,
+            "`--set` changes a pin, and a rehearsal uses none: it builds on stand-ins",
+        )
+        .hint("leave out `--set` or `--rehearse`"));
+    }
+    let set = subject.set.iter().map(|text| setting(text, input)).collect::<Result<Vec<_>, _>>()?;
+    let gpu = subject.gpu.as_deref().map(gpu).transpose()?;
+    let spoof = spoof(subject.spoof.as_deref())?;
+    let source_date_epoch = environment::source_date_epoch()?;
+    let mut all: Vec<Wanted> = Vec::new();
+    for track in tracks {
+        if all.iter().any(|wanted| wanted.request.track == track) {
+            continue;
+        }
+        let mut request =
+            BuildRequest { gpu: gpu.clone(), spoof, source_date_epoch, ..BuildRequest::new(track) };
+        request.rehearse = subject.rehearse;
+        let mut unresolved = Vec::new();
+        for (pin, value) in &set {
+            match value {
+                Value::Digest(digest) => {
+                    let value = ImageOverride { tag: None, digest: digest.clone() };
+                    request.overrides.insert(pin.clone(), value);
+                }
+                Value::Tag(tag) => unresolved.push((pin.clone(), tag.clone())),
+            }
+        }
+        unresolved.extend(followed_tag(&request, &unresolved, input)?);
+        all.push(Wanted { request, unresolved });
+    }
+    Ok(all)
+}
+
+/// Returns the tag that the track's base follows, where its digest is not settled otherwise.
+fn followed_tag(
+    request: &BuildRequest,
+    set: &[(PinName, Tag)],
+    input: &PlanningInput,
+) -> Result<Option<(PinName, Tag)>, CommandError> {
+    if matches!(request.track, Track::Source | Track::Vulkan) {
+        return Ok(None);
+    }
+    let (name, pin) = planner::base_pin(request.track, input)?;
+    let is_settled = request.rehearse
+        || request.overrides.contains_key(name)
+        || set.iter().any(|(pin, _)| pin == name)
+        || (!pin.follow && pin.digest != Pinned::Unresolved);
+    match (&pin.tag, pin.follow && !is_settled) {
+        (Some(tag), true) => Ok(Some((name.clone(), tag.clone()))),
+        _ => Ok(None),
+    }
+}
+
+/// Asks registries what the tags of a request are now, and makes them overrides.
+pub(crate) async fn resolve(
+    wanted: &mut Wanted,
+    input: &PlanningInput,
+    client: &RegistryClient,
+) -> Result<(), CommandError> {
+    for (name, tag) in std::mem::take(&mut wanted.unresolved) {
+        let Some(pin) = input.pins.images.get(&name) else { continue };
+        let reference: ImageRef = pin.repository.tagged(&tag);
+        let found = client.manifest_digest(&reference).await.map_err(|error| {
+            let told = CommandError::caused(
+                registry_code(error.kind()),
+                format!("asking what `{reference}` is now failed"),
+                &error,
+            );
+            registry_hints(told, error.kind())
+                .hint(format!("`--set {name}=sha256:…` uses a digest that you know"))
+        })?;
+        let Some(digest) = found else {
+            let told = CommandError::new(ExitCode::Network, format!("there is no `{reference}`"));
+            let why = pin.discontinued.as_ref().map(|why| format!("pin `{name}`: {why}"));
+            let told = registry_hints(told, ErrorKind::NotFound);
+            return Err(why.into_iter().fold(told, CommandError::hint));
+        };
+        wanted.request.overrides.insert(name, ImageOverride { tag: Some(tag), digest });
+    }
+    Ok(())
+}
+
+/// Returns the track of a name.
+pub(crate) fn track(name: &str) -> Result<Track, CommandError> {
+    let letter =
+        |track: &Track| name.len() == 1 && name.eq_ignore_ascii_case(&track.letter().to_string());
+    if let Some(track) = Track::from_name(name).or_else(|| Track::ALL.into_iter().find(letter)) {
+        return Ok(track);
+    }
+    let names = Track::ALL.map(Track::name);
+    let told = CommandError::new(ExitCode::Input, format!("there is no track `{name}`"));
+    Err(match nearest(name, names) {
+        Some(near) => told.hint(format!("did you mean `{near}`?")),
+        None => told.hint(format!("the tracks are {}", names.join(", "))),
+    })
+}
+
+enum Value {
+    Digest(Digest),
+    Tag(Tag),
+}
+
+/// Reads `PIN=VALUE`.
+fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), CommandError> {
+    let bad = |what: String| CommandError::new(ExitCode::Input, what);
+    let form = "write `--set PIN=sha256:…` with a digest, or `--set PIN=TAG` to resolve a tag now";
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| bad(format!("`--set {text}` has no `=`")).hint(form))?;
+    let known = input.pins.names();
+    let unknown = || PlanError::UnknownPin {
+        pin: name.to_owned(),
+        known: known.keys().map(ToString::to_string).collect(),
+    };
+    let pin: PinName = name.parse().map_err(|_| unknown())?;
+    match known.get(&pin) {
+        None => return Err(unknown().into()),
+        Some(pins::PinKind::Image) => {}
+        Some(_) => {
+            return Err(bad(format!(
+                "pin `{pin}` is not an image, and the tracks of this version stand on images only"
+            ))
+            .hint("`build-pipeline plan --track TRACK` shows what a track uses"));
+        }
+    }
+    if value.contains(':') {
+        let digest = value.parse().map_err(|e| {
+            CommandError::caused(ExitCode::Input, format!("`--set {text}` has no valid digest"), &e)
+                .hint(form)
+        })?;
+        return Ok((pin, Value::Digest(digest)));
+    }
+    let tag = value.parse().map_err(|e| {
+        CommandError::caused(ExitCode::Input, format!("`--set {text}` has no valid tag"), &e)
+            .hint(form)
+    })?;
+    Ok((pin, Value::Tag(tag)))
+}
+
+fn gpu(text: &str) -> Result<GpuTarget, CommandError> {
+    text.parse().map_err(|e: pins::ParseNameError| {
+        CommandError::from_chain(ExitCode::Input, &e).hint("`versions/gpus.toml` lists the targets")
+    })
+}
+
+fn spoof(text: Option<&str>) -> Result<SpoofChoice, CommandError> {
+    match text {
+        None | Some("auto") => Ok(SpoofChoice::Auto),
+        Some("off") => Ok(SpoofChoice::Off),
+        Some(text) => {
+            text.parse().map(SpoofChoice::Version).map_err(|e: pins::ParseGfxVersionError| {
+                CommandError::caused(
+                    ExitCode::Input,
+                    format!("`--spoof {text}` cannot be used"),
+                    &e,
+                )
+                .hint("write `--spoof x.y.z`, `--spoof off` or `--spoof auto`")
+            })
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Records on disk, and the locks that make runs wait for each other.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use atomic_write_file::AtomicWriteFile;
+use image_ref::Digest;
+use record::BuildRecord;
+
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::{environment, output};
+
+/// How long a run waits for another by default: longer than a push of a large image takes.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How often a held lock is tried again.
+const LOCK_POLL: Duration = Duration::from_millis(50);
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::caused(ExitCode::Machine, format!("{what} `{}` failed", path.display()), error)
+        .hint("records and locks lie under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
+}
+
+/// Returns the folder that records lie in.
+fn records_folder() -> Result<PathBuf, CommandError> {
+    Ok(environment::state_folder()?.join("records"))
+}
+
+/// Writes a record beside, synced and renamed. Returns where it lies.
+pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, CommandError> {
+    let folder = records_folder()?;
+    let path = folder.join(format!("{}.json", record.id));
+    let write = || {
+        fs::create_dir_all(&folder)?;
+        let mut file = AtomicWriteFile::open(&path)?;
+        file.write_all(record.to_text().as_bytes())?;
+        file.commit()
+    };
+    write().map_err(|error| failed("writing", &path, &error))?;
+    Ok(path)
+}
+
+/// Reads all records, oldest first, and says which files are none.
+pub(crate) fn read_records() -> Result<Vec<BuildRecord>, CommandError> {
+    let folder = records_folder()?;
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed("reading", &folder, &error)),
+        Ok(entries) => entries,
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let mut records = Vec::new();
+    for path in paths {
+        let parsed = fs::read_to_string(&path)
+            .map_err(|error| error.to_string())
+            .and_then(|text| BuildRecord::parse(&text).map_err(|error| error.to_string()));
+        match parsed {
+            Ok(record) => records.push(record),
+            Err(why) => output::warn(
+                "unreadable-record",
+                &format!(
+                    "`{}` is left out: {why}; remove it if you do not need it",
+                    path.display()
+                ),
+            ),
+        }
+    }
+    Ok(records)
+}
+
+/// Returns whether the process of a record that has not ended is still there.
+pub(crate) fn is_alive(record: &BuildRecord) -> bool {
+    Path::new("/proc").join(record.process.to_string()).is_dir()
+}
+
+/// A lock that this run holds until the value is dropped. The system frees it when the process ends,
+/// however it ends.
+#[derive(Debug)]
+pub(crate) struct RunLock(#[expect(dead_code, reason = "it is held, not read")] File);
+
+impl RunLock {
+    /// Takes the lock of an output, waiting for the run that holds it.
+    pub(crate) async fn take(
+        output: &executor::Output,
+        timeout: Option<u64>,
+    ) -> Result<Self, CommandError> {
+        let name = output.to_string();
+        let path = lock_path(&name, output)?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|error| failed("making", folder, &error))?;
+        }
+        let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = open.map_err(|error| failed("opening", &path, &error))?;
+        let limit = timeout.map_or(LOCK_TIMEOUT, Duration::from_secs);
+        let begun = Instant::now();
+        let mut said = false;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(failed("locking", &path, &error)),
+                Err(TryLockError::WouldBlock) if begun.elapsed() >= limit => {
+                    let message = format!(
+                        "`{name}` is still held by {} after {} s",
+                        holder(&mut file),
+                        limit.as_secs()
+                    );
+                    return Err(CommandError::new(ExitCode::Busy, message).hint(
+                        "wait for that run, end it, or wait longer with `--lock-timeout SECONDS`",
+                    ));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    if !said {
+                        output::say(&format!(
+                            "waiting for `{name}`: held by {}",
+                            holder(&mut file)
+                        ));
+                        said = true;
+                    }
+                    tokio::time::sleep(LOCK_POLL).await;
+                }
+            }
+        }
+        let words: Vec<String> = std::env::args().collect();
+        let text = format!(
+            "process {} ({}, since {})\n",
+            std::process::id(),
+            words.join(" "),
+            jiff::Timestamp::now().strftime("%H:%M:%S UTC")
+        );
+        // Who holds the lock is for messages only; a lock without it still locks.
+        drop(
+            file.set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| file.write_all(text.as_bytes())),
+        );
+        Ok(Self(file))
+    }
+}
+
+/// Returns the lock's file: beside a folder or archive, so that runs of other users wait too.
+fn lock_path(name: &str, output: &executor::Output) -> Result<PathBuf, CommandError> {
+    let beside = |path: &Path| {
+        let file = path.file_name()?.to_str()?;
+        Some(path.with_file_name(format!(".{file}.lock")))
+    };
+    let local = match output {
+        executor::Output::Layout { path, .. } | executor::Output::Archive { path } => beside(path),
+        executor::Output::Registry { .. } => None,
+    };
+    match local {
+        Some(path) => Ok(path),
+        None => Ok(environment::state_folder()?
+            .join("locks")
+            .join(format!("{}.lock", Digest::of(name.as_bytes()).hex()))),
+    }
+}
+
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.take(4096).read_to_string(&mut text));
+    match (read, text.trim()) {
+        (Ok(_), holder) if !holder.is_empty() => holder.to_owned(),
+        _ => "another run".to_owned(),
+    }
+}

@@ -1,0 +1,369 @@
+//! Putting a finished image where it was asked for.
+//!
+//! Layers move only where somebody asked for their bytes: into a full layout, into an archive, to a
+//! registry that neither has them nor can mount them. Then they stream, checked while they pass.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use atomic_write_file::AtomicWriteFile;
+use futures_util::StreamExt as _;
+use image_ref::{Digest, ImageRef, Repository};
+use oci::archive::ArchiveWriter;
+use oci::client::{RegistryClient, RegistryError};
+use oci::media::{Descriptor, OCI_MANIFEST};
+use oci::{DerivedImage, LayoutError, layout};
+use record::{OutputOutcome, OutputState};
+use tokio::task::{JoinHandle, JoinSet, block_in_place};
+
+use crate::{Base, Event, ExecuteError, Output, Run, Settings};
+
+/// How many layers are copied at once. More than this many streams no longer fill a line faster,
+/// and registries count connections (podman and skopeo copy 6, docker 3).
+const LAYERS_AT_ONCE: usize = 4;
+
+/// Says how much of a layer was copied at most this often, in bytes.
+const PROGRESS_STEP: u64 = 4 << 20;
+
+/// The digest that a target tag points to, asked for ahead of time.
+pub(crate) type Target = Option<JoinHandle<Result<Option<Digest>, RegistryError>>>;
+
+/// Asks every target registry what the tag points to now, in the background.
+pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
+    let ask = |output: &Output| match output {
+        Output::Registry { reference } if reference.tag.is_some() => {
+            let (client, reference) = (settings.client.clone(), reference.clone());
+            Some(tokio::spawn(async move { client.manifest_digest(&reference).await }))
+        }
+        Output::Registry { .. } | Output::Layout { .. } | Output::Archive { .. } => None,
+    };
+    settings.outputs.iter().map(ask).collect()
+}
+
+/// Puts an image to all outputs, one after the other.
+pub(crate) async fn deliver(
+    run: &Run<'_>,
+    base: &Base,
+    image: &DerivedImage,
+    targets: Vec<Target>,
+) -> Result<(), ExecuteError> {
+    for (output, target) in run.settings.outputs.iter().zip(targets) {
+        let name = output.to_string();
+        (run.on_event)(Event::OutputBegun { output: name.clone() });
+        let mut delivery = Delivery {
+            run,
+            base,
+            image,
+            output: &name,
+            copied: 0,
+            bytes: Arc::default(),
+            mounted: 0,
+        };
+        let result = match output {
+            Output::Layout { path, with_layers } => delivery.layout(path, *with_layers).await,
+            Output::Archive { path } => delivery.archive(path).await,
+            Output::Registry { reference } => delivery.registry(reference, target).await,
+        };
+        let outcome = OutputOutcome {
+            output: name.clone(),
+            state: *result.as_ref().unwrap_or(&OutputState::Failed),
+            layers_copied: delivery.copied,
+            layer_bytes_copied: delivery.bytes.load(Ordering::Relaxed),
+            layers_mounted: delivery.mounted,
+        };
+        let layer_bytes_copied = outcome.layer_bytes_copied;
+        (run.on_event)(Event::OutputEnded {
+            output: name,
+            state: outcome.state,
+            layer_bytes_copied,
+        });
+        run.note_progress(|progress| progress.outputs.push(outcome));
+        result?;
+    }
+    Ok(())
+}
+
+/// One output being written.
+struct Delivery<'a> {
+    run: &'a Run<'a>,
+    base: &'a Base,
+    image: &'a DerivedImage,
+    output: &'a str,
+    copied: usize,
+    bytes: Arc<AtomicU64>,
+    mounted: usize,
+}
+
+impl Delivery<'_> {
+    fn client(&self) -> &RegistryClient {
+        &self.run.settings.client
+    }
+
+    fn source(&self) -> &Repository {
+        &self.base.image.repository
+    }
+
+    fn writing(&self, source: LayoutError) -> ExecuteError {
+        ExecuteError::layout(format!("writing `{}` failed", self.output), source)
+    }
+
+    fn pushing(&self, source: RegistryError) -> ExecuteError {
+        ExecuteError::registry(format!("pushing to `{}` failed", self.output), source)
+    }
+
+    async fn layout(
+        &mut self,
+        path: &Path,
+        with_layers: bool,
+    ) -> Result<OutputState, ExecuteError> {
+        let name = &self.run.plan.name;
+        if layout::holds(path, self.image, name, with_layers) {
+            return Ok(OutputState::UpToDate);
+        }
+        layout::check_target(path).map_err(|e| self.writing(e))?;
+        if with_layers {
+            self.layers_into(path).await?;
+        }
+        layout::write(path, self.image, name).map_err(|e| self.writing(e))?;
+        Ok(OutputState::Written)
+    }
+
+    /// Copies the layers that a layout lacks, several at once.
+    async fn layers_into(&mut self, path: &Path) -> Result<(), ExecuteError> {
+        let blobs = path.join("blobs/sha256");
+        std::fs::create_dir_all(&blobs)
+            .map_err(|source| self.writing(LayoutError::Write { path: blobs.clone(), source }))?;
+        let mut lacking: Vec<&Descriptor> = self.image.layers.iter().collect();
+        lacking.retain(|layer| {
+            let file = std::fs::metadata(layout::blob_path(path, &layer.digest));
+            !file.is_ok_and(|file| file.len() == layer.size)
+        });
+        lacking.sort_by_key(|layer| &layer.digest);
+        lacking.dedup_by_key(|layer| &layer.digest);
+        let mut copies = JoinSet::new();
+        for layer in lacking {
+            if copies.len() == LAYERS_AT_ONCE {
+                self.one_copied(&mut copies).await?;
+            }
+            let (client, repository, layer) =
+                (self.client().clone(), self.source().clone(), layer.clone());
+            let file = layout::blob_path(path, &layer.digest);
+            let (tick, writing) =
+                (self.ticker(&layer), format!("writing `{}` failed", self.output));
+            copies.spawn(async move {
+                let fetching = |e| {
+                    ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e)
+                };
+                let mut stream = client
+                    .blob_stream(&repository, &layer.digest, layer.size)
+                    .await
+                    .map_err(fetching)?;
+                let failed = |source| {
+                    ExecuteError::layout(
+                        writing.clone(),
+                        LayoutError::Write { path: file.clone(), source },
+                    )
+                };
+                let mut blob = block_in_place(|| AtomicWriteFile::open(&file)).map_err(failed)?;
+                while let Some(piece) = stream.next().await {
+                    let piece = piece.map_err(fetching)?;
+                    block_in_place(|| blob.write_all(&piece)).map_err(failed)?;
+                    tick(piece.len() as u64);
+                }
+                block_in_place(|| blob.commit()).map_err(failed)
+            });
+        }
+        while !copies.is_empty() {
+            self.one_copied(&mut copies).await?;
+        }
+        Ok(())
+    }
+
+    async fn archive(&mut self, path: &Path) -> Result<OutputState, ExecuteError> {
+        let begun = ArchiveWriter::begin(path, self.image, &self.run.plan.name);
+        let mut archive = begun.map_err(|e| self.writing(e))?;
+        let mut written: Vec<&Digest> = Vec::new();
+        for layer in &self.image.layers {
+            // The same layer may stand twice in a manifest; its blob stands once.
+            if written.contains(&&layer.digest) {
+                continue;
+            }
+            written.push(&layer.digest);
+            let fetching =
+                |e| ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e);
+            let stream = self.client().blob_stream(self.source(), &layer.digest, layer.size).await;
+            let mut stream = stream.map_err(fetching)?;
+            let tick = self.ticker(layer);
+            archive.begin_layer(layer).map_err(|e| self.writing(e))?;
+            while let Some(piece) = stream.next().await {
+                let piece = piece.map_err(fetching)?;
+                block_in_place(|| archive.write(&piece)).map_err(|e| self.writing(e))?;
+                tick(piece.len() as u64);
+            }
+            archive.end_layer(layer).map_err(|e| self.writing(e))?;
+            self.copied += 1;
+        }
+        block_in_place(|| archive.finish()).map_err(|e| self.writing(e))?;
+        Ok(OutputState::Written)
+    }
+
+    async fn registry(
+        &mut self,
+        reference: &ImageRef,
+        target: Target,
+    ) -> Result<OutputState, ExecuteError> {
+        if let Some(asked) = target
+            && let Ok(answer) = asked.await
+            && answer.map_err(|e| self.pushing(e))? == Some(self.image.manifest_digest.clone())
+        {
+            return Ok(OutputState::UpToDate);
+        }
+        let target = &reference.repository;
+        let locations = self.client().locations(self.source());
+        let neighbours: Vec<&Repository> =
+            locations.iter().filter(|place| place.registry() == target.registry()).collect();
+        // A repository that has the base's manifest has its layers too: the registry checked that.
+        if !neighbours.contains(&target) {
+            self.layers_to(target, &neighbours).await?;
+        }
+        let config = self
+            .client()
+            .push_blob(target, &self.image.config_digest, self.image.config.clone())
+            .await;
+        config.map_err(|e| self.pushing(e))?;
+        let named = match &reference.tag {
+            Some(_) => reference.clone(),
+            None => target.at(&self.image.manifest_digest),
+        };
+        let pushed =
+            self.client().push_manifest(&named, OCI_MANIFEST, self.image.manifest.clone()).await;
+        pushed.map_err(|e| self.pushing(e))?;
+        Ok(OutputState::Written)
+    }
+
+    /// Makes the target have all layers: it has them, mounts them from a neighbour, or they stream.
+    async fn layers_to(
+        &mut self,
+        target: &Repository,
+        neighbours: &[&Repository],
+    ) -> Result<(), ExecuteError> {
+        let mut layers: Vec<&Descriptor> = self.image.layers.iter().collect();
+        layers.sort_by_key(|layer| &layer.digest);
+        layers.dedup_by_key(|layer| &layer.digest);
+        let mut copies = JoinSet::new();
+        for layer in layers {
+            if copies.len() == LAYERS_AT_ONCE {
+                self.one_placed(&mut copies).await?;
+            }
+            let (client, layer, target) = (self.client().clone(), layer.clone(), target.clone());
+            let (source, neighbour) =
+                (self.source().clone(), neighbours.first().map(|place| (*place).clone()));
+            let (tick, output) = (self.ticker(&layer), self.output.to_owned());
+            copies.spawn(async move {
+                let pushing =
+                    |e| ExecuteError::registry(format!("pushing to `{output}` failed"), e);
+                if let Some(from) = neighbour {
+                    if client.mount_blob(&target, &layer.digest, &from).await.map_err(pushing)? {
+                        return Ok(Placed::Mounted);
+                    }
+                } else if client.has_blob(&target, &layer.digest).await.map_err(pushing)? {
+                    return Ok(Placed::There);
+                }
+                let fetching = |e| {
+                    ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e)
+                };
+                let stream = client
+                    .blob_stream(&source, &layer.digest, layer.size)
+                    .await
+                    .map_err(fetching)?;
+                let counted = stream.inspect(move |piece| {
+                    if let Ok(piece) = piece {
+                        tick(piece.len() as u64);
+                    }
+                });
+                client
+                    .push_blob_stream(&target, &layer.digest, layer.size, counted)
+                    .await
+                    .map_err(pushing)?;
+                Ok(Placed::Copied)
+            });
+        }
+        while !copies.is_empty() {
+            self.one_placed(&mut copies).await?;
+        }
+        Ok(())
+    }
+
+    async fn one_copied(
+        &mut self,
+        copies: &mut JoinSet<Result<(), ExecuteError>>,
+    ) -> Result<(), ExecuteError> {
+        joined(copies).await?;
+        self.copied += 1;
+        Ok(())
+    }
+
+    async fn one_placed(
+        &mut self,
+        copies: &mut JoinSet<Result<Placed, ExecuteError>>,
+    ) -> Result<(), ExecuteError> {
+        match joined(copies).await? {
+            Some(Placed::Copied) => self.copied += 1,
+            Some(Placed::Mounted) => self.mounted += 1,
+            Some(Placed::There) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Returns what counts the bytes of a layer and says now and then how far it is.
+    fn ticker(&self, layer: &Descriptor) -> Ticker {
+        let (progress, bytes) = (self.run.progress_of(self.output, layer), Arc::clone(&self.bytes));
+        let done = AtomicU64::new(0);
+        Box::new(move |more| {
+            bytes.fetch_add(more, Ordering::Relaxed);
+            let before = done.fetch_add(more, Ordering::Relaxed);
+            if before / PROGRESS_STEP != (before + more) / PROGRESS_STEP {
+                progress(before + more);
+            }
+        })
+    }
+}
+
+/// Counts bytes of a layer as they pass.
+type Ticker = Box<dyn Fn(u64) + Send + Sync>;
+
+/// How a layer came to be at the target.
+enum Placed {
+    There,
+    Mounted,
+    Copied,
+}
+
+/// Waits for one of the copies; the others go on.
+async fn joined<T: 'static>(
+    copies: &mut JoinSet<Result<T, ExecuteError>>,
+) -> Result<Option<T>, ExecuteError> {
+    match copies.join_next().await {
+        None => Ok(None),
+        Some(Ok(result)) => result.map(Some),
+        Some(Err(error)) => Err(ExecuteError::plan(format!("a copy ended by itself: {error}"))),
+    }
+}
+
+impl Run<'_> {
+    /// Returns what reports how far the copy of a layer is.
+    fn progress_of(&self, output: &str, layer: &Descriptor) -> impl Fn(u64) + Send + Sync + use<> {
+        let (on_event, output, layer, total) =
+            (Arc::clone(&self.on_event), output.to_owned(), layer.digest.clone(), layer.size);
+        move |done| {
+            on_event(Event::LayerProgress {
+                output: output.clone(),
+                layer: layer.clone(),
+                done,
+                total,
+            })
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What can go wrong while a plan is carried out.
+
+use std::error::Error;
+
+use image_ref::{Digest, ImageRef};
+use oci::client::{ErrorKind as RegistryKind, RegistryError};
+use oci::media::MediaError;
+use oci::{DeriveError, LayoutError};
+
+use crate::Base;
+
+/// Why a plan could not be carried out. What to do about it is said by the command line.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct ExecuteError {
+    what: String,
+    kind: ErrorKind,
+    #[source]
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What kind of thing went wrong; the command line makes an exit code and hints of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// A registry said or did something; which kind of thing.
+    Registry(RegistryKind),
+    /// Bytes are not what their digest says, or what the pin says.
+    Integrity,
+    /// The base is not an image that can be built on.
+    Base,
+    /// A file cannot be written or read; whether the disk is full.
+    Disk {
+        /// Whether there is no space left.
+        full: bool,
+    },
+    /// The target holds something that is not ours to overwrite.
+    Target,
+    /// The plan asks for what no plan asks for: a bug.
+    Plan,
+}
+
+impl ExecuteError {
+    /// Returns what kind of thing went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    pub(crate) fn registry(what: String, source: RegistryError) -> Self {
+        let kind = match source.kind() {
+            RegistryKind::Integrity => ErrorKind::Integrity,
+            other => ErrorKind::Registry(other),
+        };
+        Self { what, kind, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn media(what: String, source: MediaError) -> Self {
+        Self { what, kind: ErrorKind::Base, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn derive(base: &Base, source: DeriveError) -> Self {
+        let what = format!("deriving an image from `{}` failed", base.image);
+        Self { what, kind: ErrorKind::Base, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn layout(what: String, source: LayoutError) -> Self {
+        let kind = match &source {
+            LayoutError::Write { source, .. } | LayoutError::Read { source, .. } => {
+                ErrorKind::Disk { full: source.kind() == std::io::ErrorKind::StorageFull }
+            }
+            LayoutError::NotALayout(_) => ErrorKind::Target,
+            LayoutError::Integrity { .. } => ErrorKind::Integrity,
+            LayoutError::Count { .. }
+            | LayoutError::Document { .. }
+            | LayoutError::Missing { .. } => ErrorKind::Target,
+        };
+        Self { what, kind, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn wrong_kind(image: &ImageRef, pinned: plan::ManifestKind) -> Self {
+        let found = match pinned {
+            plan::ManifestKind::Index => plan::ManifestKind::Manifest,
+            plan::ManifestKind::Manifest => plan::ManifestKind::Index,
+        };
+        let what = format!("`{image}` is pinned as an {pinned} and is an {found}")
+            .replace("an manifest", "a manifest");
+        Self { what, kind: ErrorKind::Integrity, source: None }
+    }
+
+    pub(crate) fn index_in_index(image: &ImageRef, digest: &Digest) -> Self {
+        let what = format!("`{image}` is an index whose entry `{digest}` is an index again");
+        Self { what, kind: ErrorKind::Base, source: None }
+    }
+
+    pub(crate) fn plan(what: String) -> Self {
+        Self { what, kind: ErrorKind::Plan, source: None }
+    }
+}

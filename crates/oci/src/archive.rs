@@ -1,0 +1,158 @@
+//! Writes an image and all its layers as one tar file (`oci-archive`), and reads such files.
+//!
+//! The archive is a function of the image alone: entries in a fixed order, zero times and owners.
+//! Layers stream from wherever the caller has them into the file; none is held in memory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use atomic_write_file::AtomicWriteFile;
+use bytes::Bytes;
+use image_ref::Digest;
+
+use crate::DerivedImage;
+use crate::layout::{LayoutError, LayoutFiles, MARKER, hash, index_text, read_capped};
+use crate::media::{Descriptor, MANIFEST_CAP};
+
+/// An archive that is being written. Nothing is seen at its path before [`ArchiveWriter::finish`].
+#[derive(Debug)]
+pub struct ArchiveWriter {
+    path: PathBuf,
+    file: AtomicWriteFile,
+}
+
+impl ArchiveWriter {
+    /// Begins the archive at `path` with everything but the layers.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin(path: &Path, image: &DerivedImage, name: &str) -> Result<Self, LayoutError> {
+        let write = |source| LayoutError::Write { path: path.to_owned(), source };
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(write)?;
+        }
+        let file = AtomicWriteFile::open(path).map_err(write)?;
+        let mut archive = Self { path: path.to_owned(), file };
+        archive.add("oci-layout", MARKER.as_bytes())?;
+        archive.add("index.json", index_text(image, name).as_bytes())?;
+        archive.add(&blob_name(&image.manifest_digest), &image.manifest)?;
+        archive.add(&blob_name(&image.config_digest), &image.config)?;
+        Ok(archive)
+    }
+
+    fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), LayoutError> {
+        self.header(name, bytes.len() as u64)?;
+        self.write(bytes)?;
+        self.pad(bytes.len() as u64)
+    }
+
+    /// Begins the entry of a layer; its bytes follow in pieces by [`ArchiveWriter::write`].
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin_layer(&mut self, layer: &Descriptor) -> Result<(), LayoutError> {
+        self.header(&blob_name(&layer.digest), layer.size)
+    }
+
+    /// Writes a piece of the entry that was begun last.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&mut self, piece: &[u8]) -> Result<(), LayoutError> {
+        self.file
+            .write_all(piece)
+            .map_err(|source| LayoutError::Write { path: self.path.clone(), source })
+    }
+
+    /// Ends the entry of a layer.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end_layer(&mut self, layer: &Descriptor) -> Result<(), LayoutError> {
+        self.pad(layer.size)
+    }
+
+    /// Ends the archive, syncs it and puts it in its place.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(mut self) -> Result<(), LayoutError> {
+        self.write(&[0; 1024])?;
+        self.file.commit().map_err(|source| LayoutError::Write { path: self.path, source })
+    }
+
+    fn header(&mut self, name: &str, size: u64) -> Result<(), LayoutError> {
+        let mut header = tar::Header::new_ustar();
+        let named = header.set_path(name);
+        named.map_err(|source| LayoutError::Write { path: self.path.clone(), source })?;
+        header.set_size(size);
+        header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_cksum();
+        self.write(header.as_bytes())
+    }
+
+    /// Fills the entry of `size` bytes up to a whole block.
+    fn pad(&mut self, size: u64) -> Result<(), LayoutError> {
+        let rest = (512 - size % 512) % 512;
+        self.write(&[0; 512][..usize::try_from(rest).unwrap_or(0)])
+    }
+}
+
+fn blob_name(digest: &Digest) -> String {
+    format!("blobs/sha256/{}", digest.hex())
+}
+
+/// The files of an archive: small ones whole, of all of them the digest.
+pub(crate) struct ArchiveFiles {
+    path: PathBuf,
+    small: BTreeMap<String, Bytes>,
+    digests: BTreeMap<String, Digest>,
+}
+
+impl ArchiveFiles {
+    /// Reads an archive from front to end, once.
+    pub(crate) fn scan(path: &Path) -> Result<Self, LayoutError> {
+        let scan = || {
+            let mut files =
+                Self { path: path.to_owned(), small: BTreeMap::new(), digests: BTreeMap::new() };
+            let mut archive = tar::Archive::new(io::BufReader::new(fs::File::open(path)?));
+            for entry in archive.entries()? {
+                let mut entry = entry?;
+                if !entry.header().entry_type().is_file() {
+                    continue;
+                }
+                let name = String::from_utf8_lossy(&entry.path_bytes())
+                    .trim_start_matches("./")
+                    .to_owned();
+                let size = entry.header().size()?;
+                if size <= MANIFEST_CAP {
+                    let bytes = read_capped(entry.by_ref())?;
+                    files.digests.insert(name.clone(), Digest::of(&bytes));
+                    files.small.insert(name, bytes);
+                } else {
+                    files.digests.insert(name, hash(entry)?);
+                }
+            }
+            Ok(files)
+        };
+        scan().map_err(|source| LayoutError::Read { path: path.to_owned(), source })
+    }
+}
+
+impl LayoutFiles for ArchiveFiles {
+    fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
+        self.small.get(name).cloned().ok_or_else(|| LayoutError::Read {
+            path: self.path.join(name),
+            source: io::ErrorKind::NotFound.into(),
+        })
+    }
+
+    fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError> {
+        Ok(self.digests.get(&blob_name(digest)).cloned())
+    }
+}

@@ -1,0 +1,343 @@
+//! Authenticates: learns from a 401 what a registry wants, and gets tokens for it.
+//!
+//! Nothing is sent before a registry asks. A credential goes to the host it is stored for and to
+//! the token server which that host's own 401 names, and to nobody else; [`check_realm`] says
+//! which token servers are acceptable. Redirects of token servers are not followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+};
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+use url::Url;
+
+use super::challenge;
+use super::endpoint::Endpoint;
+use super::error::{ErrorKind, Failure};
+use super::request::status_failure;
+use super::text;
+use super::transport::{Body, Incoming, Outgoing, Route, Transport, lock};
+use crate::credentials::{Credential, CredentialFiles};
+use crate::policy::check_realm;
+
+/// The most that is read of a token server's answer.
+const MAX_TOKEN_ANSWER: u64 = 1 << 20;
+/// How long a token lasts that does not say so (distribution specification, "Token").
+const DEFAULT_LIFE: u64 = 60;
+/// A token is renewed this long before it ends, so that a request under way does not outlive it.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// What a request needs: one action set on one repository.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Scope {
+    /// The path of the repository.
+    pub(super) path: String,
+    /// Whether writing is needed as well as reading.
+    pub(super) is_push: bool,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let actions = if self.is_push { "pull,push" } else { "pull" };
+        write!(f, "repository:{}:{actions}", self.path)
+    }
+}
+
+/// How a registry wants to be authenticated to.
+#[derive(Debug, Clone)]
+enum Way {
+    Basic,
+    Bearer { realm: Url, service: Option<String> },
+}
+
+/// A token or the lack of one, for one host and set of scopes.
+#[derive(Default)]
+struct Token {
+    header: Option<HeaderValue>,
+    ends: Option<Instant>,
+}
+
+type TokenSlot = Arc<tokio::sync::Mutex<Token>>;
+
+/// All that is known about authentication, per host.
+#[derive(Default)]
+pub(super) struct Authorizer {
+    files: CredentialFiles,
+    ways: Mutex<BTreeMap<String, Way>>,
+    tokens: Mutex<BTreeMap<(String, Vec<Scope>), TokenSlot>>,
+    credentials: tokio::sync::Mutex<BTreeMap<(String, String), Option<Credential>>>,
+    secrets: Mutex<BTreeSet<String>>,
+}
+
+impl fmt::Debug for Authorizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorizer").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+/// What a token server answers; only one of the two names is needed.
+#[derive(Deserialize)]
+struct TokenAnswer {
+    token: Option<String>,
+    access_token: Option<String>,
+    expires_in: Option<f64>,
+}
+
+impl Authorizer {
+    pub(super) fn new(files: CredentialFiles) -> Self {
+        Self { files, ..Self::default() }
+    }
+
+    /// Returns the `Authorization` for a request to `place`, or nothing where the registry has
+    /// not asked for any.
+    pub(super) async fn header(
+        &self,
+        transport: &Transport,
+        place: &Endpoint,
+        base: &Url,
+        scopes: &[Scope],
+    ) -> Result<Option<HeaderValue>, Failure> {
+        let way = lock(&self.ways).get(&place.host).cloned();
+        match way {
+            None => Ok(None),
+            Some(Way::Basic) => match self.credential(place).await? {
+                Some(Credential::Password { user, password }) => {
+                    self.secret_header("Basic", &basic(&user, &password)).map(Some)
+                }
+                Some(Credential::IdentityToken(_)) | None => Ok(None),
+            },
+            Some(Way::Bearer { realm, service }) => {
+                let slot = self.slot(place, scopes);
+                // Held while the token is fetched: whoever else wants the same one waits for it.
+                let mut token = slot.lock().await;
+                if token.ends.is_none_or(|ends| ends <= Instant::now()) {
+                    let asked = Asked { place, base, realm: &realm, service: service.as_deref() };
+                    *token = self.fetch(transport, &asked, scopes).await?;
+                }
+                Ok(token.header.clone())
+            }
+        }
+    }
+
+    /// Takes note of a 401: which way the registry wants, and that a token is not good any more.
+    pub(super) async fn learn(
+        &self,
+        transport: &Transport,
+        place: &Endpoint,
+        base: &Url,
+        scopes: &[Scope],
+        headers: &HeaderMap,
+    ) -> Result<(), Failure> {
+        let values = headers.get_all(WWW_AUTHENTICATE).into_iter();
+        let challenges: Vec<_> =
+            values.filter_map(|value| value.to_str().ok()).flat_map(challenge::parse).collect();
+        let of = |scheme: &str| challenges.iter().find(|challenge| challenge.scheme == scheme);
+        let way = match (of("bearer"), of("basic")) {
+            (Some(bearer), _) => {
+                let realm = bearer.get("realm").unwrap_or_default();
+                let realm = Url::parse(realm).map_err(|error| {
+                    let detail = format!(
+                        "it names a token server that is not a URL, `{}`",
+                        text::clean(realm)
+                    );
+                    Failure::fatal(ErrorKind::Protocol, detail).because(&error)
+                })?;
+                let reach = transport.reach_of(base).await;
+                check_realm(base, reach, &realm).map_err(|refusal| {
+                    let realm = text::redact(&realm);
+                    let detail = format!("its token server `{realm}` is refused: {refusal}");
+                    Failure::fatal(ErrorKind::Refused, detail)
+                })?;
+                Way::Bearer { realm, service: bearer.get("service").map(str::to_owned) }
+            }
+            (None, Some(_)) => Way::Basic,
+            (None, None) => {
+                let detail = "it wants a credential by a way that is neither Bearer nor Basic";
+                return Err(Failure::fatal(ErrorKind::Authentication, detail));
+            }
+        };
+        lock(&self.ways).insert(place.host.clone(), way);
+        *self.slot(place, scopes).lock().await = Token::default();
+        Ok(())
+    }
+
+    /// Returns whether a credential is stored for `place`. Errors count as no.
+    pub(super) async fn has_credential(&self, place: &Endpoint) -> bool {
+        matches!(self.credential(place).await, Ok(Some(_)))
+    }
+
+    /// Replaces every secret that was ever used in `said`: a server may echo what it was sent.
+    pub(super) fn scrub(&self, said: String) -> String {
+        lock(&self.secrets).iter().fold(said, |said, secret| said.replace(secret, "[redacted]"))
+    }
+
+    fn slot(&self, place: &Endpoint, scopes: &[Scope]) -> TokenSlot {
+        let key = (place.host.clone(), scopes.to_vec());
+        Arc::clone(lock(&self.tokens).entry(key).or_default())
+    }
+
+    async fn credential(&self, place: &Endpoint) -> Result<Option<Credential>, Failure> {
+        let key = (place.host.clone(), place.path.clone());
+        let mut known = self.credentials.lock().await;
+        if let Some(credential) = known.get(&key) {
+            return Ok(credential.clone());
+        }
+        let found = self.files.find_for(&place.host, &place.path).await.map_err(|error| {
+            let detail = format!("no credential can be looked up for `{}`", place.host);
+            Failure::fatal(ErrorKind::Authentication, detail).because(&error)
+        })?;
+        match &found {
+            Some(Credential::Password { password, .. }) => self.remember(password),
+            Some(Credential::IdentityToken(token)) => self.remember(token),
+            None => {}
+        }
+        known.insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// Keeps a secret for [`Self::scrub`]. Very short ones would blot out ordinary words.
+    fn remember(&self, secret: &str) {
+        if secret.len() >= 4 {
+            lock(&self.secrets).insert(secret.to_owned());
+        }
+    }
+
+    fn secret_header(&self, scheme: &str, secret: &str) -> Result<HeaderValue, Failure> {
+        self.remember(secret);
+        let mut value = HeaderValue::from_str(&format!("{scheme} {secret}")).map_err(|_| {
+            let detail = "it gave out a token with characters that no header may hold";
+            Failure::fatal(ErrorKind::Protocol, detail)
+        })?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    async fn fetch(
+        &self,
+        transport: &Transport,
+        asked: &Asked<'_>,
+        scopes: &[Scope],
+    ) -> Result<Token, Failure> {
+        let credential = self.credential(asked.place).await?;
+        let request = match &credential {
+            Some(Credential::IdentityToken(token)) => asked.by_refresh_token(token, scopes),
+            Some(Credential::Password { user, password }) => {
+                let mut request = asked.by_get(scopes, Some(user));
+                let header = self.secret_header("Basic", &basic(user, password))?;
+                request.headers.insert(AUTHORIZATION, header);
+                request
+            }
+            None => asked.by_get(scopes, None),
+        };
+        let reach = transport.reach_of(asked.base).await;
+        let host = asked.realm.host_str().unwrap_or_default().to_owned();
+        let answer = transport.send(Route::Hop(reach), request).await?;
+        let answer = self.read(transport, &host, answer).await?;
+        let answer: TokenAnswer = serde_json::from_slice(&answer).map_err(|_| {
+            let detail = format!("the token server `{host}` sent an answer that is not a token");
+            Failure::fatal(ErrorKind::Protocol, detail)
+        })?;
+        let token = answer.token.or(answer.access_token).filter(|token| !token.is_empty());
+        let token = token.ok_or_else(|| {
+            let detail = format!("the token server `{host}` sent an answer without a token");
+            Failure::fatal(ErrorKind::Protocol, detail)
+        })?;
+        // Values from a server: no negative, endless or absurd life.
+        let life = answer.expires_in.filter(|life| life.is_finite() && *life >= 0.0);
+        let life = life.map_or(Duration::from_secs(DEFAULT_LIFE), |life| {
+            Duration::from_secs_f64(life.min(86_400.0))
+        });
+        Ok(Token {
+            header: Some(self.secret_header("Bearer", &token)?),
+            ends: Some(Instant::now() + life.saturating_sub(MARGIN)),
+        })
+    }
+
+    /// Reads a token server's answer, or says what is wrong with it.
+    async fn read(
+        &self,
+        transport: &Transport,
+        host: &str,
+        answer: Incoming,
+    ) -> Result<Bytes, Failure> {
+        if answer.status.is_redirection() {
+            let to = answer.headers.get(LOCATION).and_then(|to| to.to_str().ok());
+            let detail = format!(
+                "the token server `{host}` redirects{}, which is not followed, since it would \
+                 carry the credential along",
+                to.and_then(|to| answer.url.join(to).ok())
+                    .map(|to| format!(" to `{}`", text::redact(&to)))
+                    .unwrap_or_default()
+            );
+            return Err(Failure::fatal(ErrorKind::Refused, detail));
+        }
+        if answer.status == StatusCode::OK {
+            return answer.body.collect(MAX_TOKEN_ANSWER, transport.timeouts().document).await;
+        }
+        let mut failure = status_failure(answer, transport.timeouts().document).await;
+        if matches!(failure.kind, ErrorKind::Protocol | ErrorKind::NotFound) {
+            failure.kind = ErrorKind::Authentication;
+        }
+        failure.detail = format!("its token server `{host}`: {}", failure.detail);
+        Err(failure)
+    }
+}
+
+/// Who asks which token server.
+struct Asked<'a> {
+    place: &'a Endpoint,
+    base: &'a Url,
+    realm: &'a Url,
+    service: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    /// The request of the distribution specification: `GET realm?service&scope…`.
+    fn by_get(&self, scopes: &[Scope], account: Option<&str>) -> Outgoing {
+        let mut url = self.realm.clone();
+        url.set_fragment(None);
+        {
+            let mut query = url.query_pairs_mut();
+            if let Some(service) = self.service {
+                query.append_pair("service", service);
+            }
+            for scope in scopes {
+                query.append_pair("scope", &scope.to_string());
+            }
+            if let Some(account) = account {
+                query.append_pair("account", account);
+            }
+        }
+        let headers = HeaderMap::new();
+        Outgoing { method: Method::GET, url, headers, body: Body::Bytes(Bytes::new()) }
+    }
+
+    /// The OAuth 2 request: the identity token is the refresh token.
+    fn by_refresh_token(&self, token: &str, scopes: &[Scope]) -> Outgoing {
+        let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
+        let form = url::form_urlencoded::Serializer::new(String::new())
+            .append_pair("grant_type", "refresh_token")
+            .append_pair("service", self.service.unwrap_or_default())
+            .append_pair("client_id", "build-pipeline")
+            .append_pair("scope", &scopes.join(" "))
+            .append_pair("refresh_token", token)
+            .finish();
+        let mut headers = HeaderMap::new();
+        let form_type = HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(CONTENT_TYPE, form_type);
+        let url = self.realm.clone();
+        Outgoing { method: Method::POST, url, headers, body: Body::Bytes(form.into()) }
+    }
+}
+
+fn basic(user: &str, password: &str) -> String {
+    BASE64_STANDARD.encode(format!("{user}:{password}"))
+}

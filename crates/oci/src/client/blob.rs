@@ -1,0 +1,174 @@
+//! Reads small blobs whole, asks whether a blob is there, and mounts blobs across repositories.
+
+use bytes::Bytes;
+use image_ref::{Digest, Repository};
+use reqwest::{Method, StatusCode};
+
+use super::auth::Scope;
+use super::endpoint::Endpoint;
+use super::error::{ErrorKind, Failure, RegistryError, Subject};
+use super::request::{Ask, Target};
+use super::{RegistryClient, Session, from_first_place, mismatch};
+
+impl RegistryClient {
+    /// Returns a whole blob of exactly `size` bytes; for configs and other small ones.
+    ///
+    /// # Errors
+    /// `size` is over `cap`, or no place has the blob with this digest and size.
+    pub async fn blob(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
+        size: u64,
+        cap: u64,
+    ) -> Result<Bytes, RegistryError> {
+        let session = &*self.session;
+        let subject = subject("read the blob", repository, digest);
+        if size > cap {
+            let detail = format!("it has {size} bytes, and at most {cap} are read");
+            let failure = Failure::fatal(ErrorKind::TooLarge, detail);
+            return Err(RegistryError::unasked(&subject, repository.registry(), failure));
+        }
+        let places = session.places(&subject, repository, true)?;
+        from_first_place!(session, subject, places, |place| session
+            .try_blob(place, digest, size)
+            .await)
+    }
+
+    /// Returns whether the registry itself has the blob; mirrors are not asked.
+    ///
+    /// # Errors
+    /// The registry cannot be asked.
+    pub async fn has_blob(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
+    ) -> Result<bool, RegistryError> {
+        let session = &*self.session;
+        let subject = subject("look for the blob", repository, digest);
+        let place = session.place_to_write(&subject, repository)?;
+        let mut budget = session.budget(&place);
+        loop {
+            match session.try_has_blob(&place, digest).await {
+                Ok(found) => return Ok(found),
+                Err(failure) => {
+                    let spent = budget.spend(failure).await;
+                    spent.map_err(|end| RegistryError::new(&subject, vec![end]))?;
+                }
+            }
+        }
+    }
+
+    /// Makes the registry show a blob of `from` in `to` too, without moving a byte. Returns
+    /// whether it did; where it did not, the blob must be pushed.
+    ///
+    /// # Errors
+    /// The registry cannot be asked, or the two repositories lie on different registries.
+    pub async fn mount_blob(
+        &self,
+        to: &Repository,
+        digest: &Digest,
+        from: &Repository,
+    ) -> Result<bool, RegistryError> {
+        let session = &*self.session;
+        let subject = subject("mount the blob", to, digest);
+        if to.registry() != from.registry() {
+            let detail = format!("`{from}` lies on another registry");
+            let failure = Failure::fatal(ErrorKind::Refused, detail);
+            return Err(RegistryError::unasked(&subject, to.registry(), failure));
+        }
+        let place = session.place_to_write(&subject, to)?;
+        let mut budget = session.budget(&place);
+        loop {
+            match session.try_mount(&place, digest, from).await {
+                Ok(is_mounted) => return Ok(is_mounted),
+                Err(failure) => {
+                    let spent = budget.spend(failure).await;
+                    spent.map_err(|end| RegistryError::new(&subject, vec![end]))?;
+                }
+            }
+        }
+    }
+}
+
+impl Session {
+    async fn try_blob(
+        &self,
+        place: &Endpoint,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<Bytes, Failure> {
+        let answer = self.request(Ask::new(place, Method::GET, &format!("blobs/{digest}"))).await?;
+        if answer.status != StatusCode::OK {
+            return Err(self.failure(answer).await);
+        }
+        if let Some(length) = answer.body.stated_length().filter(|length| *length != size) {
+            return Err(wrong_size(size, length));
+        }
+        let bytes = answer.body.collect(size, self.transport.timeouts().document).await;
+        let bytes = bytes.map_err(|failure| match failure.kind {
+            ErrorKind::TooLarge => {
+                mismatch("the size", format!("{size} bytes"), format!("more than {size} bytes"))
+            }
+            _ => failure,
+        })?;
+        if bytes.len() as u64 != size {
+            return Err(wrong_size(size, bytes.len() as u64));
+        }
+        match Digest::of(&bytes) {
+            found if found == *digest => Ok(bytes),
+            found => Err(mismatch("the blob", digest, found)),
+        }
+    }
+
+    async fn try_has_blob(&self, place: &Endpoint, digest: &Digest) -> Result<bool, Failure> {
+        let ask = Ask::new(place, Method::HEAD, &format!("blobs/{digest}"));
+        let answer = self.request(ask).await?;
+        match answer.status {
+            StatusCode::OK => Ok(true),
+            StatusCode::NOT_FOUND => Ok(false),
+            _ => Err(self.failure(answer).await),
+        }
+    }
+
+    async fn try_mount(
+        &self,
+        place: &Endpoint,
+        digest: &Digest,
+        from: &Repository,
+    ) -> Result<bool, Failure> {
+        let what = format!("blobs/uploads/?mount={digest}&from={}", from.path());
+        let mut ask = Ask::new(place, Method::POST, &what);
+        ask.scopes.push(Scope { path: from.path().to_owned(), is_push: false });
+        let scopes = ask.scopes.clone();
+        let answer = self.request(ask).await?;
+        match answer.status {
+            StatusCode::CREATED => Ok(true),
+            StatusCode::ACCEPTED => {
+                // The registry has begun an upload instead. It ends by itself in a week or so;
+                // ending it now is a courtesy, and its failure nobody's concern.
+                if let Ok(url) = self.upload_location(place, &answer) {
+                    let mut ask = Ask::new(place, Method::DELETE, "");
+                    (ask.target, ask.scopes) = (Target::Upload(url), scopes);
+                    if let Err(failure) = self.request(ask).await {
+                        tracing::debug!(
+                            reason = failure.detail,
+                            "an upload could not be cancelled"
+                        );
+                    }
+                }
+                Ok(false)
+            }
+            _ => Err(self.failure(answer).await),
+        }
+    }
+}
+
+/// Returns what an operation on a blob is about.
+pub(super) fn subject(action: &'static str, repository: &Repository, digest: &Digest) -> Subject {
+    Subject { action, name: format!("{repository}@{digest}") }
+}
+
+pub(super) fn wrong_size(wanted: u64, found: u64) -> Failure {
+    mismatch("the size", format!("{wanted} bytes"), format!("{found} bytes"))
+}

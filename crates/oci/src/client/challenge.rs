@@ -1,0 +1,124 @@
+//! Reads `WWW-Authenticate`: which way of authentication a registry asks for.
+//!
+//! RFC 9110 §11.6.1: one header may hold several challenges, and several headers may come. A
+//! parameter is a token or a quoted string; whoever wrote the header may be malicious, so the
+//! parser has no way to fail, it only finds fewer challenges.
+
+/// One challenge: a scheme and its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Challenge {
+    /// The scheme in lower case: `bearer`, `basic`.
+    pub(super) scheme: String,
+    /// The parameters, names in lower case, in order.
+    pub(super) parameters: Vec<(String, String)>,
+}
+
+impl Challenge {
+    /// Returns the value of the first parameter called `name`.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Returns the challenges of one header value, in order.
+pub(super) fn parse(text: &str) -> Vec<Challenge> {
+    let mut rest = text;
+    let mut challenges: Vec<Challenge> = Vec::new();
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        let (word, behind) = token(rest);
+        if word.is_empty() {
+            // What is neither a token nor a separator is passed over, one character at a time.
+            let mut characters = rest.chars();
+            if characters.next().is_none() {
+                return challenges;
+            }
+            rest = characters.as_str();
+            continue;
+        }
+        let after_space = behind.trim_start_matches([' ', '\t']);
+        match (after_space.strip_prefix('='), challenges.last_mut()) {
+            (Some(value), Some(challenge)) => {
+                let (value, behind) = value_of(value.trim_start_matches([' ', '\t']));
+                challenge.parameters.push((word.to_ascii_lowercase(), value));
+                rest = behind;
+            }
+            (Some(value), None) => rest = value,
+            (None, _) => {
+                let scheme = word.to_ascii_lowercase();
+                challenges.push(Challenge { scheme, parameters: Vec::new() });
+                rest = after_space;
+            }
+        }
+    }
+}
+
+/// Splits a token (RFC 9110 §5.6.2) off the front; empty where none stands there.
+fn token(text: &str) -> (&str, &str) {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    text.split_at(text.find(|c| !is_token(c)).unwrap_or(text.len()))
+}
+
+/// Splits a parameter's value off the front: a quoted string, or all up to the next separator.
+fn value_of(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let mut value = String::new();
+    let mut characters = quoted.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => break,
+            '\\' => value.extend(characters.next()),
+            other => value.push(other),
+        }
+    }
+    (value, characters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(text: &str) -> String {
+        let one = |c: &Challenge| {
+            let parameters: Vec<_> =
+                c.parameters.iter().map(|(k, v)| format!("{k}=<{v}>")).collect();
+            format!("{} {}", c.scheme, parameters.join(" "))
+        };
+        parse(text).iter().map(one).collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn parse_reads_what_registries_send() {
+        for (text, wanted) in [
+            (
+                r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:a/b:pull""#,
+                "bearer realm=<https://auth.docker.io/token> service=<registry.docker.io> scope=<repository:a/b:pull>",
+            ),
+            (r#"Basic realm="Registry Realm""#, "basic realm=<Registry Realm>"),
+            (r#"bearer realm=https://a/t , service = x"#, "bearer realm=<https://a/t> service=<x>"),
+            (
+                r#"Negotiate, Basic realm="a, b", Bearer realm="https://h/t",scope="a:b:pull,push""#,
+                "negotiate  | basic realm=<a, b> | bearer realm=<https://h/t> scope=<a:b:pull,push>",
+            ),
+            (r#"Bearer Realm="a\"b\\c""#, r#"bearer realm=<a"b\c>"#),
+            (r#"Bearer realm="unclosed"#, "bearer realm=<unclosed>"),
+            (r#"Bearer realm="ends in \"#, "bearer realm=<ends in >"),
+            (r#"=,=;"x" Bearer"#, "x  | bearer "),
+            ("", ""),
+            ("Basic", "basic "),
+        ] {
+            assert_eq!(shown(text), wanted, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered(text in "\\PC{0,200}") {
+            parse(&text);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Where a repository is asked for: mirrors first, then the registry itself.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use image_ref::{ImageRef, Repository};
+use url::{Host, Url};
+
+use super::error::{ErrorKind, Failure};
+use crate::policy::{Reach, literal_reach};
+use crate::registries_conf::{PullFromMirror, RegistriesConf, is_location};
+
+/// A rule of `--mirror FROM=TO`: what is below `from` is asked for below `to` first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror {
+    from: String,
+    to: String,
+}
+
+/// Why a text is not a mirror rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseMirrorError {
+    /// There is no `=`.
+    #[error("`{0}` is not FROM=TO")]
+    NoEquals(String),
+    /// A side is not a registry with an optional path.
+    #[error("`{0}` is not a registry host with an optional path")]
+    NotALocation(String),
+}
+
+impl Mirror {
+    /// Makes the rule that what is below `from` is asked for below `to` first.
+    pub fn new(from: &str, to: &str) -> Result<Self, ParseMirrorError> {
+        let check = |text: &str| {
+            let text = text.trim_end_matches('/');
+            match is_location(text) {
+                true => Ok(text.to_owned()),
+                false => Err(ParseMirrorError::NotALocation(text.to_owned())),
+            }
+        };
+        let from = check(from)?;
+        let from = match from.split_once('/') {
+            Some(("index.docker.io" | "registry-1.docker.io", path)) => format!("docker.io/{path}"),
+            None if matches!(&*from, "index.docker.io" | "registry-1.docker.io") => {
+                "docker.io".to_owned()
+            }
+            _ => from,
+        };
+        Ok(Self { from, to: check(to)? })
+    }
+}
+
+impl FromStr for Mirror {
+    type Err = ParseMirrorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (from, to) =
+            text.split_once('=').ok_or_else(|| ParseMirrorError::NoEquals(text.to_owned()))?;
+        Self::new(from, to)
+    }
+}
+
+/// A place that is asked for a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Endpoint {
+    /// The host as people write it, `docker.io`; credentials are stored under it.
+    pub(super) host: String,
+    /// The repository's path there.
+    pub(super) path: String,
+    /// Whether plain http is allowed. It is tried first then.
+    pub(super) is_plain: bool,
+    /// Whether this is a mirror.
+    pub(super) is_mirror: bool,
+}
+
+impl Endpoint {
+    fn new(location: &str, is_plain: bool, is_mirror: bool) -> Self {
+        let (host, path) = location.split_once('/').unwrap_or((location, ""));
+        let is_plain = is_plain || is_loopback(host);
+        Self { host: host.to_owned(), path: path.to_owned(), is_plain, is_mirror }
+    }
+
+    /// Returns the host that is connected to.
+    pub(super) fn network_host(&self) -> &str {
+        match self.host.as_str() {
+            "docker.io" => "registry-1.docker.io",
+            other => other,
+        }
+    }
+
+    /// Returns the root of the registry under `scheme`.
+    pub(super) fn base(&self, scheme: &str) -> Result<Url, Failure> {
+        Url::parse(&format!("{scheme}://{}/", self.network_host())).map_err(|error| {
+            Failure::fatal(ErrorKind::Refused, format!("`{}` is not a host", self.host))
+                .because(&error)
+        })
+    }
+}
+
+/// Returns whether `host`, which may have a port, is this machine by name or address.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let url = Url::parse(&format!("http://{host}/")).ok();
+    let host = url.as_ref().and_then(Url::host);
+    host.as_ref().and_then(literal_reach) == Some(Reach::Loopback)
+        // RFC 6761 reserves these names, yet resolvers in use may send them anywhere.
+        && !matches!(host, Some(Host::Domain(name)) if name.ends_with(".localhost"))
+}
+
+/// The rules by which places are found.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rules {
+    pub(super) conf: RegistriesConf,
+    pub(super) mirrors: Vec<Mirror>,
+    pub(super) plain_http: BTreeSet<String>,
+}
+
+impl Rules {
+    /// Returns the places to read from, in order. The last one is the registry itself.
+    pub(super) fn to_read(
+        &self,
+        repository: &Repository,
+        by_digest: bool,
+    ) -> Result<Vec<Endpoint>, Failure> {
+        let name = repository.to_string();
+        let mut places = Vec::new();
+        for mirror in &self.mirrors {
+            if let Some(rest) = behind(&name, &mirror.from) {
+                places.push(self.place(&format!("{}{rest}", mirror.to), false, true));
+            }
+        }
+        let settings = self.conf.find(&name);
+        if let Some(settings) = settings.filter(|settings| !settings.blocked) {
+            for mirror in &settings.mirrors {
+                let fits = match mirror.pull {
+                    PullFromMirror::All => true,
+                    PullFromMirror::DigestOnly => by_digest,
+                    PullFromMirror::TagOnly => !by_digest,
+                };
+                if fits {
+                    let location = settings.relocate(&name, &mirror.location);
+                    places.push(self.place(&location, mirror.insecure, true));
+                }
+            }
+            let location = settings.relocate(&name, &settings.location);
+            places.push(self.place(&location, settings.insecure, false));
+        }
+        match settings {
+            None => places.push(self.place(&name, false, false)),
+            Some(settings) if settings.blocked && places.is_empty() => return Err(blocked(&name)),
+            Some(_) => {}
+        }
+        let mut known = Vec::<Endpoint>::new();
+        for place in places {
+            if !known.iter().any(|other| other.host == place.host && other.path == place.path) {
+                known.push(place);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Returns the place to write to: the registry itself, never a mirror.
+    pub(super) fn to_write(&self, repository: &Repository) -> Result<Endpoint, Failure> {
+        let name = repository.to_string();
+        match self.conf.find(&name) {
+            Some(settings) if settings.blocked => Err(blocked(&name)),
+            Some(settings) => Ok(self.place(&name, settings.insecure, false)),
+            None => Ok(self.place(&name, false, false)),
+        }
+    }
+
+    fn place(&self, location: &str, is_plain: bool, is_mirror: bool) -> Endpoint {
+        let mut place = Endpoint::new(location, is_plain, is_mirror);
+        place.is_plain |= self.plain_http.contains(&place.host);
+        place
+    }
+}
+
+fn blocked(name: &str) -> Failure {
+    Failure::fatal(ErrorKind::Refused, format!("registries.conf blocks `{name}`"))
+}
+
+/// Returns what of `name` stands behind `prefix`, which ends at a slash.
+fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    name.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns what of an image is asked for: the digest where it has one, else the tag.
+pub(super) fn reference(image: &ImageRef) -> Result<String, Failure> {
+    match (&image.digest, &image.tag) {
+        (Some(digest), _) => Ok(digest.to_string()),
+        (None, Some(tag)) => Ok(tag.as_str().to_owned()),
+        (None, None) => {
+            Err(Failure::fatal(ErrorKind::Refused, "the reference has neither a tag nor a digest"))
+        }
+    }
+}

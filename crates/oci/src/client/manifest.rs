@@ -1,0 +1,241 @@
+//! Reads and pushes manifests and indexes.
+
+use bytes::Bytes;
+use image_ref::{Digest, ImageRef};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Method, StatusCode};
+
+use super::endpoint::{Endpoint, reference};
+use super::error::{ErrorKind, Failure, RegistryError, Subject};
+use super::request::Ask;
+use super::transport::{Body, Incoming};
+use super::{RegistryClient, Session, from_first_place, mismatch, text};
+use crate::media::{
+    DOCKER_LIST, DOCKER_MANIFEST, Document, MANIFEST_CAP, MediaError, OCI_INDEX, OCI_MANIFEST,
+};
+
+/// The media types that are read; docker v2 schema 2 and OCI, image and index.
+const ACCEPTED: [&str; 4] = [OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST];
+const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
+
+/// A manifest or index, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedManifest {
+    /// The bytes as the registry sent them.
+    pub bytes: Bytes,
+    /// The media type that header and body agree on.
+    pub media_type: String,
+    /// The digest of the bytes.
+    pub digest: Digest,
+}
+
+impl RegistryClient {
+    /// Returns the manifest or index that `image` names; by its digest where it has one, and the
+    /// bytes are checked against that.
+    ///
+    /// # Errors
+    /// No place has it, or what they sent is not an image manifest or index.
+    pub async fn manifest(&self, image: &ImageRef) -> Result<FetchedManifest, RegistryError> {
+        let session = &*self.session;
+        let subject = subject("read the manifest of", image);
+        let (reference, places) = session.places_of(&subject, image)?;
+        from_first_place!(session, subject, places, |place| session
+            .try_manifest(place, &reference, image.digest.as_ref())
+            .await)
+    }
+
+    /// Returns the digest that `image` has now, or nothing where no place knows it.
+    ///
+    /// # Errors
+    /// Some place cannot be asked, and none of the others knows the image.
+    pub async fn manifest_digest(&self, image: &ImageRef) -> Result<Option<Digest>, RegistryError> {
+        let session = &*self.session;
+        let subject = subject("read the digest of", image);
+        let (reference, places) = session.places_of(&subject, image)?;
+        let found = from_first_place!(session, subject, places, |place| session
+            .try_digest(place, &reference, image.digest.as_ref())
+            .await);
+        match found {
+            Ok(digest) => Ok(Some(digest)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Pushes a manifest or index under the digest or tag of `image`, and returns its digest.
+    ///
+    /// # Errors
+    /// The registry does not take it, or says that it has another digest than it has.
+    pub async fn push_manifest(
+        &self,
+        image: &ImageRef,
+        media_type: &str,
+        bytes: Bytes,
+    ) -> Result<Digest, RegistryError> {
+        let session = &*self.session;
+        let subject = subject("push the manifest of", image);
+        let host = image.repository.registry();
+        let unasked = |failure| RegistryError::unasked(&subject, host, failure);
+        let digest = Digest::of(&bytes);
+        if let Some(wanted) = image.digest.as_ref().filter(|wanted| **wanted != digest) {
+            let detail = format!("the manifest to push is `{digest}`, not `{wanted}`");
+            return Err(unasked(Failure::fatal(ErrorKind::Integrity, detail)));
+        }
+        let content_type = HeaderValue::from_str(media_type).map_err(|_| {
+            let detail = format!("`{}` is not a media type", text::clean(media_type));
+            unasked(Failure::fatal(ErrorKind::Protocol, detail))
+        })?;
+        let reference = reference(image).map_err(unasked)?;
+        let place = session.place_to_write(&subject, &image.repository)?;
+        let mut budget = session.budget(&place);
+        loop {
+            let mut ask = Ask::new(&place, Method::PUT, &format!("manifests/{reference}"));
+            ask.headers.insert(CONTENT_TYPE, content_type.clone());
+            ask.body = Body::Bytes(bytes.clone());
+            match session.try_push(ask, &digest).await {
+                Ok(()) => return Ok(digest),
+                Err(failure) => {
+                    let spent = budget.spend(failure).await;
+                    spent.map_err(|end| RegistryError::new(&subject, vec![end]))?;
+                }
+            }
+        }
+    }
+}
+
+impl Session {
+    fn places_of(
+        &self,
+        subject: &Subject,
+        image: &ImageRef,
+    ) -> Result<(String, Vec<Endpoint>), RegistryError> {
+        let host = image.repository.registry();
+        let reference =
+            reference(image).map_err(|failure| RegistryError::unasked(subject, host, failure))?;
+        Ok((reference, self.places(subject, &image.repository, image.digest.is_some())?))
+    }
+
+    async fn try_manifest(
+        &self,
+        place: &Endpoint,
+        reference: &str,
+        wanted: Option<&Digest>,
+    ) -> Result<FetchedManifest, Failure> {
+        let answer = self.request(ask(place, Method::GET, reference)).await?;
+        if answer.status != StatusCode::OK {
+            return Err(self.failure(answer).await);
+        }
+        let stated = stated_digest(&answer)?;
+        let media_type = media_type(&answer);
+        let bytes = answer.body.collect(MANIFEST_CAP, self.transport.timeouts().document).await?;
+        let digest = Digest::of(&bytes);
+        // A login page is not wrong content but another service; say so before the digest does.
+        if text::is_html(&bytes) || media_type.as_deref() == Some("text/html") {
+            let detail = "it answered with a web page, as login portals and proxies do";
+            return Err(Failure::fatal(ErrorKind::Protocol, detail));
+        }
+        if let Some(wanted) = wanted.filter(|wanted| **wanted != digest) {
+            return Err(mismatch("the manifest", wanted, &digest));
+        }
+        if let Some(stated) = stated.filter(|stated| *stated != digest) {
+            let detail = format!(
+                "its header `Docker-Content-Digest` says `{stated}`, and the manifest is `{digest}`"
+            );
+            return Err(Failure::fatal(ErrorKind::Integrity, detail));
+        }
+        let media_type = check_document(&bytes, media_type)?;
+        Ok(FetchedManifest { bytes, media_type, digest })
+    }
+
+    async fn try_digest(
+        &self,
+        place: &Endpoint,
+        reference: &str,
+        wanted: Option<&Digest>,
+    ) -> Result<Digest, Failure> {
+        let answer = self.request(ask(place, Method::HEAD, reference)).await?;
+        match (answer.status, stated_digest(&answer)?) {
+            (StatusCode::OK, Some(stated)) => match wanted.filter(|wanted| **wanted != stated) {
+                Some(wanted) => Err(mismatch("the manifest", wanted, stated)),
+                None => Ok(stated),
+            },
+            // Without the header, or where HEAD is not supported, the bytes must tell.
+            (StatusCode::OK | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED, _) => {
+                Ok(self.try_manifest(place, reference, wanted).await?.digest)
+            }
+            _ => Err(self.failure(answer).await),
+        }
+    }
+
+    async fn try_push(&self, ask: Ask<'_>, digest: &Digest) -> Result<(), Failure> {
+        let answer = self.request(ask).await?;
+        if !matches!(answer.status, StatusCode::CREATED | StatusCode::OK | StatusCode::ACCEPTED) {
+            return Err(self.failure(answer).await);
+        }
+        match stated_digest(&answer)?.filter(|stated| stated != digest) {
+            None => Ok(()),
+            Some(stated) => {
+                let detail = format!("it stored `{stated}` where `{digest}` was pushed");
+                Err(Failure::fatal(ErrorKind::Integrity, detail))
+            }
+        }
+    }
+}
+
+fn subject(action: &'static str, image: &ImageRef) -> Subject {
+    Subject { action, name: image.to_string() }
+}
+
+fn ask<'a>(place: &'a Endpoint, method: Method, reference: &str) -> Ask<'a> {
+    let mut ask = Ask::new(place, method, &format!("manifests/{reference}"));
+    // One header: some registries read only the first.
+    if let Ok(accepted) = HeaderValue::from_str(&ACCEPTED.join(", ")) {
+        ask.headers.insert(ACCEPT, accepted);
+    }
+    ask
+}
+
+/// Returns the digest that the answer's header states.
+fn stated_digest(answer: &Incoming) -> Result<Option<Digest>, Failure> {
+    let Some(stated) = answer.headers.get(CONTENT_DIGEST) else { return Ok(None) };
+    let stated = String::from_utf8_lossy(stated.as_bytes());
+    stated.parse().map(Some).map_err(|error| {
+        let detail = "its header `Docker-Content-Digest` is not a digest";
+        Failure::fatal(ErrorKind::Protocol, detail).because(&error)
+    })
+}
+
+/// Returns the media type of the answer, without parameters.
+fn media_type(answer: &Incoming) -> Option<String> {
+    let text = answer.headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+/// Checks that header and body agree on one of the four media types, and returns it.
+fn check_document(bytes: &[u8], stated: Option<String>) -> Result<String, Failure> {
+    let bad = |error: &MediaError| {
+        Failure::fatal(ErrorKind::Protocol, "what it sent cannot be used").because(error)
+    };
+    match stated {
+        Some(stated) => {
+            // The body's own word on schema 1 says more than the type of its signature.
+            let document = Document::parse(bytes, Some(&stated));
+            if !ACCEPTED.contains(&stated.as_str()) && !matches!(document, Err(MediaError::Schema1))
+            {
+                return Err(bad(&MediaError::MediaType(text::clean(&stated))));
+            }
+            document.map_err(|error| bad(&error))?;
+            Ok(stated)
+        }
+        None => {
+            Document::parse(bytes, None).map_err(|error| bad(&error))?;
+            let json: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
+            let own = json.as_ref().and_then(|json| json.get("mediaType")?.as_str());
+            let own = own.filter(|own| ACCEPTED.contains(own)).map(str::to_owned);
+            own.ok_or_else(|| {
+                let detail = "neither its header nor the manifest says which media type it is";
+                Failure::fatal(ErrorKind::Protocol, detail)
+            })
+        }
+    }
+}

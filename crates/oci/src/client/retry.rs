@@ -1,0 +1,155 @@
+//! Tries again: how often, after what wait, and when a server's own word on that counts.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+use super::error::{Again, ErrorKind, Failure, Place};
+
+/// How often and after what waits something is tried again.
+#[derive(Debug, Clone, Copy)]
+pub struct Retries {
+    /// How often something is tried in all; at least once.
+    pub tries: u32,
+    /// The wait after the first try; each further wait is three times as long.
+    pub first_wait: Duration,
+    /// The longest wait that a server may ask for. One that asks for more gets an error that
+    /// names the time.
+    pub max_retry_after: Duration,
+}
+
+impl Default for Retries {
+    /// 3 tries, 1 s and 3 s: what go-containerregistry, cargo and uv do.
+    fn default() -> Self {
+        Self {
+            tries: 3,
+            first_wait: Duration::from_secs(1),
+            max_retry_after: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The tries that one operation has at one place.
+#[derive(Debug)]
+pub(super) struct Budget {
+    retries: Retries,
+    host: String,
+    tries: u32,
+    waited: Duration,
+}
+
+impl Budget {
+    pub(super) fn new(retries: Retries, host: &str) -> Self {
+        Self { retries, host: host.to_owned(), tries: 0, waited: Duration::ZERO }
+    }
+
+    /// Takes note of a failed try. Returns after the wait where another try is due, and how the
+    /// place failed where none is.
+    pub(super) async fn spend(&mut self, failure: Failure) -> Result<Duration, Place> {
+        self.tries += 1;
+        let wait = match failure.again {
+            _ if self.tries >= self.retries.tries => None,
+            Again::No => None,
+            Again::Yes => Some(self.usual_wait()),
+            Again::NotBefore(time) => {
+                // A server that asks for no wait at all still gets one try after the other.
+                let wait = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+                (wait <= self.retries.max_retry_after).then_some(wait)
+            }
+        };
+        let Some(wait) = wait else { return Err(self.end(failure)) };
+        tracing::info!(
+            host = self.host,
+            tries = self.tries,
+            wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            reason = failure.detail,
+            "a registry request is tried again"
+        );
+        tokio::time::sleep(wait).await;
+        self.waited += wait;
+        Ok(wait)
+    }
+
+    /// Returns how the place failed, where the last try is already counted or none is due.
+    fn end(&self, mut failure: Failure) -> Place {
+        if let Again::NotBefore(time) = failure.again {
+            let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            if time > SystemTime::now() {
+                let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
+                failure.detail = format!("{}; it may be asked again at {date}", failure.detail);
+            }
+            if let ErrorKind::RateLimited { until } = &mut failure.kind {
+                *until = Some(time);
+            }
+        }
+        Place::new(&self.host, self.tries, self.waited, failure)
+    }
+
+    /// Returns the first wait, three times as long after each try, and up to a tenth more, so
+    /// that many clients do not come back at the same moment.
+    fn usual_wait(&self) -> Duration {
+        let wait = self.retries.first_wait * 3_u32.pow(self.tries.saturating_sub(1).min(8));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        wait + wait.mul_f64(f64::from(now.subsec_nanos() % 1000) / 10_000.0)
+    }
+}
+
+/// Returns when a server says it may be asked again: `Retry-After`, or the reset time of a rate
+/// limit. Docker Hub writes `x-retry-after` and `x-ratelimit-reset` as seconds since 1970.
+pub(super) fn not_before(headers: &HeaderMap, now: SystemTime) -> Option<SystemTime> {
+    const RESETS: [&str; 4] =
+        ["x-retry-after", "ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset"];
+    let names = std::iter::once(RETRY_AFTER.as_str()).chain(RESETS);
+    names.filter_map(|name| headers.get(name)?.to_str().ok()).find_map(|text| time_of(text, now))
+}
+
+fn time_of(text: &str, now: SystemTime) -> Option<SystemTime> {
+    // A number this large is a time since 1970: as a wait it would be 31 years.
+    const LEAST_EPOCH: u64 = 1_000_000_000;
+    let text = text.trim();
+    match text.parse::<u64>() {
+        Ok(seconds) if seconds >= LEAST_EPOCH => {
+            UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+        }
+        Ok(seconds) => now.checked_add(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(text).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_before_reads_every_form_in_use() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let in_secs = |n| Some(now + Duration::from_secs(n));
+        for (name, value, wanted) in [
+            ("retry-after", "0", in_secs(0)),
+            ("retry-after", " 86400 ", in_secs(86400)),
+            ("retry-after", "Fri, 15 Jan 2027 08:00:07 GMT", in_secs(7)),
+            ("retry-after", "soon", None),
+            ("retry-after", "-1", None),
+            ("x-retry-after", "1800000060", in_secs(60)),
+            ("ratelimit-reset", "30", in_secs(30)),
+            ("x-ratelimit-reset", "1800003600", in_secs(3600)),
+            ("retry-after", "18446744073709551615", None),
+        ] {
+            let headers: HeaderMap =
+                [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();
+            assert_eq!(not_before(&headers, now), wanted, "{name}: {value}");
+        }
+    }
+
+    #[tokio::test]
+    async fn waits_grow_threefold_and_end_with_the_budget() {
+        let retries = Retries { first_wait: Duration::from_millis(2), ..Retries::default() };
+        let mut budget = Budget::new(retries, "h");
+        let fail = || Failure::passing(ErrorKind::Registry, "x");
+        let one = budget.spend(fail()).await.unwrap();
+        let two = budget.spend(fail()).await.unwrap();
+        assert!((2..3).contains(&one.as_millis()) && (6..8).contains(&two.as_millis()));
+        let end = budget.spend(fail()).await.unwrap_err();
+        assert_eq!((end.tries, end.waited), (3, one + two));
+    }
+}

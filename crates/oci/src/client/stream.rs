@@ -1,0 +1,425 @@
+//! Blobs as streams that are checked while they pass.
+//!
+//! Start at [`BlobStream`]. The last piece is held back until size and digest have been found
+//! right, so whoever reads one never holds a whole blob that is wrong. A transfer that breaks goes
+//! on with `Range` from the byte it had reached, at the same place while tries are left and at
+//! the next one after that.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, Bytes};
+use futures_util::{Stream, StreamExt as _, stream};
+use image_ref::{Digest, Repository};
+use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
+use reqwest::{Method, StatusCode};
+use sha2::Digest as _;
+
+use super::blob::{subject, wrong_size};
+use super::endpoint::Endpoint;
+use super::error::{Again, ErrorKind, Failure, Place, RegistryError, Subject};
+use super::request::Ask;
+use super::retry::Budget;
+use super::transport::{Incoming, IncomingBody};
+use super::{RegistryClient, Session, mismatch};
+
+type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, RegistryError>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<BlobStream, RegistryError>> + Send>>;
+type Watcher = Arc<dyn Fn(&Result<Bytes, RegistryError>) + Send + Sync>;
+
+/// A blob that passes by, checked against its size and digest.
+///
+/// It ends with `None` after the last byte of a right blob, or with one error.
+pub struct BlobStream {
+    digest: Digest,
+    size: u64,
+    pieces: Pieces,
+    reopen: Option<Arc<dyn Fn() -> Opening + Send + Sync>>,
+    watchers: Vec<Watcher>,
+}
+
+impl fmt::Debug for BlobStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlobStream")
+            .field("digest", &self.digest)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stream for BlobStream {
+    type Item = Result<Bytes, RegistryError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.pieces.as_mut().poll_next(context);
+        if let Poll::Ready(Some(piece)) = &polled {
+            self.watchers.iter().for_each(|watcher| watcher(piece));
+        }
+        polled
+    }
+}
+
+impl BlobStream {
+    /// Returns a stream over a source of our own, such as a file. `open` is called again when a
+    /// push has to start over.
+    pub fn new<S>(
+        digest: Digest,
+        size: u64,
+        open: impl Fn() -> io::Result<S> + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Stream<Item = io::Result<Bytes>> + Send + 'static,
+    {
+        let open: Arc<dyn Fn() -> io::Result<Pieces> + Send + Sync> = {
+            let digest = digest.clone();
+            Arc::new(move || Ok(local_pieces(open()?, Check::new(&digest, size))))
+        };
+        Self::local(digest, size, open)
+    }
+
+    fn local(
+        digest: Digest,
+        size: u64,
+        open: Arc<dyn Fn() -> io::Result<Pieces> + Send + Sync>,
+    ) -> Self {
+        let pieces = open().unwrap_or_else(|error| {
+            let error = local_error(&digest, unreadable(&error));
+            Box::pin(stream::iter([Err(error)]))
+        });
+        let again = {
+            let digest = digest.clone();
+            move || -> Opening {
+                let stream = Self::local(digest.clone(), size, Arc::clone(&open));
+                Box::pin(std::future::ready(Ok(stream)))
+            }
+        };
+        Self { digest, size, pieces, reopen: Some(Arc::new(again)), watchers: Vec::new() }
+    }
+
+    /// Returns the digest that the blob is checked against.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// Returns the size that the blob is checked against.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Calls `watcher` with every piece that passes; with those of a second run too, where a push
+    /// has to start over.
+    #[must_use]
+    pub fn inspect(
+        mut self,
+        watcher: impl Fn(&Result<Bytes, RegistryError>) + Send + Sync + 'static,
+    ) -> Self {
+        self.watchers.push(Arc::new(watcher));
+        self
+    }
+
+    /// Returns a way to the same blob from its start, where there is one.
+    pub(super) fn reopener(&self) -> Option<Reopener> {
+        let open = Arc::clone(self.reopen.as_ref()?);
+        Some(Reopener { open, watchers: self.watchers.clone() })
+    }
+}
+
+/// Opens a blob again, for a push that starts over.
+pub(super) struct Reopener {
+    open: Arc<dyn Fn() -> Opening + Send + Sync>,
+    watchers: Vec<Watcher>,
+}
+
+impl Reopener {
+    pub(super) async fn open(&self) -> Result<BlobStream, RegistryError> {
+        let mut stream = (self.open)().await?;
+        stream.watchers.extend(self.watchers.iter().cloned());
+        Ok(stream)
+    }
+}
+
+/// Checks size and digest of what passes, and holds the last piece back.
+struct Check {
+    digest: Digest,
+    size: u64,
+    seen: u64,
+    hasher: sha2::Sha256,
+    held: Option<Bytes>,
+}
+
+impl Check {
+    fn new(digest: &Digest, size: u64) -> Self {
+        let hasher = sha2::Sha256::new();
+        Self { digest: digest.clone(), size, seen: 0, hasher, held: None }
+    }
+
+    /// Takes a piece and returns the one before it.
+    fn take(&mut self, piece: Bytes) -> Result<Option<Bytes>, Failure> {
+        self.seen += piece.len() as u64;
+        if self.seen > self.size {
+            let size = self.size;
+            let found = format!("more than {size} bytes");
+            return Err(mismatch("the size", format!("{size} bytes"), found));
+        }
+        self.hasher.update(&piece);
+        Ok(self.held.replace(piece))
+    }
+
+    /// Returns the last piece, if all was right.
+    fn finish(&mut self) -> Result<Option<Bytes>, Failure> {
+        if self.seen != self.size {
+            return Err(wrong_size(self.size, self.seen));
+        }
+        let found = Digest::from_sha256(std::mem::take(&mut self.hasher).finalize().into());
+        if found != self.digest {
+            return Err(mismatch("the blob", &self.digest, found));
+        }
+        Ok(self.held.take())
+    }
+}
+
+fn unreadable(error: &io::Error) -> Failure {
+    Failure::fatal(ErrorKind::Integrity, "it cannot be read").because(error)
+}
+
+fn local_error(digest: &Digest, failure: Failure) -> RegistryError {
+    let subject = Subject { action: "read the local blob", name: digest.to_string() };
+    RegistryError::unasked(&subject, "this machine", failure)
+}
+
+fn local_pieces<S>(source: S, check: Check) -> Pieces
+where
+    S: Stream<Item = io::Result<Bytes>> + Send + 'static,
+{
+    let state = (Box::pin(source), check, false);
+    Box::pin(stream::unfold(state, |(mut source, mut check, is_done)| async move {
+        if is_done {
+            return None;
+        }
+        loop {
+            let step = match source.next().await {
+                Some(Ok(piece)) if piece.is_empty() => continue,
+                Some(Ok(piece)) => check.take(piece).map(|piece| (piece, false)),
+                Some(Err(error)) => Err(unreadable(&error)),
+                None => check.finish().map(|piece| (piece, true)),
+            };
+            match step {
+                Ok((Some(piece), is_done)) => return Some((Ok(piece), (source, check, is_done))),
+                Ok((None, false)) => {}
+                Ok((None, true)) => return None,
+                Err(failure) => {
+                    let error = local_error(&check.digest, failure);
+                    return Some((Err(error), (source, check, true)));
+                }
+            }
+        }
+    }))
+}
+
+impl RegistryClient {
+    /// Returns a blob as a stream that is checked while it passes.
+    ///
+    /// # Errors
+    /// No place has the blob. What goes wrong later is an item of the stream.
+    pub async fn blob_stream(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<BlobStream, RegistryError> {
+        open_blob(self.clone(), repository.clone(), digest.clone(), size).await
+    }
+}
+
+/// Opens a blob. A boxed future, since what it returns can open the blob once more.
+fn open_blob(client: RegistryClient, repository: Repository, digest: Digest, size: u64) -> Opening {
+    Box::pin(async move {
+        let subject = subject("read the blob", &repository, &digest);
+        let places = client.session.places(&subject, &repository, true)?;
+        let mut transfer = Transfer {
+            client: client.clone(),
+            subject,
+            places: places.into(),
+            current: None,
+            failed: Vec::new(),
+            check: Check::new(&digest, size),
+        };
+        transfer.open().await?;
+        let pieces = stream::unfold(Some(transfer), |transfer| async move {
+            let mut transfer = transfer?;
+            match transfer.next().await {
+                Ok((piece, is_done)) => Some((Ok(piece?), (!is_done).then_some(transfer))),
+                Err(error) => Some((Err(error), None)),
+            }
+        });
+        let wanted = digest.clone();
+        let reopen = move || open_blob(client.clone(), repository.clone(), wanted.clone(), size);
+        Ok(BlobStream {
+            digest,
+            size,
+            pieces: Box::pin(pieces),
+            reopen: Some(Arc::new(reopen)),
+            watchers: Vec::new(),
+        })
+    })
+}
+
+/// A blob on its way.
+struct Transfer {
+    client: RegistryClient,
+    subject: Subject,
+    places: VecDeque<Endpoint>,
+    current: Option<Current>,
+    failed: Vec<Place>,
+    check: Check,
+}
+
+/// The place that is being read from.
+struct Current {
+    endpoint: Endpoint,
+    budget: Budget,
+    body: Option<Running>,
+}
+
+/// An answer under way, and how much of it has passed already.
+struct Running {
+    body: IncomingBody,
+    skip: u64,
+}
+
+impl Transfer {
+    fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.client.session)
+    }
+
+    /// Makes sure that an answer is under way, at this place or one of the next.
+    async fn open(&mut self) -> Result<(), RegistryError> {
+        let session = self.session();
+        loop {
+            if self.current.is_none() {
+                let Some(endpoint) = self.places.pop_front() else {
+                    let failed = std::mem::take(&mut self.failed);
+                    return Err(RegistryError::new(&self.subject, failed));
+                };
+                let budget = session.budget(&endpoint);
+                self.current = Some(Current { endpoint, budget, body: None });
+            }
+            let Some(current) = self.current.as_mut() else { continue };
+            if current.body.is_some() {
+                return Ok(());
+            }
+            match session.try_open(&current.endpoint, &self.check).await {
+                Ok(running) => current.body = Some(running),
+                Err(failure) => self.fail(failure).await?,
+            }
+        }
+    }
+
+    /// Returns the next piece and whether it is the last; nothing for an empty blob.
+    async fn next(&mut self) -> Result<(Option<Bytes>, bool), RegistryError> {
+        loop {
+            self.open().await?;
+            let Some(running) = self.current.as_mut().and_then(|c| c.body.as_mut()) else {
+                continue;
+            };
+            let step = match running.body.chunk().await {
+                Ok(Some(mut piece)) => {
+                    let skipped = running.skip.min(piece.len() as u64);
+                    running.skip -= skipped;
+                    piece.advance(usize::try_from(skipped).unwrap_or(piece.len()));
+                    if piece.is_empty() {
+                        continue;
+                    }
+                    self.check.take(piece).map(|piece| (piece, false))
+                }
+                Ok(None) if self.check.seen < self.check.size => {
+                    let failure = wrong_size(self.check.size, self.check.seen);
+                    Err(Failure { again: Again::Yes, ..failure })
+                }
+                Ok(None) => self.check.finish().map(|piece| (piece, true)),
+                Err(failure) => Err(failure),
+            };
+            match step {
+                Ok((None, false)) => {}
+                Ok(step) => return Ok(step),
+                Err(failure) => self.fail(failure).await?,
+            }
+        }
+    }
+
+    /// Takes note of a failure. Returns where there is another try to make, here or elsewhere.
+    async fn fail(&mut self, failure: Failure) -> Result<(), RegistryError> {
+        let Some(mut current) = self.current.take() else { return Ok(()) };
+        current.body = None;
+        let is_passing = failure.again != Again::No;
+        match current.budget.spend(failure).await {
+            Ok(_) => {
+                self.current = Some(current);
+                Ok(())
+            }
+            Err(end) => {
+                let is_wrong_mirror =
+                    self.client.session.note(&self.subject, &current.endpoint, &end);
+                let is_wrong = end.kind == ErrorKind::Integrity && !is_passing;
+                self.failed.push(end);
+                // Bytes that came from a wrong blob have been handed on and cannot be mended.
+                if is_wrong && self.check.seen > 0 {
+                    let failed = std::mem::take(&mut self.failed);
+                    let error = RegistryError::new(&self.subject, failed);
+                    return Err(match is_wrong_mirror {
+                        true => error.worth_reopening(),
+                        false => error,
+                    });
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Asks for the rest of a blob.
+    async fn try_open(&self, place: &Endpoint, check: &Check) -> Result<Running, Failure> {
+        let mut ask = Ask::new(place, Method::GET, &format!("blobs/{}", check.digest));
+        if check.seen > 0 {
+            let range = HeaderValue::from_str(&format!("bytes={}-", check.seen));
+            ask.headers.extend(range.ok().map(|range| (RANGE, range)));
+        }
+        let answer = self.request(ask).await?;
+        let (skip, wanted) = match answer.status {
+            // Some servers know no ranges; what has passed already is then read once more.
+            StatusCode::OK => (check.seen, check.size),
+            StatusCode::PARTIAL_CONTENT if check.seen > 0 => {
+                check_range(&answer, check)?;
+                (0, check.size - check.seen)
+            }
+            _ => return Err(self.failure(answer).await),
+        };
+        if let Some(length) = answer.body.stated_length().filter(|length| *length != wanted) {
+            return Err(wrong_size(wanted, length));
+        }
+        Ok(Running { body: answer.body, skip })
+    }
+}
+
+/// Checks that a partial answer starts where the transfer broke.
+fn check_range(answer: &Incoming, check: &Check) -> Result<(), Failure> {
+    let Check { seen, size, .. } = check;
+    let range = answer.headers.get(CONTENT_RANGE);
+    let range = range.map(|range| String::from_utf8_lossy(range.as_bytes()).into_owned());
+    let range = range.unwrap_or_default();
+    let wanted = format!("bytes {seen}-{}/", size - 1);
+    match range.trim().strip_prefix(&wanted) {
+        Some(total) if total == "*" || total == size.to_string() => Ok(()),
+        _ => {
+            let range = super::text::clean(&range);
+            let detail =
+                format!("it went on with range `{range}` where `{wanted}{size}` was asked for");
+            Err(Failure::fatal(ErrorKind::Protocol, detail))
+        }
+    }
+}

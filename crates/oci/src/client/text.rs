@@ -1,0 +1,153 @@
+//! Makes what servers say fit to be shown: no control characters, no secrets, never long.
+
+use std::fmt::Write as _;
+
+use url::Url;
+
+/// The most that is shown of a server's own words, in characters.
+const MAX_SHOWN: usize = 300;
+/// The query keys whose values may be shown (the list of go-containerregistry). All others may
+/// carry signatures or tokens.
+const SHOWN_KEYS: [&str; 7] = ["scope", "service", "mount", "from", "digest", "n", "last"];
+
+/// Returns `text` on one line, without control or direction characters, cut at 300 characters.
+pub(super) fn clean(text: &str) -> String {
+    let mut shown = String::new();
+    let mut count = 0;
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if word.is_empty() {
+            continue;
+        }
+        if !shown.is_empty() {
+            shown.push(' ');
+            count += 1;
+        }
+        for character in word.chars().filter(|c| !is_direction(*c)) {
+            if count >= MAX_SHOWN {
+                shown.push('…');
+                return shown;
+            }
+            // A backtick would end the quotation that messages put around a server's words.
+            shown.push(if character == '`' { '\'' } else { character });
+            count += 1;
+        }
+    }
+    shown
+}
+
+/// Returns whether `character` changes the direction of text or has no width.
+fn is_direction(character: char) -> bool {
+    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Returns `url` without user name, password and fragment, and with the values of unknown query
+/// keys replaced.
+pub(super) fn redact(url: &Url) -> String {
+    let mut shown = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
+    if let Some(port) = url.port() {
+        // Writing to a string cannot fail.
+        let _ = write!(shown, ":{port}");
+    }
+    shown.push_str(url.path());
+    for (index, (key, value)) in url.query_pairs().enumerate() {
+        let is_shown = SHOWN_KEYS.contains(&key.as_ref());
+        let value = if is_shown { value.as_ref() } else { "REDACTED" };
+        shown.push(if index == 0 { '?' } else { '&' });
+        let _ = write!(shown, "{key}={value}");
+    }
+    clean(&shown)
+}
+
+/// Returns what an error body says, in short: the messages of the OCI errors document, or the
+/// text itself, or that it is a web page. Nothing for an empty one.
+pub(super) fn error_body(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    if is_html(text.as_bytes()) {
+        return Some("a web page".to_owned());
+    }
+    let said = serde_json::from_str::<serde_json::Value>(text)
+        .ok()
+        .and_then(|json| oci_errors(&json))
+        .unwrap_or_else(|| text.to_owned());
+    Some(format!("`{}`", clean(&said)))
+}
+
+/// Returns whether a body is a web page, as login portals and proxies send.
+pub(super) fn is_html(body: &[u8]) -> bool {
+    let head = body.trim_ascii_start();
+    let head = &head[..head.len().min(64)];
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    head.starts_with("<!doctype") || head.starts_with("<html") || head.starts_with("<?xml")
+}
+
+/// Returns `CODE: message` of every error of an OCI errors document, or a token server's words.
+fn oci_errors(json: &serde_json::Value) -> Option<String> {
+    let text = |value: &serde_json::Value, key: &str| {
+        value.get(key).and_then(serde_json::Value::as_str).map(str::to_owned)
+    };
+    let one = |error: &serde_json::Value| match (text(error, "code"), text(error, "message")) {
+        (Some(code), Some(message)) if !message.is_empty() => Some(format!("{code}: {message}")),
+        (code, message) => code.or(message),
+    };
+    if let Some(errors) = json.get("errors").and_then(serde_json::Value::as_array) {
+        let all: Vec<String> = errors.iter().filter_map(one).collect();
+        return (!all.is_empty()).then(|| all.join("; "));
+    }
+    ["details", "error_description", "message", "error"].iter().find_map(|key| text(json, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clean_leaves_nothing_a_terminal_obeys() {
+        for (text, wanted) in [
+            ("plain", "plain"),
+            ("a\u{1b}]0;pwn\u{7}b", "a ]0;pwn b"),
+            ("a\r\nb\tc", "a b c"),
+            ("a\u{9b}31mb", "a 31mb"),
+            ("a\u{202e}b\u{2066}c\u{200b}d", "abcd"),
+            ("a `b` c", "a 'b' c"),
+        ] {
+            assert_eq!(clean(text), wanted);
+        }
+        assert_eq!(clean(&"x".repeat(5000)).chars().count(), MAX_SHOWN + 1);
+    }
+
+    #[test]
+    fn redact_shows_allowed_keys_only() {
+        let url = Url::parse(
+            "https://user:secret@host:8443/v2/x?scope=a&X-Amz-Signature=secret&digest=sha256:1#f",
+        );
+        assert_eq!(
+            redact(&url.unwrap()),
+            "https://host:8443/v2/x?scope=a&X-Amz-Signature=REDACTED&digest=sha256:1"
+        );
+    }
+
+    #[test]
+    fn error_bodies_in_short() {
+        for (body, wanted) in [
+            ("", None),
+            (" \n", None),
+            ("<!DOCTYPE html><p>log in", Some("a web page")),
+            (
+                r#"{"errors":[{"code":"DENIED","message":"no"},{"code":"X"}]}"#,
+                Some("`DENIED: no; X`"),
+            ),
+            (
+                r#"{"details":"incorrect username or password"}"#,
+                Some("`incorrect username or password`"),
+            ),
+            (r#"{"errors":[]}"#, Some(r#"`{"errors":[]}`"#)),
+            ("upstream\u{1b}[2J gone", Some("`upstream [2J gone`")),
+        ] {
+            assert_eq!(error_body(body.as_bytes()).as_deref(), wanted, "{body}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Pushes blobs: one `POST`, and one `PUT` with the whole blob.
+//!
+//! A push that fails starts over from its `POST`: what state an upload session is in after a
+//! broken request is nothing to rely on.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use image_ref::{Digest, Repository};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, StatusCode};
+use url::Url;
+
+use super::blob::{subject, wrong_size};
+use super::endpoint::Endpoint;
+use super::error::{ErrorKind, Failure, RegistryError};
+use super::request::{Ask, Target};
+use super::stream::BlobStream;
+use super::transport::{Body, Meter, lock};
+use super::{RegistryClient, Session, mismatch};
+
+impl RegistryClient {
+    /// Pushes a small blob.
+    ///
+    /// # Errors
+    /// The bytes do not have the digest, or the registry does not take them.
+    pub async fn push_blob(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
+        bytes: Bytes,
+    ) -> Result<(), RegistryError> {
+        let session = &*self.session;
+        let subject = subject("push the blob", repository, digest);
+        let found = Digest::of(&bytes);
+        if found != *digest {
+            let failure = mismatch("the blob to push", digest, found);
+            return Err(RegistryError::unasked(&subject, repository.registry(), failure));
+        }
+        let place = session.place_to_write(&subject, repository)?;
+        let mut budget = session.budget(&place);
+        loop {
+            let body = Body::Bytes(bytes.clone());
+            let pushed = match session.begin_upload(&place).await {
+                Ok(url) => session.finish_upload(&place, url, digest, body).await,
+                Err(failure) => Err(failure),
+            };
+            match pushed {
+                Ok(()) => return Ok(()),
+                Err(failure) => {
+                    let spent = budget.spend(failure).await;
+                    spent.map_err(|end| RegistryError::new(&subject, vec![end]))?;
+                }
+            }
+        }
+    }
+
+    /// Pushes a blob while it passes by; it is never whole in memory nor on disk.
+    ///
+    /// # Errors
+    /// The stream breaks or is of another blob, or the registry does not take it.
+    pub async fn push_blob_stream(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
+        size: u64,
+        stream: BlobStream,
+    ) -> Result<(), RegistryError> {
+        let session = &*self.session;
+        let subject = subject("push the blob", repository, digest);
+        let unasked = |failure| RegistryError::unasked(&subject, repository.registry(), failure);
+        if stream.digest() != digest {
+            return Err(unasked(mismatch("the blob to push", digest, stream.digest())));
+        }
+        if stream.size() != size {
+            return Err(unasked(wrong_size(size, stream.size())));
+        }
+        let place = session.place_to_write(&subject, repository)?;
+        let mut budget = session.budget(&place);
+        let reopener = stream.reopener();
+        let mut stream = Some(stream);
+        loop {
+            let source = Arc::new(Source::default());
+            let pushed = match session.begin_upload(&place).await {
+                Err(failure) => Err(failure),
+                Ok(url) => {
+                    let blob = match (stream.take(), &reopener) {
+                        (Some(blob), _) => blob,
+                        (None, Some(reopener)) => reopener.open().await?,
+                        (None, None) => return Err(unasked(gone())),
+                    };
+                    let meter = session.transport.meter();
+                    let body = Uploading { blob, meter, source: Arc::clone(&source) };
+                    let progress = Arc::clone(&source.sent);
+                    let body = Body::Stream(reqwest::Body::wrap_stream(body), size, progress);
+                    session.finish_upload(&place, url, digest, body).await
+                }
+            };
+            // Where reading broke, the failed request is only what followed from it.
+            let failure = match (pushed, lock(&source.broken).take()) {
+                (Ok(()), None) => return Ok(()),
+                (_, Some(broken)) if !broken.is_worth_reopening() => return Err(broken),
+                (_, Some(broken)) => {
+                    Failure::passing(ErrorKind::Integrity, "the source broke").because(&broken)
+                }
+                (Err(failure), None) => failure,
+            };
+            let spent = budget.spend(failure).await;
+            spent.map_err(|end| RegistryError::new(&subject, vec![end]))?;
+        }
+    }
+}
+
+fn gone() -> Failure {
+    Failure::fatal(ErrorKind::Protocol, "the blob has passed and cannot be sent again")
+}
+
+/// What an upload knows of its source.
+#[derive(Debug, Default)]
+struct Source {
+    sent: Arc<AtomicU64>,
+    broken: Mutex<Option<RegistryError>>,
+}
+
+/// A blob as the body of a request: counts what goes out, keeps the error that ended it.
+struct Uploading {
+    blob: BlobStream,
+    meter: Arc<Meter>,
+    source: Arc<Source>,
+}
+
+impl Stream for Uploading {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = Pin::new(&mut self.blob).poll_next(context);
+        polled.map(|piece| match piece? {
+            Ok(piece) => {
+                let count = piece.len() as u64;
+                self.source.sent.fetch_add(count, Ordering::Relaxed);
+                self.meter.sent.fetch_add(count, Ordering::Relaxed);
+                Some(Ok(piece))
+            }
+            Err(error) => {
+                *lock(&self.source.broken) = Some(error);
+                Some(Err(std::io::Error::other("the source of the upload broke")))
+            }
+        })
+    }
+}
+
+impl Session {
+    /// Begins an upload and returns where it goes on.
+    async fn begin_upload(&self, place: &Endpoint) -> Result<Url, Failure> {
+        let answer = self.request(Ask::new(place, Method::POST, "blobs/uploads/")).await?;
+        match answer.status {
+            StatusCode::ACCEPTED => self.upload_location(place, &answer),
+            _ => Err(self.failure(answer).await),
+        }
+    }
+
+    /// Sends the blob and ends the upload.
+    async fn finish_upload(
+        &self,
+        place: &Endpoint,
+        mut url: Url,
+        digest: &Digest,
+        body: Body,
+    ) -> Result<(), Failure> {
+        url.query_pairs_mut().append_pair("digest", digest.as_str());
+        let mut ask = Ask::new(place, Method::PUT, "");
+        ask.target = Target::Upload(url);
+        let octets = HeaderValue::from_static("application/octet-stream");
+        ask.headers.insert(CONTENT_TYPE, octets);
+        ask.body = body;
+        let answer = self.request(ask).await?;
+        match answer.status {
+            StatusCode::CREATED | StatusCode::OK | StatusCode::NO_CONTENT => Ok(()),
+            // The session is unknown: it ended meanwhile. A new one may do better.
+            StatusCode::NOT_FOUND => {
+                let failure = self.failure(answer).await;
+                Err(Failure { again: super::error::Again::Yes, ..failure })
+            }
+            _ => Err(self.failure(answer).await),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Finds the credential for a repository in the files that podman and docker keep.
+//!
+//! Start at [`CredentialFiles::find`]. The order of the files is the caller's: this module reads
+//! no environment variable. Within one file the most specific key wins, as containers-auth.json(5)
+//! says, and the first file that *has* a credential ends the search. No text of a file and no
+//! secret ever stands in an error or in a `Debug` print.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use image_ref::Repository;
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// How long a credential helper may take. Helpers may ask a key ring, never a person.
+const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most that is read of a credential file or of a helper's answer.
+const MAX_SIZE: u64 = 1 << 20;
+
+/// The files that may hold credentials, most important first.
+#[derive(Debug, Clone, Default)]
+pub struct CredentialFiles {
+    /// Paths of `auth.json` or docker `config.json` files. A path without a file is passed over.
+    pub files: Vec<PathBuf>,
+    /// Folders in which `docker-credential-NAME` programs are looked for; empty means the `PATH`.
+    pub helper_folders: Vec<PathBuf>,
+}
+
+/// A credential for one registry.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// A user name and a password.
+    Password {
+        /// The user name.
+        user: String,
+        /// The password or access token.
+        password: String,
+    },
+    /// An identity token, which the token server takes as an OAuth 2 refresh token.
+    IdentityToken(String),
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// Why no credential could be looked up.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialError {
+    /// A file is there and cannot be read.
+    #[error("cannot read the credential file `{path}`", path = .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is too large to be one.
+    #[error("the credential file `{path}` is larger than 1 MiB", path = .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is not what containers-auth.json(5) describes. Its content is not shown.
+    #[error("the credential file `{path}` is malformed at line {line}", path = .path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line of the first mistake.
+        line: usize,
+    },
+    /// An entry's `auth` is not the base64 of `user:password`.
+    #[error(
+        "`auth` of `{key}` in the credential file `{path}` is not the base64 of `user:password`",
+        path = .path.display()
+    )]
+    Entry {
+        /// The file.
+        path: PathBuf,
+        /// The entry's key.
+        key: String,
+    },
+    /// The name of a helper would not be a plain program name.
+    #[error(
+        "`{name}` in the credential file `{path}` is not the name of a credential helper",
+        path = .path.display()
+    )]
+    HelperName {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// A helper could not be run or broke off.
+    #[error("cannot run the credential helper `{helper}`")]
+    HelperRun {
+        /// The program.
+        helper: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A helper took too long.
+    #[error("the credential helper `{helper}` gave no answer within 10 s")]
+    HelperTimeout {
+        /// The program.
+        helper: String,
+    },
+    /// A helper ended with an error. What it printed is not shown, since it may hold secrets.
+    #[error("the credential helper `{helper}` failed with {status}")]
+    HelperFailed {
+        /// The program.
+        helper: String,
+        /// How it ended.
+        status: String,
+    },
+    /// A helper's answer is not the JSON that the helper protocol asks for.
+    #[error("the answer of the credential helper `{helper}` is malformed")]
+    HelperAnswer {
+        /// The program.
+        helper: String,
+    },
+}
+
+/// What we use of an `auth.json` or `config.json`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct File {
+    auths: BTreeMap<String, Option<Entry>>,
+    cred_helpers: BTreeMap<String, String>,
+    creds_store: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Entry {
+    auth: String,
+    identitytoken: String,
+    username: String,
+    password: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct HelperAnswer {
+    #[serde(default)]
+    username: String,
+    #[serde(default)]
+    secret: String,
+}
+
+impl CredentialFiles {
+    /// Returns the credential for `registry`/`path`: that of the most specific key in the first
+    /// file that has one.
+    pub async fn find(
+        &self,
+        repository: &Repository,
+    ) -> Result<Option<Credential>, CredentialError> {
+        self.find_for(repository.registry(), repository.path()).await
+    }
+
+    /// As [`Self::find`], for a mirror, whose host and path need not be a [`Repository`].
+    pub(crate) async fn find_for(
+        &self,
+        registry: &str,
+        path: &str,
+    ) -> Result<Option<Credential>, CredentialError> {
+        for file in &self.files {
+            if let Some(credential) = self.find_in(file, registry, path).await? {
+                return Ok(Some(credential));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn find_in(
+        &self,
+        path: &Path,
+        registry: &str,
+        repository: &str,
+    ) -> Result<Option<Credential>, CredentialError> {
+        let Some(file) = read(path).await? else { return Ok(None) };
+        // A helper is named for a registry as a whole, and goes before what stands in the file.
+        let helper = file.cred_helpers.iter().find(|(host, _)| normal_key(host) == registry);
+        if let Some((_, name)) = helper {
+            return self.ask(path, name, server_url(registry)).await;
+        }
+        if !file.creds_store.is_empty()
+            && let Some(credential) =
+                self.ask(path, &file.creds_store, server_url(registry)).await?
+        {
+            return Ok(Some(credential));
+        }
+        for key in keys(registry, repository) {
+            let entries = file.auths.iter().filter(|(name, _)| normal_key(name) == key);
+            for (name, entry) in entries {
+                let refuse = || CredentialError::Entry { path: path.into(), key: name.clone() };
+                let Some(entry) = entry else { continue };
+                if let Some(credential) = entry.credential().ok_or_else(refuse)? {
+                    return Ok(Some(credential));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn ask(
+        &self,
+        path: &Path,
+        name: &str,
+        server: &str,
+    ) -> Result<Option<Credential>, CredentialError> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(CredentialError::HelperName { path: path.into(), name: name.to_owned() });
+        }
+        let helper = format!("docker-credential-{name}");
+        let program = self
+            .helper_folders
+            .iter()
+            .map(|folder| folder.join(&helper))
+            .find(|program| program.is_file())
+            .unwrap_or_else(|| PathBuf::from(&helper));
+        match tokio::time::timeout(HELPER_TIMEOUT, run(program.as_os_str(), server)).await {
+            Err(_) => Err(CredentialError::HelperTimeout { helper }),
+            Ok(Err(source)) => Err(CredentialError::HelperRun { helper, source }),
+            Ok(Ok((status, answer))) => judge(helper, status, &answer),
+        }
+    }
+}
+
+impl Entry {
+    /// Returns the credential of an entry, nothing for an empty one (docker writes such for a
+    /// credential store), and no answer at all for one that is neither.
+    fn credential(&self) -> Option<Option<Credential>> {
+        if !self.identitytoken.is_empty() {
+            return Some(Some(Credential::IdentityToken(self.identitytoken.clone())));
+        }
+        if self.auth.is_empty() {
+            return Some((!self.username.is_empty()).then(|| Credential::Password {
+                user: self.username.clone(),
+                password: self.password.clone(),
+            }));
+        }
+        let bytes = BASE64_STANDARD.decode(self.auth.trim()).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        let (user, password) = text.split_once(':')?;
+        // Old docker versions ended the password with NUL bytes.
+        let password = password.trim_end_matches('\0').to_owned();
+        Some(Some(Credential::Password { user: user.to_owned(), password }))
+    }
+}
+
+async fn read(path: &Path) -> Result<Option<File>, CredentialError> {
+    let fail = |source| CredentialError::Read { path: path.into(), source };
+    let file = match tokio::fs::File::open(path).await {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
+        Err(error) => return Err(fail(error)),
+    };
+    let mut text = Vec::new();
+    file.take(MAX_SIZE + 1).read_to_end(&mut text).await.map_err(fail)?;
+    if text.len() as u64 > MAX_SIZE {
+        return Err(CredentialError::TooLarge { path: path.into() });
+    }
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    let malformed = |error: serde_json::Error| CredentialError::Malformed {
+        path: path.into(),
+        line: error.line(),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(malformed)
+}
+
+/// Runs `program get` and returns how it ended and what it printed.
+async fn run(program: &OsStr, server: &str) -> io::Result<(std::process::ExitStatus, Vec<u8>)> {
+    let mut child = tokio::process::Command::new(program)
+        .arg("get")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut answer = Vec::new();
+    if let Some(mut stdin) = child.stdin.take() {
+        // A helper that does not read its input has its reasons; its answer counts.
+        drop(stdin.write_all(server.as_bytes()).await);
+    }
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(MAX_SIZE).read_to_end(&mut answer).await?;
+    }
+    Ok((child.wait().await?, answer))
+}
+
+fn judge(
+    helper: String,
+    status: std::process::ExitStatus,
+    answer: &[u8],
+) -> Result<Option<Credential>, CredentialError> {
+    if !status.success() {
+        // The helper protocol has no code for this, only the words of docker-credential-helpers.
+        return match String::from_utf8_lossy(answer).contains("credentials not found") {
+            true => Ok(None),
+            false => Err(CredentialError::HelperFailed { helper, status: status.to_string() }),
+        };
+    }
+    let answer: HelperAnswer =
+        serde_json::from_slice(answer).map_err(|_| CredentialError::HelperAnswer { helper })?;
+    Ok(match (answer.username.as_str(), answer.secret.is_empty()) {
+        (_, true) => None,
+        ("<token>", false) => Some(Credential::IdentityToken(answer.secret)),
+        _ => Some(Credential::Password { user: answer.username, password: answer.secret }),
+    })
+}
+
+/// Returns the server address that docker hands to a credential store.
+fn server_url(registry: &str) -> &str {
+    match registry {
+        "docker.io" => "https://index.docker.io/v1/",
+        other => other,
+    }
+}
+
+/// Returns the keys of a repository, most specific first: `host/ns/repo`, `host/ns`, `host`.
+fn keys(registry: &str, path: &str) -> Vec<String> {
+    let mut keys = vec![format!("{registry}/{path}")];
+    while let Some((shorter, _)) = keys[keys.len() - 1].rsplit_once('/') {
+        keys.push(shorter.to_owned());
+    }
+    keys
+}
+
+/// Returns the key that is meant by `text`: docker wrote `https://host/v1/` for a host.
+fn normal_key(text: &str) -> String {
+    let bare = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let key = match bare {
+        // With a scheme, only the host was ever meant.
+        Some(bare) => bare.split('/').next().unwrap_or_default(),
+        None => text.trim_end_matches('/'),
+    };
+    match key.split_once('/') {
+        None if matches!(key, "index.docker.io" | "registry-1.docker.io") => "docker.io".to_owned(),
+        Some(("index.docker.io" | "registry-1.docker.io", path)) => format!("docker.io/{path}"),
+        Some((host, "v1" | "v2")) => normal_key(host),
+        _ => key.to_owned(),
+    }
+}

@@ -1,0 +1,272 @@
+//! Derives an image from a base by writing a new config and manifest: the contract `derive/1`.
+//!
+//! Equal base bytes and an equal plan give equal bytes, on any machine and for as long as the
+//! contract's number stands; golden digests in the tests hold it. What `derive/1` does:
+//!
+//! - The base's config keeps its keys and their order. `config.Env` gets the edit's variables in
+//!   place, new ones behind in the order of their names. `config.Labels` is the base's without those
+//!   that are reset, and the edit's, sorted. `config.Entrypoint` gets the edit's words in front.
+//!   `created` and one empty-layer history entry carry the edit's time. What names the container
+//!   that the base was made in is dropped.
+//! - The manifest is an OCI image manifest, because a Docker one has no annotations: layer
+//!   descriptors are the base's, digest for digest, with the OCI name of the same media type.
+//!   Annotations are the base's without those that are reset, and all of the edit's labels, sorted.
+//! - Both are written as JSON without white space.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use image_ref::Digest;
+use plan::{ImageEdit, Platform};
+use serde_json::{Map, Value, json};
+
+use crate::media::{Descriptor, Manifest, OCI_CONFIG, OCI_MANIFEST};
+
+/// A finished image whose layers lie where the base's do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivedImage {
+    /// The manifest's bytes.
+    pub manifest: Bytes,
+    /// The manifest's digest: what a registry or layout knows the image by.
+    pub manifest_digest: Digest,
+    /// The config's bytes.
+    pub config: Bytes,
+    /// The config's digest: the image ID of podman and of docker's classic store.
+    pub config_digest: Digest,
+    /// The layers, lowest first: the base's.
+    pub layers: Vec<Descriptor>,
+    /// Labels and annotations of the base that were dropped because they would lie.
+    pub reset: Vec<String>,
+}
+
+/// Why an image cannot be derived from a base.
+#[derive(Debug, thiserror::Error)]
+pub enum DeriveError {
+    /// The config is not a JSON object.
+    #[error("the base's config is not a JSON object")]
+    Json(#[source] Option<serde_json::Error>),
+    /// A part of the config has the wrong type.
+    #[error("the base's config has no valid `{0}`")]
+    Field(&'static str),
+    /// The base is for another platform.
+    #[error("the base is for {found}, not for {wanted}")]
+    Platform {
+        /// The base's platform.
+        found: String,
+        /// The platform that is wanted.
+        wanted: String,
+    },
+    /// The config and the manifest do not belong together.
+    #[error("the base's config names {diff_ids} layers, its manifest {layers}")]
+    LayerCount {
+        /// How many the config names.
+        diff_ids: usize,
+        /// How many the manifest names.
+        layers: usize,
+    },
+    /// A layer is not one that can be handed on.
+    #[error("the base's layer `{digest}` has media type `{media_type}`, which cannot be handed on")]
+    LayerType {
+        /// The layer.
+        digest: Digest,
+        /// Its media type.
+        media_type: String,
+    },
+}
+
+/// Makes the image that `edit` describes over a base. `labels` are all labels it sets.
+///
+/// # Errors
+/// The base's config is not that of an image for `platform`, or does not fit its manifest.
+pub fn derive(
+    base: &Manifest,
+    base_config: &[u8],
+    platform: &Platform,
+    edit: &ImageEdit,
+    labels: &BTreeMap<String, String>,
+) -> Result<DerivedImage, DeriveError> {
+    let mut config = parse_config(base, base_config, platform)?;
+    let mut reset = Vec::new();
+    edit_config(&mut config, edit, labels, &mut reset)?;
+    let config = Bytes::from(Value::Object(config).to_string());
+    let config_digest = Digest::of(&config);
+
+    let layers = base.layers.iter().map(oci_layer).collect::<Result<Vec<_>, _>>()?;
+    let inherited = base.json.get("annotations").and_then(Value::as_object);
+    let annotations = merged(inherited, edit, labels, &mut reset);
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "config": { "mediaType": OCI_CONFIG, "digest": config_digest, "size": config.len() },
+        "layers": layers.iter().map(|layer| &layer.json).collect::<Vec<_>>(),
+        "annotations": annotations,
+    });
+    let manifest = Bytes::from(manifest.to_string());
+    reset.sort();
+    reset.dedup();
+    Ok(DerivedImage {
+        manifest_digest: Digest::of(&manifest),
+        manifest,
+        config_digest,
+        config,
+        layers,
+        reset,
+    })
+}
+
+/// Returns the GPU targets that a base's config says its PyTorch was built for (`PYTORCH_ROCM_ARCH`).
+///
+/// The variable has no effect at run time; the images of AMD and of vLLM carry it from their build.
+pub fn native_gpus(base_config: &[u8]) -> Vec<String> {
+    let config: Value = serde_json::from_slice(base_config).unwrap_or_default();
+    let env = config.pointer("/config/Env").and_then(Value::as_array);
+    let value = env.into_iter().flatten().filter_map(Value::as_str);
+    let value = value.filter_map(|entry| entry.strip_prefix("PYTORCH_ROCM_ARCH=")).next_back();
+    let targets = value.unwrap_or_default().split([';', ',', ' ']);
+    // `gfx942:xnack+` names a variant of the same target.
+    targets
+        .map(|target| target.split(':').next().unwrap_or_default().trim().to_owned())
+        .filter(|t| !t.is_empty())
+        .collect()
+}
+
+/// Reads a base's config and checks that it is one, for the platform, and fits the manifest.
+fn parse_config(
+    base: &Manifest,
+    bytes: &[u8],
+    wanted: &Platform,
+) -> Result<Map<String, Value>, DeriveError> {
+    let config: Value =
+        serde_json::from_slice(bytes).map_err(|error| DeriveError::Json(Some(error)))?;
+    let Value::Object(config) = config else { return Err(DeriveError::Json(None)) };
+    let text = |key| config.get(key).and_then(Value::as_str);
+    let found = Platform {
+        os: text("os").ok_or(DeriveError::Field("os"))?.to_owned(),
+        architecture: text("architecture").ok_or(DeriveError::Field("architecture"))?.to_owned(),
+    };
+    if found != *wanted {
+        return Err(DeriveError::Platform { found: found.to_string(), wanted: wanted.to_string() });
+    }
+    let diff_ids =
+        config.get("rootfs").and_then(|rootfs| rootfs.get("diff_ids")).and_then(Value::as_array);
+    let diff_ids = diff_ids.ok_or(DeriveError::Field("rootfs.diff_ids"))?.len();
+    if diff_ids != base.layers.len() {
+        return Err(DeriveError::LayerCount { diff_ids, layers: base.layers.len() });
+    }
+    Ok(config)
+}
+
+/// Carries the edit into a config.
+fn edit_config(
+    config: &mut Map<String, Value>,
+    edit: &ImageEdit,
+    labels: &BTreeMap<String, String>,
+    reset: &mut Vec<String>,
+) -> Result<(), DeriveError> {
+    for key in ["container", "container_config", "docker_version"] {
+        config.shift_remove(key);
+    }
+    config.insert("created".to_owned(), json!(edit.created));
+
+    let inner = config.entry("config").or_insert_with(|| json!({}));
+    if inner.is_null() {
+        *inner = json!({});
+    }
+    let inner = inner.as_object_mut().ok_or(DeriveError::Field("config"))?;
+    for key in ["Hostname", "Domainname", "Image"] {
+        inner.shift_remove(key);
+    }
+    edit_env(inner, edit)?;
+    if !edit.entrypoint_prefix.is_empty() {
+        let mut entrypoint: Vec<Value> =
+            edit.entrypoint_prefix.iter().map(|word| json!(word)).collect();
+        match inner.get("Entrypoint") {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(words)) => entrypoint.extend(words.iter().cloned()),
+            Some(_) => return Err(DeriveError::Field("config.Entrypoint")),
+        }
+        inner.insert("Entrypoint".to_owned(), Value::Array(entrypoint));
+    }
+    let inherited = match inner.get("Labels") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(labels)) => Some(labels),
+        Some(_) => return Err(DeriveError::Field("config.Labels")),
+    };
+    let labels = merged(inherited, edit, labels, reset);
+    inner.insert("Labels".to_owned(), labels);
+
+    let entry =
+        json!({ "created": edit.created, "created_by": edit.created_by, "empty_layer": true });
+    match config.entry("history").or_insert_with(|| json!([])) {
+        Value::Array(history) => history.push(entry),
+        null @ Value::Null => *null = json!([entry]),
+        _ => return Err(DeriveError::Field("history")),
+    }
+    Ok(())
+}
+
+/// Sets the edit's variables in `Env`, in place where the base has them.
+fn edit_env(inner: &mut Map<String, Value>, edit: &ImageEdit) -> Result<(), DeriveError> {
+    let mut env: Vec<String> = match inner.get("Env") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(entries)) => {
+            let texts = entries.iter().map(|entry| entry.as_str().map(str::to_owned));
+            texts.collect::<Option<_>>().ok_or(DeriveError::Field("config.Env"))?
+        }
+        Some(_) => return Err(DeriveError::Field("config.Env")),
+    };
+    for (name, value) in &edit.env {
+        let entry = format!("{name}={value}");
+        let is_same = |old: &&mut String| old.split('=').next() == Some(name);
+        match env.iter_mut().find(is_same) {
+            Some(old) => *old = entry,
+            None => env.push(entry),
+        }
+    }
+    if !env.is_empty() {
+        inner.insert("Env".to_owned(), json!(env));
+    }
+    Ok(())
+}
+
+/// Returns the inherited keys that are not reset, and ours over them, sorted.
+fn merged(
+    inherited: Option<&Map<String, Value>>,
+    edit: &ImageEdit,
+    labels: &BTreeMap<String, String>,
+    reset: &mut Vec<String>,
+) -> Value {
+    let mut all: BTreeMap<&str, Value> = BTreeMap::new();
+    for (key, value) in inherited.into_iter().flatten() {
+        match edit.resets(key) {
+            true => reset.push(key.clone()),
+            false => drop(all.insert(key, value.clone())),
+        }
+    }
+    all.extend(labels.iter().map(|(key, value)| (key.as_str(), json!(value))));
+    Value::Object(all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// Returns the descriptor of a base's layer with the OCI name of its media type.
+fn oci_layer(layer: &Descriptor) -> Result<Descriptor, DeriveError> {
+    let media_type = match layer.media_type.as_str() {
+        "application/vnd.docker.image.rootfs.diff.tar.gzip" => {
+            "application/vnd.oci.image.layer.v1.tar+gzip"
+        }
+        "application/vnd.docker.image.rootfs.diff.tar.zstd" => {
+            "application/vnd.oci.image.layer.v1.tar+zstd"
+        }
+        "application/vnd.docker.image.rootfs.diff.tar" => "application/vnd.oci.image.layer.v1.tar",
+        oci if oci.starts_with("application/vnd.oci.image.layer.v1.tar") => oci,
+        other => {
+            return Err(DeriveError::LayerType {
+                digest: layer.digest.clone(),
+                media_type: other.to_owned(),
+            });
+        }
+    };
+    let mut layer = layer.clone();
+    media_type.clone_into(&mut layer.media_type);
+    layer.json["mediaType"] = json!(media_type);
+    Ok(layer)
+}

@@ -1,0 +1,327 @@
+//! Writes images as OCI image layouts, and reads layouts and their archives back.
+//!
+//! A layout is *thin* where its layer blobs are left at the base, which the image layout
+//! specification allows ("the blobs directory MAY be missing referenced blobs"). Blobs are written
+//! under their digest, `index.json` last and in one rename: whoever looks sees the old image or the
+//! new one, also after a kill.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use atomic_write_file::AtomicWriteFile;
+use bytes::Bytes;
+use image_ref::Digest;
+use serde_json::{Value, json};
+
+use crate::DerivedImage;
+use crate::media::{Descriptor, Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST};
+
+/// The content of the `oci-layout` file.
+pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
+
+/// The annotation of an entry of `index.json` that names it (image specification, "annotations").
+const REF_NAME: &str = "org.opencontainers.image.ref.name";
+
+/// Why a layout cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    /// A file cannot be written.
+    #[error("writing `{}` failed", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("reading `{}` failed", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The folder holds something else.
+    #[error("`{}` has files in it and is not an OCI image layout", .0.display())]
+    NotALayout(PathBuf),
+    /// The layout holds no image or several.
+    #[error("`{}` holds {count} images where one was expected", path.display())]
+    Count {
+        /// The layout.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
+    /// A document in it is not what it must be.
+    #[error("`{}` is not a layout with an image in it", path.display())]
+    Document {
+        /// The layout.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: MediaError,
+    },
+    /// A blob is not what its name says.
+    #[error("blob `{digest}` of `{}` has other bytes: they are `{found}`", path.display())]
+    Integrity {
+        /// The layout.
+        path: PathBuf,
+        /// The name of the blob.
+        digest: Digest,
+        /// The digest of its bytes.
+        found: Digest,
+    },
+    /// The manifest or config is missing.
+    #[error("`{}` lacks blob `{digest}`", path.display())]
+    Missing {
+        /// The layout.
+        path: PathBuf,
+        /// The blob.
+        digest: Digest,
+    },
+}
+
+/// An image that lies in a layout or archive, its manifest and config read and checked.
+#[derive(Debug, Clone)]
+pub struct LayoutImage {
+    /// The name that `index.json` gives it.
+    pub name: Option<String>,
+    /// The manifest's digest.
+    pub manifest_digest: Digest,
+    /// The manifest's bytes.
+    pub manifest: Bytes,
+    /// The config's bytes.
+    pub config: Bytes,
+    /// The layers whose bytes are there and were checked.
+    pub present_layers: Vec<Digest>,
+    /// The layers whose bytes are not there.
+    pub absent_layers: Vec<Digest>,
+}
+
+/// Returns where a blob lies in a layout.
+pub fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
+    layout.join("blobs/sha256").join(digest.hex())
+}
+
+/// Returns the text of `index.json` for one image.
+pub(crate) fn index_text(image: &DerivedImage, name: &str) -> String {
+    let index = json!({
+        "schemaVersion": 2,
+        "mediaType": OCI_INDEX,
+        "manifests": [{
+            "mediaType": OCI_MANIFEST,
+            "digest": image.manifest_digest,
+            "size": image.manifest.len(),
+            "platform": { "architecture": "amd64", "os": "linux" },
+            "annotations": { REF_NAME: name },
+        }],
+    });
+    index.to_string()
+}
+
+/// Returns whether the layout at `path` already holds exactly this image under this name, its
+/// manifest and config intact and, if `with_layers`, a file of the right size for every layer.
+pub fn holds(path: &Path, image: &DerivedImage, name: &str, with_layers: bool) -> bool {
+    let is = |file: PathBuf, wanted: &[u8]| fs::read(file).is_ok_and(|found| found == wanted);
+    let has_layer = |layer: &Descriptor| {
+        fs::metadata(blob_path(path, &layer.digest)).is_ok_and(|file| file.len() == layer.size)
+    };
+    is(path.join("index.json"), index_text(image, name).as_bytes())
+        && is(path.join("oci-layout"), MARKER.as_bytes())
+        && is(blob_path(path, &image.manifest_digest), &image.manifest)
+        && is(blob_path(path, &image.config_digest), &image.config)
+        && (!with_layers || image.layers.iter().all(has_layer))
+}
+
+/// Checks that a layout may be written at `path`: nothing is there, or a layout is.
+///
+/// # Errors
+/// Something else is there, or it cannot be read.
+pub fn check_target(path: &Path) -> Result<(), LayoutError> {
+    let read = |source| LayoutError::Read { path: path.to_owned(), source };
+    match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(read(error)),
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) if path.join("oci-layout").is_file() => Ok(()),
+            // A run that was killed before its first rename leaves the empty folders of a layout.
+            Some(_)
+                if fs::read_dir(path)
+                    .map_err(read)?
+                    .flatten()
+                    .all(|e| e.file_name() == "blobs") =>
+            {
+                Ok(())
+            }
+            Some(_) => Err(LayoutError::NotALayout(path.to_owned())),
+        },
+    }
+}
+
+/// Writes manifest, config and `index.json` of an image; layer blobs must be there already or stay away.
+///
+/// Blobs of an earlier image that this one does not name are removed at the end.
+///
+/// # Errors
+/// A file cannot be written. The layout then still holds the earlier image.
+pub fn write(path: &Path, image: &DerivedImage, name: &str) -> Result<(), LayoutError> {
+    let blobs = path.join("blobs/sha256");
+    fs::create_dir_all(&blobs)
+        .map_err(|source| LayoutError::Write { path: blobs.clone(), source })?;
+    write_file(&blob_path(path, &image.config_digest), &image.config)?;
+    write_file(&blob_path(path, &image.manifest_digest), &image.manifest)?;
+    write_file(&path.join("oci-layout"), MARKER.as_bytes())?;
+    write_file(&path.join("index.json"), index_text(image, name).as_bytes())?;
+
+    let mut wanted: Vec<&str> = image.layers.iter().map(|layer| layer.digest.hex()).collect();
+    wanted.extend([image.config_digest.hex(), image.manifest_digest.hex()]);
+    let old =
+        fs::read_dir(&blobs).map_err(|source| LayoutError::Read { path: blobs.clone(), source })?;
+    for entry in old.flatten() {
+        if !entry.file_name().to_str().is_some_and(|name| wanted.contains(&name)) {
+            // A blob that cannot be removed costs space and nothing else.
+            let removed = fs::remove_file(entry.path());
+            tracing::debug!(path = %entry.path().display(), ok = removed.is_ok(), "removed an old blob");
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file beside, synced and renamed; an equal file is left as it is.
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
+    if fs::read(path).is_ok_and(|found| found == bytes) {
+        return Ok(());
+    }
+    let write = || {
+        let mut file = AtomicWriteFile::open(path)?;
+        file.write_all(bytes)?;
+        file.commit()
+    };
+    write().map_err(|source| LayoutError::Write { path: path.to_owned(), source })
+}
+
+impl LayoutImage {
+    /// Reads the one image of a layout folder or of an archive of one, and checks every blob in it.
+    ///
+    /// # Errors
+    /// There is no layout, it does not hold exactly one image, or a blob is not what its name says.
+    pub fn read(path: &Path) -> Result<Self, LayoutError> {
+        match path.is_dir() {
+            true => Self::from_files(path, &FolderFiles(path)),
+            false => Self::from_files(path, &crate::archive::ArchiveFiles::scan(path)?),
+        }
+    }
+
+    fn from_files(path: &Path, files: &dyn LayoutFiles) -> Result<Self, LayoutError> {
+        let document = |source| LayoutError::Document { path: path.to_owned(), source };
+        let index = files.small_file("index.json")?;
+        let index: Value =
+            serde_json::from_slice(&index).map_err(|e| document(MediaError::Json(e)))?;
+        let entries =
+            index.get("manifests").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let [entry] = entries else {
+            return Err(LayoutError::Count { path: path.to_owned(), count: entries.len() });
+        };
+        let digest = entry.get("digest").and_then(Value::as_str).unwrap_or_default();
+        let manifest_digest: Digest = digest.parse().map_err(|source| {
+            document(MediaError::Digest { field: "manifests[0]".to_owned(), source })
+        })?;
+        let name =
+            entry.pointer("/annotations").and_then(|all| all.get(REF_NAME)).and_then(Value::as_str);
+
+        let blob = |digest: &Digest| {
+            let missing = || LayoutError::Missing { path: path.to_owned(), digest: digest.clone() };
+            let found = files.blob_digest(digest)?.ok_or_else(missing)?;
+            if found != *digest {
+                return Err(LayoutError::Integrity {
+                    path: path.to_owned(),
+                    digest: digest.clone(),
+                    found,
+                });
+            }
+            files.small_file(&format!("blobs/sha256/{}", digest.hex()))
+        };
+        let manifest = blob(&manifest_digest)?;
+        let parsed = parse_manifest(&manifest).map_err(document)?;
+        let config = blob(&parsed.config.digest)?;
+        let (mut present_layers, mut absent_layers) = (Vec::new(), Vec::new());
+        for layer in &parsed.layers {
+            match files.blob_digest(&layer.digest)? {
+                None => absent_layers.push(layer.digest.clone()),
+                Some(found) if found == layer.digest => present_layers.push(found),
+                Some(found) => {
+                    let digest = layer.digest.clone();
+                    return Err(LayoutError::Integrity { path: path.to_owned(), digest, found });
+                }
+            }
+        }
+        let name = name.map(str::to_owned);
+        Ok(Self { name, manifest_digest, manifest, config, present_layers, absent_layers })
+    }
+}
+
+/// Reads bytes that must be an image manifest, not an index.
+pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, MediaError> {
+    match Document::parse(bytes, None)? {
+        Document::Manifest(manifest) => Ok(manifest),
+        Document::Index(_) => Err(MediaError::MediaType(OCI_INDEX.to_owned())),
+    }
+}
+
+/// Where the files of a layout are read from: a folder or an archive.
+pub(crate) trait LayoutFiles {
+    /// Returns the bytes of a file of at most 4 MiB.
+    fn small_file(&self, name: &str) -> Result<Bytes, LayoutError>;
+    /// Returns the digest of a blob's bytes, or nothing where it is not there.
+    fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError>;
+}
+
+struct FolderFiles<'a>(&'a Path);
+
+impl LayoutFiles for FolderFiles<'_> {
+    fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
+        let path = self.0.join(name);
+        let read = || {
+            let file = fs::File::open(&path)?;
+            read_capped(file)
+        };
+        read().map_err(|source| LayoutError::Read { path: path.clone(), source })
+    }
+
+    fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError> {
+        let path = blob_path(self.0, digest);
+        match fs::File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(LayoutError::Read { path, source }),
+            Ok(file) => hash(file).map(Some).map_err(|source| LayoutError::Read { path, source }),
+        }
+    }
+}
+
+/// Reads at most 4 MiB.
+pub(crate) fn read_capped(reader: impl io::Read) -> io::Result<Bytes> {
+    use io::Read as _;
+    let mut bytes = Vec::new();
+    reader.take(crate::media::MANIFEST_CAP + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > crate::media::MANIFEST_CAP {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more than 4 MiB"));
+    }
+    Ok(bytes.into())
+}
+
+/// Returns the SHA-256 of all that a reader gives.
+pub(crate) fn hash(mut reader: impl io::Read) -> io::Result<Digest> {
+    use sha2::Digest as _;
+    let mut hasher = sha2::Sha256::new();
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(Digest::from_sha256(hasher.finalize().into())),
+            n => hasher.update(&buffer[..n]),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Manifests, indexes and descriptors, as JSON that keeps what it does not know.
+//!
+//! A typed model of the OCI image specification drops unknown keys and forgets their order, which
+//! changes digests; here a document stays a [`serde_json::Value`] and only what is needed is read.
+
+use image_ref::{Digest, ParseDigestError};
+use plan::Platform;
+use serde_json::Value;
+
+/// OCI image index.
+pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// OCI image manifest.
+pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// OCI image config.
+pub const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// Docker's name for an index.
+pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+/// Docker's name for an image manifest.
+pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+/// Docker's name for an image config.
+pub const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+
+/// The largest manifest or index that is read, in bytes (containerd's `MaxManifestSize` too).
+pub const MANIFEST_CAP: u64 = 4 << 20;
+/// The largest image config that is read, in bytes.
+pub const CONFIG_CAP: u64 = 4 << 20;
+
+/// A reference from one document to a blob or another document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The media type of what it points to.
+    pub media_type: String,
+    /// The digest of what it points to.
+    pub digest: Digest,
+    /// The size of what it points to, in bytes.
+    pub size: u64,
+    /// The whole descriptor, annotations included.
+    pub json: Value,
+}
+
+/// A manifest or an index, read from its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Document {
+    /// An image index.
+    Index(Index),
+    /// An image manifest.
+    Manifest(Manifest),
+}
+
+/// An image index: one manifest a platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Index {
+    entries: Vec<(Descriptor, Option<Platform>)>,
+}
+
+/// An image manifest: a config and layers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// The descriptor of the config.
+    pub config: Descriptor,
+    /// The descriptors of the layers, lowest first.
+    pub layers: Vec<Descriptor>,
+    /// The whole manifest.
+    pub json: Value,
+}
+
+/// Why bytes are not a manifest or index that this tool reads.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// The bytes are not JSON.
+    #[error("the manifest is not JSON")]
+    Json(#[source] serde_json::Error),
+    /// The format was retired before content addressing.
+    #[error(
+        "the manifest has the retired Docker schema 1; the image must be pushed anew by a current tool"
+    )]
+    Schema1,
+    /// The media type is not that of an image.
+    #[error("`{0}` is not the media type of an image manifest or index")]
+    MediaType(String),
+    /// The body says another type than the registry or the pin.
+    #[error("the body says media type `{body}`, where `{stated}` was stated")]
+    Disagrees {
+        /// The type in the body.
+        body: String,
+        /// The type that the registry or the parent stated.
+        stated: String,
+    },
+    /// A document looks like a manifest and an index at once (CVE-2021-41190).
+    #[error("the document has both layers and manifests, so what it means depends on who reads it")]
+    Ambiguous,
+    /// A field is missing or has the wrong type.
+    #[error("the manifest has no valid `{0}`")]
+    Field(String),
+    /// A digest in it is not one.
+    #[error("the manifest's `{field}` has no valid digest")]
+    Digest {
+        /// The field.
+        field: String,
+        /// What is wrong with it.
+        #[source]
+        source: ParseDigestError,
+    },
+    /// The index has no image for the platform.
+    #[error("the index has no image for {wanted}; it has {found}")]
+    NoPlatform {
+        /// The platform that was asked for.
+        wanted: String,
+        /// Those there are.
+        found: String,
+    },
+}
+
+impl Document {
+    /// Reads a manifest or index. `stated` is the media type that a registry or descriptor gave.
+    ///
+    /// # Errors
+    /// The bytes are no image manifest or index, or say another type than was stated.
+    pub fn parse(bytes: &[u8], stated: Option<&str>) -> Result<Self, MediaError> {
+        let json: Value = serde_json::from_slice(bytes).map_err(MediaError::Json)?;
+        if json.get("schemaVersion").and_then(Value::as_u64) == Some(1) {
+            return Err(MediaError::Schema1);
+        }
+        let body = json.get("mediaType").and_then(Value::as_str);
+        if let (Some(body), Some(stated)) = (body, stated)
+            && body != stated
+        {
+            return Err(MediaError::Disagrees { body: body.to_owned(), stated: stated.to_owned() });
+        }
+        let has = |key| json.get(key).is_some_and(|value| !value.is_null());
+        if has("manifests") && (has("layers") || has("config")) {
+            return Err(MediaError::Ambiguous);
+        }
+        // An OCI document need not name its own type; its fields tell then.
+        let guessed = if has("manifests") { OCI_INDEX } else { OCI_MANIFEST };
+        match body.or(stated).unwrap_or(guessed) {
+            OCI_INDEX | DOCKER_LIST => Index::from_json(&json).map(Self::Index),
+            OCI_MANIFEST | DOCKER_MANIFEST => Manifest::from_json(json).map(Self::Manifest),
+            other => Err(MediaError::MediaType(other.to_owned())),
+        }
+    }
+}
+
+impl Index {
+    fn from_json(json: &Value) -> Result<Self, MediaError> {
+        let entries = list(json, "manifests")?
+            .iter()
+            .enumerate()
+            .map(|(number, entry)| {
+                let descriptor = Descriptor::from_json(entry, &format!("manifests[{number}]"))?;
+                let text = |key| entry.pointer(&format!("/platform/{key}")).and_then(Value::as_str);
+                let platform = text("os").zip(text("architecture")).map(|(os, architecture)| {
+                    Platform { os: os.to_owned(), architecture: architecture.to_owned() }
+                });
+                Ok((descriptor, platform))
+            })
+            .collect::<Result<_, MediaError>>()?;
+        Ok(Self { entries })
+    }
+
+    /// Returns the descriptor of the first image for `wanted` (image index specification, "platform").
+    ///
+    /// Attestations, which stand in an index as platform `unknown/unknown`, are never chosen.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn choose(&self, wanted: &Platform) -> Result<&Descriptor, MediaError> {
+        let fits =
+            |(_, platform): &&(Descriptor, Option<Platform>)| platform.as_ref() == Some(wanted);
+        self.entries.iter().find(fits).map(|(descriptor, _)| descriptor).ok_or_else(|| {
+            let platforms = self.entries.iter().filter_map(|(_, platform)| platform.as_ref());
+            let found: Vec<_> = platforms.map(ToString::to_string).collect();
+            MediaError::NoPlatform {
+                wanted: wanted.to_string(),
+                found: if found.is_empty() { "none".to_owned() } else { found.join(", ") },
+            }
+        })
+    }
+}
+
+impl Manifest {
+    fn from_json(json: Value) -> Result<Self, MediaError> {
+        let config = json.get("config").ok_or_else(|| MediaError::Field("config".to_owned()))?;
+        let config = Descriptor::from_json(config, "config")?;
+        let layers = list(&json, "layers")?
+            .iter()
+            .enumerate()
+            .map(|(number, layer)| Descriptor::from_json(layer, &format!("layers[{number}]")))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { config, layers, json })
+    }
+
+    /// Returns the sum of the layers' sizes, in bytes.
+    pub fn layer_bytes(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.size).sum()
+    }
+}
+
+impl Descriptor {
+    fn from_json(json: &Value, field: &str) -> Result<Self, MediaError> {
+        let missing = |key: &str| MediaError::Field(format!("{field}.{key}"));
+        let text = |key: &str| json.get(key).and_then(Value::as_str).ok_or_else(|| missing(key));
+        let digest = text("digest")?
+            .parse()
+            .map_err(|source| MediaError::Digest { field: field.to_owned(), source })?;
+        let size = json.get("size").and_then(Value::as_u64).ok_or_else(|| missing("size"))?;
+        Ok(Self { media_type: text("mediaType")?.to_owned(), digest, size, json: json.clone() })
+    }
+}
+
+fn list<'a>(json: &'a Value, key: &str) -> Result<&'a Vec<Value>, MediaError> {
+    json.get(key).and_then(Value::as_array).ok_or_else(|| MediaError::Field(key.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str, stated: Option<&str>) -> String {
+        Document::parse(text.as_bytes(), stated).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn parse_says_what_is_wrong() {
+        let digest = format!("sha256:{}", "1".repeat(64));
+        let config = format!(r#"{{"mediaType":"{OCI_CONFIG}","digest":"{digest}","size":2}}"#);
+        for (text, stated, wanted) in [
+            ("<html>".to_owned(), None, "is not JSON"),
+            (r#"{"schemaVersion":1}"#.to_owned(), None, "retired Docker schema 1"),
+            (format!(r#"{{"mediaType":"{OCI_INDEX}"}}"#), Some(OCI_MANIFEST), "where `application"),
+            (r#"{"manifests":[],"layers":[]}"#.to_owned(), None, "both layers and manifests"),
+            ("{}".to_owned(), None, "no valid `config`"),
+            (format!(r#"{{"config":{config}}}"#), None, "no valid `layers`"),
+            (
+                r#"{"config":{"digest":"x","mediaType":"y","size":1}}"#.to_owned(),
+                None,
+                "`config` has no valid digest",
+            ),
+            (r#"{"mediaType":"text/html"}"#.to_owned(), None, "`text/html` is not the media type"),
+            (
+                format!(r#"{{"config":{config},"layers":[{{"size":-1}}]}}"#),
+                None,
+                "`layers[0].digest`",
+            ),
+        ] {
+            let message = error(&text, stated);
+            assert!(message.contains(wanted), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn choose_takes_linux_amd64_and_never_an_attestation() {
+        let entry = |n: u8, os: &str, architecture: &str| {
+            format!(
+                r#"{{"mediaType":"{OCI_MANIFEST}","digest":"sha256:{}","size":9,"platform":{{"os":"{os}","architecture":"{architecture}"}}}}"#,
+                n.to_string().repeat(64)
+            )
+        };
+        let index = |entries: &[String]| {
+            let text =
+                format!(r#"{{"mediaType":"{OCI_INDEX}","manifests":[{}]}}"#, entries.join(","));
+            match Document::parse(text.as_bytes(), Some(OCI_INDEX)).unwrap() {
+                Document::Index(index) => index,
+                Document::Manifest(_) => unreachable!(),
+            }
+        };
+        let wanted = Platform::linux_amd64();
+        let all = index(&[
+            entry(1, "unknown", "unknown"),
+            entry(2, "linux", "arm64"),
+            entry(3, "linux", "amd64"),
+        ]);
+        assert_eq!(all.choose(&wanted).unwrap().digest.hex(), "3".repeat(64));
+        let none = index(&[entry(1, "unknown", "unknown"), entry(2, "linux", "arm64")]);
+        assert_eq!(
+            none.choose(&wanted).unwrap_err().to_string(),
+            "the index has no image for linux/amd64; it has unknown/unknown, linux/arm64"
+        );
+    }
+}

@@ -1,0 +1,312 @@
+//! Says where a registry may send us: redirects, token servers, upload locations.
+//!
+//! Start at [`check_hop`] and [`check_realm`]. A registry on the internet must not be able to make
+//! us talk to a machine behind our firewall, nor move us from https to http (CVE-2024-3727 and the
+//! 2026 series of go-containerregistry). The rule: a hop may never lead to a more inward network
+//! than the one the registry itself is in, and never to link-local or unspecified addresses,
+//! where clouds keep their metadata servers. This module opens no connection.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+/// How far inward an address lies; the order is from the internet to this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// The internet.
+    Public,
+    /// A private network (RFC 1918, RFC 6598, unique local addresses) or a reserved range.
+    Private,
+    /// This machine.
+    Loopback,
+    /// Link-local, unspecified, multicast and broadcast addresses, which no hop may name.
+    Never,
+}
+
+/// Why a hop is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedHop {
+    /// The target is not a web address.
+    #[error("`{0}` is neither http nor https")]
+    Scheme(String),
+    /// The target has no host.
+    #[error("the target has no host")]
+    NoHost,
+    /// The target carries a user name or a password.
+    #[error("the target carries a user name or a password")]
+    UserInfo,
+    /// The target is http where the page that names it came by https.
+    #[error("it leads from https to http")]
+    Downgrade,
+    /// The target lies further inward than the registry.
+    #[error("`{host}` is {reach}, and the registry is not", reach = .reach.in_words())]
+    Inward {
+        /// The host of the target.
+        host: String,
+        /// Where it lies.
+        reach: Reach,
+    },
+    /// The target is on another host where only the registry itself will do.
+    #[error("it leads to `{host}`, which is not the registry")]
+    OtherHost {
+        /// The host of the target.
+        host: String,
+    },
+}
+
+impl Reach {
+    /// Returns where `address` lies. IPv4 addresses inside IPv6 ones are judged as IPv4.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::of_v4(address),
+            IpAddr::V6(address) => match embedded_v4(address) {
+                Some(inner) => Self::of_v4(inner),
+                None => Self::of_v6(address),
+            },
+        }
+    }
+
+    fn of_v4(address: Ipv4Addr) -> Self {
+        let [a, b, c, _] = address.octets();
+        match (a, b, c) {
+            (0 | 224..=255, ..) | (169, 254, _) => Self::Never,
+            (127, ..) => Self::Loopback,
+            (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Self::Private,
+            (192, 0, 0) | (198, 18..=19, _) => Self::Private,
+            _ => Self::Public,
+        }
+    }
+
+    fn of_v6(address: Ipv6Addr) -> Self {
+        if address.is_loopback() {
+            return Self::Loopback;
+        }
+        match address.segments()[0] {
+            _ if address.is_unspecified() => Self::Never,
+            0xfe80..=0xfebf | 0xff00..=0xffff => Self::Never,
+            0xfc00..=0xfdff | 0xfec0..=0xfeff => Self::Private,
+            _ => Self::Public,
+        }
+    }
+
+    /// Returns the reach in words, for messages.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Public => "a public address",
+            Self::Private => "a private address",
+            Self::Loopback => "this machine",
+            Self::Never => "a link-local, unspecified or multicast address",
+        }
+    }
+}
+
+/// Returns the IPv4 address that `address` stands for: mapped, compatible, NAT64 or 6to4.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let from = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        Ipv4Addr::new(a, b, c, d)
+    };
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low] => Some(from(high, low)),
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(from(high, low)),
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(from(high, low)),
+        [0x2002, high, low, ..] => Some(from(high, low)),
+        _ => None,
+    }
+}
+
+/// Returns the reach of a host that needs no name server: a literal address, or `localhost`.
+pub fn literal_reach(host: &Host<&str>) -> Option<Reach> {
+    match host {
+        Host::Ipv4(address) => Some(Reach::of((*address).into())),
+        Host::Ipv6(address) => Some(Reach::of((*address).into())),
+        Host::Domain(name) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            (name == "localhost" || name.ends_with(".localhost")).then_some(Reach::Loopback)
+        }
+    }
+}
+
+/// Returns whether two addresses name the same host and port, whatever the scheme.
+pub fn is_same_host(one: &Url, other: &Url) -> bool {
+    one.host() == other.host() && one.port_or_known_default() == other.port_or_known_default()
+}
+
+/// Checks one hop from `from` to `to` that the registry at `registry`, which lies in
+/// `registry_reach`, asked for. Names are judged here only where they need no name server; the
+/// resolver of the connection applies [`check_reach`] to every address it finds.
+pub fn check_hop(
+    registry: &Url,
+    registry_reach: Reach,
+    from: &Url,
+    to: &Url,
+) -> Result<(), RefusedHop> {
+    if !matches!(to.scheme(), "http" | "https") {
+        return Err(RefusedHop::Scheme(to.scheme().to_owned()));
+    }
+    let host = to.host().ok_or(RefusedHop::NoHost)?;
+    if !to.username().is_empty() || to.password().is_some() {
+        return Err(RefusedHop::UserInfo);
+    }
+    if from.scheme() == "https" && to.scheme() == "http" {
+        return Err(RefusedHop::Downgrade);
+    }
+    match literal_reach(&host) {
+        Some(reach) if !is_same_host(registry, to) => {
+            check_reach(&host.to_string(), reach, registry_reach)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a host which lies in `reach` is not further inward than `registry_reach`.
+pub fn check_reach(host: &str, reach: Reach, registry_reach: Reach) -> Result<(), RefusedHop> {
+    if reach == Reach::Never || reach > registry_reach {
+        return Err(RefusedHop::Inward { host: host.to_owned(), reach });
+    }
+    Ok(())
+}
+
+/// Checks the token server that the registry at `registry` names: https, or plain http where the
+/// registry is plain http too and the token server is on this machine or the registry itself.
+pub fn check_realm(registry: &Url, registry_reach: Reach, realm: &Url) -> Result<(), RefusedHop> {
+    check_hop(registry, registry_reach, registry, realm)?;
+    let is_here = realm.host().and_then(|host| literal_reach(&host)) == Some(Reach::Loopback);
+    match realm.scheme() == "https" || is_here || is_same_host(registry, realm) {
+        true => Ok(()),
+        false => Err(RefusedHop::Downgrade),
+    }
+}
+
+/// Checks where an upload goes on: at the registry itself, by the same scheme. No registry in use
+/// sends uploads elsewhere, and the session's URL is a secret of its own.
+pub fn check_upload(registry: &Url, location: &Url) -> Result<(), RefusedHop> {
+    check_hop(registry, Reach::Loopback, registry, location)?;
+    match is_same_host(registry, location) && registry.scheme() == location.scheme() {
+        true => Ok(()),
+        false => {
+            Err(RefusedHop::OtherHost { host: location.host_str().unwrap_or_default().to_owned() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[test]
+    fn reach_of_every_special_range() {
+        for (text, wanted) in [
+            ("1.1.1.1", Reach::Public),
+            ("172.15.0.1", Reach::Public),
+            ("172.32.0.1", Reach::Public),
+            ("100.63.255.255", Reach::Public),
+            ("2606:4700::1111", Reach::Public),
+            ("10.0.0.1", Reach::Private),
+            ("172.16.0.1", Reach::Private),
+            ("172.31.255.255", Reach::Private),
+            ("192.168.1.1", Reach::Private),
+            ("100.64.0.1", Reach::Private),
+            ("198.18.0.1", Reach::Private),
+            ("192.0.0.8", Reach::Private),
+            ("fd00::1", Reach::Private),
+            ("fec0::1", Reach::Private),
+            ("127.0.0.1", Reach::Loopback),
+            ("127.255.255.254", Reach::Loopback),
+            ("::1", Reach::Loopback),
+            ("::ffff:127.0.0.1", Reach::Loopback),
+            ("::127.0.0.1", Reach::Loopback),
+            ("64:ff9b::7f00:1", Reach::Loopback),
+            ("2002:7f00:1::", Reach::Loopback),
+            ("::ffff:10.1.2.3", Reach::Private),
+            ("64:ff9b::a9fe:a9fe", Reach::Never),
+            ("169.254.169.254", Reach::Never),
+            ("0.0.0.0", Reach::Never),
+            ("0.1.2.3", Reach::Never),
+            ("224.0.0.1", Reach::Never),
+            ("255.255.255.255", Reach::Never),
+            ("::", Reach::Never),
+            ("fe80::1", Reach::Never),
+            ("ff02::1", Reach::Never),
+        ] {
+            assert_eq!(Reach::of(text.parse().unwrap()), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn hops_of_a_public_registry() {
+        let registry = url("https://registry.example");
+        for (to, wanted) in [
+            ("https://cdn.example/x", None),
+            ("https://cdn.example:8443/x", None),
+            ("http://cdn.example/x", Some("it leads from https to http")),
+            ("https://u:p@cdn.example/x", Some("the target carries a user name or a password")),
+            ("ftp://cdn.example/x", Some("`ftp` is neither http nor https")),
+            ("file:///etc/passwd", Some("`file` is neither http nor https")),
+            ("https://127.0.0.1/x", Some("`127.0.0.1` is this machine, and the registry is not")),
+            ("https://localhost/x", Some("`localhost` is this machine, and the registry is not")),
+            ("https://LOCALHOST./x", Some("`localhost.` is this machine, and the registry is not")),
+            ("https://a.localhost/x", Some("is this machine")),
+            ("https://2130706433/x", Some("`127.0.0.1` is this machine")),
+            ("https://0x7f.1/x", Some("`127.0.0.1` is this machine")),
+            ("https://0177.0.0.1/x", Some("`127.0.0.1` is this machine")),
+            ("https://[::1]/x", Some("`[::1]` is this machine")),
+            ("https://[::ffff:10.0.0.1]/x", Some("is a private address")),
+            ("https://10.0.0.1/x", Some("is a private address")),
+            ("https://172.16.0.1/x", Some("is a private address")),
+            ("https://192.168.0.1/x", Some("is a private address")),
+            ("https://[fd00::1]/x", Some("is a private address")),
+            ("https://169.254.169.254/latest", Some("is a link-local")),
+            ("https://0.0.0.0/x", Some("is a link-local, unspecified")),
+        ] {
+            let verdict = check_hop(&registry, Reach::Public, &registry, &url(to));
+            match wanted {
+                None => assert_eq!(verdict, Ok(()), "{to}"),
+                Some(text) => {
+                    let message = verdict.unwrap_err().to_string();
+                    assert!(message.contains(text), "{to}: {message}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hops_of_inner_registries() {
+        let private = url("https://10.0.0.5");
+        assert!(check_hop(&private, Reach::Private, &private, &url("https://10.0.0.6/")).is_ok());
+        assert!(check_hop(&private, Reach::Private, &private, &url("https://127.0.0.1/")).is_err());
+        let local = url("http://127.0.0.1:5000");
+        assert!(check_hop(&local, Reach::Loopback, &local, &url("http://127.0.0.1:1/")).is_ok());
+        assert!(check_hop(&local, Reach::Loopback, &local, &url("http://169.254.1.1/")).is_err());
+        let odd = url("https://169.254.1.1:5000");
+        assert!(check_hop(&odd, Reach::Never, &odd, &url("https://169.254.1.1:5000/x")).is_ok());
+    }
+
+    #[test]
+    fn realms() {
+        let public = url("https://registry.example");
+        let plain = url("http://registry.example:5000");
+        let local = url("http://127.0.0.1:5000");
+        assert!(check_realm(&public, Reach::Public, &url("https://auth.example/t")).is_ok());
+        assert!(check_realm(&public, Reach::Public, &url("http://auth.example/t")).is_err());
+        assert!(check_realm(&public, Reach::Public, &url("https://127.0.0.1/t")).is_err());
+        assert!(check_realm(&plain, Reach::Public, &url("http://registry.example:5000/t")).is_ok());
+        assert!(check_realm(&plain, Reach::Public, &url("http://auth.example/t")).is_err());
+        assert!(check_realm(&local, Reach::Loopback, &url("http://127.0.0.1:6/t")).is_ok());
+        assert!(check_realm(&local, Reach::Loopback, &url("https://auth.example/t")).is_ok());
+        assert!(check_realm(&local, Reach::Loopback, &url("http://auth.example/t")).is_err());
+    }
+
+    #[test]
+    fn uploads_stay_at_the_registry() {
+        let registry = url("https://registry.example");
+        assert!(check_upload(&registry, &url("https://registry.example:443/v2/x")).is_ok());
+        assert!(check_upload(&registry, &url("https://registry.example:444/v2/x")).is_err());
+        assert!(check_upload(&registry, &url("https://other.example/v2/x")).is_err());
+        assert!(check_upload(&registry, &url("http://registry.example/v2/x")).is_err());
+    }
+}

@@ -1,0 +1,238 @@
+//! Reads what we use of `registries.conf` (version 2): mirrors, other locations, blocked names.
+//!
+//! Start at [`RegistriesConf::parse`]. The texts are the caller's, in the order of
+//! containers-registries.conf.d(5): a later `[[registry]]` of the same prefix takes the earlier
+//! one's place. Short names are refused everywhere in this project, so their settings are passed
+//! over, and so is what we do not know. `insecure` allows plain http; it never turns the check of
+//! a certificate off.
+
+use serde::Deserialize;
+
+/// The settings of all registries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RegistriesConf {
+    registries: Vec<RegistrySettings>,
+}
+
+/// One `[[registry]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistrySettings {
+    /// Which names it is for: `host`, `host/namespace…`, or `*.domain`.
+    pub prefix: String,
+    /// What takes the prefix's place when asking.
+    pub location: String,
+    /// Whether plain http may be used.
+    pub insecure: bool,
+    /// Whether nothing may be read from it or written to it.
+    pub blocked: bool,
+    /// Where to ask first, in order.
+    pub mirrors: Vec<MirrorSettings>,
+}
+
+/// One `[[registry.mirror]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorSettings {
+    /// What takes the prefix's place when asking.
+    pub location: String,
+    /// Whether plain http may be used.
+    pub insecure: bool,
+    /// Which reads may use it.
+    pub pull: PullFromMirror,
+}
+
+/// Which reads may use a mirror.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PullFromMirror {
+    /// All reads.
+    #[default]
+    All,
+    /// Reads by digest only.
+    DigestOnly,
+    /// Reads by tag only.
+    TagOnly,
+}
+
+/// Why a text is not a `registries.conf`.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseRegistriesConfError {
+    /// The text is not the TOML it should be.
+    #[error("`{name}` is not a valid registries.conf")]
+    Toml {
+        /// The file's name as the caller gave it.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: Box<toml::de::Error>,
+    },
+    /// The text has the form that podman dropped in 2022.
+    #[error("`{name}` has version 1 of the registries.conf format; write `[[registry]]` tables")]
+    Version1 {
+        /// The file's name as the caller gave it.
+        name: String,
+    },
+    /// An entry names nothing.
+    #[error("a `[[registry]]` of `{name}` has neither `prefix` nor `location`")]
+    NoPrefix {
+        /// The file's name as the caller gave it.
+        name: String,
+    },
+    /// An entry for a whole domain has no location, or a location is not a host.
+    #[error("`{location}` of `{prefix}` in `{name}` is not a registry host with an optional path")]
+    Location {
+        /// The file's name as the caller gave it.
+        name: String,
+        /// The prefix.
+        prefix: String,
+        /// The location.
+        location: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct RawFile {
+    #[serde(default)]
+    registry: Vec<RawRegistry>,
+    registries: Option<toml::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct RawRegistry {
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    blocked: bool,
+    #[serde(default)]
+    mirror_by_digest_only: bool,
+    #[serde(default)]
+    mirror: Vec<RawMirror>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct RawMirror {
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    pull_from_mirror: PullFromMirror,
+}
+
+impl RegistriesConf {
+    /// Parses files given as name and text, in the order in which later ones win.
+    pub fn parse<'a>(
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, ParseRegistriesConfError> {
+        let mut conf = Self::default();
+        for (name, text) in files {
+            conf.add(name, text)?;
+        }
+        Ok(conf)
+    }
+
+    fn add(&mut self, name: &str, text: &str) -> Result<(), ParseRegistriesConfError> {
+        let file: RawFile = toml::from_str(text).map_err(|source| {
+            ParseRegistriesConfError::Toml { name: name.to_owned(), source: Box::new(source) }
+        })?;
+        if file.registries.is_some() {
+            return Err(ParseRegistriesConfError::Version1 { name: name.to_owned() });
+        }
+        for raw in file.registry {
+            let settings = raw.checked(name)?;
+            self.registries.retain(|other| other.prefix != settings.prefix);
+            self.registries.push(settings);
+        }
+        Ok(())
+    }
+
+    /// Returns the entry with the longest prefix that fits `name`, which is `host/path`.
+    pub fn find(&self, name: &str) -> Option<&RegistrySettings> {
+        let fitting = self.registries.iter().filter(|r| r.rest_of(name).is_some());
+        fitting.max_by_key(|registry| registry.prefix.len())
+    }
+}
+
+impl RegistrySettings {
+    /// Returns what of `name` stands behind the prefix, if the prefix fits.
+    fn rest_of<'a>(&self, name: &'a str) -> Option<&'a str> {
+        let rest = match self.prefix.strip_prefix('*') {
+            // `*.example.com` fits any host below example.com, whole.
+            Some(domain) => {
+                let host_end = name.find('/').unwrap_or(name.len());
+                let host = name[..host_end].split(':').next().unwrap_or_default();
+                (host.len() > domain.len() && host.ends_with(domain)).then(|| &name[host_end..])
+            }
+            None => name.strip_prefix(&self.prefix),
+        }?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+    }
+
+    /// Returns `name` with `location` in the prefix's place.
+    pub fn relocate(&self, name: &str, location: &str) -> String {
+        match self.rest_of(name) {
+            Some(rest) if !location.is_empty() => format!("{location}{rest}"),
+            _ => name.to_owned(),
+        }
+    }
+}
+
+impl RawRegistry {
+    fn checked(self, name: &str) -> Result<RegistrySettings, ParseRegistriesConfError> {
+        let trim = |text: &str| text.trim_end_matches('/').to_owned();
+        let (prefix, location) = match (trim(&self.prefix), trim(&self.location)) {
+            (prefix, location) if prefix.is_empty() && location.is_empty() => {
+                return Err(ParseRegistriesConfError::NoPrefix { name: name.to_owned() });
+            }
+            (prefix, location) if prefix.is_empty() => (location.clone(), location),
+            // A wildcard without a location leaves names as they are.
+            (prefix, location) if prefix.starts_with("*.") => (prefix, location),
+            (prefix, location) if location.is_empty() => (prefix.clone(), prefix),
+            both => both,
+        };
+        let check = |location: &str| match is_location(location) {
+            true => Ok(()),
+            false => Err(ParseRegistriesConfError::Location {
+                name: name.to_owned(),
+                prefix: prefix.clone(),
+                location: location.to_owned(),
+            }),
+        };
+        if !location.is_empty() {
+            check(&location)?;
+        }
+        let mut mirrors = Vec::new();
+        for raw in self.mirror {
+            let location = trim(&raw.location);
+            check(&location)?;
+            let pull = match self.mirror_by_digest_only {
+                true => PullFromMirror::DigestOnly,
+                false => raw.pull_from_mirror,
+            };
+            mirrors.push(MirrorSettings { location, insecure: raw.insecure, pull });
+        }
+        Ok(RegistrySettings {
+            prefix,
+            location,
+            insecure: self.insecure,
+            blocked: self.blocked,
+            mirrors,
+        })
+    }
+}
+
+/// Returns whether `text` is `host[:port][/path]`. The host need not have a dot here.
+pub(crate) fn is_location(text: &str) -> bool {
+    let host = text.split('/').next().unwrap_or_default();
+    let dotted = host.contains(['.', ':', '[']) || host == "localhost";
+    // Any port makes a single label a host in the grammar of image references.
+    let probe = match dotted {
+        true => format!("{text}/x"),
+        false => format!("{host}:1{}/x", &text[host.len()..]),
+    };
+    probe.parse::<image_ref::Repository>().is_ok()
+}

@@ -1,0 +1,176 @@
+//! Small stand-in bases for a rehearsal: the shape of the real ones, a few kilobytes, made on the fly.
+//!
+//! A stand-in is a function of the repository it stands in for and of the GPU target alone. Its
+//! layers are gzip without compression, so that its digest does not hang on a compressor's version.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use image_ref::{Digest, Repository};
+use plan::ManifestKind;
+use serde_json::{Value, json};
+
+use crate::loopback::LoopbackRegistry;
+use crate::media::{DOCKER_CONFIG, DOCKER_MANIFEST, OCI_CONFIG, OCI_INDEX, OCI_MANIFEST};
+
+/// The documents and blobs of a stand-in.
+#[derive(Debug, Clone)]
+pub struct StandIn {
+    repository: Repository,
+    /// The digest that a plan names: that of the index, or of the manifest where there is no index.
+    pub digest: Digest,
+    /// Which of the two it is.
+    pub kind: ManifestKind,
+    manifests: Vec<(&'static str, Bytes)>,
+    blobs: Vec<Bytes>,
+}
+
+impl StandIn {
+    /// Makes the stand-in for an image of `repository`, as an index or as a bare Docker manifest.
+    pub fn new(repository: &Repository, kind: ManifestKind) -> Self {
+        let name = repository.to_string();
+        let files = [
+            ("etc/os-release", "ID=ubuntu\nVERSION_ID=\"24.04\"\n".to_owned()),
+            ("opt/stand-in", format!("stands in for {name}\n")),
+            ("opt/rocm/.info/version", "0.0.0-rehearsal\n".to_owned()),
+        ];
+        let layers: Vec<_> =
+            files.iter().map(|(path, text)| tar_of(path, text.as_bytes())).collect();
+        let diff_ids: Vec<_> = layers.iter().map(|tar| Digest::of(tar)).collect();
+        let blobs: Vec<_> = layers.iter().map(|tar| gzip_stored(tar)).collect();
+        let config = Bytes::from(config_of(repository, &diff_ids).to_string());
+        let docker = kind == ManifestKind::Manifest;
+        let manifest_type = if docker { DOCKER_MANIFEST } else { OCI_MANIFEST };
+        let layer_type = match docker {
+            true => "application/vnd.docker.image.rootfs.diff.tar.gzip",
+            false => "application/vnd.oci.image.layer.v1.tar+gzip",
+        };
+        let layers: Vec<_> = blobs.iter().map(|blob| descriptor(layer_type, blob)).collect();
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": manifest_type,
+            "config": descriptor(if docker { DOCKER_CONFIG } else { OCI_CONFIG }, &config),
+            "layers": layers,
+        });
+        let manifest = Bytes::from(manifest.to_string());
+        let mut manifests = vec![(manifest_type, manifest.clone())];
+        if !docker {
+            manifests.push((OCI_INDEX, index_of(&manifest)));
+        }
+        let digest = manifests
+            .last()
+            .map(|(_, bytes)| Digest::of(bytes))
+            .unwrap_or_else(|| Digest::of(&manifest));
+        let blobs = blobs.into_iter().chain([config]).collect();
+        Self { repository: repository.clone(), digest, kind, manifests, blobs }
+    }
+
+    /// Returns the repository that the stand-in stands in for.
+    pub fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// Puts the stand-in into a registry, under the path it has on the real one.
+    pub fn serve_from(&self, registry: &LoopbackRegistry) {
+        for blob in &self.blobs {
+            registry.add_blob(blob.clone());
+        }
+        for (media_type, bytes) in &self.manifests {
+            registry.add_manifest(self.repository.path(), None, media_type, bytes.clone());
+        }
+    }
+}
+
+/// Returns a config of the shape that the vendor's images have: an environment, a command, labels
+/// inherited from Ubuntu that would lie about anything made from it.
+fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
+    let created = "2025-01-01T00:00:00Z";
+    let history = |text: &str, empty: bool| json!({ "created": created, "created_by": text, "empty_layer": empty });
+    let (env, entrypoint, cmd) = match repository.path().contains("ollama") {
+        true => (
+            json!([
+                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "OLLAMA_HOST=0.0.0.0:11434"
+            ]),
+            json!(["/bin/ollama"]),
+            json!(["serve"]),
+        ),
+        false => (
+            json!([
+                "PATH=/opt/rocm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "ROCM_PATH=/opt/rocm",
+                "PYTORCH_ROCM_ARCH=gfx90a;gfx942;gfx1100;gfx1101"
+            ]),
+            Value::Null,
+            json!(["/bin/bash"]),
+        ),
+    };
+    json!({
+        "architecture": "amd64",
+        "os": "linux",
+        "created": created,
+        "config": {
+            "Env": env,
+            "Entrypoint": entrypoint,
+            "Cmd": cmd,
+            "WorkingDir": "/",
+            "Labels": {
+                "org.opencontainers.image.ref.name": "ubuntu",
+                "org.opencontainers.image.version": "24.04",
+                "maintainer": "the vendor",
+                "com.example.kept": "a label that says nothing about the image itself",
+            },
+        },
+        "rootfs": { "type": "layers", "diff_ids": diff_ids },
+        "history": [
+            history("ADD rootfs", false),
+            history("COPY marker", false),
+            history("ENV ROCM_PATH=/opt/rocm", true),
+            history("RUN install ROCm", false),
+        ],
+    })
+}
+
+/// Returns an index with the image, one for another processor and an attestation, as vendors push them.
+fn index_of(manifest: &Bytes) -> Bytes {
+    let with_platform = |digest: Value, size: usize, os: &str, architecture: &str| {
+        json!({
+            "mediaType": OCI_MANIFEST, "digest": digest, "size": size,
+            "platform": { "architecture": architecture, "os": os },
+        })
+    };
+    let index = json!({
+        "schemaVersion": 2,
+        "mediaType": OCI_INDEX,
+        "manifests": [
+            with_platform(json!(Digest::of(b"an image for another processor")), 1, "linux", "arm64"),
+            with_platform(json!(Digest::of(manifest)), manifest.len(), "linux", "amd64"),
+            with_platform(json!(Digest::of(b"an attestation")), 1, "unknown", "unknown"),
+        ],
+    });
+    Bytes::from(index.to_string())
+}
+
+fn descriptor(media_type: &str, bytes: &Bytes) -> Value {
+    json!({ "mediaType": media_type, "digest": Digest::of(bytes), "size": bytes.len() })
+}
+
+/// Returns a tar of one file, with nothing in it that depends on the machine.
+fn tar_of(path: &str, content: &[u8]) -> Vec<u8> {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(content.len() as u64);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append_data(&mut header, path, content).expect("a short path and bytes in memory");
+    archive.into_inner().expect("bytes in memory")
+}
+
+/// Returns the bytes as a gzip member of stored blocks.
+fn gzip_stored(bytes: &[u8]) -> Bytes {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    gzip.write_all(bytes).expect("bytes in memory");
+    Bytes::from(gzip.finish().expect("bytes in memory"))
+}

@@ -1,0 +1,138 @@
+//! What the tests share: quick settings, images in the shared registry, unique names.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use image_ref::{Digest, ImageRef, Repository};
+use oci::client::{
+    BlobStream, ClientSettings, ErrorKind, RegistryClient, RegistryError, Retries, Timeouts,
+};
+use testkit::{PushedBlob, PushedImage, RandomImage, shared_registry};
+
+/// Settings that try three times within milliseconds.
+pub(crate) fn settings() -> ClientSettings {
+    ClientSettings {
+        timeouts: Timeouts {
+            connect: Duration::from_secs(5),
+            idle: Duration::from_secs(5),
+            document: Duration::from_secs(5),
+            commit: Duration::from_secs(10),
+        },
+        retries: Retries {
+            tries: 3,
+            first_wait: Duration::from_millis(1),
+            max_retry_after: Duration::from_millis(1500),
+        },
+        use_system_proxies: false,
+        user_agent: "build-pipeline-tests".to_owned(),
+        ..ClientSettings::default()
+    }
+}
+
+/// As [`settings`], and nothing may take longer than a fifth of a second.
+pub(crate) fn impatient() -> ClientSettings {
+    let [idle, document, commit] = [200, 300, 400].map(Duration::from_millis);
+    let connect = Duration::from_millis(200);
+    let timeouts = Timeouts { connect, idle, document, commit };
+    ClientSettings { timeouts, ..settings() }
+}
+
+pub(crate) fn client() -> RegistryClient {
+    RegistryClient::new(settings())
+}
+
+/// Returns a repository path that no other test has.
+pub(crate) fn unique(name: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("test/{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// An image in the shared registry, in a repository of its own.
+pub(crate) struct Sample {
+    pub(crate) path: String,
+    pub(crate) image: PushedImage,
+}
+
+impl Sample {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::of(name, &RandomImage::new(7))
+    }
+
+    pub(crate) fn of(name: &str, image: &RandomImage) -> Self {
+        let path = unique(name);
+        let image = image.push(shared_registry().host(), &path, "one");
+        Self { path, image }
+    }
+
+    pub(crate) fn repository(&self, host: &str) -> Repository {
+        repository(host, &self.path)
+    }
+
+    pub(crate) fn tagged(&self, host: &str) -> ImageRef {
+        self.repository(host).tagged(&"one".parse().unwrap())
+    }
+
+    pub(crate) fn pinned(&self, host: &str) -> ImageRef {
+        self.repository(host).at(&self.image.digest)
+    }
+
+    pub(crate) fn layer(&self) -> &PushedBlob {
+        &self.image.layers[1]
+    }
+}
+
+pub(crate) fn repository(host: &str, path: &str) -> Repository {
+    format!("{host}/{path}").parse().unwrap()
+}
+
+pub(crate) fn size(blob: &PushedBlob) -> u64 {
+    blob.bytes.len() as u64
+}
+
+/// Reads a stream to its end, or to its error.
+pub(crate) async fn read(mut stream: BlobStream) -> (Vec<u8>, Result<(), RegistryError>) {
+    let mut all = Vec::new();
+    while let Some(piece) = stream.next().await {
+        match piece {
+            Ok(piece) => all.extend_from_slice(&piece),
+            Err(error) => return (all, Err(error)),
+        }
+    }
+    (all, Ok(()))
+}
+
+/// A stream of bytes of our own, in pieces.
+pub(crate) fn local_stream(bytes: &[u8], piece: usize) -> BlobStream {
+    let pieces: Vec<Bytes> = bytes.chunks(piece.max(1)).map(Bytes::copy_from_slice).collect();
+    BlobStream::new(Digest::of(bytes), bytes.len() as u64, move || {
+        Ok(stream::iter(pieces.clone().into_iter().map(io::Result::Ok)))
+    })
+}
+
+/// Returns everything an error says, its sources included.
+pub(crate) fn words(error: &RegistryError) -> String {
+    let mut words = error.to_string();
+    let mut next = std::error::Error::source(error);
+    while let Some(source) = next {
+        words += &format!(" | {source}");
+        next = source.source();
+    }
+    words
+}
+
+/// Checks the kind of an error and that it says `wanted`.
+#[track_caller]
+pub(crate) fn check<T: std::fmt::Debug>(
+    outcome: Result<T, RegistryError>,
+    kind: ErrorKind,
+    wanted: &str,
+) -> RegistryError {
+    let error = outcome.unwrap_err();
+    let words = words(&error);
+    assert_eq!(error.kind(), kind, "{words}");
+    assert!(words.contains(wanted), "`{wanted}` is not in: {words}");
+    error
+}

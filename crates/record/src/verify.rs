@@ -1,0 +1,233 @@
+//! Proves an image against the image that a plan and its base give: field by field.
+//!
+//! Digests alone would do for yes or no. People want to know *what* differs, so the manifests and
+//! configs are compared part by part, and parts that cannot be compared are said to be unchecked.
+
+use std::collections::BTreeSet;
+
+use image_ref::Digest;
+use plan::labels;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The documents of an image.
+#[derive(Debug, Clone, Copy)]
+pub struct Documents<'a> {
+    /// The manifest's bytes.
+    pub manifest: &'a [u8],
+    /// The config's bytes.
+    pub config: &'a [u8],
+}
+
+/// What came of comparing one field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FieldCheck {
+    /// The field, for example `label architecture`.
+    pub field: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// What came of comparing a field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is as it must be.
+    Same,
+    /// It has another value.
+    Differs {
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// It is not there and must be.
+    Missing {
+        /// What it must be.
+        expected: String,
+    },
+    /// It is there and must not be.
+    Unexpected {
+        /// What it is.
+        found: String,
+    },
+    /// It could not be compared.
+    Unchecked {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a verification proves, over all fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The image is exactly what plan and pins give.
+    Proven,
+    /// The image differs, and its labels claim the pins of today.
+    Differs,
+    /// The image's labels claim other pins than those of today.
+    OtherPins,
+    /// Nothing differs, but not everything could be compared.
+    Incomplete,
+}
+
+/// Compares an image with the one that must be. Both are known to be what their digests say.
+///
+/// # Errors
+/// A document is not JSON.
+pub fn compare(
+    expected: Documents<'_>,
+    found: Documents<'_>,
+) -> Result<Vec<FieldCheck>, serde_json::Error> {
+    let parse = serde_json::from_slice::<Value>;
+    let (manifest, config) = (
+        (parse(expected.manifest)?, parse(found.manifest)?),
+        (parse(expected.config)?, parse(found.config)?),
+    );
+    let mut checks = vec![
+        check(
+            "manifest digest",
+            Some(text(&Digest::of(expected.manifest))),
+            Some(text(&Digest::of(found.manifest))),
+        ),
+        check(
+            "config digest",
+            Some(text(&Digest::of(expected.config))),
+            Some(text(&Digest::of(found.config))),
+        ),
+    ];
+    objects("label", [&config.0, &config.1].map(|c| c.pointer("/config/Labels")), &mut checks);
+    environment([&config.0, &config.1], &mut checks);
+    let inner = [&config.0, &config.1]
+        .map(|c| c.pointer("/config").map(|inner| without(inner, &["Labels", "Env"])));
+    objects("config", inner.each_ref().map(Option::as_ref), &mut checks);
+    let outer = [&config.0, &config.1].map(|c| without(c, &["config"]));
+    objects("image", outer.each_ref().map(Some), &mut checks);
+    objects("annotation", [&manifest.0, &manifest.1].map(|m| m.get("annotations")), &mut checks);
+    let rest = [&manifest.0, &manifest.1].map(|m| without(m, &["annotations", "config"]));
+    objects("manifest", rest.each_ref().map(Some), &mut checks);
+    Ok(checks)
+}
+
+/// Compares what a plan alone determines, where the base cannot be had: labels and variables.
+///
+/// # Errors
+/// A document is not JSON.
+pub fn compare_with_plan(
+    plan: &plan::Plan,
+    found: Documents<'_>,
+    why: &str,
+) -> Result<Vec<FieldCheck>, serde_json::Error> {
+    let config: Value = serde_json::from_slice(found.config)?;
+    let manifest: Value = serde_json::from_slice(found.manifest)?;
+    let mut checks = Vec::new();
+    for (key, value) in plan.final_labels() {
+        for (what, place) in [
+            ("label", config.pointer("/config/Labels")),
+            ("annotation", manifest.get("annotations")),
+        ] {
+            let found = place.and_then(|all| all.get(&key)).and_then(Value::as_str);
+            checks.push(check(
+                &format!("{what} {key}"),
+                Some(value.clone()),
+                found.map(str::to_owned),
+            ));
+        }
+    }
+    let found = env_of(&config);
+    for (name, value) in plan.image_edit().into_iter().flat_map(|edit| &edit.env) {
+        let found = found.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+        checks.push(check(&format!("variable {name}"), Some(value.clone()), found));
+    }
+    for field in ["manifest digest", "config digest", "layers", "what is inherited from the base"] {
+        checks.push(FieldCheck {
+            field: field.to_owned(),
+            verdict: Verdict::Unchecked { why: why.to_owned() },
+        });
+    }
+    Ok(checks)
+}
+
+/// Returns what the checks prove together.
+pub fn outcome(checks: &[FieldCheck]) -> Outcome {
+    let is_bad =
+        |check: &&FieldCheck| !matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
+    let claims_other_pins = [labels::PINS_DIGEST, labels::BASE_DIGEST].iter().any(|key| {
+        let field = format!("label {key}");
+        checks.iter().filter(is_bad).any(|check| check.field == field)
+    });
+    if claims_other_pins {
+        Outcome::OtherPins
+    } else if checks.iter().any(|check| is_bad(&check)) {
+        Outcome::Differs
+    } else if checks.iter().any(|check| matches!(check.verdict, Verdict::Unchecked { .. })) {
+        Outcome::Incomplete
+    } else {
+        Outcome::Proven
+    }
+}
+
+/// Compares two objects key by key.
+fn objects(what: &str, [expected, found]: [Option<&Value>; 2], checks: &mut Vec<FieldCheck>) {
+    let keys = |value: Option<&Value>| -> BTreeSet<String> {
+        value
+            .and_then(Value::as_object)
+            .map(|all| all.keys().cloned().collect())
+            .unwrap_or_default()
+    };
+    for key in keys(expected).union(&keys(found)) {
+        let get = |value: Option<&Value>| value.and_then(|all| all.get(key)).map(text_of);
+        checks.push(check(&format!("{what} {key}"), get(expected), get(found)));
+    }
+}
+
+fn environment([expected, found]: [&Value; 2], checks: &mut Vec<FieldCheck>) {
+    let (expected, found) = (env_of(expected), env_of(found));
+    let names: BTreeSet<&String> = expected.iter().chain(&found).map(|(name, _)| name).collect();
+    for name in names {
+        // A variable that stands twice is compared with all its values.
+        let get = |all: &[(String, String)]| {
+            let values: Vec<&str> =
+                all.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str()).collect();
+            (!values.is_empty()).then(|| values.join(" and "))
+        };
+        checks.push(check(&format!("variable {name}"), get(&expected), get(&found)));
+    }
+}
+
+fn env_of(config: &Value) -> Vec<(String, String)> {
+    let entries = config.pointer("/config/Env").and_then(Value::as_array).into_iter().flatten();
+    let pairs =
+        entries.filter_map(Value::as_str).map(|entry| entry.split_once('=').unwrap_or((entry, "")));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn check(field: &str, expected: Option<String>, found: Option<String>) -> FieldCheck {
+    let verdict = match (expected, found) {
+        (Some(expected), Some(found)) if expected == found => Verdict::Same,
+        (Some(expected), Some(found)) => Verdict::Differs { expected, found },
+        (Some(expected), None) => Verdict::Missing { expected },
+        (None, Some(found)) => Verdict::Unexpected { found },
+        (None, None) => Verdict::Same,
+    };
+    FieldCheck { field: field.to_owned(), verdict }
+}
+
+fn without(value: &Value, keys: &[&str]) -> Value {
+    let mut value = value.clone();
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+    value
+}
+
+fn text(digest: &Digest) -> String {
+    digest.to_string()
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,219 @@
+//! Images made of noise: the same from the same seed, and different from every other.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use image_ref::Digest;
+use serde_json::{Value, json};
+
+use crate::http::exchange;
+
+/// Whose media types an image has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// Docker's, version 2 schema 2.
+    Docker,
+    /// Those of the OCI image specification.
+    Oci,
+}
+
+/// What image to make.
+#[derive(Debug, Clone)]
+pub struct RandomImage {
+    /// What everything random in it comes from.
+    pub seed: u64,
+    /// The sizes of its layers' files, in bytes; the layers are a little larger.
+    pub layers: Vec<usize>,
+    /// Whose media types it has.
+    pub flavour: Flavour,
+    /// Whether its tag names an index, with an attestation beside the image.
+    pub is_index: bool,
+}
+
+/// A blob that lies in a registry.
+#[derive(Debug, Clone)]
+pub struct PushedBlob {
+    /// Its digest.
+    pub digest: Digest,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// An image that lies in a registry.
+#[derive(Debug, Clone)]
+pub struct PushedImage {
+    /// `host/path`.
+    pub repository: String,
+    /// The tag.
+    pub tag: String,
+    /// What the tag names: the index, or the manifest.
+    pub digest: Digest,
+    /// The media type of that.
+    pub media_type: String,
+    /// The manifest.
+    pub manifest: PushedBlob,
+    /// The config.
+    pub config: PushedBlob,
+    /// The layers, lowest first.
+    pub layers: Vec<PushedBlob>,
+}
+
+impl Flavour {
+    fn types(self) -> [&'static str; 4] {
+        match self {
+            Self::Docker => [
+                "application/vnd.docker.distribution.manifest.list.v2+json",
+                "application/vnd.docker.distribution.manifest.v2+json",
+                "application/vnd.docker.container.image.v1+json",
+                "application/vnd.docker.image.rootfs.diff.tar.gzip",
+            ],
+            Self::Oci => [
+                "application/vnd.oci.image.index.v1+json",
+                "application/vnd.oci.image.manifest.v1+json",
+                "application/vnd.oci.image.config.v1+json",
+                "application/vnd.oci.image.layer.v1.tar+gzip",
+            ],
+        }
+    }
+}
+
+impl RandomImage {
+    /// An OCI image with two small layers.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, layers: vec![3000, 5000], flavour: Flavour::Oci, is_index: false }
+    }
+
+    /// Makes the image and pushes it to `path`:`tag` in the registry at `host`, over plain http.
+    ///
+    /// # Panics
+    /// The registry does not take it.
+    pub fn push(&self, host: &str, path: &str, tag: &str) -> PushedImage {
+        let [index_type, manifest_type, config_type, layer_type] = self.flavour.types();
+        let (mut layers, mut diff_ids) = (Vec::new(), Vec::new());
+        for (number, size) in self.layers.iter().enumerate() {
+            let tar = layer(self.seed.wrapping_mul(1000) + number as u64, *size);
+            diff_ids.push(Digest::of(&tar).to_string());
+            let mut gzip = GzEncoder::new(Vec::new(), Compression::none());
+            gzip.write_all(&tar).expect("memory takes it");
+            layers.push(push_blob(host, path, gzip.finish().expect("memory takes it")));
+        }
+        let config = json!({
+            "architecture": "amd64",
+            "os": "linux",
+            "created": "2026-01-01T00:00:00Z",
+            "config": {"Env": ["PATH=/usr/bin"], "Labels": {"seed": self.seed.to_string()}},
+            "rootfs": {"type": "layers", "diff_ids": diff_ids},
+            "history": layers.iter().map(|_| json!({"created_by": "noise"})).collect::<Vec<_>>(),
+        });
+        let config = push_blob(host, path, config.to_string().into_bytes());
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": manifest_type,
+            "config": descriptor(config_type, &config),
+            "layers": layers.iter().map(|l| descriptor(layer_type, l)).collect::<Vec<_>>(),
+        });
+        let bytes = manifest.to_string().into_bytes();
+        let manifest = PushedBlob { digest: Digest::of(&bytes), bytes };
+        let mut image = PushedImage {
+            repository: format!("{host}/{path}"),
+            tag: tag.to_owned(),
+            digest: manifest.digest.clone(),
+            media_type: manifest_type.to_owned(),
+            manifest,
+            config,
+            layers,
+        };
+        if self.is_index {
+            push_manifest(host, path, image.digest.as_str(), manifest_type, &image.manifest.bytes);
+            let index = image.index(host, path, index_type);
+            (image.digest, image.media_type) = (Digest::of(&index), index_type.to_owned());
+            push_manifest(host, path, tag, index_type, &index);
+        } else {
+            push_manifest(host, path, tag, manifest_type, &image.manifest.bytes);
+        }
+        image
+    }
+}
+
+impl PushedImage {
+    /// Makes an index of this image and an attestation on it, as BuildKit pushes one.
+    fn index(&self, host: &str, path: &str, index_type: &str) -> Vec<u8> {
+        let statement = push_blob(host, path, br#"{"_type":"statement"}"#.to_vec());
+        let attestation = json!({
+            "schemaVersion": 2,
+            "mediaType": self.media_type,
+            "config": descriptor(Flavour::Oci.types()[2], &self.config),
+            "layers": [descriptor("application/vnd.in-toto+json", &statement)],
+        });
+        let bytes = attestation.to_string().into_bytes();
+        let attestation = PushedBlob { digest: Digest::of(&bytes), bytes };
+        let (digest, bytes) = (attestation.digest.as_str(), &attestation.bytes);
+        push_manifest(host, path, digest, &self.media_type, bytes);
+        let mut image = descriptor(&self.media_type, &self.manifest);
+        image["platform"] = json!({"architecture": "amd64", "os": "linux"});
+        let mut beside = descriptor(&self.media_type, &attestation);
+        beside["annotations"] = json!({
+            "vnd.docker.reference.digest": self.manifest.digest.as_str(),
+            "vnd.docker.reference.type": "attestation-manifest",
+        });
+        beside["platform"] = json!({"architecture": "unknown", "os": "unknown"});
+        let index = json!({
+            "schemaVersion": 2, "mediaType": index_type, "manifests": [image, beside],
+        });
+        index.to_string().into_bytes()
+    }
+}
+
+fn descriptor(media_type: &str, blob: &PushedBlob) -> Value {
+    json!({"mediaType": media_type, "digest": blob.digest.as_str(), "size": blob.bytes.len()})
+}
+
+/// Returns a tar of one file of noise.
+fn layer(seed: u64, size: usize) -> Vec<u8> {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(size as u64);
+    header.set_mode(0o644);
+    header.set_cksum();
+    let mut tar = tar::Builder::new(Vec::new());
+    let noise = noise(seed, size);
+    tar.append_data(&mut header, format!("noise-{seed}"), &noise[..]).expect("memory takes it");
+    tar.into_inner().expect("memory takes it")
+}
+
+/// Returns noise by splitmix64.
+fn noise(seed: u64, size: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word ^ (word >> 31)).to_le_bytes()
+    };
+    let mut bytes: Vec<u8> = (0..size.div_ceil(8)).flat_map(|_| next()).collect();
+    bytes.truncate(size);
+    bytes
+}
+
+fn push_blob(host: &str, path: &str, bytes: Vec<u8>) -> PushedBlob {
+    let digest = Digest::of(&bytes);
+    let target = format!("/v2/{path}/blobs/uploads/");
+    let (status, head, _) =
+        exchange(host, "POST", &target, &[], b"").expect("the registry answers");
+    assert_eq!(status, 202, "POST {target}");
+    let location = head.get("location").expect("an upload has a location");
+    let location = location.strip_prefix(&format!("http://{host}")).unwrap_or(location);
+    let joint = if location.contains('?') { '&' } else { '?' };
+    let target = format!("{location}{joint}digest={digest}");
+    let (status, ..) = exchange(host, "PUT", &target, &[], &bytes).expect("the registry answers");
+    assert_eq!(status, 201, "PUT {target}");
+    PushedBlob { digest, bytes }
+}
+
+fn push_manifest(host: &str, path: &str, reference: &str, media_type: &str, bytes: &[u8]) {
+    let target = format!("/v2/{path}/manifests/{reference}");
+    let headers = [("Content-Type", media_type)];
+    let answer = exchange(host, "PUT", &target, &headers, bytes).expect("the registry answers");
+    assert_eq!(answer.0, 201, "PUT {target}: {}", String::from_utf8_lossy(&answer.2));
+}

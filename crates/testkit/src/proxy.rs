@@ -1,0 +1,429 @@
+//! A proxy in front of a registry that writes down every request and misbehaves as told.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::fault::{Answer, Fault, Rule, RuleBuilder};
+use crate::http::{Head, read_body};
+use crate::tls::server_config;
+use crate::tokens::{Auth, Tokens, give, refusal};
+
+/// Which of a proxy's two ports a request came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// The registry's.
+    Registry,
+    /// The token server's.
+    Tokens,
+}
+
+/// A request that came in.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// Which port it came to.
+    pub server: Server,
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// The headers, in order.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Recorded {
+    /// Returns the first header of a name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut fitting = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        fitting.next().map(|(_, value)| value.as_str())
+    }
+}
+
+/// The proxy. It stops taking connections when dropped.
+#[derive(Debug)]
+pub struct FaultProxy {
+    ports: [u16; 2],
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    upstream: Option<String>,
+    is_tls: bool,
+    own_realm: String,
+    rules: Mutex<Vec<Rule>>,
+    requests: Mutex<Vec<Recorded>>,
+    auth: Mutex<Auth>,
+    tokens: Mutex<Tokens>,
+    is_closed: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+trait Wire: Read + Write + Send {}
+impl<T: Read + Write + Send> Wire for T {}
+
+impl FaultProxy {
+    /// Starts a proxy in front of the registry at `host`.
+    pub fn to(host: &str) -> Self {
+        Self::start(Some(host.to_owned()), false)
+    }
+
+    /// As [`Self::to`], with the certificate of [`crate::authority_der`].
+    pub fn tls_to(host: &str) -> Self {
+        Self::start(Some(host.to_owned()), true)
+    }
+
+    /// Starts a server that answers 404 to whatever no rule is for.
+    pub fn alone() -> Self {
+        Self::start(None, false)
+    }
+
+    fn start(upstream: Option<String>, is_tls: bool) -> Self {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+        let ports = [0, 1].map(|n: usize| listeners[n].local_addr().expect("an address").port());
+        let scheme = if is_tls { "https" } else { "http" };
+        let state = Arc::new(State {
+            upstream,
+            is_tls,
+            own_realm: format!("{scheme}://127.0.0.1:{}/token", ports[1]),
+            rules: Mutex::default(),
+            requests: Mutex::default(),
+            auth: Mutex::default(),
+            tokens: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+        });
+        for (listener, server) in listeners.into_iter().zip([Server::Registry, Server::Tokens]) {
+            let state = Arc::clone(&state);
+            thread::spawn(move || {
+                for stream in listener.incoming().map_while(Result::ok) {
+                    if state.is_closed.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let state = Arc::clone(&state);
+                    // A connection that ends in an error is what this proxy is for.
+                    thread::spawn(move || drop(state.connection(server, stream)));
+                }
+            });
+        }
+        Self { ports, state }
+    }
+
+    /// Returns `127.0.0.1:port`.
+    pub fn host(&self) -> String {
+        self.host_as("127.0.0.1")
+    }
+
+    /// Returns `name:port`.
+    pub fn host_as(&self, name: &str) -> String {
+        format!("{name}:{}", self.ports[0])
+    }
+
+    /// Returns the address, without a slash behind.
+    pub fn url(&self) -> String {
+        self.url_as("127.0.0.1")
+    }
+
+    /// Returns the address under another name, without a slash behind.
+    pub fn url_as(&self, name: &str) -> String {
+        let scheme = if self.state.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.host_as(name))
+    }
+
+    /// Returns the address of the token server under another name.
+    pub fn realm_as(&self, name: &str) -> String {
+        self.state.own_realm.replace("127.0.0.1", name)
+    }
+
+    /// Begins a rule for requests of `method` (`*` for any) with `contains` in path or query.
+    pub fn on(&self, method: &str, contains: &str) -> RuleBuilder<'_> {
+        let (method, contains) = (method.to_owned(), contains.to_owned());
+        let fault = Fault::Close;
+        let rule = Rule { method, contains, first: 1, last: usize::MAX, seen: 0, fault };
+        RuleBuilder { proxy: self, rule }
+    }
+
+    pub(crate) fn add(&self, rule: Rule) {
+        lock(&self.state.rules).push(rule);
+    }
+
+    /// Sets what is asked of clients.
+    pub fn require(&self, auth: Auth) {
+        *lock(&self.state.auth) = auth;
+    }
+
+    /// Makes all tokens given out so far useless.
+    pub fn forget_tokens(&self) {
+        lock(&self.state.tokens).values_mut().for_each(Vec::clear);
+    }
+
+    /// Returns the requests that came so far, in order.
+    pub fn requests(&self) -> Vec<Recorded> {
+        lock(&self.state.requests).clone()
+    }
+
+    /// Returns how many requests of `method` (`*` for any) with `contains` came so far.
+    pub fn count(&self, method: &str, contains: &str) -> usize {
+        let fits =
+            |r: &&Recorded| (method == "*" || r.method == method) && r.target.contains(contains);
+        self.requests().iter().filter(fits).count()
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.state.is_closed.store(true, Ordering::Relaxed);
+        for port in self.ports {
+            // Wakes the thread that waits for connections.
+            drop(TcpStream::connect(("127.0.0.1", port)));
+        }
+    }
+}
+
+impl State {
+    /// Serves one connection, request after request.
+    fn connection(&self, server: Server, stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let raw = stream.try_clone()?;
+        let wire: Box<dyn Wire> = match self.is_tls {
+            false => Box::new(stream),
+            true => {
+                let session = rustls::ServerConnection::new(server_config());
+                Box::new(rustls::StreamOwned::new(session.map_err(io::Error::other)?, stream))
+            }
+        };
+        let mut wire = BufReader::new(wire);
+        // A client that speaks TLS to a port that does not; all others begin with a letter.
+        if wire.fill_buf()?.first() == Some(&0x16) {
+            return Ok(());
+        }
+        while let Some(head) = Head::read(&mut wire)? {
+            if !self.request(server, &head, &mut wire, &raw)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves one request. Returns whether the connection can take another one.
+    fn request(
+        &self,
+        server: Server,
+        head: &Head,
+        wire: &mut BufReader<Box<dyn Wire>>,
+        raw: &TcpStream,
+    ) -> io::Result<bool> {
+        let (method, target) = (head.word(0).to_owned(), head.word(1).to_owned());
+        lock(&self.requests).push(Recorded {
+            server,
+            method: method.clone(),
+            target: target.clone(),
+            headers: head.headers.clone(),
+        });
+        let reset = || socket2::SockRef::from(raw).set_linger(Some(Duration::ZERO));
+        let fault = self.fault(&method, &target);
+        match &fault {
+            Some(Fault::Stall) => io::copy(wire, &mut io::sink()).map(|_| false),
+            Some(Fault::Close) => {
+                read_body(head, wire, false)?;
+                Ok(false)
+            }
+            Some(Fault::Reset) => reset().map(|()| false),
+            Some(Fault::ResetUpload(count)) => {
+                io::copy(&mut wire.take(*count), &mut io::sink())?;
+                reset().map(|()| false)
+            }
+            Some(Fault::Garbage(bytes)) => {
+                read_body(head, wire, false)?;
+                wire.get_mut().write_all(bytes)?;
+                Ok(false)
+            }
+            Some(Fault::Answer(answer)) => {
+                read_body(head, wire, false)?;
+                answer.write(&method, wire.get_mut()).map(|()| true)
+            }
+            Some(Fault::Redirect(to)) => {
+                read_body(head, wire, false)?;
+                let to = to.replace("{target}", &target);
+                Answer::new(307).header("Location", &to).write(&method, wire.get_mut())?;
+                Ok(true)
+            }
+            _ => match self.own_answer(server, head, wire)? {
+                Some(answer) => answer.write(&method, wire.get_mut()).map(|()| true),
+                None => {
+                    let answer = self.forward(head, wire, fault.as_ref())?;
+                    let stays = send(answer, &method, fault.as_ref(), wire.get_mut())?;
+                    if matches!(fault, Some(Fault::ResetAt(_))) {
+                        // What was sent must arrive before the reset does.
+                        thread::sleep(Duration::from_millis(20));
+                        reset()?;
+                    }
+                    Ok(stays)
+                }
+            },
+        }
+    }
+
+    fn fault(&self, method: &str, target: &str) -> Option<Fault> {
+        let mut rules = lock(&self.rules);
+        // Every fitting rule counts the request, also where an earlier one is the one in force.
+        let fitting: Vec<bool> = rules.iter_mut().map(|rule| rule.counts(method, target)).collect();
+        let first = fitting.iter().position(|fits| *fits)?;
+        Some(rules[first].fault.clone())
+    }
+
+    /// Answers what the registry is not asked: tokens, and requests without them.
+    fn own_answer(
+        &self,
+        server: Server,
+        head: &Head,
+        wire: &mut impl BufRead,
+    ) -> io::Result<Option<Answer>> {
+        let auth = lock(&self.auth).clone();
+        if server == Server::Tokens {
+            let form = read_body(head, wire, false)?;
+            return Ok(Some(give(&auth, &mut lock(&self.tokens), head, &form)));
+        }
+        if let Some(answer) = refusal(&auth, &lock(&self.tokens), &self.own_realm, head) {
+            read_body(head, wire, false)?;
+            return Ok(Some(answer));
+        }
+        if self.upstream.is_none() {
+            read_body(head, wire, false)?;
+            return Ok(Some(Answer::new(404)));
+        }
+        Ok(None)
+    }
+
+    /// Passes a request on and returns the head of the answer, and where its body comes from.
+    fn forward(
+        &self,
+        head: &Head,
+        wire: &mut impl BufRead,
+        fault: Option<&Fault>,
+    ) -> io::Result<(Head, BufReader<TcpStream>)> {
+        let mut upstream = TcpStream::connect(self.upstream.as_deref().unwrap_or_default())?;
+        upstream.set_nodelay(true)?;
+        let mut head = head.clone();
+        head.set("Connection", Some("close"));
+        head.set("Authorization", None);
+        if self.is_tls {
+            head.set("X-Forwarded-Proto", Some("https"));
+        }
+        if matches!(fault, Some(Fault::NoRange)) {
+            head.set("Range", None);
+        }
+        match head.length() {
+            Some(length) => {
+                head.write(&mut upstream)?;
+                // A registry may answer before it has read everything.
+                drop(io::copy(&mut wire.take(length), &mut upstream));
+            }
+            None => {
+                let body = read_body(&head, wire, false)?;
+                head.set("Transfer-Encoding", None);
+                head.set("Content-Length", Some(&body.len().to_string()));
+                head.write(&mut upstream)?;
+                upstream.write_all(&body)?;
+            }
+        }
+        let mut reader = BufReader::new(upstream);
+        let mut answer = Head::read(&mut reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        answer.set("Connection", None);
+        Ok((answer, reader))
+    }
+}
+
+/// Sends a registry's answer on, spoilt as told. Returns whether the connection stays good.
+fn send(
+    (mut head, mut from): (Head, BufReader<TcpStream>),
+    method: &str,
+    fault: Option<&Fault>,
+    to: &mut dyn Write,
+) -> io::Result<bool> {
+    let mut to = to;
+    if method == "HEAD" {
+        if let Some(Fault::Header(name, value)) = fault {
+            head.set(name, value.as_deref());
+        }
+        head.write(&mut to)?;
+        return Ok(true);
+    }
+    if fault.is_none()
+        && let Some(length) = head.length()
+    {
+        head.write(&mut to)?;
+        return Ok(io::copy(&mut from.take(length), &mut to)? == length);
+    }
+    let mut body = read_body(&head, &mut from, true)?;
+    head.set("Transfer-Encoding", None);
+    match fault {
+        Some(Fault::Flip(at)) => body[*at] ^= 1,
+        Some(Fault::Append(more)) => body.extend_from_slice(more),
+        Some(Fault::Cut(count)) => body.truncate(body.len() - count),
+        Some(Fault::Body(other)) => body.clone_from(other),
+        _ => {}
+    }
+    head.set("Content-Length", Some(&body.len().to_string()));
+    if let Some(Fault::Header(name, value)) = fault {
+        head.set(name, value.as_deref());
+    }
+    match fault {
+        Some(Fault::Length(length)) => {
+            head.set("Content-Length", Some(&length.to_string()));
+            head.write(&mut to)?;
+            to.write_all(&body)?;
+            Ok(false)
+        }
+        Some(Fault::ResetAt(count) | Fault::CloseAt(count)) => {
+            head.write(&mut to)?;
+            to.write_all(&body[..*count])?;
+            to.flush().map(|()| false)
+        }
+        Some(Fault::Chunked | Fault::Endless) => {
+            head.set("Content-Length", None);
+            head.set("Transfer-Encoding", Some("chunked"));
+            head.write(&mut to)?;
+            if matches!(fault, Some(Fault::Endless)) {
+                loop {
+                    write!(to, "1000\r\n{}\r\n", "x".repeat(0x1000))?;
+                }
+            }
+            write!(to, "{:x}\r\n", body.len())?;
+            to.write_all(&body)?;
+            to.write_all(b"\r\n0\r\n\r\n").map(|()| true)
+        }
+        Some(Fault::Slow(pause)) => {
+            head.write(&mut to)?;
+            for byte in body {
+                to.write_all(&[byte])?;
+                thread::sleep(*pause);
+            }
+            Ok(true)
+        }
+        _ => {
+            head.write(&mut to)?;
+            to.write_all(&body).map(|()| true)
+        }
+    }
+}
+
+impl Answer {
+    fn write(&self, method: &str, mut to: &mut dyn Write) -> io::Result<()> {
+        let start = format!("HTTP/1.1 {} Scripted", self.status);
+        let mut head = Head { start, headers: self.headers.clone() };
+        if head.length().is_none() {
+            head.set("Content-Length", Some(&self.body.len().to_string()));
+        }
+        head.write(&mut to)?;
+        if method != "HEAD" {
+            to.write_all(&self.body)?;
+        }
+        to.flush()
+    }
+}

@@ -1,0 +1,89 @@
+//! The registry of Debian, on a free port of this machine, with its data in a temporary folder.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::http::exchange;
+
+/// Runs until its standard input ends, which it does however this process ends; then stops the
+/// registry and removes its data. `$0` is the configuration, `$1` the folder.
+const KEEPER: &str = r#"docker-registry serve "$0" >/dev/null 2>&1 & registry=$!
+read -r _; kill -9 $registry; wait $registry 2>/dev/null; rm -rf "$1""#;
+
+/// A running `docker-registry`; it ends when this is dropped, and when the process dies.
+#[derive(Debug)]
+pub struct DebianRegistry {
+    host: String,
+    keeper: Child,
+    input: Option<ChildStdin>,
+}
+
+impl DebianRegistry {
+    /// Starts a registry and waits until it answers.
+    ///
+    /// # Panics
+    /// `docker-registry` is not installed, or does not answer within 20 s.
+    pub fn start() -> Self {
+        let is_installed = Command::new("docker-registry").arg("--version").output().is_ok();
+        assert!(is_installed, "docker-registry is missing: apt-get install docker-registry");
+        // Between finding a free port and using it, somebody else may take it.
+        let started = (0..5).find_map(|_| Self::try_start());
+        started.expect("docker-registry does not answer")
+    }
+
+    fn try_start() -> Option<Self> {
+        let folder = tempfile::Builder::new().prefix("debian-registry-").tempdir();
+        let folder = folder.expect("a temporary folder").keep();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let host = listener.local_addr().expect("an address").to_string();
+        drop(listener);
+        let config = folder.join("config.yml");
+        let text = format!(
+            "version: 0.1\n\
+             log: {{level: error}}\n\
+             storage:\n  filesystem: {{rootdirectory: {root}}}\n  delete: {{enabled: true}}\n\
+             http: {{addr: '{host}', net: tcp, relativeurls: false}}\n",
+            root = folder.join("data").display()
+        );
+        fs::write(&config, text).expect("the configuration can be written");
+        let mut keeper = Command::new("sh")
+            .args(["-c", KEEPER])
+            .args([&config, &folder])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sh runs");
+        let input = keeper.stdin.take();
+        let registry = Self { host, keeper, input };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            if let Ok((200, ..)) = exchange(&registry.host, "GET", "/v2/", &[], b"") {
+                return Some(registry);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    /// Returns its `127.0.0.1:port`.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+impl Drop for DebianRegistry {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        drop(self.keeper.wait());
+    }
+}
+
+/// Returns a registry that all tests of a process share; use repositories of your own in it.
+pub fn shared_registry() -> &'static DebianRegistry {
+    static SHARED: OnceLock<DebianRegistry> = OnceLock::new();
+    SHARED.get_or_init(DebianRegistry::start)
+}
