@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
@@ -14,7 +14,7 @@ use image_ref::Digest;
 
 use crate::DerivedImage;
 use crate::layout::{LayoutError, LayoutFiles, MARKER, hash, index_text, read_capped};
-use crate::media::{Descriptor, MANIFEST_CAP};
+use crate::media::Descriptor;
 
 /// An archive that is being written. Nothing is seen at its path before [`ArchiveWriter::finish`].
 #[derive(Debug)]
@@ -107,21 +107,33 @@ fn blob_name(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// The files of an archive: small ones whole, of all of them the digest.
+/// The most entries that an archive may have. An image of 127 layers, the most that overlayfs
+/// mounts, has some 135 in Docker's own layout.
+const ENTRY_CAP: usize = 10_000;
+
+/// The files of an archive: where each lies in it, and its digest. No content is kept in memory.
 pub(crate) struct ArchiveFiles {
     path: PathBuf,
-    small: BTreeMap<String, Bytes>,
-    digests: BTreeMap<String, Digest>,
+    files: BTreeMap<String, ArchivedFile>,
+}
+
+struct ArchivedFile {
+    begin: u64,
+    size: u64,
+    digest: Digest,
 }
 
 impl ArchiveFiles {
     /// Reads an archive from front to end, once.
     pub(crate) fn scan(path: &Path) -> Result<Self, LayoutError> {
         let scan = || {
-            let mut files =
-                Self { path: path.to_owned(), small: BTreeMap::new(), digests: BTreeMap::new() };
+            let mut files = BTreeMap::new();
             let mut archive = tar::Archive::new(io::BufReader::new(fs::File::open(path)?));
-            for entry in archive.entries()? {
+            for (number, entry) in archive.entries()?.enumerate() {
+                if number == ENTRY_CAP {
+                    let message = format!("the archive has more than {ENTRY_CAP} entries");
+                    return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+                }
                 let mut entry = entry?;
                 if !entry.header().entry_type().is_file() {
                     continue;
@@ -129,16 +141,10 @@ impl ArchiveFiles {
                 let name = String::from_utf8_lossy(&entry.path_bytes())
                     .trim_start_matches("./")
                     .to_owned();
-                let size = entry.header().size()?;
-                if size <= MANIFEST_CAP {
-                    let bytes = read_capped(entry.by_ref())?;
-                    files.digests.insert(name.clone(), Digest::of(&bytes));
-                    files.small.insert(name, bytes);
-                } else {
-                    files.digests.insert(name, hash(entry)?);
-                }
+                let (begin, size) = (entry.raw_file_position(), entry.size());
+                files.insert(name, ArchivedFile { begin, size, digest: hash(&mut entry)? });
             }
-            Ok(files)
+            Ok(Self { path: path.to_owned(), files })
         };
         scan().map_err(|source| LayoutError::Read { path: path.to_owned(), source })
     }
@@ -146,13 +152,16 @@ impl ArchiveFiles {
 
 impl LayoutFiles for ArchiveFiles {
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
-        self.small.get(name).cloned().ok_or_else(|| LayoutError::Read {
-            path: self.path.join(name),
-            source: io::ErrorKind::NotFound.into(),
-        })
+        let read = || {
+            let found = self.files.get(name).ok_or(io::ErrorKind::NotFound)?;
+            let mut file = fs::File::open(&self.path)?;
+            file.seek(io::SeekFrom::Start(found.begin))?;
+            read_capped(file.take(found.size))
+        };
+        read().map_err(|source| LayoutError::Read { path: self.path.join(name), source })
     }
 
     fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError> {
-        Ok(self.digests.get(&blob_name(digest)).cloned())
+        Ok(self.files.get(&blob_name(digest)).map(|file| file.digest.clone()))
     }
 }

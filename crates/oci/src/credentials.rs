@@ -160,7 +160,7 @@ struct HelperAnswer {
 }
 
 impl CredentialFiles {
-    /// Returns the credential for `registry`/`path`: that of the most specific key in the first
+    /// Returns the credential for `repository`: that of the most specific key in the first
     /// file that has one.
     pub async fn find(
         &self,
@@ -351,9 +351,235 @@ fn normal_key(text: &str) -> String {
         None => text.trim_end_matches('/'),
     };
     match key.split_once('/') {
+        Some((host, "v1" | "v2")) => normal_key(host),
         None if matches!(key, "index.docker.io" | "registry-1.docker.io") => "docker.io".to_owned(),
         Some(("index.docker.io" | "registry-1.docker.io", path)) => format!("docker.io/{path}"),
-        Some((host, "v1" | "v2")) => normal_key(host),
         _ => key.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files in a temporary folder, first one first, and helpers beside them.
+    struct Fixture {
+        folder: tempfile::TempDir,
+        credentials: CredentialFiles,
+    }
+
+    impl Fixture {
+        fn new(texts: &[&str]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let files = (0..texts.len()).map(|n| folder.path().join(format!("{n}.json"))).collect();
+            let helper_folders = vec![folder.path().to_owned()];
+            let credentials = CredentialFiles { files, helper_folders };
+            for (file, text) in credentials.files.iter().zip(texts) {
+                std::fs::write(file, text).unwrap();
+            }
+            Self { folder, credentials }
+        }
+
+        fn helper(self, name: &str, script: &str) -> Self {
+            use std::os::unix::fs::PermissionsExt as _;
+            let path = self.folder.path().join(format!("docker-credential-{name}"));
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            self
+        }
+
+        /// Finds the credential for `image` and returns it in short.
+        async fn find(&self, image: &str) -> String {
+            match self.credentials.find(&image.parse().unwrap()).await {
+                Ok(None) => "none".to_owned(),
+                Ok(Some(Credential::Password { user, password })) => format!("{user}:{password}"),
+                Ok(Some(Credential::IdentityToken(token))) => format!("token {token}"),
+                Err(error) => {
+                    let folder = self.folder.path().display().to_string();
+                    format!("{error}").replace(&folder, "DIR")
+                }
+            }
+        }
+    }
+
+    fn auth(text: &str) -> String {
+        format!(r#"{{"auth":"{}"}}"#, BASE64_STANDARD.encode(text))
+    }
+
+    fn auths(entries: &[(&str, &str)]) -> String {
+        let entries: Vec<_> =
+            entries.iter().map(|(k, v)| format!(r#""{k}":{}"#, auth(v))).collect();
+        format!(r#"{{"auths":{{{}}}}}"#, entries.join(","))
+    }
+
+    #[tokio::test]
+    async fn the_most_specific_key_wins() {
+        let text = auths(&[
+            ("my.example/ns/repo", "repo:1"),
+            ("my.example/ns", "ns:2"),
+            ("my.example", "host:3"),
+            ("my.example:5000", "port:4"),
+        ]);
+        let fixture = Fixture::new(&[&text]);
+        for (image, wanted) in [
+            ("my.example/ns/repo", "repo:1"),
+            ("my.example/ns/repo/below", "repo:1"),
+            ("my.example/ns/other", "ns:2"),
+            ("my.example/nsx/other", "host:3"),
+            ("my.example:5000/ns/repo", "port:4"),
+            ("my.example:5001/ns/repo", "none"),
+            ("your.example/ns/repo", "none"),
+        ] {
+            assert_eq!(fixture.find(image).await, wanted, "{image}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_file_that_has_the_credential_wins() {
+        let one = auths(&[("a.example", "one:1")]);
+        let two = auths(&[("a.example/ns", "two:2"), ("b.example", "two:2")]);
+        let fixture = Fixture::new(&[&one, &two]);
+        assert_eq!(fixture.find("a.example/ns/x").await, "one:1");
+        assert_eq!(fixture.find("b.example/ns/x").await, "two:2");
+    }
+
+    #[tokio::test]
+    async fn docker_hub_has_many_names() {
+        for key in [
+            "docker.io",
+            "index.docker.io",
+            "https://index.docker.io/v1/",
+            "https://index.docker.io/v1",
+            "index.docker.io/v1",
+            "registry-1.docker.io",
+            "https://registry-1.docker.io/v2/",
+        ] {
+            let fixture = Fixture::new(&[&auths(&[(key, "hub:1")])]);
+            assert_eq!(fixture.find("docker.io/library/fedora").await, "hub:1", "{key}");
+            assert_eq!(fixture.find("ghcr.io/a/b").await, "none", "{key}");
+        }
+        let fixture = Fixture::new(&[&auths(&[("docker.io/rocm", "rocm:1")])]);
+        assert_eq!(fixture.find("docker.io/rocm/vllm-dev").await, "rocm:1");
+        assert_eq!(fixture.find("docker.io/other/vllm-dev").await, "none");
+    }
+
+    #[tokio::test]
+    async fn keys_with_a_scheme_or_a_slash_are_hosts() {
+        for key in
+            ["https://a.example", "http://a.example/v1/", "a.example/", "https://a.example/x"]
+        {
+            let fixture = Fixture::new(&[&auths(&[(key, "a:1")])]);
+            assert_eq!(fixture.find("a.example/ns/x").await, "a:1", "{key}");
+        }
+    }
+
+    #[tokio::test]
+    async fn passwords_may_hold_colons_and_end_in_nul() {
+        let fixture = Fixture::new(&[&auths(&[("a.example", "kim:a:b:c\0\0")])]);
+        assert_eq!(fixture.find("a.example/x").await, "kim:a:b:c");
+    }
+
+    #[tokio::test]
+    async fn identity_tokens_go_before_passwords() {
+        let text = r#"{"auths":{"a.example":{"auth":"a2ltOng=","identitytoken":"tok"}}}"#;
+        assert_eq!(Fixture::new(&[text]).find("a.example/x").await, "token tok");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_passed_over() {
+        for text in ["", " \n", "{}", r#"{"auths":{}}"#, r#"{"auths":{"a.example":{}}}"#] {
+            let more = auths(&[("a.example", "two:2")]);
+            let mut fixture = Fixture::new(&[text, &more]);
+            fixture.credentials.files.insert(0, "/nonexistent/auth.json".into());
+            fixture.credentials.files.insert(0, "/dev/null/auth.json".into());
+            assert_eq!(fixture.find("a.example/x").await, "two:2", "{text}");
+        }
+        let text = r#"{"auths":{"a.example":null},"psFormat":"x","HttpHeaders":{"a":"b"}}"#;
+        assert_eq!(Fixture::new(&[text]).find("a.example/x").await, "none");
+    }
+
+    #[tokio::test]
+    async fn malformed_files_are_named_and_not_shown() {
+        for (text, wanted) in [
+            ("{\n\"auths\": canary", "the credential file `DIR/0.json` is malformed at line 2"),
+            (r#"{"auths":["canary"]}"#, "the credential file `DIR/0.json` is malformed at line 1"),
+            (
+                r#"{"auths":{"a.example":{"auth":"canary!"}}}"#,
+                "`auth` of `a.example` in the credential file `DIR/0.json` is not the base64 of \
+                 `user:password`",
+            ),
+            (
+                r#"{"auths":{"a.example":{"auth":"Y2FuYXJ5"}}}"#,
+                "`auth` of `a.example` in the credential file `DIR/0.json` is not the base64 of \
+                 `user:password`",
+            ),
+            (
+                r#"{"credHelpers":{"a.example":"../../bin/sh"}}"#,
+                "`../../bin/sh` in the credential file `DIR/0.json` is not the name of a \
+                 credential helper",
+            ),
+        ] {
+            assert_eq!(Fixture::new(&[text]).find("a.example/x").await, wanted);
+        }
+        let long = " ".repeat(1 << 20) + "{}";
+        let found = Fixture::new(&[&long]).find("a.example/x").await;
+        assert_eq!(found, "the credential file `DIR/0.json` is larger than 1 MiB");
+    }
+
+    #[tokio::test]
+    async fn helpers_are_asked_by_host_on_standard_input() {
+        let text = r#"{"credHelpers":{"a.example":"one","docker.io":"one"},"credsStore":"two"}"#;
+        let answer = |user: &str| {
+            format!(
+                r#"read -r server; printf '{{"Username":"{user}","Secret":"%s"}}' "$1-$server""#
+            )
+        };
+        let fixture =
+            Fixture::new(&[text]).helper("one", &answer("one")).helper("two", &answer("two"));
+        assert_eq!(fixture.find("a.example/x").await, "one:get-a.example");
+        assert_eq!(fixture.find("b.example/x").await, "two:get-b.example");
+        assert_eq!(fixture.find("docker.io/a/b").await, "one:get-https://index.docker.io/v1/");
+    }
+
+    #[tokio::test]
+    async fn helpers_may_have_tokens_or_nothing() {
+        let text = r#"{"credsStore":"store","auths":{"a.example":{"auth":"a2ltOng="}}}"#;
+        for (script, wanted) in [
+            (r#"echo '{"Username":"<token>","Secret":"tok"}'"#, "token tok"),
+            ("echo 'credentials not found in native keychain'; exit 1", "kim:x"),
+            (r#"echo '{"Username":"","Secret":""}'"#, "kim:x"),
+            (
+                "echo 'canary'; exit 1",
+                "the credential helper `docker-credential-store` failed with exit status: 1",
+            ),
+            (
+                "echo 'canary'",
+                "the answer of the credential helper `docker-credential-store` is malformed",
+            ),
+        ] {
+            let fixture = Fixture::new(&[text]).helper("store", script);
+            assert_eq!(fixture.find("a.example/x").await, wanted, "{script}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_helper_is_named() {
+        let fixture = Fixture::new(&[r#"{"credsStore":"absent-on-every-machine"}"#]);
+        assert_eq!(
+            fixture.find("a.example/x").await,
+            "cannot run the credential helper `docker-credential-absent-on-every-machine`"
+        );
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let password = Credential::Password { user: "kim".into(), password: "canary".into() };
+        assert_eq!(format!("{password:?}"), "[redacted]");
+        assert_eq!(format!("{:?}", Credential::IdentityToken("canary".into())), "[redacted]");
+    }
+
+    #[test]
+    fn keys_from_most_to_least_specific() {
+        assert_eq!(keys("h:1", "a/b/c"), ["h:1/a/b/c", "h:1/a/b", "h:1/a", "h:1"]);
     }
 }

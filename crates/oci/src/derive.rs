@@ -4,10 +4,12 @@
 //! contract's number stands; golden digests in the tests hold it. What `derive/1` does:
 //!
 //! - The base's config keeps its keys and their order. `config.Env` gets the edit's variables in
-//!   place, new ones behind in the order of their names. `config.Labels` is the base's without those
-//!   that are reset, and the edit's, sorted. `config.Entrypoint` gets the edit's words in front.
-//!   `created` and one empty-layer history entry carry the edit's time. What names the container
-//!   that the base was made in is dropped.
+//!   place, new ones behind in the order of their names; one of them that the base has twice is
+//!   there once, because runtimes do not agree which of the two counts. `config.Labels` is the
+//!   base's without those that are reset, and the edit's, sorted. `config.Entrypoint` gets the
+//!   edit's words in front, where they do not stand there already. `created` and one empty-layer
+//!   history entry carry the edit's time. What names the container that the base was made in is
+//!   dropped.
 //! - The manifest is an OCI image manifest, because a Docker one has no annotations: layer
 //!   descriptors are the base's, digest for digest, with the OCI name of the same media type.
 //!   Annotations are the base's without those that are reset, and all of the edit's labels, sorted.
@@ -182,7 +184,10 @@ fn edit_config(
             edit.entrypoint_prefix.iter().map(|word| json!(word)).collect();
         match inner.get("Entrypoint") {
             None | Some(Value::Null) => {}
-            Some(Value::Array(words)) => entrypoint.extend(words.iter().cloned()),
+            Some(Value::Array(words)) => {
+                let inherited = words.strip_prefix(&entrypoint[..]).unwrap_or(words);
+                entrypoint.extend(inherited.iter().cloned());
+            }
             Some(_) => return Err(DeriveError::Field("config.Entrypoint")),
         }
         inner.insert("Entrypoint".to_owned(), Value::Array(entrypoint));
@@ -217,9 +222,12 @@ fn edit_env(inner: &mut Map<String, Value>, edit: &ImageEdit) -> Result<(), Deri
     };
     for (name, value) in &edit.env {
         let entry = format!("{name}={value}");
-        let is_same = |old: &&mut String| old.split('=').next() == Some(name);
-        match env.iter_mut().find(is_same) {
-            Some(old) => *old = entry,
+        let is_same = |old: &String| old.split('=').next() == Some(name);
+        match env.iter().position(is_same) {
+            Some(place) => {
+                env.retain(|old| !is_same(old));
+                env.insert(place, entry);
+            }
             None => env.push(entry),
         }
     }
@@ -257,7 +265,7 @@ fn oci_layer(layer: &Descriptor) -> Result<Descriptor, DeriveError> {
             "application/vnd.oci.image.layer.v1.tar+zstd"
         }
         "application/vnd.docker.image.rootfs.diff.tar" => "application/vnd.oci.image.layer.v1.tar",
-        oci if oci.starts_with("application/vnd.oci.image.layer.v1.tar") => oci,
+        oci if is_oci_layer(oci) => oci,
         other => {
             return Err(DeriveError::LayerType {
                 digest: layer.digest.clone(),
@@ -269,4 +277,11 @@ fn oci_layer(layer: &Descriptor) -> Result<Descriptor, DeriveError> {
     media_type.clone_into(&mut layer.media_type);
     layer.json["mediaType"] = json!(media_type);
     Ok(layer)
+}
+
+/// Returns whether a media type is that of an OCI layer, in whatever compression.
+fn is_oci_layer(media_type: &str) -> bool {
+    media_type
+        .strip_prefix("application/vnd.oci.image.layer.v1.tar")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
 }

@@ -47,6 +47,14 @@ pub enum LayoutError {
     /// The folder holds something else.
     #[error("`{}` has files in it and is not an OCI image layout", .0.display())]
     NotALayout(PathBuf),
+    /// The layout holds an image that somebody else put there.
+    #[error("`{}` holds the image `{image}`, which another tool put there", path.display())]
+    Foreign {
+        /// The layout.
+        path: PathBuf,
+        /// The image's name, or its digest where it has none.
+        image: String,
+    },
     /// The layout holds no image or several.
     #[error("`{}` holds {count} images where one was expected", path.display())]
     Count {
@@ -136,30 +144,75 @@ pub fn holds(path: &Path, image: &DerivedImage, name: &str, with_layers: bool) -
         && (!with_layers || image.layers.iter().all(has_layer))
 }
 
-/// Checks that a layout may be written at `path`: nothing is there, or a layout is.
+/// Checks that the image `name` may be written as a layout at `path`: nothing is there, or a layout
+/// with an image of ours, which it replaces.
 ///
 /// # Errors
 /// Something else is there, or it cannot be read.
-pub fn check_target(path: &Path) -> Result<(), LayoutError> {
+pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
-    match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(read(error)),
-        Ok(mut entries) => match entries.next() {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(read)?,
+    };
+    if path.join("oci-layout").is_file() {
+        return match foreign_image(path, name) {
+            Some(image) => Err(LayoutError::Foreign { path: path.to_owned(), image }),
             None => Ok(()),
-            Some(_) if path.join("oci-layout").is_file() => Ok(()),
-            // A run that was killed before its first rename leaves the empty folders of a layout.
-            Some(_)
-                if fs::read_dir(path)
-                    .map_err(read)?
-                    .flatten()
-                    .all(|e| e.file_name() == "blobs") =>
-            {
-                Ok(())
-            }
-            Some(_) => Err(LayoutError::NotALayout(path.to_owned())),
-        },
+        };
     }
+    // A run that was killed before its first rename leaves folders and blobs.
+    let is_left_over =
+        |name: &std::ffi::OsStr| name == "blobs" || name.to_str().is_some_and(is_half_file);
+    match entries.iter().all(|entry| is_left_over(&entry.file_name())) && has_only_blobs(path) {
+        true => Ok(()),
+        false => Err(LayoutError::NotALayout(path.to_owned())),
+    }
+}
+
+/// Returns whether a name in the root of a layout is that of a file that a kill left half renamed.
+fn is_half_file(name: &str) -> bool {
+    name.starts_with(".oci-layout.") || name.starts_with(".index.json.")
+}
+
+/// Returns an image of the layout that is neither called `name` nor made by this tool.
+fn foreign_image(path: &Path, name: &str) -> Option<String> {
+    let json = |file: PathBuf| -> Option<Value> {
+        let bytes = fs::File::open(file).and_then(read_capped).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    };
+    let index = json(path.join("index.json"))?;
+    let is_ours = |entry: &Value| {
+        let digest = entry.get("digest").and_then(Value::as_str)?.parse().ok()?;
+        let manifest = json(blob_path(path, &digest))?;
+        manifest.get("annotations")?.get(plan::labels::TRACK).map(|_| ())
+    };
+    let entries = index.get("manifests").and_then(Value::as_array).into_iter().flatten();
+    let mut foreign = entries.filter_map(|entry| {
+        let found =
+            entry.pointer("/annotations").and_then(|all| all.get(REF_NAME)).and_then(Value::as_str);
+        if found == Some(name) || is_ours(entry).is_some() {
+            return None;
+        }
+        let digest = entry.get("digest").and_then(Value::as_str).unwrap_or_default();
+        Some(found.unwrap_or(digest).to_owned())
+    });
+    foreign.next()
+}
+
+/// Returns whether the `blobs` folder of a layout, where there is one, holds nothing but blobs and
+/// what a write that was killed leaves beside them.
+fn has_only_blobs(path: &Path) -> bool {
+    let names = |folder: PathBuf| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let is_blob = |name: &String| {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        name.get(..64).is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    names(path.join("blobs")).iter().all(|name| name == "sha256")
+        && names(path.join("blobs/sha256")).iter().all(is_blob)
 }
 
 /// Writes manifest, config and `index.json` of an image; layer blobs must be there already or stay away.
@@ -179,13 +232,19 @@ pub fn write(path: &Path, image: &DerivedImage, name: &str) -> Result<(), Layout
 
     let mut wanted: Vec<&str> = image.layers.iter().map(|layer| layer.digest.hex()).collect();
     wanted.extend([image.config_digest.hex(), image.manifest_digest.hex()]);
-    let old =
-        fs::read_dir(&blobs).map_err(|source| LayoutError::Read { path: blobs.clone(), source })?;
-    for entry in old.flatten() {
-        if !entry.file_name().to_str().is_some_and(|name| wanted.contains(&name)) {
-            // A blob that cannot be removed costs space and nothing else.
+    clean(&blobs, |name| !wanted.contains(&name))?;
+    clean(path, is_half_file)
+}
+
+/// Removes the files of a folder whose names are `old`.
+fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
+    let entries = fs::read_dir(folder)
+        .map_err(|source| LayoutError::Read { path: folder.to_owned(), source })?;
+    for entry in entries.flatten() {
+        if entry.file_name().to_str().is_some_and(&old) {
+            // A file that cannot be removed costs space and nothing else.
             let removed = fs::remove_file(entry.path());
-            tracing::debug!(path = %entry.path().display(), ok = removed.is_ok(), "removed an old blob");
+            tracing::debug!(path = %entry.path().display(), ok = removed.is_ok(), "removed an old file");
         }
     }
     Ok(())
@@ -243,7 +302,15 @@ impl LayoutImage {
                     found,
                 });
             }
-            files.small_file(&format!("blobs/sha256/{}", digest.hex()))
+            let bytes = files.small_file(&format!("blobs/sha256/{}", digest.hex()))?;
+            // Read anew since it was hashed, so hashed anew.
+            match Digest::of(&bytes) {
+                found if found == *digest => Ok(bytes),
+                found => {
+                    let digest = digest.clone();
+                    Err(LayoutError::Integrity { path: path.to_owned(), digest, found })
+                }
+            }
         };
         let manifest = blob(&manifest_digest)?;
         let parsed = parse_manifest(&manifest).map_err(document)?;

@@ -23,3 +23,6 @@ pub mod stand_in;
 
 pub use derive::{DeriveError, DerivedImage, derive, native_gpus};
 pub use layout::{LayoutError, LayoutImage};
+
+#[cfg(test)]
+mod tests;

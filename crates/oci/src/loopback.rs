@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
@@ -106,7 +107,11 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 
 async fn serve(listener: TcpListener, store: Arc<Mutex<Store>>) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            // No file descriptor is free, most likely; asking again at once would only spin.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
         let store = Arc::clone(&store);
         let service = service_fn(move |request| {
             let store = Arc::clone(&store);
@@ -146,12 +151,16 @@ async fn answer(request: Request<Incoming>, store: &Mutex<Store>) -> Answer {
             Method::PATCH | Method::PUT => {
                 continue_upload(request, store, repository, upload).await
             }
-            Method::DELETE => {
-                lock(store).uploads.remove(&upload.parse().unwrap_or(0));
-                respond(StatusCode::NO_CONTENT, "application/json", Bytes::new())
-            }
+            Method::GET => upload_status(store, repository, upload),
+            Method::DELETE => match lock(store).uploads.remove(&upload.parse().unwrap_or(0)) {
+                Some(_) => respond(StatusCode::NO_CONTENT, "application/json", Bytes::new()),
+                None => error(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN"),
+            },
             _ => error(StatusCode::METHOD_NOT_ALLOWED, "UNSUPPORTED"),
         };
+    }
+    if let Some(repository) = rest.strip_suffix("/tags/list") {
+        return list_tags(store, repository);
     }
     match rest.rsplit_once("/blobs/") {
         Some((_, digest)) if method == Method::GET || method == Method::HEAD => {
@@ -214,6 +223,18 @@ async fn put_manifest(
     created(&format!("/v2/{repository}/manifests/{digest}"), &digest)
 }
 
+/// Lists the tags of a repository; `skopeo inspect` asks for them and fails without.
+fn list_tags(store: &Mutex<Store>, repository: &str) -> Answer {
+    let store = lock(store);
+    if !store.manifests.keys().any(|(name, _)| name == repository) {
+        return error(StatusCode::NOT_FOUND, "NAME_UNKNOWN");
+    }
+    let tags = store.tags.keys().filter(|(name, _)| name == repository);
+    let tags: Vec<&String> = tags.map(|(_, tag)| tag).collect();
+    let body = json!({ "name": repository, "tags": tags }).to_string();
+    respond(StatusCode::OK, "application/json", Bytes::from(body))
+}
+
 fn get_blob(store: &Mutex<Store>, digest: &str, range: Option<&str>) -> Answer {
     let Ok(digest) = digest.parse::<Digest>() else {
         return error(StatusCode::BAD_REQUEST, "DIGEST_INVALID");
@@ -234,7 +255,13 @@ fn get_blob(store: &Mutex<Store>, digest: &str, range: Option<&str>) -> Answer {
             }
             answer
         }
-        Some(_) => return error(StatusCode::RANGE_NOT_SATISFIABLE, "BLOB_UPLOAD_INVALID"),
+        Some(_) => {
+            let mut answer = error(StatusCode::RANGE_NOT_SATISFIABLE, "UNSUPPORTED");
+            if let Ok(value) = format!("bytes */{}", bytes.len()).parse() {
+                answer.headers_mut().insert(CONTENT_RANGE, value);
+            }
+            return answer;
+        }
     };
     with_digest(answer, &digest)
 }
@@ -288,6 +315,16 @@ async fn continue_upload(
     let length = bytes.len();
     lock(store).uploads.insert(number, bytes);
     accepted(&format!("/v2/{repository}/blobs/uploads/{number}"), length)
+}
+
+fn upload_status(store: &Mutex<Store>, repository: &str, upload: &str) -> Answer {
+    let number = upload.parse().unwrap_or(0);
+    let Some(received) = lock(store).uploads.get(&number).map(BytesMut::len) else {
+        return error(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN");
+    };
+    let mut answer = accepted(&format!("/v2/{repository}/blobs/uploads/{number}"), received);
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer
 }
 
 async fn finish_upload(

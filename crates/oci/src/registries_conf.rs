@@ -236,3 +236,103 @@ pub(crate) fn is_location(text: &str) -> bool {
     };
     probe.parse::<image_ref::Repository>().is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(texts: &[&str]) -> RegistriesConf {
+        RegistriesConf::parse(texts.iter().map(|text| ("conf", *text))).unwrap()
+    }
+
+    #[test]
+    fn the_longest_prefix_is_found() {
+        let conf = parse(&[r#"
+            unqualified-search-registries = ["docker.io"]
+            [[registry]]
+            location = "example.com"
+            [[registry]]
+            prefix = "example.com/a/b/"
+            location = "mirror.local/ab"
+            [[registry]]
+            prefix = "*.example.org"
+            blocked = true
+            [aliases]
+            "x" = "example.com/x"
+        "#]);
+        for (name, wanted) in [
+            ("example.com/x", Some("example.com")),
+            ("example.com/a/b/c", Some("example.com/a/b")),
+            ("example.com/a/bc", Some("example.com")),
+            ("example.com:5000/a", None),
+            ("example.community/a", None),
+            ("a.b.example.org/x", Some("*.example.org")),
+            ("a.example.org:5000/x", Some("*.example.org")),
+            ("example.org/x", None),
+        ] {
+            assert_eq!(conf.find(name).map(|r| r.prefix.as_str()), wanted, "{name}");
+        }
+        let settings = conf.find("example.com/a/b/c").unwrap();
+        let relocated = settings.relocate("example.com/a/b/c", &settings.location);
+        assert_eq!(relocated, "mirror.local/ab/c");
+        let wild = conf.find("a.example.org/x").unwrap();
+        assert_eq!(wild.relocate("a.example.org/x", &wild.location), "a.example.org/x");
+    }
+
+    #[test]
+    fn later_files_take_the_place_of_earlier_ones() {
+        let conf = parse(&[
+            "[[registry]]\nlocation = 'a.io'\nblocked = true\n[[registry]]\nlocation = 'b.io'",
+            "[[registry]]\nlocation = 'a.io'\ninsecure = true",
+        ]);
+        let a = conf.find("a.io/x").unwrap();
+        assert!(!a.blocked && a.insecure);
+        assert!(conf.find("b.io/x").is_some());
+    }
+
+    #[test]
+    fn mirrors_and_what_they_are_for() {
+        let conf = parse(&[r#"
+            [[registry]]
+            location = "a.io"
+            [[registry.mirror]]
+            location = "one:5000/a"
+            insecure = true
+            [[registry.mirror]]
+            location = "two.io"
+            pull-from-mirror = "tag-only"
+            [[registry]]
+            location = "b.io"
+            mirror-by-digest-only = true
+            [[registry.mirror]]
+            location = "localhost/b"
+        "#]);
+        let mirrors = &conf.find("a.io/x").unwrap().mirrors;
+        assert_eq!(mirrors.iter().map(|m| m.insecure).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(mirrors[1].pull, PullFromMirror::TagOnly);
+        assert_eq!(conf.find("b.io/x").unwrap().mirrors[0].pull, PullFromMirror::DigestOnly);
+    }
+
+    #[test]
+    fn parse_says_what_is_wrong() {
+        for (text, wanted) in [
+            ("[[registry]\n", "`conf` is not a valid registries.conf"),
+            ("[[registry]]\nblocked = 'yes'", "`conf` is not a valid registries.conf"),
+            (
+                "[[registry]]\nlocation='a.io'\n[[registry.mirror]]\nlocation='b.io'\n\
+                 pull-from-mirror='never'",
+                "`conf` is not a valid registries.conf",
+            ),
+            ("[registries.search]\nregistries = []", "`conf` has version 1"),
+            ("[[registry]]\ninsecure = true", "has neither `prefix` nor `location`"),
+            ("[[registry]]\nlocation = 'https://a.io'", "`https://a.io` of `https://a.io`"),
+            (
+                "[[registry]]\nlocation='a.io'\n[[registry.mirror]]\nlocation='b io'",
+                "`b io` of `a.io` in `conf` is not a registry host",
+            ),
+        ] {
+            let message = RegistriesConf::parse([("conf", text)]).unwrap_err().to_string();
+            assert!(message.contains(wanted), "{text}: {message}");
+        }
+    }
+}

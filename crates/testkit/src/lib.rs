@@ -12,6 +12,7 @@ mod http;
 mod image;
 mod proxy;
 mod registry;
+mod spoil;
 mod tls;
 mod tokens;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::fault::{Answer, Fault, Rule, RuleBuilder};
 use crate::http::{Head, read_body};
+use crate::spoil::{send, write_endless};
 use crate::tls::server_config;
 use crate::tokens::{Auth, Tokens, give, refusal};
 
@@ -254,6 +255,9 @@ impl State {
                 Ok(true)
             }
             _ => match self.own_answer(server, head, wire)? {
+                Some(_) if matches!(fault, Some(Fault::Endless)) => {
+                    write_endless(&Answer::new(200).head(), wire.get_mut())
+                }
                 Some(answer) => answer.write(&method, wire.get_mut()).map(|()| true),
                 None => {
                     let answer = self.forward(head, wire, fault.as_ref())?;
@@ -336,94 +340,5 @@ impl State {
         let mut answer = Head::read(&mut reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         answer.set("Connection", None);
         Ok((answer, reader))
-    }
-}
-
-/// Sends a registry's answer on, spoilt as told. Returns whether the connection stays good.
-fn send(
-    (mut head, mut from): (Head, BufReader<TcpStream>),
-    method: &str,
-    fault: Option<&Fault>,
-    to: &mut dyn Write,
-) -> io::Result<bool> {
-    let mut to = to;
-    if method == "HEAD" {
-        if let Some(Fault::Header(name, value)) = fault {
-            head.set(name, value.as_deref());
-        }
-        head.write(&mut to)?;
-        return Ok(true);
-    }
-    if fault.is_none()
-        && let Some(length) = head.length()
-    {
-        head.write(&mut to)?;
-        return Ok(io::copy(&mut from.take(length), &mut to)? == length);
-    }
-    let mut body = read_body(&head, &mut from, true)?;
-    head.set("Transfer-Encoding", None);
-    match fault {
-        Some(Fault::Flip(at)) => body[*at] ^= 1,
-        Some(Fault::Append(more)) => body.extend_from_slice(more),
-        Some(Fault::Cut(count)) => body.truncate(body.len() - count),
-        Some(Fault::Body(other)) => body.clone_from(other),
-        _ => {}
-    }
-    head.set("Content-Length", Some(&body.len().to_string()));
-    if let Some(Fault::Header(name, value)) = fault {
-        head.set(name, value.as_deref());
-    }
-    match fault {
-        Some(Fault::Length(length)) => {
-            head.set("Content-Length", Some(&length.to_string()));
-            head.write(&mut to)?;
-            to.write_all(&body)?;
-            Ok(false)
-        }
-        Some(Fault::ResetAt(count) | Fault::CloseAt(count)) => {
-            head.write(&mut to)?;
-            to.write_all(&body[..*count])?;
-            to.flush().map(|()| false)
-        }
-        Some(Fault::Chunked | Fault::Endless) => {
-            head.set("Content-Length", None);
-            head.set("Transfer-Encoding", Some("chunked"));
-            head.write(&mut to)?;
-            if matches!(fault, Some(Fault::Endless)) {
-                loop {
-                    write!(to, "1000\r\n{}\r\n", "x".repeat(0x1000))?;
-                }
-            }
-            write!(to, "{:x}\r\n", body.len())?;
-            to.write_all(&body)?;
-            to.write_all(b"\r\n0\r\n\r\n").map(|()| true)
-        }
-        Some(Fault::Slow(pause)) => {
-            head.write(&mut to)?;
-            for byte in body {
-                to.write_all(&[byte])?;
-                thread::sleep(*pause);
-            }
-            Ok(true)
-        }
-        _ => {
-            head.write(&mut to)?;
-            to.write_all(&body).map(|()| true)
-        }
-    }
-}
-
-impl Answer {
-    fn write(&self, method: &str, mut to: &mut dyn Write) -> io::Result<()> {
-        let start = format!("HTTP/1.1 {} Scripted", self.status);
-        let mut head = Head { start, headers: self.headers.clone() };
-        if head.length().is_none() {
-            head.set("Content-Length", Some(&self.body.len().to_string()));
-        }
-        head.write(&mut to)?;
-        if method != "HEAD" {
-            to.write_all(&self.body)?;
-        }
-        to.flush()
     }
 }

@@ -1,7 +1,7 @@
 //! A certificate for tests: an authority that nobody trusts, and a server of its.
 //!
-//! The server's names are `localhost`, `127.0.0.1`, `*.test` and `*.example`. Both end in 2126;
-//! the authority's key was thrown away.
+//! The server's names are `localhost`, `127.0.0.1` and `{registry,cdn,auth,inner}.test`. Both end in
+//! 2126; the authority's key was thrown away.
 
 use std::sync::{Arc, OnceLock};
 

@@ -4,7 +4,7 @@
 //! the token server which that host's own 401 names, and to nobody else; [`check_realm`] says
 //! which token servers are acceptable. Redirects of token servers are not followed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use super::challenge;
 use super::endpoint::Endpoint;
 use super::error::{ErrorKind, Failure};
 use super::request::status_failure;
+use super::secrets::Secrets;
 use super::text;
 use super::transport::{Body, Incoming, Outgoing, Route, Transport, lock};
 use crate::credentials::{Credential, CredentialFiles};
@@ -74,7 +75,7 @@ pub(super) struct Authorizer {
     ways: Mutex<BTreeMap<String, Way>>,
     tokens: Mutex<BTreeMap<(String, Vec<Scope>), TokenSlot>>,
     credentials: tokio::sync::Mutex<BTreeMap<(String, String), Option<Credential>>>,
-    secrets: Mutex<BTreeSet<String>>,
+    secrets: Arc<Secrets>,
 }
 
 impl fmt::Debug for Authorizer {
@@ -127,15 +128,16 @@ impl Authorizer {
         }
     }
 
-    /// Takes note of a 401: which way the registry wants, and that a token is not good any more.
+    /// Takes note of a 401: which way the registry wants, and that the token that `refused` holds
+    /// is not good any more.
     pub(super) async fn learn(
         &self,
         transport: &Transport,
-        place: &Endpoint,
-        base: &Url,
-        scopes: &[Scope],
+        asked: (&Endpoint, &Url, &[Scope]),
         headers: &HeaderMap,
+        refused: Option<&HeaderValue>,
     ) -> Result<(), Failure> {
+        let (place, base, scopes) = asked;
         let values = headers.get_all(WWW_AUTHENTICATE).into_iter();
         let challenges: Vec<_> =
             values.filter_map(|value| value.to_str().ok()).flat_map(challenge::parse).collect();
@@ -144,10 +146,8 @@ impl Authorizer {
             (Some(bearer), _) => {
                 let realm = bearer.get("realm").unwrap_or_default();
                 let realm = Url::parse(realm).map_err(|error| {
-                    let detail = format!(
-                        "it names a token server that is not a URL, `{}`",
-                        text::clean(realm)
-                    );
+                    let realm = text::quoted(realm);
+                    let detail = format!("it names a token server that is not a URL, {realm}");
                     Failure::fatal(ErrorKind::Protocol, detail).because(&error)
                 })?;
                 let reach = transport.reach_of(base).await;
@@ -165,7 +165,12 @@ impl Authorizer {
             }
         };
         lock(&self.ways).insert(place.host.clone(), way);
-        *self.slot(place, scopes).lock().await = Token::default();
+        let slot = self.slot(place, scopes);
+        let mut token = slot.lock().await;
+        // Somebody else may have renewed it meanwhile.
+        if token.header.as_ref() == refused {
+            *token = Token::default();
+        }
         Ok(())
     }
 
@@ -174,9 +179,9 @@ impl Authorizer {
         matches!(self.credential(place).await, Ok(Some(_)))
     }
 
-    /// Replaces every secret that was ever used in `said`: a server may echo what it was sent.
-    pub(super) fn scrub(&self, said: String) -> String {
-        lock(&self.secrets).iter().fold(said, |said, secret| said.replace(secret, "[redacted]"))
+    /// Returns the secrets used so far, for cleaning what is said.
+    pub(super) fn secrets(&self) -> Arc<Secrets> {
+        Arc::clone(&self.secrets)
     }
 
     fn slot(&self, place: &Endpoint, scopes: &[Scope]) -> TokenSlot {
@@ -195,23 +200,16 @@ impl Authorizer {
             Failure::fatal(ErrorKind::Authentication, detail).because(&error)
         })?;
         match &found {
-            Some(Credential::Password { password, .. }) => self.remember(password),
-            Some(Credential::IdentityToken(token)) => self.remember(token),
+            Some(Credential::Password { password, .. }) => self.secrets.remember(password),
+            Some(Credential::IdentityToken(token)) => self.secrets.remember(token),
             None => {}
         }
         known.insert(key, found.clone());
         Ok(found)
     }
 
-    /// Keeps a secret for [`Self::scrub`]. Very short ones would blot out ordinary words.
-    fn remember(&self, secret: &str) {
-        if secret.len() >= 4 {
-            lock(&self.secrets).insert(secret.to_owned());
-        }
-    }
-
     fn secret_header(&self, scheme: &str, secret: &str) -> Result<HeaderValue, Failure> {
-        self.remember(secret);
+        self.secrets.remember(secret);
         let mut value = HeaderValue::from_str(&format!("{scheme} {secret}")).map_err(|_| {
             let detail = "it gave out a token with characters that no header may hold";
             Failure::fatal(ErrorKind::Protocol, detail)
@@ -282,11 +280,12 @@ impl Authorizer {
         if answer.status == StatusCode::OK {
             return answer.body.collect(MAX_TOKEN_ANSWER, transport.timeouts().document).await;
         }
-        let mut failure = status_failure(answer, transport.timeouts().document).await;
+        let who = format!("its token server `{host}`");
+        let limit = transport.timeouts().document;
+        let mut failure = status_failure(answer, &who, &self.secrets, limit).await;
         if matches!(failure.kind, ErrorKind::Protocol | ErrorKind::NotFound) {
             failure.kind = ErrorKind::Authentication;
         }
-        failure.detail = format!("its token server `{host}`: {}", failure.detail);
         Err(failure)
     }
 }

@@ -100,7 +100,7 @@ impl Session {
     ) -> Result<Bytes, Failure> {
         let answer = self.request(Ask::new(place, Method::GET, &format!("blobs/{digest}"))).await?;
         if answer.status != StatusCode::OK {
-            return Err(self.failure(answer).await);
+            return Err(self.failure(place, answer).await);
         }
         if let Some(length) = answer.body.stated_length().filter(|length| *length != size) {
             return Err(wrong_size(size, length));
@@ -127,7 +127,7 @@ impl Session {
         match answer.status {
             StatusCode::OK => Ok(true),
             StatusCode::NOT_FOUND => Ok(false),
-            _ => Err(self.failure(answer).await),
+            _ => Err(self.failure(place, answer).await),
         }
     }
 
@@ -159,7 +159,7 @@ impl Session {
                 }
                 Ok(false)
             }
-            _ => Err(self.failure(answer).await),
+            _ => Err(self.failure(place, answer).await),
         }
     }
 }

@@ -194,3 +194,86 @@ pub(super) fn reference(image: &ImageRef) -> Result<String, Failure> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(mirrors: &[&str], conf: &str) -> Rules {
+        Rules {
+            conf: RegistriesConf::parse([("conf", conf)]).unwrap(),
+            mirrors: mirrors.iter().map(|text| text.parse().unwrap()).collect(),
+            plain_http: ["plain.example:5000".to_owned()].into(),
+        }
+    }
+
+    fn shown(places: &[Endpoint]) -> String {
+        let one = |place: &Endpoint| {
+            let mark = if place.is_plain { " plain" } else { "" };
+            let kind = if place.is_mirror { "mirror " } else { "" };
+            format!("{kind}{}/{}{mark}", place.host, place.path)
+        };
+        places.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn places_to_read_from() {
+        let conf = r#"
+            [[registry]]
+            prefix = "docker.io/rocm"
+            location = "quay.io/rocm"
+            [[registry.mirror]]
+            location = "inner.example/rocm"
+            insecure = true
+            [[registry]]
+            location = "blocked.example"
+            blocked = true
+        "#;
+        for (mirrors, name, wanted) in [
+            (&[][..], "ghcr.io/a/b", "ghcr.io/a/b"),
+            (&[], "localhost:5000/a", "localhost:5000/a plain"),
+            (&[], "[::1]:5000/a", "[::1]:5000/a plain"),
+            (&[], "127.8.9.1/a", "127.8.9.1/a plain"),
+            (&[], "x.localhost/a", "x.localhost/a"),
+            (&[], "plain.example:5000/a", "plain.example:5000/a plain"),
+            (&[], "plain.example/a", "plain.example/a"),
+            (&[], "docker.io/rocm/vllm", "mirror inner.example/rocm/vllm plain, quay.io/rocm/vllm"),
+            (
+                &["docker.io=127.0.0.1:5000/hub", "index.docker.io/rocm=two.example"],
+                "docker.io/rocm/vllm",
+                "mirror 127.0.0.1:5000/hub/rocm/vllm plain, mirror two.example/vllm, \
+                 mirror inner.example/rocm/vllm plain, quay.io/rocm/vllm",
+            ),
+            (&["docker.io/roc=x.example"], "docker.io/fedora", "docker.io/library/fedora"),
+            (&["docker.io=docker.io"], "docker.io/fedora", "mirror docker.io/library/fedora"),
+            (&["blocked.example=x.example"], "blocked.example/a", "mirror x.example/a"),
+        ] {
+            let places = rules(mirrors, conf).to_read(&name.parse().unwrap(), true).unwrap();
+            assert_eq!(shown(&places), wanted, "{name}");
+        }
+        let failure = rules(&[], conf).to_read(&"blocked.example/a".parse().unwrap(), true);
+        assert_eq!(failure.unwrap_err().kind, ErrorKind::Refused);
+    }
+
+    #[test]
+    fn docker_hub_is_asked_at_its_registry() {
+        let places = rules(&[], "").to_read(&"docker.io/a/b".parse().unwrap(), true).unwrap();
+        let base = places[0].base("https").unwrap();
+        assert_eq!(base.as_str(), "https://registry-1.docker.io/");
+    }
+
+    #[test]
+    fn mirrors_that_are_none() {
+        for (text, wanted) in [
+            ("docker.io", "`docker.io` is not FROM=TO"),
+            ("docker.io=https://x", "`https://x` is not a registry host"),
+            ("=x.example", "`` is not a registry host"),
+            ("x.example=", "`` is not a registry host"),
+            ("x.example=y z", "`y z` is not a registry host"),
+            ("x.example=y/../z", "`y/../z` is not a registry host"),
+        ] {
+            let message = text.parse::<Mirror>().unwrap_err().to_string();
+            assert!(message.contains(wanted), "{text}: {message}");
+        }
+    }
+}

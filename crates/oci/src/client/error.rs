@@ -7,6 +7,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use super::secrets::Secrets;
 use super::text;
 
 /// What sort of failure a [`RegistryError`] is; the command line picks its exit code by it.
@@ -113,6 +114,12 @@ impl Cause {
 }
 
 impl Failure {
+    /// The same failure, with no secret in its words.
+    pub(super) fn scrubbed(self, secrets: &Secrets) -> Self {
+        let cause = self.cause.map(|Cause(words)| Cause(secrets.scrub(words)));
+        Self { detail: secrets.scrub(self.detail), cause, ..self }
+    }
+
     /// A failure that another try would not mend.
     pub(super) fn fatal(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), again: Again::No, cause: None }

@@ -82,7 +82,7 @@ impl RegistryClient {
             return Err(unasked(Failure::fatal(ErrorKind::Integrity, detail)));
         }
         let content_type = HeaderValue::from_str(media_type).map_err(|_| {
-            let detail = format!("`{}` is not a media type", text::clean(media_type));
+            let detail = format!("{} is not a media type", text::quoted(media_type));
             unasked(Failure::fatal(ErrorKind::Protocol, detail))
         })?;
         let reference = reference(image).map_err(unasked)?;
@@ -123,7 +123,7 @@ impl Session {
     ) -> Result<FetchedManifest, Failure> {
         let answer = self.request(ask(place, Method::GET, reference)).await?;
         if answer.status != StatusCode::OK {
-            return Err(self.failure(answer).await);
+            return Err(self.failure(place, answer).await);
         }
         let stated = stated_digest(&answer)?;
         let media_type = media_type(&answer);
@@ -163,14 +163,15 @@ impl Session {
             (StatusCode::OK | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED, _) => {
                 Ok(self.try_manifest(place, reference, wanted).await?.digest)
             }
-            _ => Err(self.failure(answer).await),
+            _ => Err(self.failure(place, answer).await),
         }
     }
 
     async fn try_push(&self, ask: Ask<'_>, digest: &Digest) -> Result<(), Failure> {
+        let place = ask.place;
         let answer = self.request(ask).await?;
         if !matches!(answer.status, StatusCode::CREATED | StatusCode::OK | StatusCode::ACCEPTED) {
-            return Err(self.failure(answer).await);
+            return Err(self.failure(place, answer).await);
         }
         match stated_digest(&answer)?.filter(|stated| stated != digest) {
             None => Ok(()),

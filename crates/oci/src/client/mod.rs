@@ -2,8 +2,8 @@
 //!
 //! Start at [`RegistryClient`]. One module a concern: `manifest`, `blob`, `stream` and `upload`
 //! are the operations; `request` carries one request through authentication (`auth`, `challenge`)
-//! and redirects; `transport` sends it; `endpoint` knows where to ask; `retry` when to ask again;
-//! `error` and `text` say what went wrong. What may be followed is judged in [`crate::policy`].
+//! and redirects; `transport` sends it to where `resolver` allows; `endpoint` knows where to ask; `retry` when to ask again;
+//! `broken`, `error` and `text` say what went wrong. What may be followed is judged in [`crate::policy`].
 //!
 //! Every byte that leaves this module was checked against the digest it was asked for by; what is
 //! read by tag gets the digest of its bytes. A blob is never kept whole in memory unless it was
@@ -11,12 +11,16 @@
 
 mod auth;
 mod blob;
+mod broken;
 mod challenge;
+mod check;
 mod endpoint;
 mod error;
 mod manifest;
 mod request;
+mod resolver;
 mod retry;
+mod secrets;
 mod stream;
 mod text;
 mod transport;
@@ -175,7 +179,7 @@ impl Session {
     }
 
     fn budget(&self, place: &Endpoint) -> Budget {
-        Budget::new(self.retries, &place.host)
+        Budget::new(self.retries, &place.host, self.auth.secrets())
     }
 
     /// Takes note of how a place failed. Returns whether it was a mirror with wrong content, which

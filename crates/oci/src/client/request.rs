@@ -8,10 +8,12 @@ use reqwest::{Method, StatusCode};
 use url::Url;
 
 use super::auth::Scope;
+use super::broken::NOT_CONNECTED;
 use super::endpoint::Endpoint;
 use super::error::{Again, ErrorKind, Failure};
 use super::retry::not_before;
-use super::transport::{Body, Incoming, NOT_CONNECTED, Outgoing, Route, lock};
+use super::secrets::Secrets;
+use super::transport::{Body, Incoming, Outgoing, Route, lock};
 use super::{Session, text};
 use crate::policy::{check_hop, check_upload, is_same_host};
 
@@ -142,9 +144,9 @@ impl Session {
         };
         let again = ask.replay();
         let place = ask.place;
-        self.auth.learn(&self.transport, place, &base, &ask.scopes, &answer.headers).await?;
-        // Reading the rest frees the connection for the next request.
-        drop(answer.body.collect(MAX_ERROR_BODY, self.transport.timeouts().idle).await);
+        let asked = (place, &base, ask.scopes.as_slice());
+        self.auth.learn(&self.transport, asked, &answer.headers, auth.as_ref()).await?;
+        self.drain(answer).await;
         let (answer, auth) = self.send_once(&base, url, ask).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return self.follow(&base, answer, auth, again).await;
@@ -153,8 +155,14 @@ impl Session {
             true => format!("it refuses the credential stored for `{}`", place.host),
             false => format!("it wants a credential, and none is stored for `{}`", place.host),
         };
-        let said = self.said(answer).await;
+        let limit = self.transport.timeouts().document;
+        let said = said(answer, &self.auth.secrets(), limit).await;
         Err(Failure::fatal(ErrorKind::Authentication, format!("{given}{said}")))
+    }
+
+    /// Reads the rest of an answer nobody needs, so that its connection can be used again.
+    async fn drain(&self, answer: Incoming) {
+        drop(answer.body.collect(MAX_ERROR_BODY, self.transport.timeouts().idle).await);
     }
 
     /// Sends `ask` as it is, with the authorization known so far, which is returned too.
@@ -203,6 +211,7 @@ impl Session {
             let route = if is_home { Route::Direct } else { Route::Hop(reach) };
             let body = Body::Bytes(Bytes::new());
             let out = Outgoing { method: ask.method.clone(), url: to, headers, body };
+            self.drain(answer).await;
             answer = self.transport.send(route, out).await?;
         }
         let detail = format!("it redirects more than {MAX_REDIRECTS} times");
@@ -226,14 +235,15 @@ impl Session {
     }
 
     /// Reads the answer's body and makes a failure of its status.
-    pub(super) async fn failure(&self, answer: Incoming) -> Failure {
-        let mut failure = status_failure(answer, self.transport.timeouts().document).await;
-        failure.detail = self.auth.scrub(failure.detail);
-        failure
-    }
-
-    async fn said(&self, answer: Incoming) -> String {
-        self.auth.scrub(said(answer, self.transport.timeouts().document).await)
+    pub(super) async fn failure(&self, place: &Endpoint, answer: Incoming) -> Failure {
+        let base = place.base(answer.url.scheme());
+        let who = match (base, answer.url.host_str(), answer.url.port()) {
+            (Ok(base), ..) if is_same_host(&base, &answer.url) => "it".to_owned(),
+            (_, Some(host), Some(port)) => format!("`{host}:{port}`"),
+            (_, host, _) => format!("`{}`", host.unwrap_or_default()),
+        };
+        let limit = self.transport.timeouts().document;
+        status_failure(answer, &who, &self.auth.secrets(), limit).await
     }
 }
 
@@ -248,13 +258,20 @@ fn location(answer: &Incoming) -> Result<Url, Failure> {
 }
 
 /// Returns what an error's body says, with `: ` in front; empty where it says nothing.
-async fn said(answer: Incoming, limit: Duration) -> String {
+async fn said(answer: Incoming, secrets: &Secrets, limit: Duration) -> String {
     let body = answer.body.collect(MAX_ERROR_BODY, limit).await.unwrap_or_default();
+    // Before it is cut: a secret that is cut in half is not found any more.
+    let body = secrets.scrub(String::from_utf8_lossy(&body).into_owned());
     text::error_body(&body).map(|said| format!(": {said}")).unwrap_or_default()
 }
 
-/// Makes a failure of an answer that is none of those a request can do with.
-pub(super) async fn status_failure(answer: Incoming, limit: Duration) -> Failure {
+/// Makes a failure of an answer of `who` that is none of those a request can do with.
+pub(super) async fn status_failure(
+    answer: Incoming,
+    who: &str,
+    secrets: &Secrets,
+    limit: Duration,
+) -> Failure {
     let status = answer.status;
     let (kind, may_pass) = match status.as_u16() {
         401 => (ErrorKind::Authentication, false),
@@ -271,11 +288,6 @@ pub(super) async fn status_failure(answer: Incoming, limit: Duration) -> Failure
         Some(time) => Again::NotBefore(time),
         None => Again::Yes,
     };
-    let host = answer.url.host_str().unwrap_or_default();
-    let by = match answer.url.port() {
-        Some(port) => format!("`{host}:{port}` answered {status}"),
-        None => format!("`{host}` answered {status}"),
-    };
-    let said = said(answer, limit).await;
-    Failure { again, ..Failure::fatal(kind, format!("{by}{said}")) }
+    let said = said(answer, secrets, limit).await;
+    Failure { again, ..Failure::fatal(kind, format!("{who} answered {status}{said}")) }
 }

@@ -1,10 +1,12 @@
 //! Tries again: how often, after what wait, and when a server's own word on that counts.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 use super::error::{Again, ErrorKind, Failure, Place};
+use super::secrets::Secrets;
 
 /// How often and after what waits something is tried again.
 #[derive(Debug, Clone, Copy)]
@@ -36,17 +38,19 @@ pub(super) struct Budget {
     host: String,
     tries: u32,
     waited: Duration,
+    secrets: Arc<Secrets>,
 }
 
 impl Budget {
-    pub(super) fn new(retries: Retries, host: &str) -> Self {
-        Self { retries, host: host.to_owned(), tries: 0, waited: Duration::ZERO }
+    pub(super) fn new(retries: Retries, host: &str, secrets: Arc<Secrets>) -> Self {
+        Self { retries, host: host.to_owned(), tries: 0, waited: Duration::ZERO, secrets }
     }
 
     /// Takes note of a failed try. Returns after the wait where another try is due, and how the
     /// place failed where none is.
     pub(super) async fn spend(&mut self, failure: Failure) -> Result<Duration, Place> {
         self.tries += 1;
+        let failure = failure.scrubbed(&self.secrets);
         let wait = match failure.again {
             _ if self.tries >= self.retries.tries => None,
             Again::No => None,
@@ -144,7 +148,7 @@ mod tests {
     #[tokio::test]
     async fn waits_grow_threefold_and_end_with_the_budget() {
         let retries = Retries { first_wait: Duration::from_millis(2), ..Retries::default() };
-        let mut budget = Budget::new(retries, "h");
+        let mut budget = Budget::new(retries, "h", Arc::default());
         let fail = || Failure::passing(ErrorKind::Registry, "x");
         let one = budget.spend(fail()).await.unwrap();
         let two = budget.spend(fail()).await.unwrap();

@@ -17,15 +17,15 @@ use futures_util::{Stream, StreamExt as _, stream};
 use image_ref::{Digest, Repository};
 use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
 use reqwest::{Method, StatusCode};
-use sha2::Digest as _;
 
 use super::blob::{subject, wrong_size};
+use super::check::Check;
 use super::endpoint::Endpoint;
 use super::error::{Again, ErrorKind, Failure, Place, RegistryError, Subject};
 use super::request::Ask;
 use super::retry::Budget;
 use super::transport::{Incoming, IncomingBody};
-use super::{RegistryClient, Session, mismatch};
+use super::{RegistryClient, Session};
 
 type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, RegistryError>> + Send>>;
 type Opening = Pin<Box<dyn Future<Output = Result<BlobStream, RegistryError>> + Send>>;
@@ -139,46 +139,6 @@ impl Reopener {
         let mut stream = (self.open)().await?;
         stream.watchers.extend(self.watchers.iter().cloned());
         Ok(stream)
-    }
-}
-
-/// Checks size and digest of what passes, and holds the last piece back.
-struct Check {
-    digest: Digest,
-    size: u64,
-    seen: u64,
-    hasher: sha2::Sha256,
-    held: Option<Bytes>,
-}
-
-impl Check {
-    fn new(digest: &Digest, size: u64) -> Self {
-        let hasher = sha2::Sha256::new();
-        Self { digest: digest.clone(), size, seen: 0, hasher, held: None }
-    }
-
-    /// Takes a piece and returns the one before it.
-    fn take(&mut self, piece: Bytes) -> Result<Option<Bytes>, Failure> {
-        self.seen += piece.len() as u64;
-        if self.seen > self.size {
-            let size = self.size;
-            let found = format!("more than {size} bytes");
-            return Err(mismatch("the size", format!("{size} bytes"), found));
-        }
-        self.hasher.update(&piece);
-        Ok(self.held.replace(piece))
-    }
-
-    /// Returns the last piece, if all was right.
-    fn finish(&mut self) -> Result<Option<Bytes>, Failure> {
-        if self.seen != self.size {
-            return Err(wrong_size(self.size, self.seen));
-        }
-        let found = Digest::from_sha256(std::mem::take(&mut self.hasher).finalize().into());
-        if found != self.digest {
-            return Err(mismatch("the blob", &self.digest, found));
-        }
-        Ok(self.held.take())
     }
 }
 
@@ -397,7 +357,7 @@ impl Session {
                 check_range(&answer, check)?;
                 (0, check.size - check.seen)
             }
-            _ => return Err(self.failure(answer).await),
+            _ => return Err(self.failure(place, answer).await),
         };
         if let Some(length) = answer.body.stated_length().filter(|length| *length != wanted) {
             return Err(wrong_size(wanted, length));
@@ -416,9 +376,9 @@ fn check_range(answer: &Incoming, check: &Check) -> Result<(), Failure> {
     match range.trim().strip_prefix(&wanted) {
         Some(total) if total == "*" || total == size.to_string() => Ok(()),
         _ => {
-            let range = super::text::clean(&range);
+            let range = super::text::quoted(&range);
             let detail =
-                format!("it went on with range `{range}` where `{wanted}{size}` was asked for");
+                format!("it went on with range {range} where `{wanted}{size}` was asked for");
             Err(Failure::fatal(ErrorKind::Protocol, detail))
         }
     }

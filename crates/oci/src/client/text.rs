@@ -27,12 +27,16 @@ pub(super) fn clean(text: &str) -> String {
                 shown.push('…');
                 return shown;
             }
-            // A backtick would end the quotation that messages put around a server's words.
-            shown.push(if character == '`' { '\'' } else { character });
+            shown.push(character);
             count += 1;
         }
     }
     shown
+}
+
+/// Returns a server's own words between backticks, made fit as by [`clean`].
+pub(super) fn quoted(text: &str) -> String {
+    format!("`{}`", clean(text).replace('`', "'"))
 }
 
 /// Returns whether `character` changes the direction of text or has no width.
@@ -60,9 +64,8 @@ pub(super) fn redact(url: &Url) -> String {
 
 /// Returns what an error body says, in short: the messages of the OCI errors document, or the
 /// text itself, or that it is a web page. Nothing for an empty one.
-pub(super) fn error_body(body: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(body);
-    let text = text.trim();
+pub(super) fn error_body(body: &str) -> Option<String> {
+    let text = body.trim();
     if text.is_empty() {
         return None;
     }
@@ -73,7 +76,7 @@ pub(super) fn error_body(body: &[u8]) -> Option<String> {
         .ok()
         .and_then(|json| oci_errors(&json))
         .unwrap_or_else(|| text.to_owned());
-    Some(format!("`{}`", clean(&said)))
+    Some(quoted(&said))
 }
 
 /// Returns whether a body is a web page, as login portals and proxies send.
@@ -112,10 +115,10 @@ mod tests {
             ("a\r\nb\tc", "a b c"),
             ("a\u{9b}31mb", "a 31mb"),
             ("a\u{202e}b\u{2066}c\u{200b}d", "abcd"),
-            ("a `b` c", "a 'b' c"),
         ] {
             assert_eq!(clean(text), wanted);
         }
+        assert_eq!(quoted("a `b` c"), "`a 'b' c`");
         assert_eq!(clean(&"x".repeat(5000)).chars().count(), MAX_SHOWN + 1);
     }
 
@@ -147,7 +150,7 @@ mod tests {
             (r#"{"errors":[]}"#, Some(r#"`{"errors":[]}`"#)),
             ("upstream\u{1b}[2J gone", Some("`upstream [2J gone`")),
         ] {
-            assert_eq!(error_body(body.as_bytes()).as_deref(), wanted, "{body}");
+            assert_eq!(error_body(body).as_deref(), wanted, "{body}");
         }
     }
 }

@@ -9,21 +9,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode};
 use rustls::pki_types::CertificateDer;
 use tokio::time::timeout;
 use url::{Host, Url};
 
-use super::error::{Again, ErrorKind, Failure};
-use crate::policy::{Reach, RefusedHop, check_reach, literal_reach};
+use super::broken::classify;
+use super::error::{ErrorKind, Failure};
+use super::resolver::Names;
+use crate::policy::{Reach, literal_reach};
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
@@ -49,9 +50,6 @@ impl Default for Timeouts {
 /// The least speed, in bytes per second over the idle time, below which a transfer counts as
 /// hung. cargo's limit.
 const LEAST_SPEED: u64 = 10;
-
-/// What is said where nobody listens.
-pub(super) const NOT_CONNECTED: &str = "no connection could be made";
 
 /// What went over the wire so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -414,91 +412,4 @@ impl IncomingBody {
             Err(Failure::passing(ErrorKind::Timeout, detail))
         })
     }
-}
-
-/// The resolver of a client: fixed names first, and no address that is too far inward.
-struct Names {
-    fixed: Vec<FixedName>,
-    limit: Option<Reach>,
-    /// The hosts that registries named. A proxy's own name is never among them, unless a
-    /// registry names it, and then it is rightly judged.
-    judged: Arc<Mutex<BTreeSet<String>>>,
-}
-
-impl Resolve for Names {
-    fn resolve(&self, name: Name) -> Resolving {
-        let name = name.as_str().to_owned();
-        let limit = self.limit.filter(|_| lock(&self.judged).contains(&name));
-        if let Some(fixed) = self.fixed.iter().find(|fixed| fixed.name == name) {
-            let found = vec![(SocketAddr::new(fixed.address, 0), fixed.reach)];
-            return Box::pin(std::future::ready(judge(&name, found, limit)));
-        }
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let found = found.map(|address| (address, Reach::of(address.ip()))).collect();
-            judge(&name, found, limit)
-        })
-    }
-}
-
-fn judge(
-    name: &str,
-    found: Vec<(SocketAddr, Reach)>,
-    limit: Option<Reach>,
-) -> Result<Addrs, Box<dyn std::error::Error + Send + Sync>> {
-    let mut allowed = Vec::new();
-    let mut refused = None;
-    for (address, reach) in found {
-        match limit.map_or(Ok(()), |limit| check_reach(name, reach, limit)) {
-            Ok(()) => allowed.push(address),
-            Err(refusal) => refused = Some(refusal),
-        }
-    }
-    match refused {
-        Some(refusal) if allowed.is_empty() => Err(Box::new(refusal)),
-        _ => Ok(Box::new(allowed.into_iter())),
-    }
-}
-
-/// Judges an error of the HTTP client by what lies beneath it.
-fn classify(error: &reqwest::Error) -> Failure {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let mut verdict = None;
-    while let Some(one) = next {
-        // An `io::Error` hides the error it carries from `source`.
-        let inner = one.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        verdict = verdict.or_else(|| match inner {
-            Some(inner) => judge_error(inner),
-            None => judge_error(one),
-        });
-        next = match inner {
-            Some(inner) => Some(inner),
-            None => one.source(),
-        };
-    }
-    let (kind, again, detail) = verdict.unwrap_or_else(|| match () {
-        () if error.is_timeout() => {
-            (ErrorKind::Timeout, Again::Yes, "no connection came about in time".to_owned())
-        }
-        () if error.is_connect() => (ErrorKind::Unreachable, Again::Yes, NOT_CONNECTED.to_owned()),
-        () => (ErrorKind::Unreachable, Again::Yes, "the connection broke".to_owned()),
-    });
-    Failure { again, ..Failure::fatal(kind, detail) }.because(error)
-}
-
-fn judge_error(error: &(dyn std::error::Error + 'static)) -> Option<(ErrorKind, Again, String)> {
-    if let Some(refusal) = error.downcast_ref::<RefusedHop>() {
-        return Some((ErrorKind::Refused, Again::No, format!("the hop is refused: {refusal}")));
-    }
-    if let Some(error) = error.downcast_ref::<rustls::Error>() {
-        let detail = match error {
-            rustls::Error::InvalidCertificate(_) => "its certificate is not trusted",
-            _ => "TLS failed",
-        };
-        return Some((ErrorKind::Tls, Again::No, detail.to_owned()));
-    }
-    if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
-        return Some((ErrorKind::Protocol, Again::No, "the answer is not HTTP".to_owned()));
-    }
-    None
 }

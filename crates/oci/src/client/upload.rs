@@ -159,7 +159,7 @@ impl Session {
         let answer = self.request(Ask::new(place, Method::POST, "blobs/uploads/")).await?;
         match answer.status {
             StatusCode::ACCEPTED => self.upload_location(place, &answer),
-            _ => Err(self.failure(answer).await),
+            _ => Err(self.failure(place, answer).await),
         }
     }
 
@@ -182,10 +182,10 @@ impl Session {
             StatusCode::CREATED | StatusCode::OK | StatusCode::NO_CONTENT => Ok(()),
             // The session is unknown: it ended meanwhile. A new one may do better.
             StatusCode::NOT_FOUND => {
-                let failure = self.failure(answer).await;
+                let failure = self.failure(place, answer).await;
                 Err(Failure { again: super::error::Again::Yes, ..failure })
             }
-            _ => Err(self.failure(answer).await),
+            _ => Err(self.failure(place, answer).await),
         }
     }
 }

@@ -55,7 +55,12 @@ impl Work {
         }
     }
 
-    async fn run(self, client: &RegistryClient, host: &str, sample: &Sample) -> Result<(), RegistryError> {
+    async fn run(
+        self,
+        client: &RegistryClient,
+        host: &str,
+        sample: &Sample,
+    ) -> Result<(), RegistryError> {
         let from = sample.repository(host);
         let to = repository(host, &unique("faulty"));
         let layer = sample.layer();
@@ -74,15 +79,21 @@ impl Work {
             }
             Has => client.has_blob(&from, &layer.digest).await.map(drop),
             Mount => client.mount_blob(&to, &layer.digest, &from).await.map(drop),
-            Push => client.push_blob(&to, &Digest::of(b"bytes"), Bytes::from_static(b"bytes")).await,
+            Push => {
+                client.push_blob(&to, &Digest::of(b"bytes"), Bytes::from_static(b"bytes")).await
+            }
             PushStream => {
                 let bytes = vec![7; 300_000];
                 let stream = local_stream(&bytes, 10_000);
                 client.push_blob_stream(&to, &Digest::of(&bytes), 300_000, stream).await
             }
             PushManifest => {
+                // A repository of its own: the registry fails when two write the same tag.
+                for blob in sample.image.layers.iter().chain([&sample.image.config]) {
+                    assert!(client.mount_blob(&to, &blob.digest, &from).await?);
+                }
                 let bytes = Bytes::from(sample.image.manifest.bytes.clone());
-                let tag = from.tagged(&"faulty".parse().unwrap());
+                let tag = to.tagged(&"faulty".parse().unwrap());
                 client.push_manifest(&tag, &sample.image.media_type, bytes).await.map(drop)
             }
         }
@@ -192,7 +203,8 @@ async fn broken_connections_are_tried_three_times() {
         cases.push(case(work, garbage, (ErrorKind::Protocol, "the answer is not HTTP", 1)));
     }
     for work in [Tagged, Pinned, Blob, Stream] {
-        for fault in [Fault::ResetAt(0), Fault::ResetAt(17), Fault::CloseAt(17), Fault::CloseAt(0)] {
+        for fault in [Fault::ResetAt(0), Fault::ResetAt(17), Fault::CloseAt(17), Fault::CloseAt(0)]
+        {
             cases.push(passes(work, fault, 2));
         }
     }
@@ -259,9 +271,8 @@ async fn wrong_content_is_never_taken() {
         let none = Fault::Header("Docker-Content-Digest".to_owned(), None);
         cases.push(passes(work, none, usize::MAX));
     }
-    for answer in [Answer::new(201).header("Docker-Content-Digest", &zero)] {
-        cases.push(case(PushManifest, answer, integrity("it stored")));
-    }
+    let stored = Answer::new(201).header("Docker-Content-Digest", &zero);
+    cases.push(case(PushManifest, stored, integrity("it stored")));
     run("wrong", cases).await;
 }
 
@@ -287,7 +298,7 @@ async fn answers_of_another_kind_are_refused() {
         case(Tagged, json(manifest, "{"), protocol("is not JSON")),
         case(Tagged, json(manifest, ""), protocol("is not JSON")),
         case(Tagged, json("application/json", "{}"), protocol("`application/json` is not")),
-        case(Tagged, json("a\u{9b}b/c", "{}"), protocol("media type")),
+        case(Tagged, json("a\u{9b}b/c", "{}"), protocol("no valid `config`")),
         case(
             Tagged,
             json(index, r#"{"manifests":[],"layers":[]}"#),

@@ -77,7 +77,7 @@ async fn an_error_names_everything() {
     let error = client().manifest(&image).await.unwrap_err();
     assert_eq!(
         error.to_string().replace(host, "HOST"),
-        "cannot read the manifest of `HOST/test/nowhere:v1`: at `HOST` (1 try) `HOST` answered \
+        "cannot read the manifest of `HOST/test/nowhere:v1`: at `HOST` (1 try) it answered \
          404 Not Found: `MANIFEST_UNKNOWN: manifest unknown`"
     );
 }

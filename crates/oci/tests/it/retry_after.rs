@@ -7,7 +7,11 @@ use testkit::{Answer, FaultProxy, shared_registry};
 
 use crate::support::{Sample, client, words};
 
-async fn ask(name: &str, value: &str, count: usize) -> (Result<(), String>, Option<ErrorKind>, Duration) {
+async fn ask(
+    name: &str,
+    value: &str,
+    count: usize,
+) -> (Result<(), String>, Option<ErrorKind>, Duration) {
     let sample = Sample::new("later");
     let proxy = FaultProxy::to(shared_registry().host());
     proxy.on("GET", "/manifests/").first(count).does(Answer::new(429).header(name, value));

@@ -117,7 +117,7 @@ pub(crate) fn words(error: &RegistryError) -> String {
     let mut words = error.to_string();
     let mut next = std::error::Error::source(error);
     while let Some(source) = next {
-        words += &format!(" | {source}");
+        words = format!("{words} | {source}");
         next = source.source();
     }
     words

@@ -1,0 +1,50 @@
+//! Checks a blob while it passes.
+
+use bytes::Bytes;
+use image_ref::Digest;
+use sha2::Digest as _;
+
+use super::blob::wrong_size;
+use super::error::Failure;
+use super::mismatch;
+
+/// Checks size and digest of what passes, and holds the last piece back.
+pub(super) struct Check {
+    pub(super) digest: Digest,
+    pub(super) size: u64,
+    /// How many bytes have passed.
+    pub(super) seen: u64,
+    hasher: sha2::Sha256,
+    held: Option<Bytes>,
+}
+
+impl Check {
+    pub(super) fn new(digest: &Digest, size: u64) -> Self {
+        let hasher = sha2::Sha256::new();
+        Self { digest: digest.clone(), size, seen: 0, hasher, held: None }
+    }
+
+    /// Takes a piece and returns the one before it.
+    pub(super) fn take(&mut self, piece: Bytes) -> Result<Option<Bytes>, Failure> {
+        self.seen += piece.len() as u64;
+        if self.seen > self.size {
+            let size = self.size;
+            let found = format!("more than {size} bytes");
+            return Err(mismatch("the size", format!("{size} bytes"), found));
+        }
+        self.hasher.update(&piece);
+        Ok(self.held.replace(piece))
+    }
+
+    /// Returns the last piece, if all was right.
+    pub(super) fn finish(&mut self) -> Result<Option<Bytes>, Failure> {
+        if self.seen != self.size {
+            return Err(wrong_size(self.size, self.seen));
+        }
+        let found = Digest::from_sha256(std::mem::take(&mut self.hasher).finalize().into());
+        if found != self.digest {
+            return Err(mismatch("the blob", &self.digest, found));
+        }
+        Ok(self.held.take())
+    }
+}

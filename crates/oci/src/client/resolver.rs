@@ -1,0 +1,80 @@
+//! Resolves names for the connections of a client, and refuses addresses too far inward.
+//!
+//! The check sits here, at the moment of connecting, and not before it: a name that is looked up
+//! twice may have two answers.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use super::transport::{FixedName, lock};
+use crate::policy::{Reach, check_reach};
+
+/// The resolver of a client: fixed names first, and no address that is too far inward.
+pub(super) struct Names {
+    pub(super) fixed: Vec<FixedName>,
+    /// The most inward place that may be connected to, where that is limited.
+    pub(super) limit: Option<Reach>,
+    /// The hosts that registries named. A proxy's own name is never among them, unless a
+    /// registry names it, and then it is rightly judged.
+    pub(super) judged: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        let name = name.as_str().to_owned();
+        let limit = self.limit.filter(|_| lock(&self.judged).contains(&name));
+        if let Some(fixed) = self.fixed.iter().find(|fixed| fixed.name == name) {
+            let found = vec![(SocketAddr::new(fixed.address, 0), fixed.reach)];
+            return Box::pin(std::future::ready(judge(&name, found, limit)));
+        }
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let found = found.map(|address| (address, Reach::of(address.ip()))).collect();
+            judge(&name, found, limit)
+        })
+    }
+}
+
+fn judge(
+    name: &str,
+    found: Vec<(SocketAddr, Reach)>,
+    limit: Option<Reach>,
+) -> Result<Addrs, Box<dyn std::error::Error + Send + Sync>> {
+    let mut allowed = Vec::new();
+    let mut refused = None;
+    for (address, reach) in found {
+        match limit.map_or(Ok(()), |limit| check_reach(name, reach, limit)) {
+            Ok(()) => allowed.push(address),
+            Err(refusal) => refused = Some(refusal),
+        }
+    }
+    match refused {
+        Some(refusal) if allowed.is_empty() => Err(Box::new(refusal)),
+        _ => Ok(Box::new(allowed.into_iter())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn real_names_are_judged_by_their_addresses() {
+        let judged: BTreeSet<String> = ["localhost".to_owned()].into();
+        let names = |limit, judged: BTreeSet<String>| Names {
+            fixed: Vec::new(),
+            limit,
+            judged: Arc::new(Mutex::new(judged)),
+        };
+        let resolve = |names: Names| names.resolve("localhost".parse().unwrap());
+        let refused = resolve(names(Some(Reach::Public), judged.clone())).await.err().unwrap();
+        assert_eq!(refused.to_string(), "`localhost` is this machine, and the registry is not");
+        assert!(resolve(names(Some(Reach::Loopback), judged.clone())).await.is_ok());
+        assert!(resolve(names(None, judged)).await.is_ok());
+        // A proxy's own name is not one that a registry named.
+        assert!(resolve(names(Some(Reach::Public), BTreeSet::new())).await.is_ok());
+    }
+}

@@ -1,0 +1,259 @@
+//! Archives: the same bytes from the same image, read by real `tar` and by us.
+
+use std::fs::{self, File};
+use std::io::{Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use image_ref::Digest;
+use tempfile::tempdir;
+
+use super::layout::chain;
+use super::support::{Base, layers};
+use crate::archive::ArchiveWriter;
+use crate::{DerivedImage, LayoutError, LayoutImage};
+
+const NAME: &str = "locked-spoof";
+
+/// Writes a whole archive of an image over the fixed layers.
+fn write_archive(path: &Path, image: &DerivedImage) -> Result<(), LayoutError> {
+    write_archive_of(path, image, &layers()[..2])
+}
+
+/// Writes a whole archive, its layers in pieces.
+pub(super) fn write_archive_of(
+    path: &Path,
+    image: &DerivedImage,
+    layers: &[impl AsRef<[u8]>],
+) -> Result<(), LayoutError> {
+    let mut archive = ArchiveWriter::begin(path, image, NAME)?;
+    for (descriptor, bytes) in image.layers.iter().zip(layers) {
+        archive.begin_layer(descriptor)?;
+        for piece in bytes.as_ref().chunks(1000) {
+            archive.write(piece)?;
+        }
+        archive.end_layer(descriptor)?;
+    }
+    archive.finish()
+}
+
+fn tar(arguments: &[&str]) -> String {
+    let output = Command::new("tar").args(arguments).env("TZ", "UTC").output().expect("tar runs");
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_archive_is_a_function_of_the_image_alone() {
+    let folder = tempdir().unwrap();
+    let paths = ["one.tar", "a/b/two.tar"].map(|name| folder.path().join(name));
+    let image = Base::docker().derived();
+    for path in &paths {
+        write_archive(path, &image).unwrap();
+    }
+    let [one, two] = paths.each_ref().map(|path| fs::read(path).unwrap());
+    assert!(one == two);
+    assert_eq!(one.len() % 512, 0);
+    // A golden digest: the archive's bytes are part of what people compare.
+    assert_eq!(
+        Digest::of(&one).hex(),
+        "5f022e6823ec48375829b5ce73a84c3ae31d4c3827eb3af0de9ecb0f82dc97c5"
+    );
+    insta::assert_snapshot!(tar(&["--numeric-owner", "-tvf", paths[0].to_str().unwrap()]));
+}
+
+#[test]
+fn real_tar_unpacks_the_layout_that_was_packed() {
+    let folder = tempdir().unwrap();
+    let (file, unpacked) = (folder.path().join("x.tar"), folder.path().join("unpacked"));
+    let image = Base::oci().derived();
+    write_archive(&file, &image).unwrap();
+    fs::create_dir(&unpacked).unwrap();
+    tar(&["-xf", file.to_str().unwrap(), "-C", unpacked.to_str().unwrap()]);
+    let (packed, folder) =
+        (LayoutImage::read(&file).unwrap(), LayoutImage::read(&unpacked).unwrap());
+    for read in [packed, folder] {
+        assert_eq!(read.name.as_deref(), Some(NAME));
+        assert_eq!(read.manifest_digest, image.manifest_digest);
+        assert_eq!((&read.manifest, &read.config), (&image.manifest, &image.config));
+        assert_eq!((read.present_layers.len(), read.absent_layers.len()), (3, 0));
+    }
+}
+
+#[test]
+fn archives_of_other_tools_are_read() {
+    let folder = tempdir().unwrap();
+    let layout = folder.path().join("layout");
+    let image = Base::docker().derived();
+    super::support::put_layers(&layout, &Base::docker());
+    crate::layout::write(&layout, &image, NAME).unwrap();
+    for format in ["ustar", "gnu", "pax"] {
+        let file = folder.path().join(format);
+        let arguments = ["--format", format, "-cf", file.to_str().unwrap(), "-C"];
+        tar(&[&arguments[..], &[layout.to_str().unwrap(), "."]].concat());
+        let read = LayoutImage::read(&file).unwrap();
+        assert_eq!(read.manifest_digest, image.manifest_digest, "{format}");
+        assert_eq!(read.present_layers.len(), 3, "{format}");
+    }
+}
+
+/// Go's writer states sizes from 8 GiB on in a pax record, and 0 in the header.
+#[test]
+fn a_size_in_a_pax_record_counts() {
+    let folder = tempdir().unwrap();
+    let (plain, pax) = (folder.path().join("plain"), folder.path().join("pax"));
+    let image = Base::docker().derived();
+    write_archive(&plain, &image).unwrap();
+    let mut archive = tar::Archive::new(File::open(&plain).unwrap());
+    let mut builder = tar::Builder::new(File::create(&pax).unwrap());
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let size = entry.size().to_string();
+        builder.append_pax_extensions([("size", size.as_bytes())]).unwrap();
+        let mut header = entry.header().clone();
+        header.set_size(0);
+        header.set_cksum();
+        let file = builder.get_mut();
+        file.write_all(header.as_bytes()).unwrap();
+        let written = std::io::copy(&mut entry, file).unwrap();
+        file.write_all(&vec![0; (512 - written as usize % 512) % 512]).unwrap();
+    }
+    builder.finish().unwrap();
+    assert_eq!(LayoutImage::read(&pax).unwrap().present_layers.len(), 3);
+}
+
+#[test]
+fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("x.tar");
+    fs::write(&path, "what was there").unwrap();
+    let image = Base::docker().derived();
+    let mut archive = ArchiveWriter::begin(&path, &image, NAME).unwrap();
+    archive.begin_layer(&image.layers[0]).unwrap();
+    archive.write(b"some").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"what was there");
+    drop(archive);
+    assert_eq!(fs::read(&path).unwrap(), b"what was there");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+
+    let below = path.join("below.tar");
+    let error = ArchiveWriter::begin(&below, &image, NAME).unwrap_err();
+    assert!(matches!(&error, LayoutError::Write { path, .. } if *path == below), "{error:?}");
+    let error = ArchiveWriter::begin(folder.path(), &image, NAME).map(|archive| archive.finish());
+    assert!(!matches!(error, Ok(Ok(()))), "a folder was overwritten");
+    assert_eq!(fs::read(&path).unwrap(), b"what was there");
+}
+
+/// Returns where the data of an entry begins and how long it is.
+fn place_of(path: &Path, digest: &Digest) -> (u64, u64) {
+    let mut archive = tar::Archive::new(File::open(path).unwrap());
+    let mut entries = archive.entries().unwrap().map(Result::unwrap);
+    let found = entries.find(|entry| entry.path_bytes().ends_with(digest.hex().as_bytes()));
+    let found = found.expect("the entry is there");
+    (found.raw_file_position(), found.size())
+}
+
+#[test]
+fn damage_is_named_with_the_archive_and_the_blob() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("x.tar");
+    let image = Base::docker().derived();
+    let layer = Digest::of(&layers()[1]);
+    for digest in [&image.manifest_digest, &image.config_digest, &layer] {
+        write_archive(&path, &image).unwrap();
+        let (begin, size) = place_of(&path, digest);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[usize::try_from(begin + size / 2).unwrap()] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = LayoutImage::read(&path).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, LayoutError::Integrity { .. }), "{text}");
+        assert!(text.contains(digest.as_str()) && text.contains(path.to_str().unwrap()), "{text}");
+    }
+    // Cut off at any place: an error that names the file, or an image whose last layers are gone.
+    write_archive(&path, &image).unwrap();
+    let whole = fs::read(&path).unwrap();
+    for length in (0..whole.len()).step_by(509) {
+        fs::write(&path, &whole[..length]).unwrap();
+        match LayoutImage::read(&path) {
+            Ok(read) => assert!(read.manifest == image.manifest && read.config == image.config),
+            Err(error) => assert!(error.to_string().contains(path.to_str().unwrap()), "{error}"),
+        }
+    }
+    for garbage in [&b"<html>"[..], &[0; 4096], &[0xff; 4096]] {
+        fs::write(&path, garbage).unwrap();
+        assert!(matches!(LayoutImage::read(&path), Err(LayoutError::Read { .. })));
+    }
+}
+
+/// Begins an archive with one entry that states a size, and little behind it.
+fn with_stated_size(path: &PathBuf, name: &str, kind: tar::EntryType, size: u64) -> File {
+    let mut file = File::create(path).unwrap();
+    let mut header = tar::Header::new_gnu();
+    header.set_path(name).unwrap();
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_cksum();
+    file.write_all(header.as_bytes()).unwrap();
+    file.write_all(b"{}").unwrap();
+    file
+}
+
+#[test]
+fn absurd_sizes_take_no_memory() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("x.tar");
+    let blob = format!("blobs/sha256/{}", "0".repeat(64));
+    for name in ["index.json", "oci-layout", &blob] {
+        for size in [5 << 20, 1 << 40, u64::MAX / 2, u64::MAX] {
+            with_stated_size(&path, name, tar::EntryType::Regular, size);
+            let error = LayoutImage::read(&path).unwrap_err();
+            assert!(matches!(error, LayoutError::Read { .. }), "{error:?}");
+        }
+    }
+    for kind in [tar::EntryType::GNULongName, tar::EntryType::XHeader, tar::EntryType::GNUSparse] {
+        with_stated_size(&path, "x", kind, 1 << 50);
+        assert!(LayoutImage::read(&path).is_err(), "{kind:?}");
+    }
+    // An index that is really there, and as large as it says: a hole, so it costs nothing here.
+    let mut file = with_stated_size(&path, "index.json", tar::EntryType::Regular, 100 << 20);
+    file.seek(std::io::SeekFrom::Start(512 + (100 << 20))).unwrap();
+    file.write_all(&[0; 1024]).unwrap();
+    drop(file);
+    let message = chain(&LayoutImage::read(&path).unwrap_err());
+    assert!(message.contains("more than 4 MiB"), "{message}");
+}
+
+#[test]
+fn many_entries_are_refused_at_a_limit() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("x.tar");
+    let mut builder = tar::Builder::new(File::create(&path).unwrap());
+    for number in 0..10_001 {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(0);
+        builder.append_data(&mut header, format!("{number}"), &b""[..]).unwrap();
+    }
+    builder.finish().unwrap();
+    let message = chain(&LayoutImage::read(&path).unwrap_err());
+    assert!(message.contains("more than 10000 entries"), "{message}");
+}
+
+#[test]
+fn an_archive_of_more_than_8_gib_has_a_header_that_tar_reads() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("x.tar");
+    let image = Base::docker().derived();
+    let mut large = image.layers[0].clone();
+    large.size = 20 << 30;
+    let mut archive = ArchiveWriter::begin(&path, &image, NAME).unwrap();
+    archive.begin_layer(&large).unwrap();
+    archive.finish().unwrap();
+    let mut read = tar::Archive::new(File::open(&path).unwrap());
+    let sizes = read.entries().unwrap().map_while(Result::ok).map(|entry| entry.size());
+    assert_eq!(sizes.last(), Some(20 << 30));
+    let listed = Command::new("tar").arg("-tvf").arg(&path).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains(" 21474836480 "), "{listed}");
+}

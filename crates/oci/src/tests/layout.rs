@@ -1,0 +1,368 @@
+//! Layouts on disk: what is written is read back, and nothing but that is touched.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use image_ref::Digest;
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use super::support::{Base, layers, other, put_layers, tree};
+use crate::layout::{blob_path, check_target, holds, write};
+use crate::{DerivedImage, LayoutError, LayoutImage};
+
+const NAME: &str = "locked-spoof";
+
+fn files(path: &Path) -> Vec<String> {
+    tree(path).into_keys().collect()
+}
+
+fn blobs_of(image: &DerivedImage) -> Vec<String> {
+    let mut all: Vec<_> = [&image.config_digest, &image.manifest_digest]
+        .map(|digest| format!("blobs/sha256/{}", digest.hex()))
+        .into();
+    all.extend(["index.json", "oci-layout"].map(str::to_owned));
+    all.sort();
+    all
+}
+
+/// Flips the lowest bit of one byte in the middle of a file.
+fn flip(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_thin_layout_is_read_back() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a/b");
+    let image = Base::docker().derived();
+    write(&path, &image, NAME).unwrap();
+    assert_eq!(files(&path), blobs_of(&image));
+    let read = LayoutImage::read(&path).unwrap();
+    assert_eq!(read.name.as_deref(), Some(NAME));
+    assert_eq!(read.manifest_digest, image.manifest_digest);
+    assert_eq!((read.manifest, read.config), (image.manifest, image.config));
+    assert_eq!(read.present_layers, []);
+    assert_eq!(read.absent_layers, layers().iter().map(|l| Digest::of(l)).collect::<Vec<_>>());
+    let index: Value = serde_json::from_slice(&tree(&path)["index.json"]).unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&index).unwrap());
+    assert_eq!(tree(&path)["oci-layout"], br#"{"imageLayoutVersion":"1.0.0"}"#);
+}
+
+#[test]
+fn a_full_layout_is_read_back() {
+    let folder = tempdir().unwrap();
+    let base = Base::oci();
+    put_layers(folder.path(), &base);
+    write(folder.path(), &base.derived(), NAME).unwrap();
+    let read = LayoutImage::read(folder.path()).unwrap();
+    assert_eq!(read.present_layers, layers().iter().map(|l| Digest::of(l)).collect::<Vec<_>>());
+    assert_eq!(read.absent_layers, []);
+}
+
+#[test]
+fn the_same_image_gives_the_same_files() {
+    let [one, two] = [(); 2].map(|()| tempdir().unwrap());
+    for path in [one.path(), two.path()] {
+        write(path, &Base::docker().derived(), NAME).unwrap();
+    }
+    assert_eq!(tree(one.path()), tree(two.path()));
+}
+
+#[test]
+fn holds_is_exact() {
+    let folder = tempdir().unwrap();
+    let path = folder.path();
+    let base = Base::docker();
+    let image = base.derived();
+    let fresh = || {
+        drop(fs::remove_dir_all(path));
+        put_layers(path, &base);
+        write(path, &image, NAME).unwrap();
+    };
+    assert!(!holds(path, &image, NAME, false));
+    fresh();
+    assert!(holds(path, &image, NAME, false) && holds(path, &image, NAME, true));
+    assert!(!holds(path, &image, "other", false));
+    assert!(!holds(path, &other(&base), NAME, false));
+    // Nothing is written by a second write of the same image.
+    let times = || -> Vec<_> {
+        files(path)
+            .iter()
+            .map(|f| fs::metadata(path.join(f)).unwrap().modified().unwrap())
+            .collect()
+    };
+    let before = times();
+    write(path, &image, NAME).unwrap();
+    assert_eq!(times(), before);
+
+    let layer = blob_path(path, &Digest::of(&layers()[0]));
+    fs::remove_file(&layer).unwrap();
+    assert!(holds(path, &image, NAME, false) && !holds(path, &image, NAME, true));
+    fs::write(&layer, "short").unwrap();
+    assert!(!holds(path, &image, NAME, true));
+    for file in blobs_of(&image) {
+        for damage in [flip, |path: &Path| fs::remove_file(path).unwrap()] {
+            fresh();
+            damage(&path.join(&file));
+            assert!(!holds(path, &image, NAME, false), "{file}");
+            // … and writing mends it.
+            check_target(path, NAME).unwrap_or_else(|e| assert_eq!(file, "oci-layout", "{e}"));
+            write(path, &image, NAME).unwrap();
+            assert!(holds(path, &image, NAME, true), "{file}");
+        }
+    }
+}
+
+#[test]
+fn a_second_image_replaces_the_first_and_shares_its_layers() {
+    let folder = tempdir().unwrap();
+    let path = folder.path();
+    let base = Base::docker();
+    let (first, second) = (base.derived(), other(&base));
+    put_layers(path, &base);
+    write(path, &first, NAME).unwrap();
+    fs::write(blob_path(path, &Digest::of(b"of an image before")), "x").unwrap();
+    write(path, &second, NAME).unwrap();
+    let mut wanted = blobs_of(&second);
+    for layer in &layers()[..2] {
+        wanted.push(format!("blobs/sha256/{}", Digest::of(layer).hex()));
+    }
+    wanted.sort();
+    assert_eq!(files(path), wanted);
+    assert_eq!(LayoutImage::read(path).unwrap().manifest_digest, second.manifest_digest);
+}
+
+#[test]
+fn what_is_not_ours_is_refused_and_left_alone() {
+    let index = |entries: Value| json!({ "schemaVersion": 2, "manifests": entries }).to_string();
+    let entry = |name: Option<&str>, digest: &Digest| match name {
+        Some(name) => json!({
+            "digest": digest, "annotations": { "org.opencontainers.image.ref.name": name },
+        }),
+        None => json!({ "digest": digest }),
+    };
+    let absent = Digest::of(b"not there");
+    let marker = ("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#.to_owned());
+    let hex = "0".repeat(64);
+    let (blob, half) = (format!("blobs/sha256/{hex}"), format!("blobs/sha256/.{hex}.Ab1xyz"));
+    let refused = "which another tool put there";
+    let cases: Vec<(Vec<(&str, String)>, Option<&str>)> = vec![
+        (vec![], None),
+        (vec![marker.clone()], None),
+        (vec![marker.clone(), ("index.json", "damaged".to_owned())], None),
+        (vec![marker.clone(), ("index.json", index(json!([])))], None),
+        (vec![marker.clone(), ("index.json", index(json!([entry(Some(NAME), &absent)])))], None),
+        // What a run leaves that was killed while it copied layers.
+        (vec![(&blob, "x".to_owned())], None),
+        (vec![(&half, "x".to_owned())], None),
+        (vec![(&blob, "x".to_owned()), (".oci-layout.Ab1xyz", "x".to_owned())], None),
+        (vec![("notes.txt", "mine".to_owned())], Some("is not an OCI image layout")),
+        (vec![("index.json", index(json!([])))], Some("is not an OCI image layout")),
+        (vec![("blobs/notes.txt", "mine".to_owned())], Some("is not an OCI image layout")),
+        (vec![("blobs/sha256/notes.txt", "mine".to_owned())], Some("is not an OCI image layout")),
+        (
+            vec![("blobs", "a file".to_owned()), ("x", String::new())],
+            Some("not an OCI image layout"),
+        ),
+        (
+            vec![marker.clone(), ("index.json", index(json!([entry(Some("latest"), &absent)])))],
+            Some(refused),
+        ),
+        (vec![marker.clone(), ("index.json", index(json!([entry(None, &absent)])))], Some(refused)),
+        (
+            vec![
+                marker,
+                (
+                    "index.json",
+                    index(json!([entry(Some(NAME), &absent), entry(Some("b"), &absent)])),
+                ),
+            ],
+            Some("holds the image `b`"),
+        ),
+    ];
+    for (content, wanted) in cases {
+        let folder = tempdir().unwrap();
+        for (name, text) in &content {
+            fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let before = tree(folder.path());
+        let message = check_target(folder.path(), NAME).map_err(|error| error.to_string());
+        match wanted {
+            None => assert_eq!(message, Ok(()), "{content:?}"),
+            Some(wanted) => assert!(message.clone().unwrap_err().contains(wanted), "{message:?}"),
+        }
+        assert_eq!(tree(folder.path()), before);
+    }
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "x").unwrap();
+    for path in [file.clone(), file.join("below")] {
+        assert!(matches!(check_target(&path, NAME), Err(LayoutError::Read { .. })), "{path:?}");
+    }
+    check_target(&folder.path().join("absent"), NAME).unwrap();
+    // An image of ours under another name is replaced: a rehearsal's, for example.
+    let path = folder.path().join("ours");
+    write(&path, &Base::docker().derived(), "rehearsal-locked-spoof").unwrap();
+    check_target(&path, NAME).unwrap();
+}
+
+#[test]
+fn a_write_that_fails_leaves_the_image_that_was_there() {
+    let base = Base::docker();
+    let (first, second) = (base.derived(), other(&base));
+    for blocked in [&second.config_digest, &second.manifest_digest] {
+        let folder = tempdir().unwrap();
+        let path = folder.path();
+        put_layers(path, &base);
+        write(path, &first, NAME).unwrap();
+        let before = tree(path);
+        // A folder with something in it stands where the file should go.
+        let folder_in_the_way = blob_path(path, blocked);
+        fs::create_dir(&folder_in_the_way).unwrap();
+        fs::write(folder_in_the_way.join("x"), "x").unwrap();
+        let error = write(path, &second, NAME).unwrap_err();
+        assert!(matches!(&error, LayoutError::Write { path, .. } if *path == folder_in_the_way));
+        fs::remove_dir_all(folder_in_the_way).unwrap();
+        let after = tree(path);
+        for (name, content) in &before {
+            assert_eq!(after.get(name), Some(content), "{name}");
+        }
+        assert!(holds(path, &first, NAME, true));
+        write(path, &second, NAME).unwrap();
+        assert!(holds(path, &second, NAME, true));
+        // Nothing half lies about any more.
+        assert_eq!(files(path).len(), before.len());
+    }
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("file"), "x").unwrap();
+    let error = write(&folder.path().join("file/below"), &first, NAME).unwrap_err();
+    assert!(matches!(error, LayoutError::Write { .. }), "{error:?}");
+}
+
+/// The environment variable that makes this test the writer that is killed.
+const WRITE_INTO: &str = "BUILD_PIPELINE_TEST_WRITE_INTO";
+
+#[test]
+fn a_kill_at_any_time_leaves_a_whole_image() {
+    let base = Base::docker();
+    let images = [base.derived(), other(&base)];
+    if let Some(path) = std::env::var_os(WRITE_INTO) {
+        for image in images.iter().cycle() {
+            write(&PathBuf::from(&path), image, NAME).unwrap();
+        }
+    }
+    let folder = tempdir().unwrap();
+    let path = folder.path();
+    put_layers(path, &base);
+    write(path, &images[0], NAME).unwrap();
+    for round in 0..25u64 {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::layout::a_kill_at_any_time_leaves_a_whole_image"])
+            .env(WRITE_INTO, path)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(5_000 + round * 1_337 % 10_000));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let read = LayoutImage::read(path).unwrap();
+        assert!(images.iter().any(|image| image.manifest_digest == read.manifest_digest));
+        assert_eq!(read.present_layers.len(), 3);
+    }
+    check_target(path, NAME).unwrap();
+    write(path, &images[1], NAME).unwrap();
+    let mut wanted = blobs_of(&images[1]);
+    wanted.extend(layers()[..2].iter().map(|l| format!("blobs/sha256/{}", Digest::of(l).hex())));
+    wanted.sort();
+    assert_eq!(files(path), wanted);
+}
+
+#[test]
+fn damage_is_named_with_the_layout_and_the_blob() {
+    let base = Base::docker();
+    let image = base.derived();
+    let layer = Digest::of(&layers()[1]);
+    let remove: fn(&Path) = |path| fs::remove_file(path).unwrap();
+    let truncate: fn(&Path) = |path| {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+    };
+    for digest in [&image.manifest_digest, &image.config_digest, &layer] {
+        for damage in [flip as fn(&Path), truncate, remove] {
+            let folder = tempdir().unwrap();
+            let path = folder.path();
+            put_layers(path, &base);
+            write(path, &image, NAME).unwrap();
+            damage(&blob_path(path, digest));
+            let read = LayoutImage::read(path);
+            if damage as usize == remove as usize && *digest == layer {
+                // A layer may stay away.
+                assert_eq!(read.unwrap().absent_layers, [layer.clone(), layer.clone()]);
+                continue;
+            }
+            let error = read.unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(digest.as_str()), "{text}");
+            assert!(text.contains(path.to_str().unwrap()), "{text}");
+            let is_missing = damage as usize == remove as usize;
+            match error {
+                LayoutError::Missing { .. } => assert!(is_missing),
+                LayoutError::Integrity { .. } => assert!(!is_missing),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_index_that_cannot_be_used_is_refused() {
+    let folder = tempdir().unwrap();
+    let path = folder.path();
+    let image = Base::docker().derived();
+    write(path, &image, NAME).unwrap();
+    let entry = json!({ "digest": image.manifest_digest });
+    let large = format!("{{\"x\":\"{}\"}}", "x".repeat(5 << 20));
+    for (index, wanted) in [
+        (None, "No such file"),
+        (Some("<html>".to_owned()), "not JSON"),
+        (Some("{}".to_owned()), "holds 0 images where one was expected"),
+        (Some(json!({ "manifests": {} }).to_string()), "holds 0 images"),
+        (Some(json!({ "manifests": [] }).to_string()), "holds 0 images"),
+        (Some(json!({ "manifests": [entry, entry] }).to_string()), "holds 2 images"),
+        (Some(json!({ "manifests": [{}] }).to_string()), "`manifests[0]` has no valid digest"),
+        (Some(json!({ "manifests": [7] }).to_string()), "`manifests[0]` has no valid digest"),
+        (
+            Some(json!({ "manifests": [{ "digest": Digest::of(b"") }] }).to_string()),
+            "lacks blob `sha256:e3b0c442",
+        ),
+        // A config is no manifest.
+        (
+            Some(json!({ "manifests": [{ "digest": image.config_digest }] }).to_string()),
+            "no valid `config",
+        ),
+        (Some(large), "more than 4 MiB"),
+    ] {
+        match index {
+            Some(text) => fs::write(path.join("index.json"), text).unwrap(),
+            None => fs::remove_file(path.join("index.json")).unwrap(),
+        }
+        let message = chain(&LayoutImage::read(path).unwrap_err());
+        assert!(message.contains(wanted), "{message}");
+        assert!(message.contains(path.to_str().unwrap()), "{message}");
+    }
+    let error = LayoutImage::read(&path.join("absent")).unwrap_err();
+    assert!(matches!(error, LayoutError::Read { .. }), "{error:?}");
+}
+
+/// Returns an error's words and those of all beneath it.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let source = error.source().map(|source| format!(": {}", chain(source)));
+    format!("{error}{}", source.unwrap_or_default())
+}
