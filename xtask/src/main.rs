@@ -1,1 +1,107 @@
-fn main() {}
+//! The project's chores: `cargo xtask ci|setup|test|tidy|schema|bench`.
+//!
+//! `ci` is what decides whether work lands; it is made of the other chores and can be run anywhere.
+
+mod bench;
+mod run;
+mod setup;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::run::{cargo, root};
+
+const USAGE: &str = "usage: cargo xtask CHORE
+  ci            format, lints, tests, documentation, tidy, schemas, dependencies: all that must hold
+  setup         install what the tests need (Debian packages docker-registry, skopeo and faketime)
+  test [ARGS]   setup, then all tests; ARGS go to `cargo test`
+  tidy          the rules that no linter knows
+  schema        write schemas/*.json anew
+  bench [GIB]   measure the build of a metadata-only image against its peers";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["ci"] => ci(),
+        ["setup"] => setup::install(),
+        ["test", rest @ ..] => setup::install().and_then(|()| test(rest)),
+        ["tidy"] => tidy::check(),
+        ["schema"] => {
+            schemas(|path, text| std::fs::write(path, text).context("cannot write a schema"))
+        }
+        ["bench", rest @ ..] => bench::run(rest),
+        _ => Err(anyhow::anyhow!("{USAGE}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The text, not a backtrace: these are chores, not a program to debug.
+            say(&format!("xtask: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says something to the person who runs a chore.
+#[expect(clippy::print_stderr, reason = "the one place where chores talk")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+fn ci() -> Result<()> {
+    setup::install()?;
+    cargo(&["fmt", "--all", "--check"])?;
+    tidy::check()?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
+    test(&[])?;
+    run::cargo_with(
+        &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"],
+        &[("RUSTDOCFLAGS", "-D warnings")],
+    )?;
+    schemas(|path, text| {
+        if std::fs::read_to_string(path).unwrap_or_default() != text {
+            bail!(
+                "`{}` is not what the code gives; `cargo xtask schema` writes it anew",
+                path.display()
+            );
+        }
+        Ok(())
+    })?;
+    let deny = setup::cargo_deny()?;
+    // The advisory database is not reachable from everywhere, so it has no vote here.
+    run::command(&deny, &["check", "--hide-inclusion-graph", "bans", "licenses", "sources"], &[])?;
+    say("ci: all chores passed");
+    Ok(())
+}
+
+fn test(arguments: &[&str]) -> Result<()> {
+    let all = [&["test", "--workspace", "--locked"], arguments].concat();
+    // A snapshot that is new or different must fail here, never be written.
+    run::cargo_with(&all, &[("INSTA_UPDATE", "no")])
+}
+
+/// Hands the schema of every document to `with`, as the tool prints it.
+fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
+    let folder = root()?.join("schemas");
+    std::fs::create_dir_all(&folder)?;
+    for document in ["plan", "record", "event", "verify"] {
+        let text = run::output(
+            "cargo",
+            &[
+                "run",
+                "--quiet",
+                "--locked",
+                "--package",
+                "build-pipeline",
+                "--",
+                "schema",
+                document,
+            ],
+        )?;
+        with(&folder.join(format!("{document}.schema.json")), &text)?;
+    }
+    Ok(())
+}

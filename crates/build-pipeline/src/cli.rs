@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pins::Track;
 
 /// Build reproducible containers for AMD gfx1151 (Strix Halo)
 #[derive(Debug, Parser)]
@@ -82,11 +84,22 @@ pub(crate) enum Color {
     Never,
 }
 
+/// Returns the names of all tracks, with their letters as other names.
+fn track_names() -> PossibleValuesParser {
+    let name = |track: Track| {
+        let letter = track.letter();
+        PossibleValue::new(track.name())
+            .aliases([letter.to_string(), letter.to_ascii_lowercase().to_string()])
+            .help(format!("track {letter}"))
+    };
+    PossibleValuesParser::new(Track::ALL.map(name))
+}
+
 /// What is built.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Subject {
-    /// Build this track: official, nightly-spoof, locked-spoof or ollama (repeatable)
-    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',')]
+    /// Build this track; its letter will do (repeatable)
+    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
     pub(crate) tracks: Vec<String>,
     /// Use another value for a pin: a digest, or a tag that is resolved now (repeatable)
     #[arg(long = "set", value_name = "PIN=VALUE")]

@@ -27,7 +27,7 @@ pub(crate) enum Message {
     /// In one line.
     Line(String),
     /// As marked places in a data file; the text of the file comes along.
-    Places(pins::ParseError, String),
+    Places(Box<(pins::ParseError, String)>),
     /// It was told already, only the exit code is left.
     Told,
 }
@@ -54,7 +54,7 @@ impl CommandError {
     }
 
     pub(crate) fn places(error: pins::ParseError, text: String) -> Self {
-        Self { message: Message::Places(error, text), ..Self::new(ExitCode::Input, "") }
+        Self { message: Message::Places(Box::new((error, text))), ..Self::new(ExitCode::Input, "") }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -66,7 +66,7 @@ impl CommandError {
     pub(crate) fn lines(&self) -> Vec<String> {
         let first = match &self.message {
             Message::Line(line) => line.clone(),
-            Message::Places(error, _) => error.to_string(),
+            Message::Places(places) => places.0.to_string(),
             Message::Told => String::new(),
         };
         [first].into_iter().chain(self.causes.iter().cloned()).collect()

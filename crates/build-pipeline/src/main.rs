@@ -36,6 +36,9 @@ fn main() -> std::process::ExitCode {
         Color::Always => anstream::ColorChoice::Always.write_global(),
         Color::Never => anstream::ColorChoice::Never.write_global(),
     }
+    if reporter::Reporter::is_json(cli.global.progress) {
+        output::talk_json();
+    }
     start_logging(cli.global.verbose);
     match dispatch(&cli) {
         Ok(()) => ExitCode::Done.into(),

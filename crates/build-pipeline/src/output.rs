@@ -1,6 +1,7 @@
 //! The only place that prints: results to standard output, all talk to standard error.
 
 use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
@@ -12,6 +13,83 @@ use crate::sanitise::{sanitise, sanitise_json, sanitise_line};
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Whether all talk is JSON, one object a line.
+static TALKS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// What is said beside events, as a line of `--progress json`.
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(crate) enum Talk {
+    /// Something a person should know before the build.
+    Warning {
+        /// The rule's name.
+        rule: String,
+        /// What is so, and what follows.
+        message: String,
+    },
+    /// The run waits for another.
+    Waiting {
+        /// What for, and who holds it.
+        message: String,
+    },
+    /// What to do next.
+    Hint {
+        /// The command to type.
+        message: String,
+    },
+    /// The run ends with an error.
+    Error {
+        /// The exit code.
+        exit_code: u8,
+        /// What went wrong.
+        message: String,
+        /// What it was caused by, outermost first.
+        causes: Vec<String>,
+        /// What to do next.
+        hints: Vec<String>,
+    },
+}
+
+/// A text that is put together line by line.
+#[derive(Debug, Default)]
+pub(crate) struct Page(String);
+
+impl Page {
+    /// Adds a line.
+    pub(crate) fn line(&mut self, text: std::fmt::Arguments<'_>) {
+        use std::fmt::Write as _;
+        self.0.write_fmt(text).expect("a string takes any text");
+        self.0.push('\n');
+    }
+
+    /// Returns the whole text.
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+/// Makes all talk JSON from here on.
+pub(crate) fn talk_json() {
+    TALKS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Says something as a JSON line where that is asked for; returns whether it was.
+fn said_as_json(talk: impl FnOnce() -> Talk) -> bool {
+    let is_json = TALKS_JSON.load(Ordering::Relaxed);
+    if is_json {
+        json_line(&talk());
+    }
+    is_json
+}
+
+/// Says a JSON object on a line of its own.
+pub(crate) fn json_line(object: &impl serde::Serialize) {
+    if let Ok(mut value) = serde_json::to_value(object) {
+        sanitise_json(&mut value);
+        say(&value.to_string());
+    }
+}
 
 /// Prints a result. A reader that went away (`| head`) is no error.
 pub(crate) fn result(text: &str) -> Result<(), CommandError> {
@@ -54,26 +132,49 @@ pub(crate) fn say(text: &str) {
 
 /// Says a warning.
 pub(crate) fn warn(rule: &str, message: &str) {
-    say(&format!("{WARNING}warning{WARNING:#}: {} [{rule}]", sanitise_line(message)));
+    if !said_as_json(|| Talk::Warning { rule: rule.to_owned(), message: message.to_owned() }) {
+        say(&format!("{WARNING}warning{WARNING:#}: {} [{rule}]", sanitise_line(message)));
+    }
 }
 
-/// Returns the text of a hint line.
-pub(crate) fn hint_line(hint: &str) -> String {
-    format!("{HINT}hint{HINT:#}: {}", sanitise_line(hint))
+/// Says that the run waits for another.
+pub(crate) fn waiting(message: &str) {
+    if !said_as_json(|| Talk::Waiting { message: message.to_owned() }) {
+        say(&sanitise_line(message));
+    }
+}
+
+/// Says what to do next.
+pub(crate) fn hint(message: &str) {
+    if !said_as_json(|| Talk::Hint { message: message.to_owned() }) {
+        say(&format!("{HINT}hint{HINT:#}: {}", sanitise_line(message)));
+    }
 }
 
 /// Says an error: what, why, what next.
 pub(crate) fn error(error: &CommandError) {
+    if matches!(error.message, Message::Told) {
+        return;
+    }
+    let as_talk = || Talk::Error {
+        exit_code: error.code as u8,
+        message: error.lines().into_iter().next().unwrap_or_default(),
+        causes: error.causes.clone(),
+        hints: error.hints.clone(),
+    };
+    if said_as_json(as_talk) {
+        return;
+    }
     match &error.message {
-        Message::Told => return,
+        Message::Told => {}
         Message::Line(line) => say(&format!("{ERROR}error{ERROR:#}: {}", sanitise_line(line))),
-        Message::Places(places, text) => places_in(places, text),
+        Message::Places(places) => places_in(&places.0, &places.1),
     }
     for cause in &error.causes {
         say(&format!("  caused by: {}", sanitise_line(cause)));
     }
     for hint in &error.hints {
-        say(&hint_line(hint));
+        self::hint(hint);
     }
 }
 

@@ -39,13 +39,19 @@ impl Project {
 
     /// Reads the data files and the commit they stand at.
     pub(crate) fn read(&self) -> Result<PlanningInput, CommandError> {
-        let pins = self.parse("versions/versions.toml", pins::parse_versions)?;
-        let gpus = self.parse("versions/gpus.toml", pins::parse_gpus)?;
-        let tracks = self.parse("versions/tracks.toml", |file, text| {
-            pins::parse_tracks_with(file, text, &pins)
-        })?;
-        let recipe = recipe::read(&self.root)?;
-        Ok(PlanningInput { pins, gpus, tracks, recipe })
+        // Git is asked beside the parsing: together they are most of what a plan takes.
+        std::thread::scope(|scope| {
+            let recipe = scope.spawn(|| recipe::read(&self.root));
+            let pins = self.parse("versions/versions.toml", pins::parse_versions)?;
+            let gpus = self.parse("versions/gpus.toml", pins::parse_gpus)?;
+            let tracks = self.parse("versions/tracks.toml", |file, text| {
+                pins::parse_tracks_with(file, text, &pins)
+            })?;
+            let recipe = recipe.join().map_err(|_| {
+                CommandError::new(ExitCode::Bug, "reading the git repository panicked")
+            })??;
+            Ok(PlanningInput { pins, gpus, tracks, recipe })
+        })
     }
 
     fn parse<T>(

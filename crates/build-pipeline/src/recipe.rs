@@ -78,6 +78,8 @@ fn last_change(repository: &Repository, head: git2::Commit<'_>) -> Result<Oid, g
 /// Returns whether the folders differ from the commit.
 fn is_modified(repository: &Repository) -> Result<bool, git2::Error> {
     let mut options = StatusOptions::new();
+    // Literal prefixes, not patterns: then only these folders are walked, not the whole checkout.
+    options.disable_pathspec_match(true);
     options.include_untracked(true).include_ignored(false).recurse_untracked_dirs(false);
     for folder in FOLDERS {
         options.pathspec(folder);

@@ -1,35 +1,33 @@
 //! Plans in the forms that people read and draw. JSON is the plan's own canonical text.
 
-use std::fmt::Write as _;
-
 use plan::{Action, Plan, labels};
 use planner::Warning;
 
+use crate::output::Page;
+
 /// Returns the plan as an indented outline.
 pub(crate) fn tree(plan: &Plan, warnings: &[Warning]) -> String {
-    let mut out = String::new();
+    let mut out = Page::default();
     let kind = if plan.rehearsal { ", rehearsal on stand-ins" } else { "" };
-    line(&mut out, format_args!("{} for {}{kind}", plan.track, plan.gpu));
-    line(&mut out, format_args!("├─ plan digest {}", plan.digest()));
+    out.line(format_args!("{} for {}{kind}", plan.track, plan.gpu));
+    out.line(format_args!("├─ plan digest {}", plan.digest()));
     let created = plan.final_labels().get(labels::CREATED).cloned().unwrap_or_default();
-    line(
-        &mut out,
-        format_args!("├─ time        {created} (SOURCE_DATE_EPOCH {})", plan.source_date_epoch),
-    );
+    out.line(format_args!(
+        "├─ time        {created} (SOURCE_DATE_EPOCH {})",
+        plan.source_date_epoch
+    ));
     match &plan.recipe {
         Some(recipe) => {
             let state = if recipe.modified { ", with changes that are not committed" } else { "" };
-            line(&mut out, format_args!("├─ recipe      {}{state}", recipe.commit));
+            out.line(format_args!("├─ recipe      {}{state}", recipe.commit));
         }
-        None => {
-            line(&mut out, format_args!("├─ recipe      unknown: the project is no git checkout"))
-        }
+        None => out.line(format_args!("├─ recipe      unknown: the project is no git checkout")),
     }
     for (name, value) in &plan.overrides {
-        line(&mut out, format_args!("├─ changed     {name} = {value}"));
+        out.line(format_args!("├─ changed     {name} = {value}"));
     }
     for (name, value) in &plan.pins {
-        line(&mut out, format_args!("├─ pin         {name} = {value}"));
+        out.line(format_args!("├─ pin         {name} = {value}"));
     }
     for (index, step) in plan.steps.iter().enumerate() {
         let is_last = index + 1 == plan.steps.len();
@@ -38,52 +36,44 @@ pub(crate) fn tree(plan: &Plan, warnings: &[Warning]) -> String {
             [] => String::new(),
             needs => format!("  (needs {})", needs.join(", ")),
         };
-        line(&mut out, format_args!("{branch} {}. {}{needs}", index + 1, step.id));
+        out.line(format_args!("{branch} {}. {}{needs}", index + 1, step.id));
         action(&mut out, bar, plan, &step.action);
     }
     for warning in warnings {
-        line(&mut out, format_args!("warning: {} [{}]", warning.message, warning.rule));
+        out.line(format_args!("warning: {} [{}]", warning.message, warning.rule));
     }
-    out
+    out.into_text()
 }
 
-fn action(out: &mut String, bar: &str, plan: &Plan, action: &Action) {
+fn action(out: &mut Page, bar: &str, plan: &Plan, action: &Action) {
     match action {
         Action::FetchBase { image, kind, platform } => {
             let kind = kind.map(|kind| format!(" ({kind})")).unwrap_or_default();
-            line(out, format_args!("{bar}├─ {image}{kind}"));
-            line(
-                out,
-                format_args!(
-                    "{bar}└─ {platform}: manifest and config, every byte checked; no layer moves"
-                ),
-            );
+            out.line(format_args!("{bar}├─ {image}{kind}"));
+            out.line(format_args!(
+                "{bar}└─ {platform}: manifest and config, every byte checked; no layer moves"
+            ));
         }
         Action::DeriveImage { contract, edit, .. } => {
-            line(out, format_args!("{bar}├─ contract {contract}"));
+            out.line(format_args!("{bar}├─ contract {contract}"));
             for (name, value) in &edit.env {
-                line(out, format_args!("{bar}├─ env {name}={value}"));
+                out.line(format_args!("{bar}├─ env {name}={value}"));
             }
             if !edit.entrypoint_prefix.is_empty() {
-                line(
-                    out,
-                    format_args!(
+                out.line(format_args!(
                         "{bar}├─ entrypoint: a wrapper that honours BUILD_PIPELINE_SPOOF=off, then the base's own"
                     ),
                 );
             }
-            line(
-                out,
-                format_args!(
-                    "{bar}├─ {} labels of the base are reset where it has them",
-                    edit.reset.len()
-                ),
-            );
+            out.line(format_args!(
+                "{bar}├─ {} labels of the base are reset where it has them",
+                edit.reset.len()
+            ));
             let all = plan.final_labels();
             let last = all.len().saturating_sub(1);
             for (index, (key, value)) in all.iter().enumerate() {
                 let branch = if index == last { "└─" } else { "├─" };
-                line(out, format_args!("{bar}{branch} label {key}={value}"));
+                out.line(format_args!("{bar}{branch} label {key}={value}"));
             }
         }
     }
@@ -91,38 +81,36 @@ fn action(out: &mut String, bar: &str, plan: &Plan, action: &Action) {
 
 /// Returns the plan as a Graphviz digraph.
 pub(crate) fn dot(plan: &Plan) -> String {
-    let mut out = String::new();
-    line(&mut out, format_args!("digraph {} {{", quoted(&plan.name)));
-    line(&mut out, format_args!("  rankdir=LR; node [shape=box];"));
+    let mut out = Page::default();
+    out.line(format_args!("digraph {} {{", quoted(&plan.name)));
+    out.line(format_args!("  rankdir=LR; node [shape=box];"));
     for step in &plan.steps {
-        line(
-            &mut out,
-            format_args!(
-                "  {} [label={}];",
-                quoted(&step.id),
-                quoted(&caption(&step.id, &step.action))
-            ),
-        );
+        out.line(format_args!(
+            "  {} [label={}];",
+            quoted(&step.id),
+            quoted(&caption(&step.id, &step.action))
+        ));
         for need in &step.needs {
-            line(&mut out, format_args!("  {} -> {};", quoted(need), quoted(&step.id)));
+            out.line(format_args!("  {} -> {};", quoted(need), quoted(&step.id)));
         }
     }
-    out.push_str("}\n");
-    out
+    out.line(format_args!("}}"));
+    out.into_text()
 }
 
 /// Returns the plan as a Mermaid flowchart.
 pub(crate) fn mermaid(plan: &Plan) -> String {
-    let mut out = String::from("flowchart LR\n");
+    let mut out = Page::default();
+    out.line(format_args!("flowchart LR"));
     for step in &plan.steps {
         // In Mermaid a quote is written as an entity, a line break as <br/>.
         let text = caption(&step.id, &step.action).replace('"', "#quot;").replace('\n', "<br/>");
-        line(&mut out, format_args!("  {}[\"{text}\"]", step.id));
+        out.line(format_args!("  {}[\"{text}\"]", step.id));
         for need in &step.needs {
-            line(&mut out, format_args!("  {need} --> {}", step.id));
+            out.line(format_args!("  {need} --> {}", step.id));
         }
     }
-    out
+    out.into_text()
 }
 
 fn caption(id: &str, action: &Action) -> String {
@@ -143,9 +131,4 @@ fn caption(id: &str, action: &Action) -> String {
 
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
-}
-
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("a string takes any text");
-    out.push('\n');
 }

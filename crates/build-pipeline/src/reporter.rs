@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{OutputState, StepState};
 
 use crate::cli::Progress;
-use crate::sanitise::{sanitise_json, sanitise_line};
+use crate::sanitise::sanitise_line;
 use crate::{environment, output};
 
 /// One of the ways to show progress.
@@ -33,13 +33,7 @@ pub(crate) struct Live {
 impl Reporter {
     /// Chooses how to show progress: what was asked for, else what fits where it is shown.
     pub(crate) fn new(asked: Progress) -> Self {
-        let asked = match (asked, environment::buildkit_progress().as_deref()) {
-            (Progress::Auto, Some("plain")) => Progress::Plain,
-            (Progress::Auto, Some("tty")) => Progress::Tty,
-            (Progress::Auto, Some("rawjson")) => Progress::Json,
-            (asked, _) => asked,
-        };
-        match asked {
+        match with_buildkit(asked) {
             Progress::Json => Self::Json,
             Progress::Plain => Self::Plain,
             Progress::Tty => Self::live(),
@@ -50,6 +44,11 @@ impl Reporter {
         }
     }
 
+    /// Returns whether progress is shown as JSON, and with it everything else that is said.
+    pub(crate) fn is_json(asked: Progress) -> bool {
+        with_buildkit(asked) == Progress::Json
+    }
+
     fn live() -> Self {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         Self::Tty(Live { all, bars: Mutex::default() })
@@ -58,7 +57,7 @@ impl Reporter {
     /// Tells of an event.
     pub(crate) fn tell(&self, event: &Event) {
         match self {
-            Self::Json => json(event),
+            Self::Json => output::json_line(event),
             Self::Plain => {
                 if let Some(line) = finished_line(event) {
                     output::say(&line);
@@ -69,10 +68,14 @@ impl Reporter {
     }
 }
 
-fn json(event: &Event) {
-    let Ok(mut value) = serde_json::to_value(event) else { return };
-    sanitise_json(&mut value);
-    output::say(&value.to_string());
+/// Returns what was asked for, or where nothing was, what BuildKit's variable asks for.
+fn with_buildkit(asked: Progress) -> Progress {
+    match (asked, environment::buildkit_progress().as_deref()) {
+        (Progress::Auto, Some("plain")) => Progress::Plain,
+        (Progress::Auto, Some("tty")) => Progress::Tty,
+        (Progress::Auto, Some("rawjson")) => Progress::Json,
+        (asked, _) => asked,
+    }
 }
 
 /// Returns what is said when something ends; nothing for what is only under way.

@@ -7,7 +7,7 @@ use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice
 
 use crate::cli::Subject;
 use crate::environment;
-use crate::error::{CommandError, nearest, registry_code, registry_hints};
+use crate::error::{CommandError, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
 
 /// A request and the tags that must be resolved before it can be planned.
@@ -61,9 +61,6 @@ fn followed_tag(
     set: &[(PinName, Tag)],
     input: &PlanningInput,
 ) -> Result<Option<(PinName, Tag)>, CommandError> {
-    if matches!(request.track, Track::Source | Track::Vulkan) {
-        return Ok(None);
-    }
     let (name, pin) = planner::base_pin(request.track, input)?;
     let is_settled = request.rehearse
         || request.overrides.contains_key(name)
@@ -104,19 +101,12 @@ pub(crate) async fn resolve(
     Ok(())
 }
 
-/// Returns the track of a name.
-pub(crate) fn track(name: &str) -> Result<Track, CommandError> {
-    let letter =
-        |track: &Track| name.len() == 1 && name.eq_ignore_ascii_case(&track.letter().to_string());
-    if let Some(track) = Track::from_name(name).or_else(|| Track::ALL.into_iter().find(letter)) {
-        return Ok(track);
-    }
-    let names = Track::ALL.map(Track::name);
-    let told = CommandError::new(ExitCode::Input, format!("there is no track `{name}`"));
-    Err(match nearest(name, names) {
-        Some(near) => told.hint(format!("did you mean `{near}`?")),
-        None => told.hint(format!("the tracks are {}", names.join(", "))),
-    })
+/// Returns the track of a name that the command line let through.
+fn track(name: &str) -> Result<Track, CommandError> {
+    let has_letter = |track: &Track| name.eq_ignore_ascii_case(&track.letter().to_string());
+    Track::from_name(name)
+        .or_else(|| Track::ALL.into_iter().find(has_letter))
+        .ok_or_else(|| CommandError::new(ExitCode::Input, format!("there is no track `{name}`")))
 }
 
 enum Value {

@@ -115,7 +115,7 @@ impl RunLock {
                 }
                 Err(TryLockError::WouldBlock) => {
                     if !said {
-                        output::say(&format!(
+                        output::waiting(&format!(
                             "waiting for `{name}`: held by {}",
                             holder(&mut file)
                         ));

@@ -51,6 +51,14 @@ pub(crate) async fn deliver(
 ) -> Result<(), ExecuteError> {
     for (output, target) in run.settings.outputs.iter().zip(targets) {
         let name = output.to_string();
+        let begun = OutputOutcome {
+            output: name.clone(),
+            state: OutputState::Failed,
+            layers_copied: 0,
+            layer_bytes_copied: 0,
+            layers_mounted: 0,
+        };
+        run.note_progress(|progress| progress.outputs.push(begun));
         (run.on_event)(Event::OutputBegun { output: name.clone() });
         let mut delivery = Delivery {
             run,
@@ -79,7 +87,10 @@ pub(crate) async fn deliver(
             state: outcome.state,
             layer_bytes_copied,
         });
-        run.note_progress(|progress| progress.outputs.push(outcome));
+        run.note_progress(|progress| {
+            progress.outputs.pop();
+            progress.outputs.push(outcome);
+        });
         result?;
     }
     Ok(())
@@ -120,9 +131,10 @@ impl Delivery<'_> {
     ) -> Result<OutputState, ExecuteError> {
         let name = &self.run.plan.name;
         if layout::holds(path, self.image, name, with_layers) {
+            layout::remove_old_blobs(path, self.image).map_err(|e| self.writing(e))?;
             return Ok(OutputState::UpToDate);
         }
-        layout::check_target(path).map_err(|e| self.writing(e))?;
+        layout::check_target(path, name).map_err(|e| self.writing(e))?;
         if with_layers {
             self.layers_into(path).await?;
         }
@@ -224,8 +236,10 @@ impl Delivery<'_> {
         let locations = self.client().locations(self.source());
         let neighbours: Vec<&Repository> =
             locations.iter().filter(|place| place.registry() == target.registry()).collect();
-        // A repository that has the base's manifest has its layers too: the registry checked that.
-        if !neighbours.contains(&target) {
+        // A repository that served the base's manifest has its layers too: the registry checked
+        // that. One that merely might have served it is asked for every layer.
+        let has_served = !self.base.was_cached && locations == std::slice::from_ref(target);
+        if !has_served {
             self.layers_to(target, &neighbours).await?;
         }
         let config = self
@@ -258,18 +272,21 @@ impl Delivery<'_> {
                 self.one_placed(&mut copies).await?;
             }
             let (client, layer, target) = (self.client().clone(), layer.clone(), target.clone());
+            let may_have = neighbours.is_empty() || neighbours.contains(&&target);
+            let neighbour = neighbours.iter().find(|place| ***place != target);
             let (source, neighbour) =
-                (self.source().clone(), neighbours.first().map(|place| (*place).clone()));
+                (self.source().clone(), neighbour.map(|place| (*place).clone()));
             let (tick, output) = (self.ticker(&layer), self.output.to_owned());
             copies.spawn(async move {
                 let pushing =
                     |e| ExecuteError::registry(format!("pushing to `{output}` failed"), e);
-                if let Some(from) = neighbour {
-                    if client.mount_blob(&target, &layer.digest, &from).await.map_err(pushing)? {
-                        return Ok(Placed::Mounted);
-                    }
-                } else if client.has_blob(&target, &layer.digest).await.map_err(pushing)? {
+                if may_have && client.has_blob(&target, &layer.digest).await.map_err(pushing)? {
                     return Ok(Placed::There);
+                }
+                if let Some(from) = neighbour
+                    && client.mount_blob(&target, &layer.digest, &from).await.map_err(pushing)?
+                {
+                    return Ok(Placed::Mounted);
                 }
                 let fetching = |e| {
                     ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e)
@@ -363,7 +380,7 @@ impl Run<'_> {
                 layer: layer.clone(),
                 done,
                 total,
-            })
+            });
         }
     }
 }

@@ -134,6 +134,9 @@ fn with_those_not_begun(plan: &Plan, mut steps: Vec<StepOutcome>) -> Vec<StepOut
 pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
 
 /// What is known so far; shared, because an interruption drops the work and keeps this.
+///
+/// A step or output stands in it as failed from its begin on, so that one that is dropped is not
+/// taken for one that was not begun.
 #[derive(Default)]
 struct Progress {
     steps: Vec<StepOutcome>,
@@ -158,7 +161,8 @@ pub async fn execute(
         },
         () = interrupt => End::Interrupted,
     };
-    let Progress { steps, image, outputs, notes } = progress.into_inner().unwrap_or_default();
+    let progress = progress.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Progress { steps, image, outputs, notes } = progress;
     let steps = with_those_not_begun(plan, steps);
     let counters = settings.client.counters();
     let traffic = Traffic {
@@ -179,7 +183,7 @@ struct Run<'a> {
 
 /// What a step gives to those that need it.
 enum Product {
-    Base(Base),
+    Base(Box<Base>),
     Image(Box<(Base, DerivedImage)>),
 }
 
@@ -215,6 +219,9 @@ impl Run<'_> {
         products: &BTreeMap<&str, Product>,
     ) -> Result<Product, ExecuteError> {
         let begun = Instant::now();
+        let outcome =
+            |state, milliseconds| StepOutcome { step: step.id.clone(), state, milliseconds };
+        self.note_progress(|progress| progress.steps.push(outcome(StepState::Failed, 0)));
         (self.on_event)(Event::StepBegun { step: step.id.clone(), what: describe(&step.action) });
         let result = match &step.action {
             Action::FetchBase { image, kind, platform } => {
@@ -223,12 +230,12 @@ impl Run<'_> {
                     .map(|base| {
                         let state =
                             if base.was_cached { StepState::Cached } else { StepState::Done };
-                        (Product::Base(base), state)
+                        (Product::Base(Box::new(base)), state)
                     })
             }
             Action::DeriveImage { base, edit, .. } => match products.get(base.as_str()) {
                 Some(Product::Base(base)) => self.derive(base, edit).map(|image| {
-                    (Product::Image(Box::new((base.clone(), image))), StepState::Done)
+                    (Product::Image(Box::new((Base::clone(base), image))), StepState::Done)
                 }),
                 _ => Err(ExecuteError::plan(format!(
                     "step `{}` needs `{base}`, which fetches no base",
@@ -240,7 +247,8 @@ impl Run<'_> {
         let milliseconds = event::milliseconds(begun.elapsed());
         (self.on_event)(Event::StepEnded { step: step.id.clone(), state, milliseconds });
         self.note_progress(|progress| {
-            progress.steps.push(StepOutcome { step: step.id.clone(), state, milliseconds });
+            progress.steps.pop();
+            progress.steps.push(outcome(state, milliseconds));
         });
         result.map(|(product, _)| product)
     }

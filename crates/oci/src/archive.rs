@@ -30,6 +30,10 @@ impl ArchiveWriter {
     /// The file cannot be written.
     pub fn begin(path: &Path, image: &DerivedImage, name: &str) -> Result<Self, LayoutError> {
         let write = |source| LayoutError::Write { path: path.to_owned(), source };
+        // Else it would be found out when all layers have been copied.
+        if path.is_dir() {
+            return Err(write(io::ErrorKind::IsADirectory.into()));
+        }
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(write)?;
         }

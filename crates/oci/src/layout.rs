@@ -230,6 +230,15 @@ pub fn write(path: &Path, image: &DerivedImage, name: &str) -> Result<(), Layout
     write_file(&path.join("oci-layout"), MARKER.as_bytes())?;
     write_file(&path.join("index.json"), index_text(image, name).as_bytes())?;
 
+    remove_old_blobs(path, image)
+}
+
+/// Removes the blobs of a layout that the image does not name: an earlier image's, a killed run's.
+///
+/// # Errors
+/// The folder of the blobs cannot be read.
+pub fn remove_old_blobs(path: &Path, image: &DerivedImage) -> Result<(), LayoutError> {
+    let blobs = path.join("blobs/sha256");
     let mut wanted: Vec<&str> = image.layers.iter().map(|layer| layer.digest.hex()).collect();
     wanted.extend([image.config_digest.hex(), image.manifest_digest.hex()]);
     clean(&blobs, |name| !wanted.contains(&name))?;

@@ -184,7 +184,7 @@ fn unresolved<T>(text: &str, found: &str) -> Option<Result<Pinned<T>, Wrong>> {
     if text == UNRESOLVED {
         return Some(Ok(Pinned::Unresolved));
     }
-    let is_near = strsim::damerau_levenshtein(&lower, UNRESOLVED) <= 2 && text.len() <= 12;
+    let is_near = text.len() <= 12 && strsim::damerau_levenshtein(&lower, UNRESOLVED) <= 2;
     (is_near || WORDS.contains(&lower.as_str())).then(|| {
         Err(wrong(
             format!("{} is not a value that can be pinned", quote(text)),

@@ -119,3 +119,212 @@ impl Plan {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "registry.example.org/base@sha256:1111111111111111111111111111111111111111111111111111111111111111";
+
+    fn plan() -> Plan {
+        let edit = ImageEdit {
+            created: "2027-01-15T08:00:00Z".to_owned(),
+            created_by: "a test".to_owned(),
+            env: BTreeMap::from([("A".to_owned(), "1".to_owned())]),
+            entrypoint_prefix: vec!["/bin/sh".to_owned()],
+            reset: labels::RESET.map(str::to_owned).to_vec(),
+            labels: BTreeMap::from([(labels::TRACK.to_owned(), "official".to_owned())]),
+        };
+        let fetch = Action::FetchBase {
+            image: BASE.parse().unwrap(),
+            kind: Some(ManifestKind::Index),
+            platform: Platform::linux_amd64(),
+        };
+        let base = "fetch-base".to_owned();
+        let derive =
+            Action::DeriveImage { base: base.clone(), contract: "derive/1".to_owned(), edit };
+        Plan {
+            schema: SCHEMA,
+            track: "official".to_owned(),
+            name: "official".to_owned(),
+            gpu: "gfx1151".to_owned(),
+            rehearsal: false,
+            source_date_epoch: 1_800_000_000,
+            recipe: Some(Recipe { url: None, commit: "1".repeat(40), modified: true }),
+            overrides: BTreeMap::new(),
+            pins: BTreeMap::from([("base".to_owned(), BASE.to_owned())]),
+            steps: vec![
+                Step { id: base.clone(), needs: Vec::new(), action: fetch },
+                Step { id: "derive-image".to_owned(), needs: vec![base], action: derive },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_plan_is_read_back_from_its_text() {
+        for plan in [
+            plan(),
+            Plan { recipe: None, ..plan() },
+            Plan { steps: Vec::new(), ..plan() },
+            Plan { track: "\"\\\u{7f}\n\u{1f300}".to_owned(), ..plan() },
+        ] {
+            let text = plan.canonical_text();
+            assert!(text.ends_with("}\n") && !text.contains('\r'));
+            let read = Plan::parse(&text).unwrap();
+            assert_eq!(read, plan);
+            assert_eq!(read.canonical_text(), text);
+            assert_eq!(read.digest(), Digest::of(text.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn parse_refuses_what_is_no_plan_of_this_schema() {
+        let text = plan().canonical_text();
+        let changed = |from: &str, to: &str| {
+            assert_eq!(text.matches(from).count(), 1, "{from}");
+            text.replace(from, to)
+        };
+        let not_a_plan = "the text is not a plan of schema 1";
+        let newer = "the plan has schema 2, this build-pipeline reads up to 1";
+        for (text, message, source) in [
+            (String::new(), not_a_plan, "EOF"),
+            ("[]".to_owned(), not_a_plan, "invalid length 0"),
+            ("{}".to_owned(), not_a_plan, "missing field `schema`"),
+            (changed("\"schema\": 1,", ""), not_a_plan, "missing field `schema`"),
+            (changed("\"schema\": 1", "\"schema\": -1"), not_a_plan, "invalid value"),
+            (changed("\"schema\": 1", "\"schema\": 2"), newer, ""),
+            // A newer plan is told from a broken one before its fields are looked at.
+            ("{\"schema\": 2, \"nodes\": []}".to_owned(), newer, ""),
+            (changed("\"gpu\":", "\"cpu\":"), not_a_plan, "unknown field `cpu`"),
+            (changed("\"gpu\": \"gfx1151\",", ""), not_a_plan, "missing field `gpu`"),
+            (changed("\"gpu\":", "\"gpu\": \"x\", \"gpu\":"), not_a_plan, "duplicate field"),
+            (changed("\"needs\": [],", "\"needs\": [], \"after\": 1,"), not_a_plan, "`after`"),
+            (changed("\"kind\":", "\"sort\":"), not_a_plan, "unknown field `sort`"),
+            (changed("\"os\":", "\"variant\": \"v8\", \"os\":"), not_a_plan, "`variant`"),
+            (changed("\"env\":", "\"user\": \"0\", \"env\":"), not_a_plan, "`user`"),
+            (changed("\"commit\":", "\"branch\": \"b\", \"commit\":"), not_a_plan, "`branch`"),
+            (
+                changed("\"fetch-base\",\n      \"needs\"", "7, \"needs\""),
+                not_a_plan,
+                "integer `7`",
+            ),
+            (changed("\"do\": \"fetch-base\"", "\"do\": \"fetch\""), not_a_plan, "unknown variant"),
+        ] {
+            let error = Plan::parse(&text).unwrap_err();
+            assert_eq!(error.to_string(), message, "{text}");
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            assert!(cause.unwrap_or_default().contains(source), "{error:?} for {text}");
+        }
+    }
+
+    #[test]
+    fn the_final_labels_are_those_of_the_edit_and_the_plan_digest() {
+        let plan = plan();
+        let all = plan.final_labels();
+        assert_eq!(
+            all,
+            BTreeMap::from([
+                (labels::TRACK.to_owned(), "official".to_owned()),
+                (labels::PLAN_DIGEST.to_owned(), plan.digest().to_string()),
+            ])
+        );
+        let empty = Plan { steps: Vec::new(), ..plan };
+        assert_eq!(empty.image_edit(), None);
+        assert_eq!(empty.final_labels().into_keys().collect::<Vec<_>>(), [labels::PLAN_DIGEST]);
+    }
+
+    #[test]
+    fn every_field_changes_the_digest() {
+        let plain = plan();
+        let other = || "other".to_owned();
+        let with_edit = |change: fn(&mut ImageEdit)| {
+            let mut plan = plan();
+            if let Action::DeriveImage { edit, .. } = &mut plan.steps[1].action {
+                change(edit);
+            }
+            plan
+        };
+        let changed = [
+            Plan { track: other(), ..plan() },
+            Plan { name: other(), ..plan() },
+            Plan { gpu: other(), ..plan() },
+            Plan { rehearsal: true, ..plan() },
+            Plan { source_date_epoch: 0, ..plan() },
+            Plan { recipe: None, ..plan() },
+            Plan { overrides: BTreeMap::from([(other(), other())]), ..plan() },
+            Plan { pins: BTreeMap::new(), ..plan() },
+            Plan { steps: Vec::new(), ..plan() },
+            with_edit(|edit| edit.created.push('0')),
+            with_edit(|edit| edit.created_by.push('0')),
+            with_edit(|edit| edit.env.clear()),
+            with_edit(|edit| edit.entrypoint_prefix.clear()),
+            with_edit(|edit| edit.reset.clear()),
+            with_edit(|edit| edit.labels.clear()),
+        ];
+        let mut digests: Vec<_> = changed.iter().map(Plan::digest).collect();
+        digests.push(plain.digest());
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), changed.len() + 1);
+    }
+
+    #[test]
+    fn resets_takes_whole_keys_and_prefixes() {
+        let edit = |rules: &[&str]| ImageEdit {
+            reset: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+            ..plan().image_edit().unwrap().clone()
+        };
+        for (rules, key, wanted) in [
+            (&["name"][..], "name", true),
+            (&["name"], "names", false),
+            (&["name"], "nam", false),
+            (&["name"], "Name", false),
+            (&["name"], "org.example.name", false),
+            (&["org.example.*"], "org.example.a", true),
+            (&["org.example.*"], "org.example.", true),
+            (&["org.example.*"], "org.example", false),
+            (&["org.example.*"], "org.examples.a", false),
+            (&["org.example.*"], "com.org.example.a", false),
+            (&["*"], "anything", true),
+            // A star inside is a star.
+            (&["a*b"], "axb", false),
+            (&["a*b"], "a*b", true),
+            (&[], "", false),
+            (&[""], "", true),
+            (&["x", "y*"], "yes", true),
+        ] {
+            assert_eq!(edit(rules).resets(key), wanted, "{rules:?} {key}");
+        }
+    }
+
+    #[test]
+    fn the_labels_that_would_lie_are_reset_and_the_others_are_not() {
+        let plan = plan();
+        let edit = plan.image_edit().unwrap();
+        for key in [
+            labels::CREATED,
+            labels::SOURCE,
+            labels::REVISION,
+            labels::VERSION,
+            labels::BASE_NAME,
+            labels::ARCHITECTURE,
+            labels::BUILD_DATE,
+            labels::VCS_REF,
+            labels::VCS_TYPE,
+            labels::PLAN_DIGEST,
+            labels::OVERRIDES,
+            "org.opencontainers.image.ref.name",
+            "org.opencontainers.image.licenses",
+            "org.label-schema.build-date",
+            "maintainer",
+            "vendor",
+        ] {
+            assert!(edit.resets(key), "{key}");
+        }
+        for key in ["com.example.kept", "com.nvidia.volumes.needed", "vendors", "License", ""] {
+            assert!(!edit.resets(key), "{key}");
+        }
+        // All that we set is ours to reset, so that an image made from one of ours says nothing twice.
+        assert!(labels::TRACK.starts_with(labels::OWN_PREFIX));
+    }
+}

@@ -12,7 +12,7 @@ mod spoof;
 mod warning;
 
 pub use error::PlanError;
-pub use request::{BuildRequest, ImageOverride, PlanningInput, SpoofChoice};
+pub use request::{BuildRequest, ImageOverride, ParseOverrideError, PlanningInput, SpoofChoice};
 pub use spoof::{OPT_OUT_VARIABLE, OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
 pub use warning::Warning;
 
@@ -34,14 +34,7 @@ pub struct Planned {
 /// The request names a pin, GPU or spoof that cannot be used, or a pin that the track stands on is
 /// unresolved.
 pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
-    match request.track {
-        Track::Official | Track::NightlySpoof | Track::LockedSpoof | Track::Ollama => {
-            metadata::plan(request, input)
-        }
-        Track::Source | Track::Vulkan => {
-            Err(PlanError::NeedsEngine { track: request.track.name() })
-        }
-    }
+    metadata::plan(request, input)
 }
 
 /// Returns the image pin that a track stands on, before anything is planned.
@@ -49,10 +42,13 @@ pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, Pl
 /// The caller uses it to ask a registry for the digest of a followed tag.
 ///
 /// # Errors
-/// The track has no settings, or they name a pin that does not exist.
-pub fn base_pin<'a>(
+/// The track needs an engine, has no settings, or they name a pin that does not exist.
+pub fn base_pin(
     track: Track,
-    input: &'a PlanningInput,
-) -> Result<(&'a pins::PinName, &'a pins::ImagePin), PlanError> {
+    input: &PlanningInput,
+) -> Result<(&pins::PinName, &pins::ImagePin), PlanError> {
     metadata::base(track, input).map(|(settings, pin)| (&settings.base, pin))
 }
+
+#[cfg(test)]
+mod tests;

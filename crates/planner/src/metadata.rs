@@ -17,6 +17,9 @@ pub(crate) fn base(
     input: &PlanningInput,
 ) -> Result<(&TrackSettings, &ImagePin), PlanError> {
     let name = track.name();
+    if matches!(track, Track::Source | Track::Vulkan) {
+        return Err(PlanError::NeedsEngine { track: name });
+    }
     let settings = input.tracks.tracks.get(&track).ok_or(PlanError::NoSettings { track: name })?;
     let pin = input.pins.images.get(&settings.base);
     let pin =

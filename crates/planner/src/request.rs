@@ -84,13 +84,46 @@ impl BuildRequest {
         if let Some(epoch) = self.source_date_epoch {
             all.insert("source-date-epoch".to_owned(), epoch.to_string());
         }
-        match self.spoof {
-            SpoofChoice::Auto => {}
-            SpoofChoice::Off => drop(all.insert("spoof".to_owned(), "off".to_owned())),
-            SpoofChoice::Version(version) => {
-                drop(all.insert("spoof".to_owned(), version.to_string()))
-            }
-        }
+        let spoof = match self.spoof {
+            SpoofChoice::Auto => None,
+            SpoofChoice::Off => Some("off".to_owned()),
+            SpoofChoice::Version(version) => Some(version.to_string()),
+        };
+        all.extend(spoof.map(|value| ("spoof".to_owned(), value)));
         all
     }
+
+    /// Reads back what [`plan::labels::OVERRIDES`] says a request changed.
+    ///
+    /// # Errors
+    /// An entry is none that a plan spells.
+    pub fn read_overrides(&mut self, spelled: &str) -> Result<(), ParseOverrideError> {
+        spelled.split_whitespace().try_for_each(|entry| {
+            self.read_override(entry).ok_or_else(|| ParseOverrideError(entry.to_owned()))
+        })
+    }
+
+    fn read_override(&mut self, entry: &str) -> Option<()> {
+        let (name, value) = entry.split_once('=')?;
+        match name {
+            "gpu" => self.gpu = Some(value.parse().ok()?),
+            "source-date-epoch" => self.source_date_epoch = Some(value.parse().ok()?),
+            "spoof" if value == "off" => self.spoof = SpoofChoice::Off,
+            "spoof" => self.spoof = SpoofChoice::Version(value.parse().ok()?),
+            pin => {
+                let (tag, digest) = match value.split_once('@') {
+                    Some((tag, digest)) => (Some(tag.parse().ok()?), digest),
+                    None => (None, value),
+                };
+                let image = ImageOverride { tag, digest: digest.parse().ok()? };
+                self.overrides.insert(pin.parse().ok()?, image);
+            }
+        }
+        Some(())
+    }
 }
+
+/// Why a text is not what [`plan::labels::OVERRIDES`] holds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no change that a request can make")]
+pub struct ParseOverrideError(String);

@@ -96,7 +96,12 @@ fn native_support(target: &GpuTarget, gpu: &Gpu, base: &ImagePin) -> Option<Stri
     })
 }
 
-/// Returns the numbers of a release such as `7.2.1`, for comparing.
+/// Returns the numbers of a release such as `7.2.1`, for comparing. `7.2` is the same as `7.2.0`.
 fn release_number(release: &str) -> Option<Vec<u32>> {
-    release.split('.').map(|part| part.parse().ok()).collect()
+    let mut numbers: Vec<u32> =
+        release.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    while numbers.last() == Some(&0) {
+        numbers.pop();
+    }
+    Some(numbers)
 }

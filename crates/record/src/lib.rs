@@ -151,3 +151,6 @@ pub struct Run {
     /// What was said about the plan, as `rule: message`.
     pub warnings: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! What became of steps and outputs.
 
+use std::fmt;
+
 use image_ref::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,4 +96,25 @@ pub struct Traffic {
     pub bytes_received: u64,
     /// How many bytes of bodies were sent.
     pub bytes_sent: u64,
+}
+
+impl fmt::Display for StepState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Done => "done",
+            Self::Cached => "cached",
+            Self::Failed => "failed",
+            Self::NotBegun => "not begun",
+        })
+    }
+}
+
+impl fmt::Display for OutputState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Written => "written",
+            Self::UpToDate => "up to date",
+            Self::Failed => "failed",
+        })
+    }
 }

@@ -109,10 +109,14 @@ pub fn compare(
     objects("annotation", [&manifest.0, &manifest.1].map(|m| m.get("annotations")), &mut checks);
     let rest = [&manifest.0, &manifest.1].map(|m| without(m, &["annotations", "config"]));
     objects("manifest", rest.each_ref().map(Some), &mut checks);
+    // The config's digest and size follow from its bytes, which were compared above.
+    let pointer = [&manifest.0, &manifest.1]
+        .map(|m| m.get("config").map(|config| without(config, &["digest", "size"])));
+    objects("manifest config", pointer.each_ref().map(Option::as_ref), &mut checks);
     Ok(checks)
 }
 
-/// Compares what a plan alone determines, where the base cannot be had: labels and variables.
+/// Compares what a plan alone determines, where the base cannot be had: labels, variables, times.
 ///
 /// # Errors
 /// A document is not JSON.
@@ -124,23 +128,36 @@ pub fn compare_with_plan(
     let config: Value = serde_json::from_slice(found.config)?;
     let manifest: Value = serde_json::from_slice(found.manifest)?;
     let mut checks = Vec::new();
-    for (key, value) in plan.final_labels() {
-        for (what, place) in [
-            ("label", config.pointer("/config/Labels")),
-            ("annotation", manifest.get("annotations")),
-        ] {
-            let found = place.and_then(|all| all.get(&key)).and_then(Value::as_str);
+    let expected: Value =
+        plan.final_labels().into_iter().map(|(key, value)| (key, Value::from(value))).collect();
+    let edit = plan.image_edit();
+    // Of the others it is not known whether the base has them.
+    let is_ours =
+        |key: &String| expected.get(key).is_some() || edit.is_some_and(|edit| edit.resets(key));
+    for (what, place) in
+        [("label", config.pointer("/config/Labels")), ("annotation", manifest.get("annotations"))]
+    {
+        let found = place.and_then(Value::as_object).into_iter().flatten();
+        let found = found.filter(|(key, _)| is_ours(key));
+        let found = found.map(|(key, value)| (key.clone(), value.clone())).collect();
+        objects(what, [Some(&expected), Some(&found)], &mut checks);
+    }
+    if let Some(edit) = edit {
+        let found = env_of(&config);
+        for (name, value) in &edit.env {
             checks.push(check(
-                &format!("{what} {key}"),
+                &format!("variable {name}"),
                 Some(value.clone()),
-                found.map(str::to_owned),
+                values_of(&found, name),
             ));
         }
-    }
-    let found = env_of(&config);
-    for (name, value) in plan.image_edit().into_iter().flat_map(|edit| &edit.env) {
-        let found = found.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
-        checks.push(check(&format!("variable {name}"), Some(value.clone()), found));
+        let created = config.get("created").map(text_of);
+        checks.push(check("image created", Some(edit.created.clone()), created));
+        let words = config.pointer("/config/Entrypoint").and_then(Value::as_array);
+        let words = words.map(|all| all.iter().take(edit.entrypoint_prefix.len()).cloned());
+        let begins: Value = words.into_iter().flatten().collect();
+        let wanted: Value = edit.entrypoint_prefix.clone().into();
+        checks.push(compared("begin of the entrypoint", Some(&wanted), Some(&begins)));
     }
     for field in ["manifest digest", "config digest", "layers", "what is inherited from the base"] {
         checks.push(FieldCheck {
@@ -157,7 +174,8 @@ pub fn outcome(checks: &[FieldCheck]) -> Outcome {
         |check: &&FieldCheck| !matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
     let claims_other_pins = [labels::PINS_DIGEST, labels::BASE_DIGEST].iter().any(|key| {
         let field = format!("label {key}");
-        checks.iter().filter(is_bad).any(|check| check.field == field)
+        let is_claim = |check: &FieldCheck| matches!(check.verdict, Verdict::Differs { .. });
+        checks.iter().any(|check| check.field == field && is_claim(check))
     });
     if claims_other_pins {
         Outcome::OtherPins
@@ -179,8 +197,9 @@ fn objects(what: &str, [expected, found]: [Option<&Value>; 2], checks: &mut Vec<
             .unwrap_or_default()
     };
     for key in keys(expected).union(&keys(found)) {
-        let get = |value: Option<&Value>| value.and_then(|all| all.get(key)).map(text_of);
-        checks.push(check(&format!("{what} {key}"), get(expected), get(found)));
+        let get = |value: Option<&Value>| value.and_then(|all| all.get(key)).cloned();
+        let (expected, found) = (get(expected), get(found));
+        checks.push(compared(&format!("{what} {key}"), expected.as_ref(), found.as_ref()));
     }
 }
 
@@ -188,14 +207,16 @@ fn environment([expected, found]: [&Value; 2], checks: &mut Vec<FieldCheck>) {
     let (expected, found) = (env_of(expected), env_of(found));
     let names: BTreeSet<&String> = expected.iter().chain(&found).map(|(name, _)| name).collect();
     for name in names {
-        // A variable that stands twice is compared with all its values.
-        let get = |all: &[(String, String)]| {
-            let values: Vec<&str> =
-                all.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str()).collect();
-            (!values.is_empty()).then(|| values.join(" and "))
-        };
-        checks.push(check(&format!("variable {name}"), get(&expected), get(&found)));
+        let (expected, found) = (values_of(&expected, name), values_of(&found, name));
+        checks.push(check(&format!("variable {name}"), expected, found));
     }
+}
+
+/// Returns the value of a variable; of one that stands twice, all its values.
+fn values_of(all: &[(String, String)], name: &str) -> Option<String> {
+    let values: Vec<&str> =
+        all.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str()).collect();
+    (!values.is_empty()).then(|| values.join(" and "))
 }
 
 fn env_of(config: &Value) -> Vec<(String, String)> {
@@ -203,6 +224,18 @@ fn env_of(config: &Value) -> Vec<(String, String)> {
     let pairs =
         entries.filter_map(Value::as_str).map(|entry| entry.split_once('=').unwrap_or((entry, "")));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Compares two values; those of different type that read alike are told apart by their JSON.
+fn compared(field: &str, expected: Option<&Value>, found: Option<&Value>) -> FieldCheck {
+    match (expected, found) {
+        (Some(expected), Some(found))
+            if expected != found && text_of(expected) == text_of(found) =>
+        {
+            check(field, Some(expected.to_string()), Some(found.to_string()))
+        }
+        (expected, found) => check(field, expected.map(text_of), found.map(text_of)),
+    }
 }
 
 fn check(field: &str, expected: Option<String>, found: Option<String>) -> FieldCheck {

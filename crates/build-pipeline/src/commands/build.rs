@@ -14,6 +14,7 @@ use crate::cli::{Build, Format, Global};
 use crate::commands::verify;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::output::Page;
 use crate::project::Project;
 use crate::rehearsal::Rehearsal;
 use crate::reporter::{Reporter, size};
@@ -107,12 +108,7 @@ impl Session<'_> {
 
     /// Builds one plan and records it, whatever becomes of it.
     async fn one(&self, planned: &Planned, settings: Settings) -> Result<Built, CommandError> {
-        if self.args.format == Format::Text {
-            planned
-                .warnings
-                .iter()
-                .for_each(|warning| output::warn(warning.rule, &warning.message));
-        }
+        planned.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
         let mut record = BuildRecord::begin(
             planned.plan.clone(),
             Run {
@@ -227,11 +223,12 @@ impl Session<'_> {
         planned: &Planned,
         settings: &Settings,
     ) -> Result<(), CommandError> {
-        let mut text = String::from("\nlabels\n");
+        let mut text = Page::default();
+        text.line(format_args!("\nlabels"));
         for (key, value) in planned.plan.final_labels() {
-            text.push_str(&format!("  {key}={value}\n"));
+            text.line(format_args!("  {key}={value}"));
         }
-        output::sanitised_result(&text)?;
+        output::sanitised_result(&text.into_text())?;
         let layout = settings.outputs.iter().find_map(|output| match output {
             Output::Layout { path, .. } | Output::Archive { path } => Some(path.clone()),
             Output::Registry { .. } => None,
@@ -244,7 +241,7 @@ impl Session<'_> {
             "with a network, `build-pipeline --track {}` does the same on the pinned base, by digest; its layers stay where they are",
             planned.plan.track
         );
-        output::say(&output::hint_line(&next));
+        output::hint(&next);
         Ok(())
     }
 
@@ -370,23 +367,18 @@ fn interrupted(code: ExitCode) -> CommandError {
 /// Returns what came of a build, for people.
 fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> String {
     let edit_base = record.plan.pins.values().next().cloned().unwrap_or_default();
-    let mut text = format!(
-        "{}\n  digest    {}\n  image ID  {}\n",
-        record.plan.name, image.manifest_digest, image.config_digest
-    );
-    text.push_str(&format!("  base      {edit_base}\n"));
+    let mut text = Page::default();
+    text.line(format_args!("{}", record.plan.name));
+    text.line(format_args!("  digest    {}", image.manifest_digest));
+    text.line(format_args!("  image ID  {}", image.config_digest));
+    text.line(format_args!("  base      {edit_base}"));
     if image.base_index.is_some() {
-        text.push_str(&format!(
-            "            its manifest for linux/amd64 is {}\n",
+        text.line(format_args!(
+            "            its manifest for linux/amd64 is {}",
             image.base_manifest
         ));
     }
     for outcome in &record.outputs {
-        let state = match outcome.state {
-            record::OutputState::Written => "written",
-            record::OutputState::UpToDate => "up to date",
-            record::OutputState::Failed => "failed",
-        };
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
             (0, 0) => {
                 format!("{} layers, {}, stay at the base", image.layers, size(image.layer_bytes))
@@ -398,17 +390,17 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
                 size(outcome.layer_bytes_copied)
             ),
         };
-        text.push_str(&format!("  output    {} ({state}; {layers})\n", outcome.output));
+        text.line(format_args!("  output    {} ({}; {layers})", outcome.output, outcome.state));
     }
     let traffic = record.traffic;
-    text.push_str(&format!(
-        "  traffic   {} requests, {} received, {} sent\n",
+    text.line(format_args!(
+        "  traffic   {} requests, {} received, {} sent",
         traffic.requests,
         size(traffic.bytes_received),
         size(traffic.bytes_sent)
     ));
-    text.push_str(&format!("  record    {}\n", path.display()));
-    text
+    text.line(format_args!("  record    {}", path.display()));
+    text.into_text()
 }
 
 fn now() -> String {

@@ -5,6 +5,7 @@ use record::{BuildRecord, Status};
 use crate::cli::{Format, Records};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::output::Page;
 use crate::{output, state};
 
 /// Lists the records, or shows one.
@@ -42,12 +43,12 @@ fn list(records: &[BuildRecord]) -> Result<(), CommandError> {
         output::say("nothing was built yet");
         return Ok(());
     }
-    let mut out = String::new();
+    let mut page = Page::default();
     for record in records {
         let digest = record.image.as_ref().map_or("-", |image| image.manifest_digest.short());
-        out.push_str(&format!("{}  {:11}  {}\n", record.id, status(record), digest));
+        page.line(format_args!("{}  {:11}  {digest}", record.id, status(record)));
     }
-    output::sanitised_result(&out)
+    output::sanitised_result(&page.into_text())
 }
 
 /// Returns how a run stands; one that never ended and whose process is gone was killed.
@@ -62,41 +63,36 @@ fn status(record: &BuildRecord) -> &'static str {
 }
 
 fn text(record: &BuildRecord) -> String {
-    let mut out =
-        format!("{}\n  status   {}\n  began    {}\n", record.id, status(record), record.began);
+    let mut page = Page::default();
+    page.line(format_args!("{}", record.id));
+    page.line(format_args!("  status   {}", status(record)));
+    page.line(format_args!("  began    {}", record.began));
     if let Some(ended) = &record.ended {
-        out.push_str(&format!("  ended    {ended}\n"));
+        page.line(format_args!("  ended    {ended}"));
     }
-    out.push_str(&format!(
-        "  command  {}\n  plan     {}\n",
-        record.command.join(" "),
-        record.plan_digest
-    ));
+    page.line(format_args!("  command  {}", record.command.join(" ")));
+    page.line(format_args!("  plan     {}", record.plan_digest));
     for (name, value) in &record.plan.pins {
-        out.push_str(&format!("  pin      {name} = {value}\n"));
+        page.line(format_args!("  pin      {name} = {value}"));
     }
     if let Some(image) = &record.image {
-        out.push_str(&format!(
-            "  digest   {}\n  image ID {}\n",
-            image.manifest_digest, image.config_digest
-        ));
+        page.line(format_args!("  digest   {}", image.manifest_digest));
+        page.line(format_args!("  image ID {}", image.config_digest));
     }
     for outcome in &record.outputs {
-        out.push_str(
-            &format!("  output   {} ({:?})\n", outcome.output, outcome.state).to_lowercase(),
-        );
+        page.line(format_args!("  output   {} ({})", outcome.output, outcome.state));
     }
     for step in &record.steps {
-        out.push_str(
-            &format!("  step     {} ({:?}, {} ms)\n", step.step, step.state, step.milliseconds)
-                .to_lowercase(),
-        );
+        page.line(format_args!(
+            "  step     {} ({}, {} ms)",
+            step.step, step.state, step.milliseconds
+        ));
     }
     for line in &record.error {
-        out.push_str(&format!("  error    {line}\n"));
+        page.line(format_args!("  error    {line}"));
     }
     for warning in &record.warnings {
-        out.push_str(&format!("  warning  {warning}\n"));
+        page.line(format_args!("  warning  {warning}"));
     }
-    out
+    page.into_text()
 }

@@ -5,12 +5,21 @@ use crate::commands::verify::Verification;
 use crate::error::CommandError;
 use crate::output;
 
+/// A line of `--progress json`.
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is wanted")]
+enum Line {
+    Event(executor::Event),
+    Talk(crate::output::Talk),
+}
+
 /// Prints the schema of a document.
 pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
     let schema = match args.document {
         Document::Plan => schemars::schema_for!(plan::Plan),
         Document::Record => schemars::schema_for!(record::BuildRecord),
-        Document::Event => schemars::schema_for!(executor::Event),
+        Document::Event => schemars::schema_for!(Line),
         Document::Verify => schemars::schema_for!(Verification),
     };
     output::json(&schema)

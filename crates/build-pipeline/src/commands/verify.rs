@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use executor::{BlobCache, Settings, derive_image, fetch_base};
-use image_ref::{Digest, ImageRef, Tag};
+use image_ref::{Digest, ImageRef};
 use oci::LayoutImage;
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Document};
-use pins::{GpuTarget, PinName, Track};
+use pins::Track;
 use plan::{Action, Plan, labels};
-use planner::{BuildRequest, ImageOverride, PlanningInput, SpoofChoice};
+use planner::BuildRequest;
 use record::verify::{
     Documents, FieldCheck, Outcome, Verdict, compare, compare_with_plan, outcome,
 };
@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::cli::{Format, Global, Verify};
 use crate::error::{CommandError, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
+use crate::output::Page;
 use crate::project::Project;
 use crate::rehearsal::Rehearsal;
 use crate::{environment, output, registry, rehearsal};
@@ -73,7 +74,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
                 verified(&found, &plan, &rehearsal.client, &BlobCache::none()).await?;
             (plan, verification)
         } else {
-            let plan = plan_of(&request, &input)?;
+            let plan = planner::plan(&request, &input)?.plan;
             let cache = environment::cache_folder()
                 .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
             let verification = verified(&found, &plan, &client, &cache).await?;
@@ -217,8 +218,8 @@ fn request_of(found: &Found) -> Result<BuildRequest, CommandError> {
     let label = |key: &str| {
         config.pointer("/config/Labels").and_then(|all| all.get(key)).and_then(Value::as_str)
     };
-    let foreign = || {
-        CommandError::new(
+    let Some(track) = label(labels::TRACK).and_then(Track::from_name) else {
+        return Err(CommandError::new(
             ExitCode::Differs,
             format!(
                 "`{}` carries no label `{}`: it was not built by build-pipeline",
@@ -226,56 +227,24 @@ fn request_of(found: &Found) -> Result<BuildRequest, CommandError> {
                 labels::TRACK
             ),
         )
-        .hint("name an image that `build-pipeline --track …` made")
+        .hint("name an image that `build-pipeline --track …` made"));
     };
-    let track = label(labels::TRACK).and_then(Track::from_name).ok_or_else(foreign)?;
-    let mut request = BuildRequest {
-        rehearse: label(labels::REHEARSAL) == Some("true"),
-        ..BuildRequest::new(track)
-    };
-    for entry in label(labels::OVERRIDES).unwrap_or_default().split_whitespace() {
-        let unreadable = || {
-            CommandError::new(
-                ExitCode::Differs,
-                format!(
-                    "label `{}` of `{}` has `{entry}`, which build-pipeline never writes",
-                    labels::OVERRIDES,
-                    found.name
-                ),
-            )
-            .hint("the label was changed by another tool; build the image again")
-        };
-        let (name, value) = entry.split_once('=').ok_or_else(unreadable)?;
-        match name {
-            "gpu" => request.gpu = Some(value.parse::<GpuTarget>().map_err(|_| unreadable())?),
-            "source-date-epoch" => {
-                request.source_date_epoch = Some(value.parse().map_err(|_| unreadable())?)
-            }
-            "spoof" if value == "off" => request.spoof = SpoofChoice::Off,
-            "spoof" => {
-                request.spoof = SpoofChoice::Version(value.parse().map_err(|_| unreadable())?)
-            }
-            pin => {
-                let (tag, digest) = match value.split_once('@') {
-                    Some((tag, digest)) => {
-                        (Some(tag.parse::<Tag>().map_err(|_| unreadable())?), digest)
-                    }
-                    None => (None, value),
-                };
-                let digest = digest.parse().map_err(|_| unreadable())?;
-                request.overrides.insert(
-                    pin.parse::<PinName>().map_err(|_| unreadable())?,
-                    ImageOverride { tag, digest },
-                );
-            }
-        }
-    }
+    let mut request = BuildRequest::new(track);
+    request.rehearse = label(labels::REHEARSAL) == Some("true");
+    let overrides = label(labels::OVERRIDES).unwrap_or_default();
+    request.read_overrides(overrides).map_err(|error| {
+        CommandError::caused(
+            ExitCode::Differs,
+            format!(
+                "label `{}` of `{}` was changed by another tool",
+                labels::OVERRIDES,
+                found.name
+            ),
+            &error,
+        )
+        .hint("build the image again")
+    })?;
     Ok(request)
-}
-
-/// Makes the plan of today for what an image says it is.
-fn plan_of(request: &BuildRequest, input: &PlanningInput) -> Result<Plan, CommandError> {
-    Ok(planner::plan(request, input)?.plan)
 }
 
 /// Compares an image with what the plan gives over the base, or over nothing where the base cannot be had.
@@ -329,48 +298,52 @@ async fn verified(
 
 /// Returns the verification for reading: every difference, and the fields that are right by number.
 fn text(verification: &Verification, plan: &Plan) -> String {
-    let mut out = format!("{}  {}\n", verification.image, verification.manifest_digest);
+    let mut out = Page::default();
+    out.line(format_args!("{}  {}", verification.image, verification.manifest_digest));
+    for (name, value) in &plan.overrides {
+        out.line(format_args!("  made with {name} = {value}, not the data files' value"));
+    }
     let same = verification.checks.iter().filter(|check| check.verdict == Verdict::Same).count();
     for FieldCheck { field, verdict } in &verification.checks {
         match verdict {
             Verdict::Same => {}
-            Verdict::Differs { expected, found } => out.push_str(&format!(
-                "  ✗ {field}\n      must be {expected}\n      is      {found}\n"
-            )),
+            Verdict::Differs { expected, found } => out
+                .line(format_args!("  ✗ {field}\n      must be {expected}\n      is      {found}")),
             Verdict::Missing { expected } => {
-                out.push_str(&format!("  ✗ {field} is missing\n      must be {expected}\n"))
+                out.line(format_args!("  ✗ {field} is missing\n      must be {expected}"));
             }
             Verdict::Unexpected { found } => {
-                out.push_str(&format!("  ✗ {field} must not be there\n      is      {found}\n"))
+                out.line(format_args!("  ✗ {field} must not be there\n      is      {found}"));
             }
             Verdict::Unchecked { why } => {
-                out.push_str(&format!("  ? {field}: not compared, {why}\n"))
+                out.line(format_args!("  ? {field}: not compared, {why}"));
             }
         }
     }
-    out.push_str(&format!(
-        "  ✓ {same} of {} fields are as plan {} gives them\n",
+    out.line(format_args!(
+        "  ✓ {same} of {} fields are as plan {} gives them",
         verification.checks.len(),
         plan.digest().short()
     ));
     let (here, elsewhere) = (verification.layers_checked, verification.layers_elsewhere);
     if here > 0 {
-        out.push_str(&format!("  ✓ {here} layers have the bytes that the manifest names\n"));
+        out.line(format_args!("  ✓ {here} layers have the bytes that the manifest names"));
     }
     if elsewhere > 0 {
-        out.push_str(&format!("  ✓ {elsewhere} layers lie at the base, named by digest\n"));
+        out.line(format_args!("  ✓ {elsewhere} layers lie at the base, named by digest"));
     }
-    out.push_str(match verification.outcome {
-        Outcome::Proven => "proven: the image is exactly what plan and pins give\n",
-        Outcome::Differs => "differs: the image is not what plan and pins give\n",
+    let verdict = match verification.outcome {
+        Outcome::Proven => "proven: the image is exactly what plan and pins give",
+        Outcome::Differs => "differs: the image is not what plan and pins give",
         Outcome::OtherPins => {
-            "out of date: the image says it was made from other pins than those of today\n"
+            "out of date: the image says it was made from other pins than those of today"
         }
         Outcome::Incomplete => {
-            "incomplete: nothing differs, but the base could not be had to compare the rest\n"
+            "incomplete: nothing differs, but the base could not be had to compare the rest"
         }
-    });
-    out
+    };
+    out.line(format_args!("{verdict}"));
+    out.into_text()
 }
 
 /// Makes the exit code of an outcome.

@@ -140,8 +140,9 @@ fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
     let below = path.join("below.tar");
     let error = ArchiveWriter::begin(&below, &image, NAME).unwrap_err();
     assert!(matches!(&error, LayoutError::Write { path, .. } if *path == below), "{error:?}");
-    let error = ArchiveWriter::begin(folder.path(), &image, NAME).map(|archive| archive.finish());
-    assert!(!matches!(error, Ok(Ok(()))), "a folder was overwritten");
+    let error = ArchiveWriter::begin(folder.path(), &image, NAME).unwrap_err();
+    assert!(matches!(error, LayoutError::Write { .. }), "{error:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     assert_eq!(fs::read(&path).unwrap(), b"what was there");
 }
 

@@ -152,7 +152,8 @@ fn what_is_not_ours_is_refused_and_left_alone() {
     let hex = "0".repeat(64);
     let (blob, half) = (format!("blobs/sha256/{hex}"), format!("blobs/sha256/.{hex}.Ab1xyz"));
     let refused = "which another tool put there";
-    let cases: Vec<(Vec<(&str, String)>, Option<&str>)> = vec![
+    type Content<'a> = Vec<(&'a str, String)>;
+    let cases: Vec<(Content<'_>, Option<&str>)> = vec![
         (vec![], None),
         (vec![marker.clone()], None),
         (vec![marker.clone(), ("index.json", "damaged".to_owned())], None),

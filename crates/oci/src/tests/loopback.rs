@@ -57,7 +57,7 @@ impl Server {
             body.len()
         );
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value, "\r\n"]);
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
         // A registry that refuses a large body need not read it to its end.

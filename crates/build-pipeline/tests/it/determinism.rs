@@ -1,0 +1,133 @@
+//! Equal inputs give equal bytes, whatever the machine around them.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use crate::dsl::{Project, ran};
+
+const ZONES: [&str; 5] =
+    ["UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", ":/nowhere"];
+const LOCALES: [&str; 4] = ["C", "de_DE.UTF-8", "tr_TR.UTF-8", "C.UTF-8"];
+const MASKS: [&str; 3] = ["000", "022", "077"];
+const CLOCKS: [&str; 4] =
+    ["1999-12-31 23:59:59", "2028-02-29 12:00:00", "2038-01-19 03:14:08", "2100-01-01"];
+
+/// Runs `line` in 50 surroundings and returns all outputs that came about.
+fn outputs(line: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for round in 0..50 {
+        // A new copy each time, its files made in another order: readdir gives another one too.
+        let project = Project::new();
+        for name in if round % 2 == 0 { ["a", "z"] } else { ["z", "a"] } {
+            project.write(&format!("versions/{name}.orig"), "not a data file");
+        }
+        std::fs::create_dir_all(project.path("elsewhere")).unwrap();
+        let here = project.path(["", "versions", "elsewhere"][round % 3]);
+        let script = format!(
+            "umask {}; exec faketime '{}' {} {line}",
+            MASKS[round % 3],
+            CLOCKS[round % 4],
+            env!("CARGO_BIN_EXE_build-pipeline")
+        );
+        let output = Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(&here)
+            .env_clear()
+            .env("PATH", format!("/{round}:{}", std::env::var("PATH").unwrap()))
+            .env("TZ", ZONES[round % 5])
+            .env("LANG", LOCALES[round % 4])
+            .env("LC_ALL", LOCALES[round % 4])
+            .env("HOME", project.path(&format!("home-{round}")))
+            .env("COLUMNS", round.to_string())
+            .output()
+            .expect("sh runs");
+        let ran = ran(output);
+        assert_ne!(ran.code, 127, "this test needs faketime: apt-get install faketime");
+        all.insert(ran.expect(0).stdout);
+    }
+    all
+}
+
+#[test]
+fn plans_are_byte_equal_in_50_surroundings() {
+    for format in ["json", "tree", "dot", "mermaid"] {
+        let all = outputs(&format!("plan --track locked-spoof --format {format}"));
+        assert_eq!(all.len(), 1, "{format}: {all:#?}");
+    }
+}
+
+#[test]
+fn rehearsed_images_have_one_digest_in_50_surroundings() {
+    let all = outputs("--track ollama --rehearse --output oci:out --format json");
+    let digests: BTreeSet<String> = all
+        .iter()
+        .map(|text| {
+            let document: serde_json::Value = serde_json::from_str(text).unwrap();
+            format!(
+                "{} {}",
+                document["builds"][0]["manifest_digest"], document["builds"][0]["config_digest"]
+            )
+        })
+        .collect();
+    assert_eq!(digests.len(), 1, "{digests:#?}");
+}
+
+#[test]
+fn the_sha256_of_the_printed_plan_is_the_label() {
+    let project = Project::new();
+    let plan = project.run("plan --track locked-spoof --rehearse --format json").expect(0).stdout;
+    let digest = image_ref::Digest::of(plan.as_bytes()).to_string();
+    project
+        .run("--track locked-spoof --rehearse")
+        .expect(0)
+        .prints(&format!("io.github.build-pipeline.plan-digest={digest}"));
+}
+
+#[test]
+fn the_recipe_is_the_commit_that_last_changed_it() {
+    let project = Project::new();
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args([
+                "-c",
+                "user.name=t",
+                "-c",
+                "user.email=t@example.org",
+                "-c",
+                "init.defaultBranch=main",
+            ])
+            .args(arguments)
+            .current_dir(project.path(""))
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", project.path("home"))
+            .output();
+        ran(output.unwrap()).expect(0).stdout.trim().to_owned()
+    };
+    let revision = || {
+        let plan = project.run("plan --track locked-spoof --format json").expect(0).stdout;
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        (plan["recipe"]["commit"].as_str().map(str::to_owned), plan["recipe"]["modified"].as_bool())
+    };
+    assert_eq!(revision(), (None, None), "no checkout, no commit");
+    git(&["init", "-q"]);
+    assert_eq!(revision(), (None, None), "no commit yet");
+    git(&["add", "versions"]);
+    git(&["commit", "-qm", "pins"]);
+    let pins = git(&["rev-parse", "HEAD"]);
+    assert_eq!(revision(), (Some(pins.clone()), Some(false)));
+
+    project.write("README.md", "changes no image");
+    git(&["add", "README.md"]);
+    git(&["commit", "-qm", "readme"]);
+    assert_eq!(
+        revision(),
+        (Some(pins.clone()), Some(false)),
+        "a commit elsewhere changes no image"
+    );
+
+    project.edit("versions/tracks.toml", "vLLM, locked vendor image", "another title");
+    assert_eq!(revision(), (Some(pins), Some(true)), "an uncommitted change is said");
+    git(&["commit", "-qam", "title"]);
+    assert_eq!(revision(), (Some(git(&["rev-parse", "HEAD"])), Some(false)));
+}

@@ -1,0 +1,186 @@
+//! A project in a folder of its own, and commands run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A copy of the data files, with a home of its own. Everything goes when it is dropped.
+pub(crate) struct Project {
+    folder: TempDir,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Returns the root of the workspace.
+pub(crate) fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+impl Project {
+    /// Makes a project with the real data files. It is no git checkout.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let project = Self { folder };
+        for name in ["versions.toml", "gpus.toml", "tracks.toml"] {
+            let text = std::fs::read_to_string(workspace().join("versions").join(name)).unwrap();
+            project.write(&format!("versions/{name}"), &text);
+        }
+        // An empty one of our own, so that the machine's has no say.
+        project.write("registries.conf", "");
+        std::fs::create_dir_all(project.path("home")).unwrap();
+        project
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Changes a data file.
+    pub(crate) fn edit(&self, name: &str, from: &str, to: &str) {
+        let text = self.read(name);
+        assert!(text.contains(from), "{name} has no `{from}`");
+        self.write(name, &text.replace(from, to));
+    }
+
+    /// Returns the program, to be run in the project with nothing of this machine's environment.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_build-pipeline"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("CONTAINERS_REGISTRIES_CONF", self.path("registries.conf"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command line, split at spaces.
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        ran(self.command(&line.split_whitespace().collect::<Vec<_>>()).output().unwrap())
+    }
+
+    /// Begins a command line and does not wait for it.
+    pub(crate) fn begin(&self, line: &str) -> Child {
+        let mut command = self.command(&line.split_whitespace().collect::<Vec<_>>());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Returns the records of all runs, oldest first.
+    pub(crate) fn records(&self) -> Vec<serde_json::Value> {
+        let ran = self.run("records --format json").expect(0);
+        serde_json::from_str(&ran.stdout).unwrap()
+    }
+
+    /// Returns every file below the project but the home, with its bytes.
+    pub(crate) fn files(&self) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+        let mut all = std::collections::BTreeMap::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                let path = entry.path();
+                if path == self.path("home") {
+                } else if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    all.insert(
+                        path.strip_prefix(self.folder.path()).unwrap().to_owned(),
+                        std::fs::read(&path).unwrap(),
+                    );
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Returns what a finished process came to; the code of a signal is 128 and its number, as in a shell.
+pub(crate) fn ran(output: Output) -> Ran {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code =
+        output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal)).unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+impl Ran {
+    /// Fails the test where the exit code is another.
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self
+    }
+
+    /// Fails the test where standard error lacks a text.
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "standard error lacks `{text}`:\n{}", self.stderr);
+        self
+    }
+
+    /// Fails the test where standard output lacks a text.
+    #[track_caller]
+    pub(crate) fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "standard output lacks `{text}`:\n{}", self.stdout);
+        self
+    }
+
+    /// Returns the digest that a build printed.
+    #[track_caller]
+    pub(crate) fn digest(&self) -> String {
+        let line = self
+            .stdout
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("digest"))
+            .expect("a line with the digest");
+        line.trim().to_owned()
+    }
+}
+
+/// A registry with a base in it, and the options that make track `locked-spoof` use it.
+pub(crate) struct Base {
+    pub(crate) image: testkit::PushedImage,
+    pub(crate) path: String,
+}
+
+impl Base {
+    /// Pushes a small base under a path that no other test uses.
+    pub(crate) fn push(seed: u64) -> Self {
+        let path = format!("rocm/vllm-dev-{seed}-{}", std::process::id());
+        let image =
+            testkit::RandomImage::new(seed).push(testkit::shared_registry().host(), &path, "base");
+        Self { image, path }
+    }
+
+    /// Returns `--track locked-spoof` with options that read the base through `host`.
+    pub(crate) fn locked_spoof(&self, host: &str) -> String {
+        format!(
+            "--track locked-spoof --mirror docker.io/rocm/vllm-dev={host}/{} --set vllm-dev-locked={}",
+            self.path,
+            self.digest()
+        )
+    }
+
+    pub(crate) fn digest(&self) -> String {
+        self.image.digest.to_string()
+    }
+}

@@ -1,0 +1,209 @@
+//! When something goes wrong: the right exit code, a next step, a record, and nothing half-written.
+
+use base64::Engine as _;
+use serde_json::Value;
+use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, RandomImage, shared_registry};
+
+use crate::dsl::{Base, Project};
+
+/// Builds through a proxy that was told to misbehave; returns the project and what was said.
+fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project, String) {
+    let (project, base) = (Project::new(), Base::push(seed));
+    let proxy = FaultProxy::to(shared_registry().host());
+    prepare(&proxy, &base);
+    // The registry itself, not a mirror, behind which the run would go on to the registry.
+    let repository = format!("repository = \"{}/{}\"", proxy.host(), base.path);
+    project.edit("versions/versions.toml", "repository = \"docker.io/rocm/vllm-dev\"", &repository);
+    let before = project.files();
+    let set = format!("--set vllm-dev-locked={}", base.digest());
+    let ran = project.run(&format!("--track locked-spoof {set} --with-layers")).expect(code);
+    assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
+    let record = project.records().pop().unwrap();
+    assert_eq!(record["status"], "failed");
+    assert!(!record["error"].as_array().unwrap().is_empty());
+    // A whole layer that was checked may stay, so that the next run need not fetch it again.
+    for (path, bytes) in project.files() {
+        let is_whole = path.starts_with("dist/locked-spoof/blobs/sha256")
+            && path.file_name().unwrap() == image_ref::Digest::of(&bytes).hex();
+        let is_lock = path.ends_with(".locked-spoof.lock");
+        assert!(is_whole || is_lock || before.contains_key(&path), "{}", path.display());
+    }
+    (project, ran.stderr)
+}
+
+#[test]
+fn what_a_registry_does_decides_the_exit_code() {
+    let (_, said) = fails(61, 5, |proxy, _| proxy.on("GET", "/manifests/").does(Answer::new(404)));
+    assert!(said.contains("--mirror"), "{said}");
+    let (_, said) = fails(62, 4, |proxy, _| proxy.on("GET", "/manifests/").does(Answer::new(403)));
+    assert!(said.contains("rights"), "{said}");
+    let (_, said) = fails(63, 5, |proxy, _| {
+        proxy.on("GET", "/manifests/").does(Answer::new(429).header("Retry-After", "86400"))
+    });
+    assert!(said.contains("podman login"), "{said}");
+    let (_, said) = fails(64, 6, |proxy, base| {
+        proxy.on("GET", base.image.config.digest.as_str()).does(Fault::Flip(0))
+    });
+    assert!(said.contains("nothing was written"), "{said}");
+    let (_, said) = fails(65, 6, |proxy, base| {
+        proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Flip(0))
+    });
+    assert!(said.contains("layer"), "{said}");
+    fails(66, 5, |proxy, _| {
+        proxy
+            .on("GET", "/manifests/")
+            .does(Answer::new(200).header("Content-Type", "text/html").body("<html>log in</html>"))
+    });
+}
+
+#[test]
+fn a_passing_fault_is_survived() {
+    let (project, base) = (Project::new(), Base::push(67));
+    let proxy = FaultProxy::to(shared_registry().host());
+    proxy.on("GET", "/manifests/").first(1).does(Answer::new(503));
+    proxy
+        .on("GET", base.image.config.digest.as_str())
+        .first(1)
+        .does(Answer::new(429).header("Retry-After", "0"));
+    project.run(&base.locked_spoof(&proxy.host())).expect(0);
+}
+
+#[test]
+fn a_wrong_mirror_is_passed_over_with_a_warning() {
+    let (project, base) = (Project::new(), Base::push(68));
+    let bad = FaultProxy::to(shared_registry().host());
+    bad.on("GET", "/manifests/").does(Fault::Flip(0));
+    let good = format!("docker.io/rocm/vllm-dev={}/{}", shared_registry().host(), base.path);
+    let line = base.locked_spoof(&bad.host());
+    let ran = project.run(&format!("{line} --mirror {good}"));
+    ran.expect(0).says("[mirror-distrusted]");
+}
+
+#[test]
+fn no_secret_is_told_to_anyone_else() {
+    const CANARY: &str = "canary-4711";
+    let (project, base) = (Project::new(), Base::push(69));
+    let proxy = FaultProxy::to(shared_registry().host());
+    proxy.require(Auth::Bearer(Bearer {
+        user: Some(("me".to_owned(), CANARY.to_owned())),
+        ..Bearer::default()
+    }));
+    let encoded = base64::prelude::BASE64_STANDARD.encode(format!("me:{CANARY}"));
+    let auth = format!(r#"{{"auths": {{"{}": {{"auth": "{encoded}"}}}}}}"#, proxy.host());
+    project.write("home/.docker/config.json", &auth);
+    let elsewhere = FaultProxy::to(shared_registry().host());
+    let layer = base.image.layers[0].digest.clone();
+    let place = format!("{}/v2/{}/blobs/{layer}", elsewhere.url(), base.path);
+    proxy.on("GET", layer.as_str()).does(Fault::Redirect(place));
+    let ran =
+        project.run(&format!("{} --with-layers -vv", base.locked_spoof(&proxy.host()))).expect(0);
+    assert!(elsewhere.count("GET", layer.as_str()) == 1);
+    assert!(elsewhere.requests().iter().all(|request| request.header("authorization").is_none()));
+
+    for text in [ran.stdout, ran.stderr, project.run("records --format json").stdout] {
+        assert!(!text.contains(CANARY) && !text.contains(&encoded), "{text}");
+    }
+    for (path, bytes) in project.files() {
+        assert!(
+            !bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn a_folder_of_somebody_else_is_left_alone() {
+    let project = Project::new();
+    project.write("mine/thesis.txt", "years of work");
+    project
+        .run("--track locked-spoof --rehearse --output oci:mine")
+        .expect(2)
+        .says("is not an OCI image layout");
+    assert_eq!(project.read("mine/thesis.txt"), "years of work");
+    project.write("file", "x");
+    project.run("--track locked-spoof --rehearse --output oci:file").expect(3).says("file");
+    assert_eq!(project.read("file"), "x");
+}
+
+#[test]
+fn a_full_disk_is_named_and_costs_nothing() {
+    let (project, base) = (Project::new(), Base::push(70));
+    let image = RandomImage { layers: vec![400_000], ..RandomImage::new(71) }.push(
+        shared_registry().host(),
+        &base.path,
+        "large",
+    );
+    let small = project.path("small");
+    std::fs::create_dir_all(&small).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=200k none {} && exec {} --track locked-spoof --mirror docker.io/rocm/vllm-dev={}/{} --set vllm-dev-locked={} --with-layers --output oci:small/out",
+        small.display(),
+        env!("CARGO_BIN_EXE_build-pipeline"),
+        shared_registry().host(),
+        base.path,
+        image.digest,
+    );
+    // A mount of its own needs no root, but a name space of its own.
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["--map-root-user", "--mount", "sh", "-c", &script])
+        .current_dir(project.path(""))
+        .env_clear();
+    command.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", project.path("home"));
+    let ran = crate::dsl::ran(command.output().unwrap()).expect(3);
+    ran.says("No space left").says("free some space");
+    let record: Value = project.records().pop().unwrap();
+    assert_eq!(record["status"], "failed");
+}
+
+#[test]
+fn a_damaged_cache_heals_by_itself() {
+    let (project, base) = (Project::new(), Base::push(72));
+    let line = base.locked_spoof(shared_registry().host());
+    let digest = project.run(&line).expect(0).digest();
+    let cache = project.path("home/.cache/build-pipeline/blobs/sha256");
+    let files: Vec<_> =
+        std::fs::read_dir(&cache).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert_eq!(files.len(), 2, "manifest and config");
+    for file in files {
+        let whole = std::fs::read(&file).unwrap();
+        let flipped: Vec<u8> = whole
+            .iter()
+            .enumerate()
+            .map(|(at, byte)| if at == whole.len() / 2 { byte ^ 1 } else { *byte })
+            .collect();
+        for damaged in [Vec::new(), whole[..2].to_vec(), whole[..whole.len() / 2].to_vec(), flipped]
+        {
+            std::fs::write(&file, damaged).unwrap();
+            assert_eq!(project.run(&line).expect(0).digest(), digest);
+            assert_eq!(std::fs::read(&file).unwrap(), whole);
+        }
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        assert_eq!(project.run(&line).expect(0).digest(), digest);
+        std::fs::remove_dir(&file).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_record_is_passed_over_and_named() {
+    let project = Project::new();
+    project.run("--track ollama --rehearse").expect(0);
+    let folder = project.path("home/.local/state/build-pipeline/records");
+    std::fs::write(folder.join("broken.json"), "{").unwrap();
+    std::fs::write(folder.join("newer.json"), "{\"schema\": 99}").unwrap();
+    let ran = project
+        .run("records")
+        .expect(0)
+        .says("broken.json")
+        .says("this build-pipeline reads up to 1");
+    assert!(ran.stdout.contains("succeeded"));
+}
+
+#[test]
+fn no_home_is_said() {
+    let project = Project::new();
+    let mut command = project.command(&["--track", "ollama", "--rehearse"]);
+    crate::dsl::ran(command.env_remove("HOME").output().unwrap()).expect(3).says("XDG_STATE_HOME");
+}

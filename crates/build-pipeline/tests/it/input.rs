@@ -1,0 +1,152 @@
+//! Bad input gets a clear error, exit code 2, a next step, and changes nothing.
+
+use crate::dsl::Project;
+
+/// Command lines, what the error says, and what the hint says.
+const CASES: [(&str, &str, &str); 28] = [
+    ("--rehearse", "no track was named", "--track locked-spoof"),
+    ("plan", "no track was named", "--track locked-spoof"),
+    ("--track source", "track `source` is built by an engine", "need no engine"),
+    ("--track vulkan --rehearse", "track `vulkan` is built by an engine", "need no engine"),
+    ("--track official", "pin `vllm-openai-rocm` is unresolved", "--set vllm-openai-rocm=v0.19.0"),
+    ("plan --track ollama", "pin `ollama` is unresolved", "--rehearse"),
+    (
+        "--track locked-spoof --set vllm-dev-lock=sha256:0",
+        "there is no pin `vllm-dev-lock`",
+        "did you mean `vllm-dev-locked`?",
+    ),
+    ("--track locked-spoof --set vllm-dev-locked", "has no `=`", "--set PIN=sha256:"),
+    ("--track locked-spoof --set vllm-dev-locked=sha256:abc", "has no valid digest", "--set PIN="),
+    (
+        "--track locked-spoof --set vllm-dev-locked=sha512:abc",
+        "uses an algorithm other than sha256",
+        "--set PIN=",
+    ),
+    ("--track locked-spoof --set vllm-dev-locked=-x", "`-x` is not a tag", "--set PIN="),
+    (
+        "--track locked-spoof --set vllm-legacy=v0.11.0",
+        "pin `vllm-legacy` is not an image",
+        "plan --track",
+    ),
+    (
+        "--track locked-spoof --rehearse --set vllm-dev-locked=a",
+        "a rehearsal uses none",
+        "leave out",
+    ),
+    ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "gpus.toml"),
+    ("--track locked-spoof --gpu gfx1154", "GPU `gfx1154` is not in", "did you mean `gfx115"),
+    ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "--spoof x.y.z"),
+    ("--track locked-spoof --spoof 11.0", "`11.0` is not an override", "--spoof x.y.z"),
+    ("--track locked-spoof --spoof 64.0.0", "`64.0.0` is not an override", "63.255.255"),
+    ("--track ollama --rehearse --spoof 11.0.0", "track `ollama` sets no spoof", "locked-spoof"),
+    (
+        "--track locked-spoof --rehearse --push ghcr.io/a/b:c",
+        "a rehearsed image is not pushed",
+        "without `--rehearse`",
+    ),
+    ("--track locked-spoof --rehearse --push a/b:c", "is a short name", "HOST/NAME:TAG"),
+    (
+        "--track locked-spoof --rehearse --output dist",
+        "has no known kind in front",
+        "oci-archive:FILE",
+    ),
+    ("--track locked-spoof --rehearse --output oci:", "names no place", "oci:DIR"),
+    (
+        "--track locked-spoof,ollama --rehearse --output oci:x",
+        "one place for several images",
+        "one track at a time",
+    ),
+    (
+        "--track locked-spoof --mirror docker.io",
+        "`docker.io` is not FROM=TO",
+        "--mirror docker.io=127.0.0.1:5000",
+    ),
+    ("--track locked-spoof plan", "`--track` stands before the command", "plan --track"),
+    ("verify nothing", "`nothing` is no track, no file and no image reference", "HOST/NAME:TAG"),
+    ("-C nowhere plan --track ollama", "`-C nowhere` names no folder", "versions/"),
+];
+
+#[test]
+fn wrong_arguments_say_what_is_wrong_and_what_is_next() {
+    let project = Project::new();
+    let before = project.files();
+    for (line, error, hint) in CASES {
+        let ran = project.run(line).expect(2).says("error: ").says(error).says("hint: ").says(hint);
+        assert_eq!(ran.stdout, "", "{line}");
+    }
+    assert_eq!(project.files(), before, "nothing was written");
+    assert!(project.records().is_empty());
+}
+
+#[test]
+fn clap_refuses_what_it_does_not_know() {
+    let project = Project::new();
+    project.run("--track locked-spof").expect(2).says("a similar value exists: 'locked-spoof'");
+    project.run("--track x").expect(2).says("[possible values: official, source,");
+    project.run("--trak locked-spoof").expect(2).says("--track");
+    project.run("plann").expect(2).says("plan");
+    project.run("plan --format yaml --track ollama").expect(2).says("tree, json, dot, mermaid");
+}
+
+#[test]
+fn a_wrong_data_file_is_shown_with_its_place() {
+    let project = Project::new();
+    project.edit(
+        "versions/versions.toml",
+        "sha256:a92fa9cb915027468e85e147f4dd1c87f026d7974610280546a2a1f94a146889",
+        "sha256:a92fa9cb9150",
+    );
+    project.edit("versions/versions.toml", "[image.vllm-dev-nightly]", "[imgae.vllm-dev-nightly]");
+    let ran = project.run("plan --track locked-spoof --color never").expect(2);
+    let line = project
+        .read("versions/versions.toml")
+        .lines()
+        .position(|line| line.contains("a92fa9cb9150"))
+        .unwrap()
+        + 1;
+    ran.says(&format!("versions/versions.toml:{line}:"))
+        .says("sha256:a92fa9cb9150")
+        .says("imgae")
+        .says("has 2 problems");
+}
+
+#[test]
+fn missing_and_unreadable_data_files_are_named() {
+    let project = Project::new();
+    std::fs::remove_file(project.path("versions/gpus.toml")).unwrap();
+    project
+        .run("plan --track locked-spoof")
+        .expect(2)
+        .says("gpus.toml` failed")
+        .says("git checkout");
+
+    let project = Project::new();
+    std::fs::write(project.path("versions/versions.toml"), b"schema = 1\n# \xff\n").unwrap();
+    project.run("plan --track locked-spoof").expect(2).says("line 2 is not UTF-8");
+    project.write("versions/versions.toml", &"#".repeat((1 << 20) + 1));
+    project.run("plan --track locked-spoof").expect(2).says("more than 1 MiB");
+
+    let project = Project::new();
+    std::fs::remove_dir_all(project.path("versions")).unwrap();
+    project
+        .run("plan --track locked-spoof")
+        .expect(2)
+        .says("versions/versions.toml")
+        .says("-C DIR");
+}
+
+#[test]
+fn a_wrong_source_date_epoch_is_refused_and_a_right_one_is_seen() {
+    let project = Project::new();
+    let with = |value: &str| {
+        let mut command = project.command(&["plan", "--track", "locked-spoof"]);
+        crate::dsl::ran(command.env("SOURCE_DATE_EPOCH", value).output().unwrap())
+    };
+    with("yesterday").expect(2).says("SOURCE_DATE_EPOCH `yesterday`").says("date +%s");
+    with("-1").expect(2);
+    with("99999999999999").expect(2).says("after the year 9999");
+    with("1700000000")
+        .expect(0)
+        .prints("2023-11-14T22:13:20Z")
+        .prints("changed     source-date-epoch = 1700000000");
+}

@@ -1,0 +1,15 @@
+//! Runs the program as people do and looks at what it prints, writes and returns.
+//!
+//! One binary for all, because each links the whole program's dependencies. `dsl` makes projects
+//! and runs commands in them; each other module is about one promise to the user.
+
+mod build;
+mod determinism;
+mod dsl;
+mod failures;
+mod input;
+mod messages;
+mod schemas;
+mod signals;
+mod tutorial;
+mod verify;

@@ -1,0 +1,165 @@
+//! What a person or program reads: help, tables, progress, and nothing that acts on a terminal.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+use testkit::{RandomImage, shared_registry};
+
+use crate::dsl::Project;
+
+#[test]
+fn alone_it_says_what_a_newcomer_can_do() {
+    let project = Project::new();
+    project.run("").expect(0).prints("--track locked-spoof --rehearse").prints("D  locked-spoof");
+    std::fs::remove_dir_all(project.path("versions")).unwrap();
+    project.run("").expect(0).prints("not inside a project").prints("-C DIR");
+}
+
+#[test]
+fn help_has_commands_and_topics() {
+    let project = Project::new();
+    project.run("help").expect(0).prints("--rehearse").prints("verify");
+    project.run("help plan").expect(0).prints("--format");
+    project.run("help exit-codes").expect(0).prints("  13  verify:").prints(" 130  ");
+    project
+        .run("help environment")
+        .expect(0)
+        .prints("SOURCE_DATE_EPOCH")
+        .prints("BUILD_PIPELINE_MIRROR");
+    project.run("help exit-code").expect(2).says("did you mean `build-pipeline help exit-codes`?");
+    project.run("--version").expect(0).prints("build-pipeline ");
+}
+
+#[test]
+fn every_variable_of_the_program_is_in_the_table() {
+    let project = Project::new();
+    let table = project.run("help environment").expect(0).stdout;
+    let help =
+        project.run("--help").expect(0).stdout + &project.run("build --help").expect(0).stdout;
+    for word in help
+        .split(|c: char| !(c.is_ascii_uppercase() || c == '_'))
+        .filter(|word| word.starts_with("BUILD_PIPELINE_"))
+    {
+        assert!(table.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_written() {
+    let project = Project::new();
+    for shell in ["bash", "zsh", "fish"] {
+        project.run(&format!("completions {shell}")).expect(0).prints("locked-spoof");
+    }
+    project.run("man pages").expect(0);
+    assert!(project.read("pages/build-pipeline-plan.1").contains(".TH"));
+}
+
+#[test]
+fn progress_as_json_is_one_object_a_line() {
+    let project = Project::new();
+    let ran =
+        project.run("--track locked-spoof --rehearse --progress json --format json").expect(0);
+    let events: Vec<Value> =
+        ran.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    let steps = [
+        "plan-begun",
+        "step-begun",
+        "step-ended",
+        "step-begun",
+        "step-ended",
+        "output-begun",
+        "output-ended",
+    ];
+    let others: Vec<&str> = names.iter().copied().filter(|name| *name != "warning").collect();
+    assert_eq!(others, steps);
+    assert_eq!(names.iter().filter(|name| **name == "warning").count(), 2);
+    serde_json::from_str::<Value>(&ran.stdout).unwrap();
+}
+
+#[test]
+fn errors_are_json_too_where_progress_is() {
+    let project = Project::new();
+    let ran = project.run("--track official --progress json").expect(2);
+    let event: Value = serde_json::from_str(ran.stderr.trim()).unwrap();
+    assert_eq!((&event["event"], &event["exit_code"]), (&Value::from("error"), &Value::from(2)));
+    assert!(event["message"].as_str().unwrap().contains("unresolved"));
+    assert!(!event["hints"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn colours_come_only_where_they_are_wanted() {
+    let project = Project::new();
+    assert!(!project.run("verify x").stderr.contains('\u{1b}'));
+    assert!(project.run("verify x --color always").stderr.contains('\u{1b}'));
+    let mut command = project.command(&["verify", "x"]);
+    let ran = crate::dsl::ran(command.env("NO_COLOR", "1").output().unwrap());
+    assert!(!ran.stderr.contains('\u{1b}'));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let project = Project::new();
+    for line in [
+        "plan --track locked-spoof",
+        "plan --track locked-spoof --format json",
+        "help",
+        "help environment",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut child =
+            project.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{line}: {stderr}");
+        assert!(!stderr.contains("panicked") && !stderr.contains("error"), "{line}: {stderr}");
+    }
+}
+
+#[test]
+fn text_from_outside_does_nothing_to_a_terminal() {
+    let project = Project::new();
+    let host = shared_registry().host();
+    let path = format!("rocm/hostile-{}", std::process::id());
+    let image = RandomImage::new(31).push(host, &path, "base");
+    let mirror = format!("--mirror docker.io/rocm/vllm-dev={host}/{path}");
+    project
+        .run(&format!("--track locked-spoof {mirror} --set vllm-dev-locked={}", image.digest))
+        .expect(0);
+    // A label of the image is changed into one that clears the screen and names the terminal.
+    let layout = project.path("dist/locked-spoof");
+    let image = oci::LayoutImage::read(&layout).unwrap();
+    let hostile = String::from_utf8(image.config.to_vec())
+        .unwrap()
+        .replace("gfx1151", "\\u001b]0;pwn\\u0007\\u001b[2J\\u009b31m\\u202e");
+    let digest = image_ref::Digest::of(hostile.as_bytes());
+    let old = image_ref::Digest::of(&image.config);
+    let manifest = String::from_utf8(image.manifest.to_vec()).unwrap();
+    let manifest = manifest.replace(old.as_str(), digest.as_str()).replace(
+        &format!("\"size\":{}", image.config.len()),
+        &format!("\"size\":{}", hostile.len()),
+    );
+    let manifest_digest = image_ref::Digest::of(manifest.as_bytes());
+    std::fs::write(oci::layout::blob_path(&layout, &digest), &hostile).unwrap();
+    std::fs::write(oci::layout::blob_path(&layout, &manifest_digest), &manifest).unwrap();
+    let index = std::fs::read_to_string(layout.join("index.json")).unwrap();
+    std::fs::write(
+        layout.join("index.json"),
+        index.replace(image.manifest_digest.as_str(), manifest_digest.as_str()),
+    )
+    .unwrap();
+
+    for format in ["text", "json"] {
+        let ran = project.run(&format!("verify locked-spoof {mirror} --format {format}"));
+        assert_ne!(ran.code, 0);
+        for text in [&ran.stdout, &ran.stderr] {
+            let bad: Vec<char> = text
+                .chars()
+                .filter(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}')
+                .collect();
+            assert!(bad.is_empty(), "{format}: {bad:?} in {text}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Ctrl-C, kills and two runs at once: what was there before is whole, and the next run works.
+
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use testkit::{Fault, FaultProxy, RandomImage, shared_registry};
+
+use crate::dsl::{Base, Project, ran};
+
+fn send(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Waits until a condition holds, for at most ten seconds.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_in_good_order() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 143)] {
+        let (project, base) = (Project::new(), Base::push(81));
+        let proxy = FaultProxy::to(shared_registry().host());
+        proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Stall);
+        let child = project.begin(&format!("{} --with-layers", base.locked_spoof(&proxy.host())));
+        until("the slow layer", || proxy.count("GET", base.image.layers[1].digest.as_str()) == 1);
+        let begun = Instant::now();
+        send(&child, signal);
+        ran(child.wait_with_output().unwrap()).expect(code).says("interrupted");
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert_eq!(project.records().pop().unwrap()["status"], "interrupted");
+        assert!(!project.path("dist/locked-spoof/index.json").exists());
+    }
+}
+
+#[test]
+fn a_killed_run_is_known_as_killed() {
+    let (project, base) = (Project::new(), Base::push(82));
+    let proxy = FaultProxy::to(shared_registry().host());
+    proxy.on("GET", "/blobs/").does(Fault::Stall);
+    let child = project.begin(&base.locked_spoof(&proxy.host()));
+    until("the config's request", || proxy.count("GET", "/blobs/") == 1);
+    until("the record", || {
+        project
+            .path("home/.local/state/build-pipeline/records")
+            .read_dir()
+            .is_ok_and(|mut all| all.next().is_some())
+    });
+    project.run("records").expect(0).prints("running");
+    send(&child, "-KILL");
+    child.wait_with_output().unwrap();
+    project.run("records").expect(0).prints("killed");
+}
+
+#[test]
+fn a_hundred_kills_leave_the_old_image_or_the_new_one() {
+    let (project, base) = (Project::new(), Base::push(83));
+    let host = shared_registry().host();
+    let large = RandomImage { layers: vec![300_000, 200_000, 100_000], ..RandomImage::new(84) }
+        .push(host, &base.path, "large");
+    let mirror = format!(
+        "--track locked-spoof --mirror docker.io/rocm/vllm-dev={host}/{} --with-layers",
+        base.path
+    );
+    let small = format!("{mirror} --set vllm-dev-locked={}", base.digest());
+    let lines = [small.clone(), format!("{mirror} --set vllm-dev-locked={}", large.digest)];
+    let digests = lines.each_ref().map(|line| project.run(line).expect(0).digest());
+    // How long a run takes here and now, so that the kills fall into it.
+    let begun = Instant::now();
+    project.run(&small).expect(0);
+    let length = begun.elapsed();
+    for round in 0..100_u32 {
+        let child = project.begin(&lines[round as usize % 2]);
+        std::thread::sleep(length * (round * 37 % 100) / 70);
+        // One that has finished is a good case too.
+        drop(Command::new("kill").args(["-KILL", &child.id().to_string()]).output());
+        child.wait_with_output().unwrap();
+        let image = oci::LayoutImage::read(&project.path("dist/locked-spoof")).unwrap();
+        assert!(digests.contains(&image.manifest_digest.to_string()), "round {round}");
+        assert!(image.absent_layers.is_empty(), "round {round}: {:?}", image.absent_layers);
+    }
+    project.run(&small).expect(0);
+    let blobs = project.path("dist/locked-spoof/blobs/sha256").read_dir().unwrap().count();
+    assert_eq!(blobs, 2 + base.image.layers.len(), "nothing is left of killed runs");
+}
+
+#[test]
+fn two_runs_at_once_wait_for_each_other() {
+    let (project, base) = (Project::new(), Base::push(85));
+    let proxy = FaultProxy::to(shared_registry().host());
+    proxy.on("GET", "/blobs/").does(Fault::Stall);
+    let first = project.begin(&base.locked_spoof(&proxy.host()));
+    until("the first run's request", || proxy.count("GET", "/blobs/") == 1);
+    let line = base.locked_spoof(shared_registry().host());
+    project
+        .run(&format!("{line} --lock-timeout 0"))
+        .expect(10)
+        .says(&format!("held by process {}", first.id()))
+        .says("--lock-timeout");
+    // Another output is another lock.
+    project.run(&format!("{line} --output oci:other --lock-timeout 0")).expect(0);
+
+    let second = project.begin(&line);
+    std::thread::sleep(Duration::from_millis(200));
+    send(&first, "-KILL");
+    first.wait_with_output().unwrap();
+    ran(second.wait_with_output().unwrap())
+        .expect(0)
+        .says("waiting for `oci:dist/locked-spoof`: held by process");
+}
+
+#[test]
+fn many_runs_at_once_all_succeed() {
+    let (project, base) = (Project::new(), Base::push(86));
+    let line = format!("{} --with-layers", base.locked_spoof(shared_registry().host()));
+    let children: Vec<Child> = (0..8).map(|_| project.begin(&line)).collect();
+    let digests: Vec<String> = children
+        .into_iter()
+        .map(|child| ran(child.wait_with_output().unwrap()).expect(0).digest())
+        .collect();
+    assert!(digests.windows(2).all(|pair| pair[0] == pair[1]));
+    assert_eq!(project.records().len(), 8);
+    project.run("verify locked-spoof --mirror docker.io=127.0.0.1:1").expect(0);
+}

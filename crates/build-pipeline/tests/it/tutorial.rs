@@ -1,0 +1,47 @@
+//! The commands of TUTORIAL.md and README.md do what their text says.
+
+use std::process::Command;
+
+use crate::dsl::{Project, ran, workspace};
+
+#[test]
+fn the_tutorials_commands_run() {
+    let project = Project::new();
+    let text = std::fs::read_to_string(workspace().join("TUTORIAL.md")).unwrap();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_build-pipeline")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let mut count = 0;
+    for block in text.split("```console\n").skip(1) {
+        let block = block.split("```").next().unwrap();
+        for line in block.lines().filter_map(|line| line.strip_prefix("$ ")) {
+            let (line, code) = match line.split_once("# exit ") {
+                Some((line, code)) => (line, code.trim().parse().unwrap()),
+                None => (line, 0),
+            };
+            let mut command = Command::new("bash");
+            command.args(["-o", "pipefail", "-c", line]).current_dir(project.path("")).env_clear();
+            command
+                .env("PATH", &path)
+                .env("HOME", project.path("home"))
+                .env("CONTAINERS_REGISTRIES_CONF", "/dev/null");
+            ran(command.output().unwrap()).expect(code);
+            count += 1;
+        }
+    }
+    assert!(count >= 12, "only {count} commands were found");
+}
+
+#[test]
+fn the_readmes_words_are_there() {
+    let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
+    let project = Project::new();
+    let help =
+        project.run("--help").expect(0).stdout + &project.run("plan --help").expect(0).stdout;
+    for word in readme
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+        .filter(|word| word.starts_with("--") && !word.starts_with("---") && word.len() > 2)
+    {
+        let is_cargo = ["--release", "--locked", "--path"].contains(&word);
+        assert!(is_cargo || help.contains(word), "README.md names `{word}`, which --help does not");
+    }
+}

@@ -1,0 +1,154 @@
+//! `verify` proves what is right and finds what is not, with an exit code for each.
+
+use image_ref::Digest;
+use serde_json::Value;
+use testkit::shared_registry;
+
+use crate::dsl::{Base, Project};
+
+/// A project with a full image of a base, and the option that reads the base.
+fn built(seed: u64) -> (Project, String) {
+    let (project, base) = (Project::new(), Base::push(seed));
+    let host = shared_registry().host();
+    project.run(&format!("{} --with-layers", base.locked_spoof(host))).expect(0);
+    (project, format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path))
+}
+
+/// Writes the image of `dist/locked-spoof` anew with another manifest and config, digests and all,
+/// as somebody would who wants to deceive.
+fn forge(
+    project: &Project,
+    change_config: impl Fn(&mut Value),
+    change_manifest: impl Fn(&mut Value),
+) {
+    let layout = project.path("dist/locked-spoof");
+    let image = oci::LayoutImage::read(&layout).unwrap();
+    let put = |bytes: &[u8]| {
+        let digest = Digest::of(bytes);
+        std::fs::write(oci::layout::blob_path(&layout, &digest), bytes).unwrap();
+        digest
+    };
+    let mut config: Value = serde_json::from_slice(&image.config).unwrap();
+    change_config(&mut config);
+    let config = config.to_string();
+    let mut manifest: Value = serde_json::from_slice(&image.manifest).unwrap();
+    change_manifest(&mut manifest);
+    manifest["config"]["digest"] = put(config.as_bytes()).to_string().into();
+    manifest["config"]["size"] = config.len().into();
+    let manifest = put(manifest.to_string().as_bytes());
+    let index = std::fs::read_to_string(layout.join("index.json")).unwrap();
+    std::fs::write(
+        layout.join("index.json"),
+        index.replace(image.manifest_digest.as_str(), manifest.as_str()),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_changed_field_is_found_by_name() {
+    let (project, mirror) = built(41);
+    let line = format!("verify locked-spoof {mirror}");
+    project.run(&line).expect(0).prints("proven");
+
+    forge(&project, |config| config["config"]["Env"][0] = "PATH=/evil".into(), |_| {});
+    project
+        .run(&line)
+        .expect(13)
+        .prints("✗ variable PATH")
+        .prints("is      /evil")
+        .prints("differs: ");
+
+    let (project, mirror) = built(42);
+    let line = format!("verify locked-spoof {mirror}");
+    forge(&project, |config| config["config"]["Entrypoint"] = serde_json::json!(["/evil"]), |_| {});
+    project.run(&line).expect(13).prints("✗ config Entrypoint");
+
+    let (project, mirror) = built(43);
+    let line = format!("verify locked-spoof {mirror}");
+    forge(
+        &project,
+        |_| {},
+        |manifest| manifest["annotations"]["org.opencontainers.image.title"] = "x".into(),
+    );
+    project.run(&line).expect(13).prints("✗ annotation org.opencontainers.image.title");
+}
+
+#[test]
+fn every_claim_of_a_label_is_checked() {
+    for (key, value, code) in [
+        ("io.github.build-pipeline.plan-digest", "sha256:0", 13),
+        ("io.github.build-pipeline.gpu", "gfx1100", 13),
+        ("io.github.build-pipeline.spoof", "off", 13),
+        ("io.github.build-pipeline.pins-digest", "sha256:0", 8),
+        ("org.opencontainers.image.base.digest", "sha256:0", 8),
+        ("io.github.build-pipeline.overrides", "nonsense", 13),
+        ("io.github.build-pipeline.track", "vulkan-ish", 13),
+    ] {
+        let (project, mirror) = built(44);
+        forge(&project, |config| config["config"]["Labels"][key] = value.into(), |_| {});
+        project.run(&format!("verify locked-spoof {mirror}")).expect(code);
+    }
+}
+
+#[test]
+fn other_pins_are_told_from_a_forgery() {
+    let project = Project::new();
+    let (old, new) = (Base::push(45), Base::push(46));
+    let host = shared_registry().host();
+    let pin = "sha256:a92fa9cb915027468e85e147f4dd1c87f026d7974610280546a2a1f94a146889";
+    project.edit("versions/versions.toml", pin, &old.digest());
+    let mirror = |base: &Base| format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path);
+    project.run(&format!("--track locked-spoof {}", mirror(&old))).expect(0);
+    project.run(&format!("verify locked-spoof {}", mirror(&old))).expect(0);
+    project.edit("versions/versions.toml", &old.digest(), &new.digest());
+    project.run(&format!("verify locked-spoof {}", mirror(&new))).expect(8).prints("out of date");
+}
+
+#[test]
+fn damaged_blobs_are_told_from_wrong_images() {
+    let (project, mirror) = built(47);
+    let line = format!("verify locked-spoof {mirror}");
+    let layout = project.path("dist/locked-spoof");
+    let image = oci::LayoutImage::read(&layout).unwrap();
+    let layer = oci::layout::blob_path(&layout, &image.present_layers[0]);
+    let mut bytes = std::fs::read(&layer).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&layer, &bytes).unwrap();
+    project.run(&line).expect(6).says("has other bytes");
+    std::fs::remove_file(&layer).unwrap();
+    project.run(&line).expect(0).prints("1 layers lie at the base");
+    std::fs::remove_file(oci::layout::blob_path(&layout, &image.manifest_digest)).unwrap();
+    project.run(&line).expect(2).says("lacks blob");
+}
+
+#[test]
+fn a_base_that_cannot_be_had_leaves_the_proof_incomplete() {
+    let (project, _) = built(48);
+    // Another home: nothing is cached.
+    let ran = project.run("verify locked-spoof").code;
+    assert_eq!(ran, 0, "the cache has the base");
+    std::fs::remove_dir_all(project.path("home/.cache")).unwrap();
+    project
+        .run("verify locked-spoof --mirror docker.io=127.0.0.1:1")
+        .expect(5)
+        .prints("? manifest digest: not compared")
+        .prints("incomplete");
+}
+
+#[test]
+fn images_of_others_are_refused() {
+    let (project, base) = (Project::new(), Base::push(49));
+    project
+        .run(&format!("verify {}:base", base.image.repository))
+        .expect(13)
+        .says("was not built by build-pipeline");
+    project
+        .run("verify locked-spoof")
+        .expect(2)
+        .says("there is no image of track")
+        .says("--track locked-spoof");
+    project.run("--track locked-spoof --rehearse").expect(0);
+    project.run("verify locked-spoof").expect(2).says("there is a rehearsed one");
+    project.run("verify versions").expect(2);
+    project.run("verify versions/versions.toml").expect(2).says("name an OCI image layout");
+}

@@ -1,0 +1,9 @@
+//! The executor with real plans, real registries on loopback and real files.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+mod failures;
+mod interrupts;
+mod outputs;
+mod support;
+mod wrapper;

@@ -1,0 +1,247 @@
+//! A base on a registry behind a proxy that counts, a plan over it, and a run of that plan.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::future::{Future, pending};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use executor::{BlobCache, Event, Execution, Output, Settings, execute};
+use image_ref::Digest;
+use oci::client::{ClientSettings, RegistryClient, Retries};
+use oci::loopback::LoopbackRegistry;
+use pins::{Track, parse_gpus, parse_tracks_with, parse_versions};
+use plan::Plan;
+use planner::{BuildRequest, PlanningInput};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::FaultProxy;
+
+/// The repository that the base is pinned in; its host exists nowhere (RFC 6761, "invalid").
+pub(crate) const REPOSITORY: &str = "registry.invalid/rocm/vllm-dev";
+const PATH: &str = "rocm/vllm-dev";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+
+/// A base, its registry, and a folder for what is made of it.
+pub(crate) struct Bench {
+    pub(crate) registry: LoopbackRegistry,
+    pub(crate) proxy: FaultProxy,
+    pub(crate) folder: TempDir,
+    /// The digest of the base's manifest.
+    pub(crate) base: Digest,
+    /// The digests of its distinct layers, sorted.
+    pub(crate) layers: Vec<Digest>,
+    /// The size of its distinct layers.
+    pub(crate) layer_bytes: u64,
+}
+
+/// The layers of the base: one of more than 4 MiB, and one that stands in the manifest twice.
+fn layers() -> Vec<Bytes> {
+    let noise = |seed: u32, size: usize| -> Bytes {
+        let mut state = seed;
+        let bytes = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        });
+        bytes.take(size).collect()
+    };
+    let twice = noise(2, 70_000);
+    vec![noise(1, 5 << 20), twice.clone(), noise(3, 100), twice]
+}
+
+fn descriptor(media_type: &str, bytes: &[u8]) -> Value {
+    json!({ "mediaType": media_type, "digest": Digest::of(bytes), "size": bytes.len() })
+}
+
+impl Bench {
+    pub(crate) async fn new() -> Self {
+        let registry = LoopbackRegistry::start().await.unwrap();
+        let layers = layers();
+        let base = put_base(&registry, &layers);
+        let distinct: BTreeMap<Digest, u64> =
+            layers.iter().map(|layer| (Digest::of(layer), layer.len() as u64)).collect();
+        Self {
+            proxy: FaultProxy::to(&registry.host()),
+            folder: TempDir::new().unwrap(),
+            base,
+            layer_bytes: distinct.values().sum(),
+            layers: distinct.into_keys().collect(),
+            registry,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A client that reads the base from the registry, through the proxy.
+    pub(crate) fn client(&self) -> RegistryClient {
+        client(&format!("registry.invalid={}", self.proxy.host()))
+    }
+
+    pub(crate) fn settings(&self, outputs: Vec<Output>) -> Settings {
+        let cache = BlobCache::new(self.path("cache"));
+        Settings { client: self.client(), cache, outputs }
+    }
+
+    pub(crate) fn layout(&self, name: &str, with_layers: bool) -> Output {
+        Output::Layout { path: self.path(name), with_layers }
+    }
+
+    /// The repository of the base as one of the registry itself, with nowhere else to go.
+    pub(crate) fn repository(&self) -> String {
+        format!("{}/{PATH}", self.proxy.host())
+    }
+
+    /// The plan of `locked-spoof` over the base.
+    pub(crate) fn plan(&self) -> Plan {
+        plan_over(&self.base, None)
+    }
+
+    pub(crate) async fn run(&self, outputs: Vec<Output>) -> (Execution, Vec<Event>) {
+        run(&self.plan(), &self.settings(outputs), pending()).await
+    }
+
+    /// Returns how many layers were asked for, by digest.
+    pub(crate) fn layers_fetched(&self) -> Vec<Digest> {
+        fetched(&self.proxy, &self.layers)
+    }
+}
+
+/// Returns which of the blobs were fetched through a proxy; each as often as it was.
+pub(crate) fn fetched(proxy: &FaultProxy, blobs: &[Digest]) -> Vec<Digest> {
+    let of = |digest: &Digest| {
+        let count = proxy.count("GET", &format!("blobs/{digest}"));
+        std::iter::repeat_n(digest.clone(), count)
+    };
+    blobs.iter().flat_map(of).collect()
+}
+
+/// A client with one mirror that gives up within milliseconds.
+pub(crate) fn client(mirror: &str) -> RegistryClient {
+    RegistryClient::new(ClientSettings {
+        mirrors: vec![mirror.parse().unwrap()],
+        retries: Retries {
+            tries: 2,
+            first_wait: Duration::from_millis(1),
+            max_retry_after: Duration::from_millis(10),
+        },
+        use_system_proxies: false,
+        ..ClientSettings::default()
+    })
+}
+
+/// Puts a base with these layers into a registry, under its manifest and under an index of it.
+fn put_base(registry: &LoopbackRegistry, layers: &[Bytes]) -> Digest {
+    let config = json!({
+        "architecture": "amd64",
+        "os": "linux",
+        "config": { "Env": ["PATH=/bin"], "Cmd": ["/bin/bash"], "Labels": { "vendor": "x" } },
+        "rootfs": { "type": "layers", "diff_ids": layers.iter().map(|l| Digest::of(l)).collect::<Vec<_>>() },
+        "history": [],
+    });
+    let config = Bytes::from(config.to_string());
+    let layer_type = "application/vnd.oci.image.layer.v1.tar";
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": descriptor("application/vnd.oci.image.config.v1+json", &config),
+        "layers": layers.iter().map(|layer| descriptor(layer_type, layer)).collect::<Vec<_>>(),
+    });
+    for blob in layers.iter().chain([&config]) {
+        registry.add_blob(blob.clone());
+    }
+    registry.add_manifest(PATH, None, MANIFEST, Bytes::from(manifest.to_string()))
+}
+
+/// Puts a manifest or index of any content into the base's repository.
+pub(crate) fn put_document(registry: &LoopbackRegistry, media_type: &str, json: &Value) -> Digest {
+    registry.add_manifest(PATH, None, media_type, Bytes::from(json.to_string()))
+}
+
+/// Puts an index into the base's repository whose entries have these platforms.
+pub(crate) fn put_index(bench: &Bench, entries: &[(&Digest, &str)]) -> Digest {
+    let entries: Vec<_> = entries
+        .iter()
+        .map(|(digest, architecture)| {
+            json!({
+                "mediaType": MANIFEST, "digest": digest, "size": 1,
+                "platform": { "os": "linux", "architecture": architecture },
+            })
+        })
+        .collect();
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": entries });
+    put_document(&bench.registry, INDEX, &index)
+}
+
+/// Makes the plan of `locked-spoof` over a base, as the command line would.
+pub(crate) fn plan_over(base: &Digest, kind: Option<&str>) -> Plan {
+    plan_of(REPOSITORY, base, kind)
+}
+
+/// As [`plan_over`], with the base in any repository.
+pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Plan {
+    let kind = kind.map(|kind| format!("kind = \"{kind}\"\n")).unwrap_or_default();
+    let pins = format!(
+        "schema = 1\nsource-date-epoch = 1800000000\n\n[image.base]\nrepository = \"{repository}\"\n\
+         digest = \"{base}\"\n{kind}"
+    );
+    let gpus = "schema = 1\n[gfx1151]\nname = \"a\"\nfamily = \"b\"\nspoof = \"11.0.0\"\n";
+    let tracks = "schema = 1\ngpu = \"gfx1151\"\n[locked-spoof]\ntitle = \"t\"\n\
+                  description = \"d\"\nbase = \"base\"\n";
+    let pins = parse_versions("versions.toml", &pins).unwrap_or_else(|e| panic!("{e}"));
+    let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
+    let tracks = parse_tracks_with("tracks.toml", tracks, &pins).unwrap_or_else(|e| panic!("{e}"));
+    let input = PlanningInput { pins, gpus, tracks, recipe: None };
+    planner::plan(&BuildRequest::new(Track::LockedSpoof), &input).unwrap().plan
+}
+
+/// Carries out a plan and keeps what it reports.
+pub(crate) async fn run(
+    plan: &Plan,
+    settings: &Settings,
+    interrupt: impl Future<Output = ()>,
+) -> (Execution, Vec<Event>) {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&events);
+    let on_event = Arc::new(move |event| kept.lock().unwrap().push(event));
+    let execution = execute(plan, settings, interrupt, on_event).await;
+    let events = events.lock().unwrap().clone();
+    (execution, events)
+}
+
+pub(crate) fn registry_output(host: &str, rest: &str) -> Output {
+    Output::Registry { reference: format!("{host}/{rest}").parse().unwrap() }
+}
+
+/// Returns the digest that a tag points to on a registry.
+pub(crate) async fn tag_of(host: &str, rest: &str) -> Option<Digest> {
+    let reference = format!("{host}/{rest}").parse().unwrap();
+    client("registry.invalid=127.0.0.1:1").manifest_digest(&reference).await.unwrap()
+}
+
+/// Returns the names of all files below a folder.
+pub(crate) fn files(path: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let entry = entry.unwrap().path();
+            match entry.is_dir() {
+                true => folders.push(entry),
+                false => all.push(entry.strip_prefix(path).unwrap().display().to_string()),
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Returns an error's words and those of all beneath it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let source = error.source().map(|source| format!(": {}", chain(source)));
+    format!("{error}{}", source.unwrap_or_default())
+}

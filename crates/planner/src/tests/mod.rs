@@ -1,0 +1,345 @@
+//! The planner's tests. The input is a fixture of its own, so that no snapshot changes at a bump.
+
+mod properties;
+mod warnings;
+
+use std::collections::BTreeMap;
+
+use image_ref::{Digest, Tag};
+use pins::{PinName, Track, parse_gpus, parse_tracks_with, parse_versions};
+use plan::{Action, Plan, Recipe, labels};
+
+use crate::{
+    BuildRequest, ImageOverride, PlanError, Planned, PlanningInput, SpoofChoice, plan as make,
+};
+
+const VERSIONS: &str = include_str!("fixture/versions.toml");
+const GPUS: &str = include_str!("fixture/gpus.toml");
+const TRACKS: &str = include_str!("fixture/tracks.toml");
+
+/// The tracks that only add metadata.
+const METADATA_ONLY: [Track; 4] =
+    [Track::Official, Track::NightlySpoof, Track::LockedSpoof, Track::Ollama];
+
+fn input_of(versions: &str, gpus: &str, tracks: &str) -> PlanningInput {
+    let pins = parse_versions("versions.toml", versions).unwrap_or_else(|e| panic!("{e}"));
+    let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
+    let tracks = parse_tracks_with("tracks.toml", tracks, &pins).unwrap_or_else(|e| panic!("{e}"));
+    let recipe = Recipe {
+        url: Some("https://git.example.org/recipe".to_owned()),
+        commit: "6".repeat(40),
+        modified: false,
+    };
+    PlanningInput { pins, gpus, tracks, recipe: Some(recipe) }
+}
+
+fn input() -> PlanningInput {
+    input_of(VERSIONS, GPUS, TRACKS)
+}
+
+fn planned(request: &BuildRequest) -> Planned {
+    make(request, &input()).unwrap_or_else(|error| panic!("{request:?}: {error}"))
+}
+
+fn digest(digit: char) -> Digest {
+    format!("sha256:{}", digit.to_string().repeat(64)).parse().unwrap()
+}
+
+fn pin(name: &str) -> PinName {
+    name.parse().unwrap()
+}
+
+/// A request in which one pin has another digest.
+fn overridden(track: Track, name: &str, tag: Option<&str>, digit: char) -> BuildRequest {
+    let tag = tag.map(|tag| tag.parse::<Tag>().unwrap());
+    let image = ImageOverride { tag, digest: digest(digit) };
+    BuildRequest { overrides: BTreeMap::from([(pin(name), image)]), ..BuildRequest::new(track) }
+}
+
+fn with_spoof(track: Track, version: &str) -> BuildRequest {
+    let spoof = SpoofChoice::Version(version.parse().unwrap());
+    BuildRequest { spoof, ..BuildRequest::new(track) }
+}
+
+fn for_gpu(track: Track, gpu: &str) -> BuildRequest {
+    BuildRequest { gpu: Some(gpu.parse().unwrap()), ..BuildRequest::new(track) }
+}
+
+fn labels_of(plan: &Plan) -> BTreeMap<String, String> {
+    plan.final_labels()
+}
+
+fn label(plan: &Plan, key: &str) -> Option<String> {
+    labels_of(plan).remove(key)
+}
+
+fn env(plan: &Plan, name: &str) -> Option<String> {
+    plan.image_edit().unwrap().env.get(name).cloned()
+}
+
+#[test]
+fn the_plan_of_each_metadata_only_track() {
+    for track in METADATA_ONLY {
+        let plan = planned(&BuildRequest::new(track)).plan;
+        insta::assert_snapshot!(format!("plan_{}", track.name()), plan.canonical_text());
+    }
+}
+
+#[test]
+fn a_rehearsed_plan_differs_in_its_name_and_its_mark_alone() {
+    for track in METADATA_ONLY {
+        let real = planned(&BuildRequest::new(track)).plan;
+        let mut rehearsed =
+            planned(&BuildRequest { rehearse: true, ..BuildRequest::new(track) }).plan;
+        assert_eq!(rehearsed.name, format!("rehearsal-{}", track.name()));
+        assert_eq!(label(&rehearsed, labels::REHEARSAL).as_deref(), Some("true"));
+        assert_eq!(label(&real, labels::REHEARSAL).as_deref(), Some("false"));
+        rehearsed.name.clone_from(&real.name);
+        rehearsed.rehearsal = false;
+        for step in &mut rehearsed.steps {
+            if let Action::DeriveImage { edit, .. } = &mut step.action {
+                edit.labels.insert(labels::REHEARSAL.to_owned(), "false".to_owned());
+            }
+        }
+        assert_eq!(rehearsed, real);
+    }
+}
+
+#[test]
+fn every_error_says_what_cannot_be_planned() {
+    let plain = BuildRequest::new;
+    let without_tracks = || {
+        let mut input = input();
+        input.tracks.tracks.clear();
+        input
+    };
+    let with_base = |name: &str| {
+        let mut input = input();
+        for settings in input.tracks.tracks.values_mut() {
+            settings.base = pin(name);
+        }
+        input
+    };
+    let at = |epoch| BuildRequest { source_date_epoch: Some(epoch), ..plain(Track::Official) };
+    let off = |track| BuildRequest { spoof: SpoofChoice::Off, ..plain(track) };
+    let cases: Vec<(BuildRequest, PlanningInput, PlanError)> = vec![
+        (plain(Track::Source), input(), PlanError::NeedsEngine { track: "source" }),
+        (plain(Track::Vulkan), input(), PlanError::NeedsEngine { track: "vulkan" }),
+        (plain(Track::Ollama), without_tracks(), PlanError::NoSettings { track: "ollama" }),
+        (
+            plain(Track::Official),
+            with_base("tree"),
+            PlanError::NoSuchBase { track: "official", pin: "tree".to_owned() },
+        ),
+        (
+            plain(Track::Official),
+            with_base("unknown"),
+            PlanError::Unresolved {
+                pin: "unknown".to_owned(),
+                image: "registry.example.org/vendor/unknown:v9".to_owned(),
+                tag: Some("v9".to_owned()),
+            },
+        ),
+        (
+            overridden(Track::Official, "vendr", None, 'a'),
+            input(),
+            PlanError::UnknownPin {
+                pin: "vendr".to_owned(),
+                known: ["chat", "nightly", "old", "tree", "unknown", "vendor"]
+                    .map(str::to_owned)
+                    .to_vec(),
+            },
+        ),
+        (
+            overridden(Track::Official, "chat", None, 'a'),
+            input(),
+            PlanError::UnusedPin {
+                track: "official",
+                pin: "chat".to_owned(),
+                used: "vendor".to_owned(),
+            },
+        ),
+        (
+            for_gpu(Track::Official, "gfx942"),
+            input(),
+            PlanError::UnknownGpu {
+                gpu: "gfx942".to_owned(),
+                known: ["gfx1031", "gfx1100", "gfx1150", "gfx1151"].map(str::to_owned).to_vec(),
+            },
+        ),
+        (
+            for_gpu(Track::LockedSpoof, "gfx1150"),
+            input(),
+            PlanError::NoSpoof { gpu: "gfx1150".to_owned() },
+        ),
+        (
+            with_spoof(Track::Official, "11.0.0"),
+            input(),
+            PlanError::NotASpoofTrack { track: "official" },
+        ),
+        (off(Track::Ollama), input(), PlanError::NotASpoofTrack { track: "ollama" }),
+        (at(253_402_300_800), input(), PlanError::Epoch(253_402_300_800)),
+        (at(u64::MAX), input(), PlanError::Epoch(u64::MAX)),
+    ];
+    let mut messages = String::new();
+    for (request, input, wanted) in cases {
+        let error = make(&request, &input).unwrap_err();
+        assert_eq!(error, wanted);
+        messages.push_str(&error.to_string());
+        messages.push('\n');
+    }
+    insta::assert_snapshot!(messages);
+}
+
+#[test]
+fn base_pin_is_the_one_the_settings_name() {
+    let input = input();
+    for (track, wanted) in METADATA_ONLY.into_iter().zip(["vendor", "nightly", "old", "chat"]) {
+        let (name, found) = crate::base_pin(track, &input).unwrap();
+        assert_eq!((name.as_str(), Some(found)), (wanted, input.pins.images.get(name)));
+    }
+    let error = crate::base_pin(Track::Source, &input).unwrap_err();
+    assert_eq!(error, PlanError::NoSettings { track: "source" });
+}
+
+#[test]
+fn facts_of_another_digest_are_forgotten() {
+    let same = planned(&overridden(Track::Official, "vendor", None, '1')).plan;
+    let other = planned(&overridden(Track::Official, "vendor", None, 'a')).plan;
+    let resolved = planned(&overridden(Track::Official, "vendor", Some("v2"), 'a')).plan;
+    // The release and the kind were known of the pinned digest and of no other.
+    for (plan, rocm, has_kind) in
+        [(&same, Some("7.2.1"), true), (&other, None, false), (&resolved, None, false)]
+    {
+        assert_eq!(label(plan, labels::ROCM_VERSION).as_deref(), rocm);
+        let Action::FetchBase { kind, .. } = &plan.steps[0].action else { unreachable!() };
+        assert_eq!(kind.is_some(), has_kind);
+    }
+    let repository = "registry.example.org/vendor/inference";
+    for (plan, name, version, hex) in [
+        (&same, format!("{repository}:v1.2.3"), "v1.2.3", '1'),
+        // Nobody said that the old tag points to the new digest.
+        (&other, repository.to_owned(), "sha256:aaaaaaaaaaaa", 'a'),
+        (&resolved, format!("{repository}:v2"), "v2", 'a'),
+    ] {
+        assert_eq!(label(plan, labels::BASE_NAME), Some(name));
+        assert_eq!(label(plan, labels::VERSION).as_deref(), Some(version));
+        assert_eq!(label(plan, labels::BASE_DIGEST), Some(digest(hex).to_string()));
+    }
+    let pinned = planned(&BuildRequest::new(Track::Official)).plan;
+    assert_eq!(label(&same, labels::PINS_DIGEST), label(&pinned, labels::PINS_DIGEST));
+    assert_ne!(label(&other, labels::PINS_DIGEST), label(&pinned, labels::PINS_DIGEST));
+}
+
+#[test]
+fn an_override_resolves_what_nobody_has_pinned() {
+    let mut input = input();
+    let settings = input.tracks.tracks.get_mut(&Track::Official).unwrap();
+    settings.base = pin("unknown");
+    let plan = make(&overridden(Track::Official, "unknown", Some("v9"), 'b'), &input).unwrap().plan;
+    let wanted = format!("registry.example.org/vendor/unknown:v9@{}", digest('b'));
+    assert_eq!(plan.pins, BTreeMap::from([("unknown".to_owned(), wanted)]));
+}
+
+#[test]
+fn every_override_stands_in_plan_and_label() {
+    let a = digest('a');
+    let everything = BuildRequest {
+        gpu: Some("gfx1031".parse().unwrap()),
+        spoof: SpoofChoice::Version("10.3.0".parse().unwrap()),
+        source_date_epoch: Some(0),
+        ..overridden(Track::LockedSpoof, "old", Some("t"), 'a')
+    };
+    let off = BuildRequest { spoof: SpoofChoice::Off, ..BuildRequest::new(Track::LockedSpoof) };
+    let cases: Vec<(BuildRequest, Vec<(&str, String)>)> = vec![
+        (BuildRequest::new(Track::LockedSpoof), vec![]),
+        (overridden(Track::LockedSpoof, "old", None, 'a'), vec![("old", a.to_string())]),
+        (for_gpu(Track::LockedSpoof, "gfx1031"), vec![("gpu", "gfx1031".to_owned())]),
+        // Also where it says what would be so anyway: the run said it.
+        (for_gpu(Track::LockedSpoof, "gfx1151"), vec![("gpu", "gfx1151".to_owned())]),
+        (off, vec![("spoof", "off".to_owned())]),
+        (with_spoof(Track::LockedSpoof, "9.0.0"), vec![("spoof", "9.0.0".to_owned())]),
+        (
+            everything,
+            vec![
+                ("gpu", "gfx1031".to_owned()),
+                ("old", format!("t@{a}")),
+                ("source-date-epoch", "0".to_owned()),
+                ("spoof", "10.3.0".to_owned()),
+            ],
+        ),
+    ];
+    for (request, wanted) in cases {
+        let plan = planned(&request).plan;
+        let spelled: Vec<_> =
+            wanted.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let spelled = (!spelled.is_empty()).then(|| spelled.join(" "));
+        assert_eq!(label(&plan, labels::OVERRIDES), spelled, "{request:?}");
+        let wanted: BTreeMap<_, _> =
+            wanted.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        assert_eq!(plan.overrides, wanted, "{request:?}");
+    }
+}
+
+#[test]
+fn the_time_is_the_one_that_was_given() {
+    for (epoch, wanted) in [
+        (None, "2027-01-15T08:00:00Z"),
+        (Some(0), "1970-01-01T00:00:00Z"),
+        (Some(951_782_400), "2000-02-29T00:00:00Z"),
+        (Some(253_402_207_199), "9999-12-30T21:59:59Z"),
+    ] {
+        let request =
+            BuildRequest { source_date_epoch: epoch, ..BuildRequest::new(Track::Official) };
+        let plan = planned(&request).plan;
+        assert_eq!(plan.source_date_epoch, epoch.unwrap_or(1_800_000_000));
+        assert_eq!(plan.image_edit().unwrap().created, wanted);
+        for key in [labels::CREATED, labels::BUILD_DATE] {
+            assert_eq!(label(&plan, key).as_deref(), Some(wanted));
+        }
+    }
+}
+
+#[test]
+fn the_recipe_stands_in_the_labels_as_far_as_it_is_known() {
+    let commit = "6".repeat(40);
+    let recipe = |url: Option<&str>, modified| {
+        Some(Recipe { url: url.map(str::to_owned), commit: commit.clone(), modified })
+    };
+    let url = "https://git.example.org/recipe";
+    for (recipe, source, revision, modified) in [
+        (None, None, None, None),
+        (recipe(None, false), None, Some(&commit), None),
+        (recipe(Some(url), true), Some(url), Some(&commit), Some("true")),
+    ] {
+        let input = PlanningInput { recipe, ..input() };
+        let plan = make(&BuildRequest::new(Track::Official), &input).unwrap().plan;
+        assert_eq!(label(&plan, labels::SOURCE).as_deref(), source);
+        assert_eq!(label(&plan, labels::REVISION).as_ref(), revision);
+        assert_eq!(label(&plan, labels::VCS_REF).as_ref(), revision);
+        assert_eq!(label(&plan, labels::VCS_TYPE).is_some(), revision.is_some());
+        assert_eq!(label(&plan, labels::MODIFIED).as_deref(), modified);
+    }
+}
+
+#[test]
+fn the_projects_own_files_plan_as_far_as_their_pins_are_resolved() {
+    let input = input_of(
+        include_str!("../../../../versions/versions.toml"),
+        include_str!("../../../../versions/gpus.toml"),
+        include_str!("../../../../versions/tracks.toml"),
+    );
+    for track in METADATA_ONLY {
+        let (name, found) = crate::base_pin(track, &input).unwrap();
+        match (&found.digest, make(&BuildRequest::new(track), &input)) {
+            (pins::Pinned::Resolved(pinned), Ok(planned)) => {
+                let base = label(&planned.plan, labels::BASE_DIGEST);
+                assert_eq!(base, Some(pinned.to_string()));
+            }
+            (pins::Pinned::Unresolved, Err(PlanError::Unresolved { pin, .. })) => {
+                assert_eq!(pin, name.as_str());
+            }
+            (digest, result) => panic!("{track:?}: {digest:?} gave {result:?}"),
+        }
+    }
+}

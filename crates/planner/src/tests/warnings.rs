@@ -1,0 +1,148 @@
+//! Every warning rule, tripped and not tripped, and what the image sets then.
+
+use super::*;
+use crate::{OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
+
+/// The fixture with facts about the base of `locked-spoof` changed.
+fn with_base(change: impl FnOnce(&mut pins::ImagePin)) -> PlanningInput {
+    let mut input = input();
+    change(input.pins.images.get_mut(&pin("old")).unwrap());
+    input
+}
+
+fn with_rocm(release: Option<&str>) -> PlanningInput {
+    with_base(|base| base.rocm = release.map(str::to_owned))
+}
+
+/// Checks the rules that are tripped and the override that the image sets.
+fn check(request: &BuildRequest, input: &PlanningInput, rules: &[&str], sets: Option<&str>) {
+    let Planned { plan, warnings } = make(request, input).unwrap();
+    let found: Vec<_> = warnings.iter().map(|warning| warning.rule).collect();
+    assert_eq!(found, rules, "{request:?}: {warnings:?}");
+    assert_eq!(env(&plan, OVERRIDE_VARIABLE).as_deref(), sets, "{request:?}");
+    let spoof = plan.image_edit().unwrap().labels.get(labels::SPOOF).cloned();
+    let spelled = request.track.is_spoof().then(|| sets.unwrap_or("off").to_owned());
+    assert_eq!(spoof, spelled, "{request:?}");
+    let words = &plan.image_edit().unwrap().entrypoint_prefix;
+    assert_eq!(words.iter().any(|word| word == WRAPPER_SCRIPT), sets.is_some(), "{request:?}");
+}
+
+#[test]
+fn every_rule_is_tripped_by_its_case_and_by_no_other() {
+    let plain = |track| BuildRequest::new(track);
+    let locked = || plain(Track::LockedSpoof);
+    let going_on = |input: PlanningInput| {
+        let mut input = input;
+        input.pins.images.get_mut(&pin("old")).unwrap().discontinued = None;
+        input
+    };
+    let native_by_list = going_on(with_base(|base| {
+        base.rocm = None;
+        base.gpus = vec!["gfx1151".parse().unwrap()];
+    }));
+    let for_another = going_on(with_base(|base| base.gpus = vec!["gfx1100".parse().unwrap()]));
+    let off = BuildRequest { spoof: SpoofChoice::Off, ..locked() };
+    let (unsupported, not_needed) = ("spoof-unsupported", "spoof-not-needed");
+
+    // base-discontinued: the fixture's base is, and without that it is not said.
+    check(&locked(), &input(), &["base-discontinued", unsupported], Some("11.0.0"));
+    check(&locked(), &going_on(input()), &[unsupported], Some("11.0.0"));
+    check(&plain(Track::Official), &input(), &[], None);
+    check(&plain(Track::NightlySpoof), &input(), &[unsupported], Some("11.0.0"));
+
+    // spoof-not-needed by the list of GPUs: the spoof is left out.
+    check(&locked(), &native_by_list, &[not_needed], None);
+    check(&locked(), &for_another, &[unsupported], Some("11.0.0"));
+    // … and by the release inside.
+    for (release, native) in [
+        (Some("7.2.1"), true),
+        (Some("7.2.2"), true),
+        (Some("7.10.0"), true),
+        (Some("8.0"), true),
+        (Some("7.2.0"), false),
+        (Some("7.2"), false),
+        (Some("6.4.1"), false),
+        (None, false),
+    ] {
+        let input = going_on(with_rocm(release));
+        let (rule, sets) = if native { (not_needed, None) } else { (unsupported, Some("11.0.0")) };
+        check(&locked(), &input, &[rule], sets);
+    }
+    // A spoof that was asked for by its version is set all the same.
+    check(
+        &with_spoof(Track::LockedSpoof, "11.0.0"),
+        &native_by_list,
+        &[not_needed],
+        Some("11.0.0"),
+    );
+    check(
+        &with_spoof(Track::LockedSpoof, "11.0.0"),
+        &going_on(input()),
+        &[unsupported],
+        Some("11.0.0"),
+    );
+    // Off is off, and nothing is said about it.
+    check(&off, &native_by_list, &[], None);
+    check(&off, &going_on(input()), &[], None);
+
+    // spoof-is-identity: what the GPU is anyway, native or not.
+    let identity = with_spoof(Track::LockedSpoof, "11.5.1");
+    check(&identity, &going_on(input()), &["spoof-is-identity"], Some("11.5.1"));
+    check(&identity, &native_by_list, &["spoof-is-identity"], Some("11.5.1"));
+    let other = with_spoof(Track::LockedSpoof, "11.5.0");
+    check(&other, &going_on(input()), &[unsupported], Some("11.5.0"));
+
+    // A GPU that no release is known to support natively.
+    check(
+        &for_gpu(Track::LockedSpoof, "gfx1031"),
+        &going_on(with_rocm(Some("99.0"))),
+        &[unsupported],
+        Some("10.3.0"),
+    );
+}
+
+#[test]
+fn a_release_with_and_without_its_last_zeros_is_the_same() {
+    let mut input = with_rocm(Some("7.2"));
+    input.gpus.gpus.get_mut(&"gfx1151".parse().unwrap()).unwrap().native_since =
+        Some("7.2.0".to_owned());
+    let rules = ["base-discontinued", "spoof-not-needed"];
+    check(&BuildRequest::new(Track::LockedSpoof), &input, &rules, None);
+}
+
+#[test]
+fn a_base_at_another_digest_is_not_known_to_be_native() {
+    let mut input = with_base(|base| base.gpus = vec!["gfx1151".parse().unwrap()]);
+    input.pins.images.get_mut(&pin("old")).unwrap().rocm = Some("7.2.1".to_owned());
+    let other = overridden(Track::LockedSpoof, "old", None, 'a');
+    check(&other, &input, &["base-discontinued", "spoof-unsupported"], Some("11.0.0"));
+    let same = overridden(Track::LockedSpoof, "old", None, '2');
+    check(&same, &input, &["base-discontinued", "spoof-not-needed"], None);
+}
+
+#[test]
+fn the_words_of_the_warnings() {
+    let mut text = String::new();
+    let mut say = |request: &BuildRequest, input: &PlanningInput| {
+        for crate::Warning { rule, message } in make(request, input).unwrap().warnings {
+            text.extend([rule, ": ", &message, "\n"]);
+        }
+    };
+    let locked = BuildRequest::new(Track::LockedSpoof);
+    say(&locked, &input());
+    say(&BuildRequest::new(Track::NightlySpoof), &input());
+    say(&locked, &with_base(|base| base.gpus = vec!["gfx1151".parse().unwrap()]));
+    say(&locked, &with_rocm(Some("7.2.2")));
+    say(&with_spoof(Track::LockedSpoof, "11.0.0"), &with_rocm(Some("7.2.2")));
+    say(&with_spoof(Track::LockedSpoof, "11.5.1"), &input());
+    say(&for_gpu(Track::LockedSpoof, "gfx1031"), &input());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn warnings_change_no_byte_of_a_plan() {
+    let mut quiet = input();
+    quiet.pins.images.get_mut(&pin("old")).unwrap().discontinued = None;
+    let request = BuildRequest::new(Track::LockedSpoof);
+    assert_eq!(make(&request, &quiet).unwrap().plan, planned(&request).plan);
+}

@@ -1,0 +1,160 @@
+//! The record's tests: its file, and the verification of images.
+
+mod verify;
+
+use std::collections::BTreeMap;
+
+use image_ref::Digest;
+use plan::{Action, ImageEdit, ManifestKind, Plan, Platform, Step, labels};
+
+use crate::{
+    BuildRecord, ImageSummary, Note, OutputOutcome, OutputState, Run, Status, StepOutcome,
+    StepState, Traffic,
+};
+
+const BASE: &str = "registry.example.org/base@sha256:1111111111111111111111111111111111111111111111111111111111111111";
+
+/// A plan of the shape that the planner makes.
+fn plan() -> Plan {
+    let all = [
+        (labels::ARCHITECTURE, "x86_64"),
+        (labels::BASE_DIGEST, &BASE[26..]),
+        (labels::PINS_DIGEST, "sha256:pins"),
+        (labels::TRACK, "locked-spoof"),
+    ];
+    let edit = ImageEdit {
+        created: "2027-01-15T08:00:00Z".to_owned(),
+        created_by: "a test".to_owned(),
+        env: BTreeMap::from([("HSA_OVERRIDE_GFX_VERSION".to_owned(), "11.0.0".to_owned())]),
+        entrypoint_prefix: ["/bin/sh", "-c", "script", "name"].map(str::to_owned).to_vec(),
+        reset: labels::RESET.map(str::to_owned).to_vec(),
+        labels: all.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+    };
+    let fetch = Action::FetchBase {
+        image: BASE.parse().unwrap(),
+        kind: Some(ManifestKind::Index),
+        platform: Platform::linux_amd64(),
+    };
+    let base = "fetch-base".to_owned();
+    let derive = Action::DeriveImage { base: base.clone(), contract: "derive/1".to_owned(), edit };
+    Plan {
+        schema: plan::SCHEMA,
+        track: "locked-spoof".to_owned(),
+        name: "rehearsal-locked-spoof".to_owned(),
+        gpu: "gfx1151".to_owned(),
+        rehearsal: true,
+        source_date_epoch: 1_800_000_000,
+        recipe: None,
+        overrides: BTreeMap::new(),
+        pins: BTreeMap::from([("base".to_owned(), BASE.to_owned())]),
+        steps: vec![
+            Step { id: base.clone(), needs: Vec::new(), action: fetch },
+            Step { id: "derive-image".to_owned(), needs: vec![base], action: derive },
+        ],
+    }
+}
+
+fn begun(began: &str) -> BuildRecord {
+    let run = Run {
+        tool_version: "0.0.0".to_owned(),
+        command: vec!["build-pipeline".to_owned(), "--track".to_owned(), "locked-spoof".to_owned()],
+        process: 4711,
+        began: began.to_owned(),
+        warnings: vec!["rule: message".to_owned()],
+    };
+    BuildRecord::begin(plan(), run)
+}
+
+/// A record with something in every field.
+fn full() -> BuildRecord {
+    let mut record = begun("2026-11-20T19:00:00Z");
+    record.ended = Some("2026-11-20T19:00:01Z".to_owned());
+    record.status = Status::Interrupted;
+    record.error = vec!["outer".to_owned(), "inner \u{1b}[31m\n".to_owned()];
+    for state in [StepState::Done, StepState::Cached, StepState::Failed, StepState::NotBegun] {
+        let step = format!("{state:?}");
+        record.steps.push(StepOutcome { step, state, milliseconds: u64::MAX });
+    }
+    record.image = Some(ImageSummary {
+        manifest_digest: Digest::of(b"manifest"),
+        config_digest: Digest::of(b"config"),
+        base_index: Some(Digest::of(b"index")),
+        base_manifest: Digest::of(b"base"),
+        layers: 3,
+        layer_bytes: 9,
+        reset: vec!["maintainer".to_owned()],
+    });
+    for state in [OutputState::Written, OutputState::UpToDate, OutputState::Failed] {
+        record.outputs.push(OutputOutcome {
+            output: "oci:dist/x".to_owned(),
+            state,
+            layers_copied: 1,
+            layer_bytes_copied: 2,
+            layers_mounted: 3,
+        });
+    }
+    record.notes.push(Note { rule: "rule".to_owned(), message: "message".to_owned() });
+    record.traffic = Traffic { requests: 1, bytes_received: 2, bytes_sent: 3 };
+    record
+}
+
+#[test]
+fn a_record_is_read_back_from_its_file() {
+    for record in [begun("2026-11-20T19:00:00Z"), full()] {
+        let text = record.to_text();
+        assert!(text.ends_with("}\n"));
+        let read = BuildRecord::parse(&text).unwrap();
+        assert_eq!(read, record);
+        assert_eq!(read.to_text(), text);
+        // The plan in it is the one whose digest stands beside it.
+        assert_eq!(read.plan.digest(), read.plan_digest);
+    }
+}
+
+#[test]
+fn a_record_begins_as_running_and_empty() {
+    let record = begun("2026-11-20T19:00:00Z");
+    assert_eq!(record.status, Status::Running);
+    assert_eq!((record.ended.as_ref(), record.image.as_ref()), (None, None));
+    assert!(record.steps.is_empty() && record.outputs.is_empty() && record.error.is_empty());
+    let text = record.to_text();
+    assert!(!text.contains("\"ended\"") && !text.contains("\"image\": null"), "{text}");
+}
+
+#[test]
+fn parse_refuses_what_is_no_record() {
+    let text = full().to_text();
+    let changed = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    };
+    let not_one = "the text is not a build record";
+    let newer = "the record has schema 2, this build-pipeline reads up to 1";
+    for (text, wanted) in [
+        (String::new(), not_one),
+        ("{}".to_owned(), not_one),
+        (text[..text.len() / 2].to_owned(), not_one),
+        (changed("\"status\": \"interrupted\"", "\"status\": \"gone\""), not_one),
+        (changed("\"schema\": 1", "\"schema\": 2"), newer),
+        // Known to be newer before anything else of it is read.
+        (r#"{"schema":2,"everything":"else"}"#.to_owned(), newer),
+        // A newer plan in a record of today is no plan of today.
+        (changed("\"gpu\"", "\"cpu\""), not_one),
+    ] {
+        assert_eq!(BuildRecord::parse(&text).unwrap_err().to_string(), wanted, "{text}");
+    }
+}
+
+#[test]
+fn the_id_is_a_file_name_that_sorts_by_time() {
+    for (began, wanted) in [
+        ("2026-11-20T19:00:00Z", "20261120T190000Z-rehearsal-locked-spoof-4711"),
+        ("2026-11-20T19:00:00.5Z", "20261120T190000.5Z-rehearsal-locked-spoof-4711"),
+    ] {
+        let id = begun(began).id;
+        assert_eq!(id, wanted);
+        assert!(id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)), "{id}");
+        assert!(!id.starts_with(['-', '.']) && id.len() < 200);
+    }
+    assert!(begun("2026-11-20T19:00:00Z").id < begun("2026-11-20T19:00:01Z").id);
+}

@@ -1,0 +1,274 @@
+//! Measures the build of a metadata-only image against peers, side by side in one run.
+//!
+//! Two real registries (Debian's docker-registry) run on loopback; a base of random layers lies in
+//! the first. Each figure is the median of several runs taken in turn, so that a machine that gets
+//! slower gets slower for all.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::run::{cargo, is_installed, root};
+use crate::{say, setup};
+
+/// How often everything is measured. The median of five is what the project quotes.
+const RUNS: usize = 5;
+
+/// How many layers the base has.
+const LAYERS: u64 = 8;
+
+struct Registry {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // A registry that is gone already needs no killing.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Runs the benchmarks. The base has as many GiB as the first argument says (1).
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    setup::install()?;
+    let gib: u64 =
+        arguments.first().map_or(Ok(1), |text| text.parse()).context("GIB is a number")?;
+    cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
+    let work = root()?.join("target/bench");
+    drop(std::fs::remove_dir_all(&work));
+    std::fs::create_dir_all(&work)?;
+    let (here, there) = (registry(&work, "here")?, registry(&work, "there")?);
+    say(&format!("pushing a base of {gib} GiB in {LAYERS} layers"));
+    let base = push_base(&work, here.port, gib)?;
+
+    let tool = root()?.join("target/release/build-pipeline").display().to_string();
+    let mirror = format!("docker.io=127.0.0.1:{}", here.port);
+    let set = format!("vllm-dev-locked={base}");
+    let ours = |port: u16, run: usize| {
+        let mut command = Command::new(&tool);
+        command.args(["--track", "locked-spoof", "--mirror", &mirror, "--set", &set, "--push"]);
+        command.arg(format!("127.0.0.1:{port}/ours{run}/image:v1"));
+        // An empty cache every time: the first build is what is measured.
+        command
+            .env("XDG_CACHE_HOME", work.join(format!("cache-{port}-{run}")))
+            .env("XDG_STATE_HOME", work.join("state"));
+        command
+    };
+    let skopeo = |port: u16, run: usize| {
+        let mut command = Command::new("skopeo");
+        command.args(["copy", "--src-tls-verify=false", "--dest-tls-verify=false"]);
+        command.arg(format!("docker://127.0.0.1:{}/rocm/vllm-dev:base", here.port));
+        command.arg(format!("docker://127.0.0.1:{port}/skopeo{run}/image:v1"));
+        command
+    };
+    side_by_side("P1, same registry", &|run| ours(here.port, run), &|run| skopeo(here.port, run))?;
+    side_by_side("P1b, other registry", &|run| ours(there.port, run), &|run| {
+        // Blobs that the first tool brought must not be there for the second.
+        skopeo(there.port, run)
+    })?;
+    let version = || Command::new(&tool);
+    side_by_side(
+        "P7, plan against --version",
+        &|_| {
+            let mut command = version();
+            command.args(["plan", "--track", "locked-spoof"]);
+            command
+        },
+        &|_| {
+            let mut command = version();
+            command.arg("--version");
+            command
+        },
+    )?;
+    if is_installed("podman") {
+        podman(&work, here.port, &ours)?;
+    }
+    Ok(())
+}
+
+/// Measures two commands in turn and says their medians and the ratio.
+fn side_by_side(
+    what: &str,
+    ours: &dyn Fn(usize) -> Command,
+    peer: &dyn Fn(usize) -> Command,
+) -> Result<()> {
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for run in 0..=RUNS {
+        let (one, other) = (timed(ours(run))?, timed(peer(run))?);
+        // The first pair warms the page cache.
+        if run > 0 {
+            a.push(one);
+            b.push(other);
+        }
+    }
+    let (a, b) = (median(a), median(b));
+    say(&format!(
+        "{what}: ours {:.4} s, peer {:.4} s, ratio {:.2}",
+        a.as_secs_f64(),
+        b.as_secs_f64(),
+        a.as_secs_f64() / b.as_secs_f64()
+    ));
+    Ok(())
+}
+
+/// Measures what people do today: podman pulls the base, builds two lines on it, pushes.
+fn podman(work: &Path, port: u16, ours: &dyn Fn(u16, usize) -> Command) -> Result<()> {
+    std::fs::write(
+        work.join("Containerfile"),
+        format!("FROM 127.0.0.1:{port}/rocm/vllm-dev:base\nENV HSA_OVERRIDE_GFX_VERSION=11.0.0\n"),
+    )?;
+    let storage = format!("--root={}", work.join("podman").display());
+    let podman = |arguments: &[&str]| {
+        let mut command = Command::new("podman");
+        command
+            .arg(&storage)
+            .args(["--storage-driver=vfs", "--runtime=runc"])
+            .args(arguments)
+            .current_dir(work);
+        command
+    };
+    let target = format!("127.0.0.1:{port}/podman/image:v1");
+    let begun = Instant::now();
+    timed(podman(&[
+        "build",
+        "--tls-verify=false",
+        "-q",
+        "-t",
+        &target,
+        "-f",
+        "Containerfile",
+        ".",
+    ]))?;
+    timed(podman(&["push", "-q", "--tls-verify=false", &target]))?;
+    let peer = begun.elapsed();
+    let own = timed(ours(port, 100))?;
+    say(&format!(
+        "podman pull, build and push, once: {:.1} s; ours {:.4} s; ratio {:.0}",
+        peer.as_secs_f64(),
+        own.as_secs_f64(),
+        peer.as_secs_f64() / own.as_secs_f64()
+    ));
+    Ok(())
+}
+
+fn timed(mut command: Command) -> Result<Duration> {
+    let begun = Instant::now();
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
+    let time = begun.elapsed();
+    if !output.status.success() {
+        bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(time)
+}
+
+fn median(mut all: Vec<Duration>) -> Duration {
+    all.sort_unstable();
+    all[all.len() / 2]
+}
+
+/// Starts a registry on a free port and waits until it answers.
+fn registry(work: &Path, name: &str) -> Result<Registry> {
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let config = work.join(format!("{name}.yml"));
+    let store = work.join(name);
+    std::fs::write(
+        &config,
+        format!(
+            "version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: \"127.0.0.1:{port}\"}}\n",
+            store.display()
+        ),
+    )?;
+    let child = Command::new("docker-registry")
+        .arg("serve")
+        .arg(&config)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let registry = Registry { child, port };
+    for _ in 0..100 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(registry);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("docker-registry does not answer on port {port}")
+}
+
+/// Pushes a base of random layers with skopeo and returns its digest.
+fn push_base(work: &Path, port: u16, gib: u64) -> Result<String> {
+    let layout = work.join("base");
+    let blobs = layout.join("blobs/sha256");
+    std::fs::create_dir_all(&blobs)?;
+    let mut random = std::fs::File::open("/dev/urandom")?;
+    let mut layers = Vec::new();
+    for _ in 0..LAYERS {
+        let temporary = blobs.join("layer");
+        let mut file = std::fs::File::create(&temporary)?;
+        let mut buffer = vec![0; 1 << 20];
+        for _ in 0..gib * 1024 / LAYERS {
+            random.read_exact(&mut buffer)?;
+            file.write_all(&buffer)?;
+        }
+        drop(file);
+        let digest = sha256(&temporary)?;
+        std::fs::rename(&temporary, blobs.join(&digest))?;
+        layers.push((digest, gib * 1024 / LAYERS * (1 << 20)));
+    }
+    let diff_ids: Vec<String> =
+        layers.iter().map(|(digest, _)| format!("\"sha256:{digest}\"")).collect();
+    let config = format!(
+        r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["PATH=/usr/bin"]}},"rootfs":{{"type":"layers","diff_ids":[{}]}}}}"#,
+        diff_ids.join(",")
+    );
+    let config_digest = blob(&blobs, &config)?;
+    let layers: Vec<String> = layers
+        .iter()
+        .map(|(digest, size)| {
+            format!(r#"{{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":"sha256:{digest}","size":{size}}}"#)
+        })
+        .collect();
+    let manifest = format!(
+        r#"{{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:{config_digest}","size":{}}},"layers":[{}]}}"#,
+        config.len(),
+        layers.join(",")
+    );
+    let manifest_digest = blob(&blobs, &manifest)?;
+    std::fs::write(layout.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    std::fs::write(
+        layout.join("index.json"),
+        format!(
+            r#"{{"schemaVersion":2,"manifests":[{{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:{manifest_digest}","size":{},"annotations":{{"org.opencontainers.image.ref.name":"base"}}}}]}}"#,
+            manifest.len()
+        ),
+    )?;
+    let mut copy = Command::new("skopeo");
+    copy.args(["copy", "--preserve-digests", "--dest-tls-verify=false"])
+        .arg(format!("oci:{}:base", layout.display()));
+    timed({
+        copy.arg(format!("docker://127.0.0.1:{port}/rocm/vllm-dev:base"));
+        copy
+    })?;
+    std::fs::remove_dir_all(&layout)?;
+    Ok(format!("sha256:{manifest_digest}"))
+}
+
+fn blob(blobs: &Path, text: &str) -> Result<String> {
+    let temporary = blobs.join("blob");
+    std::fs::write(&temporary, text)?;
+    let digest = sha256(&temporary)?;
+    std::fs::rename(&temporary, blobs.join(&digest))?;
+    Ok(digest)
+}
+
+fn sha256(path: &Path) -> Result<String> {
+    let path = path.display().to_string();
+    let line = crate::run::output("sha256sum", &[&path])?;
+    Ok(line.split_whitespace().next().context("sha256sum printed nothing")?.to_owned())
+}

@@ -1,0 +1,56 @@
+//! Runs programs and fails with the command line when they fail.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::say;
+
+/// Returns the root of the workspace.
+pub(crate) fn root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask lies in no folder")?.to_owned())
+}
+
+pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
+    cargo_with(arguments, &[])
+}
+
+pub(crate) fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    command("cargo", arguments, environment)
+}
+
+/// Runs a program in the root of the workspace.
+pub(crate) fn command(
+    program: &str,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<()> {
+    let line = format!("{program} {}", arguments.join(" "));
+    say(&format!("+ {line}"));
+    let mut command = Command::new(program);
+    command.args(arguments).envs(environment.iter().copied()).current_dir(root()?);
+    let status = command.status().with_context(|| format!("cannot run `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a program in the root of the workspace and returns what it prints.
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    let line = format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program).args(arguments).current_dir(root()?).output();
+    let output = output.with_context(|| format!("cannot run `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}` failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed no text"))
+}
+
+/// Returns whether a program is there.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
+}

@@ -1,0 +1,65 @@
+//! Installs what the tests need and a fresh machine lacks.
+
+use anyhow::{Result, bail};
+
+use crate::run::{command, is_installed, root};
+use crate::say;
+
+/// Programs the tests run, with the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 3] =
+    [("docker-registry", "docker-registry"), ("skopeo", "skopeo"), ("git", "git")];
+
+/// The cargo-deny that `ci` asks about licences and sources.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Installs the Debian packages that are missing.
+pub(crate) fn install() -> Result<()> {
+    let missing: Vec<&str> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| !is_installed(program))
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    say(&format!("installing {}", missing.join(", ")));
+    let is_root = std::fs::metadata("/proc/self")
+        .is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
+    let sudo: &[&str] = if is_root { &[] } else { &["sudo"] };
+    if !is_installed("apt-get") {
+        bail!(
+            "the tests need {}; install them with this system's package manager",
+            missing.join(", ")
+        );
+    }
+    let apt = |arguments: &[&str]| {
+        let words =
+            [sudo, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"], arguments].concat();
+        command(words[0], &words[1..], &[])
+    };
+    apt(&["update", "-qq"])?;
+    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], missing.as_slice()].concat())
+}
+
+/// Returns the cargo-deny to run; installs it below `target/` where the machine has none.
+pub(crate) fn cargo_deny() -> Result<String> {
+    if is_installed("cargo-deny") {
+        return Ok("cargo-deny".to_owned());
+    }
+    let tools = root()?.join("target/tools");
+    let program = tools.join("bin/cargo-deny");
+    if !program.is_file() {
+        let tools = tools.display().to_string();
+        crate::run::cargo(&[
+            "install",
+            "--quiet",
+            "--locked",
+            "cargo-deny",
+            "--version",
+            CARGO_DENY,
+            "--root",
+            &tools,
+        ])?;
+    }
+    Ok(program.display().to_string())
+}

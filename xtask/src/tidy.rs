@@ -1,0 +1,168 @@
+//! The rules of the house that no linter knows.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+
+use crate::run::root;
+use crate::say;
+
+/// Each crate and the crates of ours it may use. An arrow that is missing here is forbidden.
+/// Pure ones (`true`) may use no crate that reads files, the network, the environment or the clock.
+const CRATES: [(&str, bool, &[&str]); 9] = [
+    ("image-ref", true, &[]),
+    ("pins", true, &["image-ref"]),
+    ("plan", true, &["image-ref"]),
+    ("planner", true, &["image-ref", "pins", "plan"]),
+    ("record", true, &["image-ref", "plan"]),
+    ("oci", false, &["image-ref", "plan"]),
+    ("executor", false, &["image-ref", "oci", "plan", "record"]),
+    (
+        "build-pipeline",
+        false,
+        &["executor", "image-ref", "oci", "pins", "plan", "planner", "record"],
+    ),
+    ("testkit", false, &["image-ref"]),
+];
+
+/// Crates of others that a pure crate may use: they compute, and do nothing else.
+const PURE_OUTSIDE: [&str; 8] =
+    ["jiff", "schemars", "serde", "serde_json", "sha2", "strsim", "thiserror", "toml"];
+
+/// The most lines of a source file, tests included: longer, and nobody finds their way.
+const LONGEST_FILE: usize = 700;
+
+/// Checks all rules and reports every breach at once.
+pub(crate) fn check() -> Result<()> {
+    let metadata =
+        MetadataCommand::new().no_deps().other_options(vec!["--locked".to_owned()]).exec()?;
+    let mut breaches = Vec::new();
+    crates(&metadata, &mut breaches)?;
+    code_map(&mut breaches)?;
+    for file in tracked_files()? {
+        text(&file, &mut breaches)?;
+    }
+    if breaches.is_empty() {
+        return Ok(());
+    }
+    breaches.iter().for_each(|breach| say(&format!("tidy: {breach}")));
+    bail!("{} rules of the house are broken", breaches.len())
+}
+
+/// The arrows between crates, and what pure crates may use.
+fn crates(metadata: &Metadata, breaches: &mut Vec<String>) -> Result<()> {
+    let pure_rules = std::fs::read_to_string(root()?.join("crates/pins/clippy.toml"))?;
+    let ours: BTreeSet<&str> = CRATES.iter().map(|(name, ..)| *name).collect();
+    for package in metadata.packages.iter().filter(|package| package.name.as_str() != "xtask") {
+        let name = package.name.as_str();
+        let Some((_, is_pure, allowed)) = CRATES.iter().find(|(known, ..)| *known == name) else {
+            breaches.push(format!("crate `{name}` is not in the table of xtask/src/tidy.rs"));
+            continue;
+        };
+        for used in uses(package) {
+            let is_allowed = match ours.contains(used) {
+                true => allowed.contains(&used),
+                false => !is_pure || PURE_OUTSIDE.contains(&used),
+            };
+            if !is_allowed {
+                breaches.push(format!("crate `{name}` may not use `{used}`"));
+            }
+        }
+        let folder = package.manifest_path.parent().context("a manifest lies in no folder")?;
+        let manifest = std::fs::read_to_string(&package.manifest_path)?;
+        if !manifest.contains("[lints]\nworkspace = true") {
+            breaches.push(format!("crate `{name}` does not take the workspace's lints"));
+        }
+        if *is_pure
+            && std::fs::read_to_string(folder.join("clippy.toml")).unwrap_or_default() != pure_rules
+        {
+            breaches.push(format!("crates/{name}/clippy.toml is not that of the pure crates"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what a crate is built with. What only its tests use does not count.
+fn uses(package: &Package) -> impl Iterator<Item = &str> {
+    package
+        .dependencies
+        .iter()
+        .filter(|used| used.kind != DependencyKind::Development)
+        .map(|used| used.name.as_str())
+}
+
+/// The code map of ARCHITECTURE.md names every crate, and no other.
+fn code_map(breaches: &mut Vec<String>) -> Result<()> {
+    let text =
+        std::fs::read_to_string(root()?.join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
+    let named: BTreeSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("### `")?.split('`').next()).collect();
+    let there: BTreeSet<&str> = CRATES.iter().map(|(name, ..)| *name).chain(["xtask"]).collect();
+    breaches.extend(
+        there.difference(&named).map(|name| format!("ARCHITECTURE.md's code map lacks `{name}`")),
+    );
+    breaches.extend(
+        named
+            .difference(&there)
+            .map(|name| format!("ARCHITECTURE.md's code map has `{name}`, which is no crate")),
+    );
+    Ok(())
+}
+
+fn tracked_files() -> Result<Vec<String>> {
+    let files =
+        crate::run::output("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    Ok(files.lines().map(str::to_owned).collect())
+}
+
+/// What every source file must have and must not have.
+fn text(file: &str, breaches: &mut Vec<String>) -> Result<()> {
+    let is_rust = file.ends_with(".rs");
+    let is_prose = [".md", ".toml", ".yml"].iter().any(|end| file.ends_with(end));
+    let path = root()?.join(file);
+    if !(is_rust || is_prose) || file.contains("/malformed/") || !path.is_file() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(&path).with_context(|| file.to_owned())?;
+    for (number, line) in text.lines().enumerate() {
+        if line.ends_with([' ', '\t']) {
+            breaches.push(format!("{file}:{}: white space at the end", number + 1));
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        breaches.push(format!("{file}: no line feed at the end"));
+    }
+    if is_rust {
+        rust(file, &text, breaches);
+    }
+    Ok(())
+}
+
+fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
+    if !text.starts_with("//! ") {
+        breaches.push(format!("{file}: begins without `//!` and what the file is for"));
+    }
+    let lines = text.lines().count();
+    let is_test = Path::new(file).components().any(|part| part.as_os_str() == "tests")
+        || file.ends_with("tests.rs");
+    if lines > LONGEST_FILE && !is_test {
+        breaches.push(format!("{file}: {lines} lines; {LONGEST_FILE} are the most"));
+    }
+    if file.starts_with("xtask/") {
+        return;
+    }
+    // Written in two parts, so that this file does not break its own rule.
+    for (word, why) in [
+        ("#[igno", "re", "a test runs or it goes"),
+        ("should_", "panic", "assert what comes back instead"),
+        ("#[allo", "w(", "use #[expect(…, reason = …)]"),
+    ]
+    .map(|(head, tail, why)| (format!("{head}{tail}"), why))
+    {
+        if text.contains(&word) {
+            breaches.push(format!("{file}: `{word}`: {why}"));
+        }
+    }
+}
