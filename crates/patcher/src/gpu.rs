@@ -1,0 +1,57 @@
+//! The GPU target as a parameter of a patch: placeholders and what they stand for.
+
+use pins::GpuTarget;
+
+/// The placeholders a patch may use, with what they are for `gfx1151`.
+pub const PLACEHOLDERS: [(&str, &str); 5] = [
+    ("{gpu}", "gfx1151"),
+    ("{gpu_number}", "1151"),
+    ("{gpu_major}", "11"),
+    ("{gpu_stem}", "115"),
+    ("{gpu_stepping}", "1"),
+];
+
+/// Returns `text` with its placeholders filled in.
+///
+/// All values are letters and digits, so the same text is right inside a regular expression.
+pub(crate) fn fill(text: &str, gpu: &GpuTarget) -> String {
+    let number = gpu.as_str().trim_start_matches("gfx");
+    // A target has three to five digits, the last two being minor version and stepping.
+    let stem = &number[..number.len() - 1];
+    let values = [gpu.as_str(), number, &stem[..stem.len() - 1], stem, &number[number.len() - 1..]];
+    let mut filled = text.to_owned();
+    for ((name, _), value) in PLACEHOLDERS.iter().zip(values) {
+        filled = filled.replace(name, value);
+    }
+    filled
+}
+
+/// Returns the first thing in `text` that looks like a placeholder and is none.
+pub(crate) fn unknown_placeholder(text: &str) -> Option<&str> {
+    text.match_indices("{gpu").map(|(at, _)| &text[at..]).find_map(|rest| {
+        let end = rest.find('}').map_or(rest.len(), |end| end + 1);
+        let word = rest.get(..end.min(40)).unwrap_or("{gpu");
+        if PLACEHOLDERS.iter().any(|(name, _)| *name == word) { None } else { Some(word) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_in() {
+        let text = "{gpu} {gpu_number} {gpu_major} {gpu_stem} {gpu_stepping} __{gpu}__ {3}";
+        let fill = |gpu: &str| fill(text, &gpu.parse().unwrap());
+        assert_eq!(fill("gfx1151"), "gfx1151 1151 11 115 1 __gfx1151__ {3}");
+        assert_eq!(fill("gfx90a"), "gfx90a 90a 9 90 a __gfx90a__ {3}");
+        assert_eq!(fill("gfx906"), "gfx906 906 9 90 6 __gfx906__ {3}");
+    }
+
+    #[test]
+    fn unknown_placeholders_are_found() {
+        assert_eq!(unknown_placeholder("{gpu} and {gpu_stem}"), None);
+        assert_eq!(unknown_placeholder("{gpu} and {gpu_name}!"), Some("{gpu_name}"));
+        assert_eq!(unknown_placeholder("x{gpu"), Some("{gpu"));
+    }
+}

@@ -1,0 +1,68 @@
+//! The line that comes nearest to an anchor that matches nowhere.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::pattern::literals;
+
+/// The line that has most in common with an anchor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NearestLine {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Its text, cut to 160 characters, control characters escaped.
+    pub text: String,
+}
+
+/// Bytes of a line that are looked at, so that minified files cost no more than others.
+const MAX_LINE: usize = 400;
+
+/// Returns the line of `text` that shares most pairs of neighbouring characters with the literal
+/// part of the anchor, if it shares at least 30 of 100 (Sørensen and Dice's coefficient).
+pub(crate) fn nearest_line(anchor: &str, text: &[u8]) -> Option<NearestLine> {
+    let wanted: BTreeSet<[u8; 2]> =
+        literals(anchor).iter().flat_map(|literal| pairs(literal.as_bytes())).collect();
+    if wanted.is_empty() {
+        return None;
+    }
+    let mut best: Option<(usize, usize, &[u8])> = None;
+    for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let found: BTreeSet<[u8; 2]> = pairs(&line[..line.len().min(MAX_LINE)]).collect();
+        let shared = found.intersection(&wanted).count();
+        let score = 200 * shared / (found.len() + wanted.len());
+        if score >= 30 && best.is_none_or(|(most, ..)| score > most) {
+            best = Some((score, index + 1, line));
+        }
+    }
+    best.map(|(_, line, text)| NearestLine { line, text: shown(text) })
+}
+
+fn pairs(bytes: &[u8]) -> impl Iterator<Item = [u8; 2]> {
+    bytes.windows(2).map(|pair| [pair[0], pair[1]]).filter(|pair| !pair.contains(&b' '))
+}
+
+fn shown(line: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(line).trim().chars().take(160).collect();
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renamed_variable_is_found() {
+        let anchor =
+            r#"^[ \t]*set\([ \t]*HIP_SUPPORTED_ARCHS[ \t]+"(?P<list>gfx[0-9a-f]+)"[ \t]*\)"#;
+        let text =
+            b"project(x)\nset(CUDA_SUPPORTED \"7.0\")\nset(HIP_ARCHS_SUPPORTED \x1b\"gfx906\")\n";
+        let found = nearest_line(anchor, text).unwrap();
+        assert_eq!(found.line, 3);
+        assert_eq!(found.text, "set(HIP_ARCHS_SUPPORTED \\u{1b}\"gfx906\")");
+        assert_eq!(nearest_line(anchor, b"nothing\nof the sort\n"), None);
+        assert_eq!(nearest_line("[a-z]+", text), None);
+    }
+}

@@ -1,0 +1,298 @@
+//! Versions: the part of PEP 440 that release names of the patched projects use.
+//!
+//! `pep440_rs` is not used: its repository is archived (it lives on inside uv), and three of our
+//! components are no Python packages (`b9010`, `v0.20.0-rc1`). The order is PEP 440's total order,
+//! so `0.11.1rc1` lies in `<0.11.1`: a patch is tried on a release candidate, and the verdict
+//! comes from its text.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// A version as upstream spells it, with PEP 440's order. A local part (`+rocm7.14`) has no weight.
+#[derive(Debug, Clone)]
+pub struct Version {
+    text: String,
+    key: Key,
+}
+
+/// Field by field, this is the order of PEP 440 ("Summary of permitted suffixes and relative ordering").
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    epoch: u64,
+    /// Without trailing zeros: `1.0` and `1.0.0` are the same release.
+    release: Vec<u64>,
+    pre: Pre,
+    post: Option<u64>,
+    dev: Dev,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Pre {
+    /// Only a `.devN` stands behind the release: before every pre-release.
+    DevOnly,
+    Alpha(u64),
+    Beta(u64),
+    Candidate(u64),
+    /// A final release, or a post-release of one.
+    Final,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Dev {
+    Numbered(u64),
+    No,
+}
+
+/// Why a text is not a version or a version range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseVersionError {
+    /// It is not a version.
+    #[error(
+        "`{0}` is not a version; versions look like `0.11.1`, `0.6.6.post1`, `0.20.0rc1` or `b9010`"
+    )]
+    Version(String),
+    /// A part of a range has no operator.
+    #[error("`{0}` has no operator; a range is `*` or parts like `>=0.9.0` joined by commas")]
+    Operator(String),
+    /// Two parts of a range bound the same side.
+    #[error("`{0}` bounds the same side twice; a range has at most one lower and one upper bound")]
+    Twice(String),
+    /// No version lies in the range.
+    #[error("`{0}` has no version in it; the lower bound is above the upper one")]
+    Empty(String),
+}
+
+/// Longer texts are no versions anyone released.
+const MAX_VERSION: usize = 100;
+
+impl FromStr for Version {
+    type Err = ParseVersionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = || ParseVersionError::Version(text.to_owned());
+        if text.len() > MAX_VERSION {
+            return Err(refuse());
+        }
+        let lower = text.to_ascii_lowercase();
+        let key = build_number(&lower).or_else(|| parse_key(&lower)).ok_or_else(refuse)?;
+        Ok(Self { text: text.to_owned(), key })
+    }
+}
+
+/// llama.cpp numbers its builds: `b9010`.
+fn build_number(text: &str) -> Option<Key> {
+    let digits = text.strip_prefix('b').filter(|digits| is_digits(digits))?;
+    Some(Key {
+        epoch: 0,
+        release: vec![digits.parse().ok()?],
+        pre: Pre::Final,
+        post: None,
+        dev: Dev::No,
+    })
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn parse_key(text: &str) -> Option<Key> {
+    let (public, local) = match text.split_once('+') {
+        Some((public, local)) => (public, Some(local)),
+        None => (text, None),
+    };
+    let is_local = |local: &str| {
+        !local.is_empty()
+            && local.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+    };
+    if local.is_some_and(|local| !is_local(local)) {
+        return None;
+    }
+    let public = public.strip_prefix('v').unwrap_or(public);
+    let (epoch, rest) = match public.split_once('!') {
+        Some((epoch, rest)) if is_digits(epoch) => (epoch.parse().ok()?, rest),
+        Some(_) => return None,
+        None => (0, public),
+    };
+    let (release, rest) = release(rest)?;
+    let mut suffix = Suffix(rest);
+    let pre = suffix.take(&[
+        ("alpha", 'a'),
+        ("beta", 'b'),
+        ("preview", 'c'),
+        ("pre", 'c'),
+        ("rc", 'c'),
+        ("a", 'a'),
+        ("b", 'b'),
+        ("c", 'c'),
+    ])?;
+    let post = suffix.take(&[("post", 'p'), ("rev", 'p'), ("r", 'p')])?;
+    let dev = suffix.take(&[("dev", 'd')])?;
+    if !suffix.0.is_empty() {
+        return None;
+    }
+    let post = post.map(|(_, number)| number);
+    let pre = match (pre, post, &dev) {
+        (Some(('a', number)), ..) => Pre::Alpha(number),
+        (Some(('b', number)), ..) => Pre::Beta(number),
+        (Some((_, number)), ..) => Pre::Candidate(number),
+        (None, None, Some(_)) => Pre::DevOnly,
+        (None, ..) => Pre::Final,
+    };
+    let dev = dev.map_or(Dev::No, |(_, number)| Dev::Numbered(number));
+    Some(Key { epoch, release, pre, post, dev })
+}
+
+/// Splits `0.11.1rc1` into `[0, 11, 1]` and `rc1`.
+fn release(text: &str) -> Option<(Vec<u64>, &str)> {
+    let mut numbers = Vec::new();
+    let mut rest = text;
+    loop {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        numbers.push(rest[..end].parse().ok()?);
+        rest = &rest[end..];
+        match rest.strip_prefix('.') {
+            Some(next) if next.starts_with(|c: char| c.is_ascii_digit()) => rest = next,
+            _ => break,
+        }
+    }
+    while numbers.len() > 1 && numbers.last() == Some(&0) {
+        numbers.pop();
+    }
+    Some((numbers, rest))
+}
+
+/// What stands behind the release, from left to right.
+struct Suffix<'t>(&'t str);
+
+impl Suffix<'_> {
+    /// Takes one part such as `.post1`; `None` from the outer option is a malformed number.
+    fn take(&mut self, words: &[(&str, char)]) -> Option<Option<(char, u64)>> {
+        let text = self.0.strip_prefix(['.', '-', '_']).unwrap_or(self.0);
+        let Some((rest, letter)) =
+            words.iter().find_map(|(word, letter)| Some((text.strip_prefix(word)?, *letter)))
+        else {
+            return Some(None);
+        };
+        let rest = rest.strip_prefix(['.', '-', '_']).unwrap_or(rest);
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let number = if end == 0 { 0 } else { rest[..end].parse().ok()? };
+        self.0 = &rest[end..];
+        Some(Some((letter, number)))
+    }
+}
+
+impl Version {
+    /// Returns the version as it was spelt.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Version {}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn versions_are_in_the_order_of_pep_440() {
+        let ordered = [
+            "0.6.6.dev1",
+            "0.6.6a1.dev2",
+            "0.6.6a1",
+            "0.6.6b2",
+            "0.6.6rc1",
+            "0.6.6",
+            "0.6.6.post1.dev3",
+            "0.6.6.post1",
+            "0.7",
+            "0.10.2rc1",
+            "0.10.2",
+            "0.11.0",
+            "0.20.0-rc2",
+            "v0.20.0",
+            "7.14.0a20260609",
+            "7.14.0",
+            "b9010",
+            "1!0.1",
+        ];
+        for pair in ordered.windows(2) {
+            assert!(version(pair[0]) < version(pair[1]), "{} < {}", pair[0], pair[1]);
+        }
+    }
+
+    #[test]
+    fn spellings_of_one_version_are_equal() {
+        for (a, b) in [
+            ("1.0", "1"),
+            ("v0.20.0rc1", "0.20.0-RC.1"),
+            ("2.8.0+rocm7.14", "2.8"),
+            ("1.0.post", "1.0-r0"),
+            ("1.0alpha1", "1.0a1"),
+            ("1.0pre1", "1.0c1"),
+        ] {
+            assert_eq!(version(a), version(b));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_versions() {
+        for text in [
+            "",
+            "v",
+            "main",
+            "0.11.1-12-gabc",
+            "1..0",
+            "1.0+",
+            "1.0+a b",
+            "b",
+            "bb1",
+            "1!",
+            "!1",
+            "1.0.post1.post2",
+            "99999999999999999999999",
+            "１.0",
+            "0.1 ",
+            &"1".repeat(101),
+        ] {
+            assert!(text.parse::<Version>().is_err(), "{text:?}");
+        }
+    }
+}
