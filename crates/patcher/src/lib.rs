@@ -15,16 +15,25 @@ mod gpu;
 mod hash;
 mod list;
 mod nearest;
+mod parse;
 mod pattern;
 mod reader;
+mod spec;
 mod text;
 mod tree;
+mod verdict;
 mod version;
 mod version_range;
 
 pub use gpu::PLACEHOLDERS;
 pub use nearest::NearestLine;
+pub use parse::parse_patch;
 pub use pattern::MAX_PATTERN_BYTES;
+pub use spec::{
+    Applies, Assert, Condition, Edit, Expect, IfAbsent, IfPartial, Item, Lines, Op, Outside, Patch,
+    PatchTest, Probe, ProbeKind, Provenance, Relations, Replacement, SCHEMA, Then,
+};
 pub use tree::{MAX_FILE_BYTES, MAX_TOTAL_BYTES, ParseTreePathError, Tree, TreePath, Unreadable};
+pub use verdict::{PresentBy, Verdict};
 pub use version::{ParseVersionError, Version};
 pub use version_range::{Position, VersionRange};

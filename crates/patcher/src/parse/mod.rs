@@ -1,0 +1,166 @@
+//! Reads a patch file.
+//!
+//! Start at [`parse_patch`]. `about` reads what surrounds the edits, `edit` the edits, `probe`
+//! post-conditions and probes, and `values` the forms that are common to them.
+
+mod about;
+mod edit;
+mod probe;
+mod values;
+
+use pins::ParseError;
+
+use crate::reader::{Report, Table, quote};
+use crate::spec::{Patch, Probe, SCHEMA};
+use values::name;
+
+/// The most edits, asserts, probes or tests that one patch may have.
+const MAX_PARTS: usize = 64;
+
+/// Reads the text of a patch file. `file` is how messages name it.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_patch(file: &str, text: &str) -> Result<Patch, ParseError> {
+    let mut report = Report::new(file, text);
+    let document = report.document();
+    let patch = document.as_ref().and_then(|document| patch(&mut report, &Table::root(document)));
+    report.finish(patch)
+}
+
+fn patch(report: &mut Report<'_>, root: &Table<'_>) -> Option<Patch> {
+    if !check_schema(report, root) {
+        return None;
+    }
+    root.check_keys(
+        report,
+        &[
+            "schema",
+            "id",
+            "component",
+            "provenance",
+            "applies",
+            "edit",
+            "assert",
+            "probe",
+            "relations",
+            "test",
+        ],
+    );
+    let id = root.need_text(report, "id", "id = \"vllm-arch-list\"");
+    let id = id.and_then(|id| name(report, &id, "a patch id"));
+    let component = root.need_text(report, "component", "component = \"vllm\"");
+    let component = component.and_then(|component| name(report, &component, "a component"));
+    let provenance = need_table(report, root, "provenance", "`[provenance]`");
+    let provenance = provenance.and_then(|table| about::provenance(report, &table));
+    let applies = need_table(report, root, "applies", "`[applies]`");
+    let applies = applies.and_then(|table| about::applies(report, &table));
+
+    let tables = parts(report, root, "edit", "`[[edit]]`");
+    if tables.is_empty() && !root.has("edit") {
+        root.add_missing(report, "edit", "[[edit]]");
+    }
+    let versions = applies.as_ref().map(|applies| &applies.versions);
+    let edits: Vec<_> =
+        tables.iter().filter_map(|table| edit::edit(report, table, versions)).collect();
+    let tables = parts(report, root, "assert", "`[[assert]]`");
+    let asserts = tables.iter().filter_map(|table| probe::assert(report, table)).collect();
+    let tables = parts(report, root, "probe", "`[[probe]]`");
+    let probes: Vec<_> = tables.iter().filter_map(|table| probe::probe(report, table)).collect();
+    check_probe_names(report, &probes, &tables);
+    let relations = root.table(report, "relations", "`[relations]`");
+    let relations = relations.map(|table| about::relations(report, &table)).unwrap_or_default();
+    let tables = parts(report, root, "test", "`[[test]]`");
+    let tests = tables.iter().filter_map(|table| about::test(report, table)).collect();
+
+    let patch = Patch {
+        id: id?,
+        component: component?,
+        provenance: provenance?,
+        applies: applies?,
+        edits,
+        asserts,
+        probes,
+        relations,
+        tests,
+    };
+    check_self_reference(report, root, &patch);
+    Some(patch)
+}
+
+/// A newer schema is refused before anything else is read.
+fn check_schema(report: &mut Report<'_>, root: &Table<'_>) -> bool {
+    let example = format!("schema = {SCHEMA}");
+    if !root.has("schema") {
+        root.add_missing(report, "schema", &example);
+        return true;
+    }
+    let Some(schema) = root.integer(report, "schema") else { return true };
+    let help = match schema {
+        SCHEMA => return true,
+        newer if newer > SCHEMA => format!(
+            "the file was made for a newer build-pipeline; this one reads schema {SCHEMA}: update build-pipeline"
+        ),
+        _ => format!("there is no such schema; write `{example}`"),
+    };
+    report.add(&root.span_of("schema"), format!("schema `{schema}` is not known"), help);
+    false
+}
+
+fn need_table<'t>(
+    report: &mut Report<'_>,
+    root: &Table<'t>,
+    key: &str,
+    place: &'static str,
+) -> Option<Table<'t>> {
+    if !root.has(key) {
+        root.add_missing(report, key, place.trim_matches('`'));
+    }
+    root.table(report, key, place)
+}
+
+fn parts<'t>(
+    report: &mut Report<'_>,
+    root: &Table<'t>,
+    key: &str,
+    place: &'static str,
+) -> Vec<Table<'t>> {
+    let tables = root.tables(report, key, place);
+    if tables.len() > MAX_PARTS {
+        let message = format!("there are `{}` of {place}", tables.len());
+        report.add(
+            &root.span_of(key),
+            message,
+            format!("at most {MAX_PARTS} are read; split the patch"),
+        );
+        return Vec::new();
+    }
+    tables
+}
+
+fn check_probe_names(report: &mut Report<'_>, probes: &[Probe], tables: &[Table<'_>]) {
+    for (index, probe) in probes.iter().enumerate() {
+        if probes[..index].iter().any(|other| other.name == probe.name) {
+            let span = tables.get(index).map_or(0..0, |table| table.span_of("name"));
+            report.add(
+                &span,
+                format!("two probes are called {}", quote(&probe.name)),
+                "rename one of the two",
+            );
+        }
+    }
+}
+
+fn check_self_reference(report: &mut Report<'_>, root: &Table<'_>, patch: &Patch) {
+    let relations = &patch.relations;
+    for (key, ids) in [("requires", &relations.requires), ("conflicts", &relations.conflicts)] {
+        if ids.contains(&patch.id) {
+            let message = format!("{} stands in its own `{key}`", quote(&patch.id));
+            report.add(&root.span_of("relations"), message, "remove it");
+        }
+    }
+    for id in relations.requires.iter().filter(|id| relations.conflicts.contains(id)) {
+        let message = format!("{} is both required and in conflict", quote(id));
+        report.add(&root.span_of("relations"), message, "remove it from one of the two");
+    }
+}

@@ -1,0 +1,172 @@
+//! Reads post-conditions and probes.
+
+use super::values::{add_choice, choice, files, pattern, placeholders_ok, sample_gpu};
+use crate::gpu::fill;
+use crate::reader::{Report, Table, Text, list, quote};
+use crate::spec::{Assert, Condition, Probe, ProbeKind};
+
+pub(super) fn assert(report: &mut Report<'_>, table: &Table<'_>) -> Option<Assert> {
+    table.check_keys(report, &["files", "matches", "count", "absent"]);
+    let files = files(report, table);
+    let conditions = conditions(report, table);
+    match conditions.as_slice() {
+        [condition] => Some(Assert { files, condition: condition.clone() }),
+        [] => {
+            if !table.has("matches") && !table.has("absent") {
+                table.add_missing(report, "matches", "matches = '''…'''");
+            }
+            None
+        }
+        _ => {
+            let message = "one `[[assert]]` holds both `matches` and `absent`";
+            report.add(&table.span, message, "write two, one for each");
+            None
+        }
+    }
+}
+
+fn conditions(report: &mut Report<'_>, table: &Table<'_>) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    let count = table.integer(report, "count").and_then(|count| {
+        let checked = usize::try_from(count).ok().filter(|count| (1..=10_000).contains(count));
+        if checked.is_none() {
+            let message = format!("a pattern cannot match `{count}` times");
+            report.add(
+                &table.span_of("count"),
+                message,
+                "a count is 1 to 10,000; for none write `absent`",
+            );
+        }
+        checked
+    });
+    if let Some(text) = table.text(report, "matches") {
+        conditions.extend(
+            pattern(report, "matches", &text).map(|pattern| Condition::Matches { pattern, count }),
+        );
+    } else if table.has("count") && !table.has("matches") {
+        report.add(
+            &table.span_of("count"),
+            "`count` stands without `matches`",
+            "add the pattern that is counted",
+        );
+    }
+    if let Some(text) = table.text(report, "absent") {
+        conditions
+            .extend(pattern(report, "absent", &text).map(|pattern| Condition::Absent { pattern }));
+    }
+    conditions
+}
+
+pub(super) fn probe(report: &mut Report<'_>, table: &Table<'_>) -> Option<Probe> {
+    let kinds: [(&str, &[&str]); 4] = [
+        ("cmake-script", &["script"]),
+        ("cpp-macro", &["defines"]),
+        ("python-compile", &[]),
+        ("python-call", &["functions", "prelude", "call"]),
+    ];
+    let keys = [
+        "name",
+        "kind",
+        "files",
+        "script",
+        "defines",
+        "functions",
+        "prelude",
+        "call",
+        "outcome",
+        "matches",
+        "count",
+        "absent",
+    ];
+    table.check_keys(report, &keys);
+    let name = table.need_text(report, "name", "name = \"cmake keeps the target\"");
+    let files = files(report, table);
+    let outcomes = [("success", true), ("failure", false)];
+    let success = choice(report, table, "outcome", &outcomes).unwrap_or(true);
+    let conditions = conditions(report, table);
+    if !table.has("kind") {
+        table.add_missing(report, "kind", "kind = \"python-compile\"");
+    }
+    let kind = table.text(report, "kind")?;
+    let Some((kind, own)) = kinds.iter().find(|(name, _)| *name == kind.value) else {
+        add_choice(report, "kind", &kind, &kinds.map(|(name, _)| name));
+        return None;
+    };
+    for key in ["script", "defines", "functions", "prelude", "call"] {
+        match (own.contains(&key), table.has(key)) {
+            (true, false) if key != "prelude" => {
+                table.add_missing(report, key, &format!("{key} = …"));
+            }
+            (false, true) => {
+                let message = format!("`{key}` is of no use to `{kind}`");
+                let help = if own.is_empty() {
+                    "remove it".to_owned()
+                } else {
+                    format!("remove it; `{kind}` takes {}", list(own))
+                };
+                report.add(&table.span_of(key), message, help);
+            }
+            _ => {}
+        }
+    }
+    let kind = probe_kind(report, table, kind);
+    Some(Probe { name: name?.value.to_owned(), files, kind: kind?, success, conditions })
+}
+
+fn probe_kind(report: &mut Report<'_>, table: &Table<'_>, kind: &str) -> Option<ProbeKind> {
+    let text = |report: &mut Report<'_>, key: &str| {
+        let text = table.text(report, key)?;
+        placeholders_ok(report, key, &text).then(|| text.value.to_owned())
+    };
+    match kind {
+        "cmake-script" => Some(ProbeKind::CmakeScript { script: text(report, "script")? }),
+        "cpp-macro" => {
+            let texts = table.texts(report, "defines", "__HIPCC__");
+            let defines = texts.iter().filter_map(|text| define(report, text)).collect();
+            Some(ProbeKind::CppMacro { defines })
+        }
+        "python-compile" => Some(ProbeKind::PythonCompile),
+        _ => {
+            let texts = table.texts(report, "functions", "validate_and_update_archs");
+            let functions = texts.iter().filter_map(|text| identifier(report, text)).collect();
+            let prelude = text(report, "prelude").unwrap_or_default();
+            Some(ProbeKind::PythonCall { functions, prelude, call: text(report, "call")? })
+        }
+    }
+}
+
+/// A macro becomes an argument of a program, so it is held to its form.
+fn define(report: &mut Report<'_>, text: &Text<'_>) -> Option<String> {
+    let filled = fill(text.value, &sample_gpu());
+    let (name, value) = filled.split_once('=').unwrap_or((&filled, ""));
+    let is_word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && is_word(name)
+        && is_word(value)
+    {
+        return Some(text.value.to_owned());
+    }
+    report.add(
+        &text.span,
+        format!("{} is not a macro", quote(text.value)),
+        "write `NAME` or `NAME=VALUE`",
+    );
+    None
+}
+
+fn identifier(report: &mut Report<'_>, text: &Text<'_>) -> Option<String> {
+    let value = text.value;
+    let is_name = !value.is_empty()
+        && !value.starts_with(|c: char| c.is_ascii_digit())
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_name {
+        return Some(value.to_owned());
+    }
+    report.add(
+        &text.span,
+        format!("{} is not the name of a function", quote(value)),
+        "write the bare name",
+    );
+    None
+}
