@@ -11,24 +11,44 @@
 //! bounded on hostile input: sizes of files, patterns and compiled patterns have limits, patterns
 //! run in linear time, and counting matches stops one above the expected count.
 
+mod audit;
+mod checks;
+mod engine;
 mod gpu;
 mod hash;
 mod list;
 mod nearest;
+mod outcome;
 mod parse;
 mod pattern;
+mod prepared;
+mod probe;
 mod reader;
+mod receipt;
+mod selftest;
+mod set;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tree;
 mod verdict;
 mod version;
 mod version_range;
+mod work;
 
+pub use audit::{Retirement, retirement};
+pub use engine::{Subject, apply};
 pub use gpu::PLACEHOLDERS;
 pub use nearest::NearestLine;
+pub use outcome::{EditOutcome, FileChange, Outcome, PatchOutcome, ProbeOutcome};
 pub use parse::parse_patch;
 pub use pattern::MAX_PATTERN_BYTES;
+pub use prepared::Splice;
+pub use probe::{NoProbes, ProbeJob, ProbeRun, Probes, Tool, judge_probe, probe_job};
+pub use receipt::{FileReceipt, PatchReceipt, Receipt, RevertError, revert};
+pub use selftest::{TestFailure, run_tests};
+pub use set::{PatchSet, PatchSetError};
 pub use spec::{
     Applies, Assert, Condition, Edit, Expect, IfAbsent, IfPartial, Item, Lines, Op, Outside, Patch,
     PatchTest, Probe, ProbeKind, Provenance, Relations, Replacement, SCHEMA, Then,

@@ -1,0 +1,366 @@
+//! Works out what patches do to a tree.
+//!
+//! Start at [`apply`]. It has two phases and writes nothing: first every edit of every patch is
+//! worked out in memory, then post-conditions and probes are checked on the result of all of them.
+//! New contents are given back only if every verdict is a good one. A patch that fails is taken
+//! back before the next is tried, so that one report names everything that is wrong.
+
+use std::collections::BTreeMap;
+
+use pins::{GpuTarget, Sha256};
+
+use crate::checks::{check_asserts, check_undone, run_probes};
+use crate::gpu::fill;
+use crate::hash::sha256;
+use crate::nearest::nearest_line;
+use crate::outcome::{EditOutcome, FileChange, Outcome, PatchOutcome, ProbeOutcome};
+use crate::pattern::Pattern;
+use crate::prepared::{Meeting, PreparedEdit};
+use crate::probe::Probes;
+use crate::receipt::Receipt;
+use crate::spec::{IfAbsent, IfPartial, Outside, Patch, Then};
+use crate::work::{Slot, WorkTree};
+use crate::{PatchSet, Position, PresentBy, Tree, TreePath, Verdict, Version};
+
+/// What is patched, and what is known about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The GPU target that the patches are for.
+    pub gpu: &'a GpuTarget,
+    /// The version of the tree, where it has one. Without it every patch is tried.
+    pub version: Option<&'a Version>,
+    /// The environment of the build, where one is planned.
+    pub build_env: Option<&'a BTreeMap<String, String>>,
+    /// Whether the tree is known to be as upstream released it (a commit or archive that was checked).
+    pub is_pristine: bool,
+    /// The hashes that files must have before the first patch, where they are known.
+    pub base: &'a BTreeMap<TreePath, Sha256>,
+    /// What was applied to this tree before, oldest first.
+    pub receipts: &'a [Receipt],
+}
+
+/// A patch while it is worked out.
+pub(crate) struct Running<'p> {
+    pub(crate) patch: &'p Patch,
+    pub(crate) edits: Vec<(PreparedEdit<'p>, EditOutcome)>,
+    pub(crate) verdict: Verdict,
+    pub(crate) ok: bool,
+    pub(crate) probes: Vec<ProbeOutcome>,
+}
+
+/// Works out what the patches of `set` do to `tree`. Nothing is written.
+pub fn apply(
+    set: &PatchSet,
+    subject: &Subject<'_>,
+    tree: &dyn Tree,
+    probes: &dyn Probes,
+) -> Outcome {
+    let mut work = WorkTree::new(tree);
+    let mut running: Vec<Running<'_>> =
+        set.patches().iter().map(|patch| run_patch(patch, set, subject, &mut work)).collect();
+    check_undone(&mut running, &mut work);
+    for one in &mut running {
+        check_asserts(one, subject, &mut work);
+    }
+    if running.iter().all(|one| one.ok) {
+        for one in &mut running {
+            run_probes(one, subject, &mut work, probes);
+        }
+    }
+    let ok = running.iter().all(|one| one.ok);
+    let changed = work.files().filter(|(_, file)| ok && file.original != file.current);
+    let files = changed.map(|(path, file)| FileChange::new(path.clone(), file.clone())).collect();
+    let patches = running.into_iter().map(patch_outcome).collect();
+    Outcome::new(set, subject, ok, patches, files)
+}
+
+fn patch_outcome(one: Running<'_>) -> PatchOutcome {
+    let is_retired = one.ok
+        && matches!(
+            one.verdict,
+            Verdict::SatisfiedOtherwise | Verdict::AlreadyPresent { by: PresentBy::Upstream }
+        );
+    let limits = one.patch.provenance.limits.clone();
+    PatchOutcome {
+        id: one.patch.id.clone(),
+        sha256: one.patch.sha256(),
+        ok: one.ok,
+        explanation: one.verdict.explain(),
+        limits: limits.filter(|_| {
+            matches!(one.verdict, Verdict::Applied { .. } | Verdict::PartialUpstream { .. })
+        }),
+        is_retired,
+        verdict: one.verdict,
+        edits: one.edits.into_iter().map(|(_, outcome)| outcome).collect(),
+        probes: one.probes,
+    }
+}
+
+/// Why a patch is not tried, or what is expected of it.
+enum Applicability<'p> {
+    Tried,
+    ExpectedSatisfied(&'p Outside),
+    Not { because: String, ok: bool },
+}
+
+fn applicability<'p>(patch: &'p Patch, subject: &Subject<'_>) -> Applicability<'p> {
+    let applies = &patch.applies;
+    if let Some(gpus) = &applies.gpus {
+        let whole = format!("^(?:{})$", fill(gpus, subject.gpu));
+        if !Pattern::new(&whole).is_ok_and(|gpus| gpus.is_in(subject.gpu.as_str().as_bytes())) {
+            return Applicability::Not {
+                because: format!("it is not for `{}`", subject.gpu),
+                ok: true,
+            };
+        }
+    }
+    let Some(version) = subject.version else { return Applicability::Tried };
+    let (outside, side) = match applies.versions.position(version) {
+        Position::Inside => return Applicability::Tried,
+        Position::Below => (&applies.below, "before"),
+        Position::Above => (&applies.above, "after"),
+    };
+    // A range that is bounded on a side says what holds there; the parser insists on it.
+    let Some(outside) = outside else { return Applicability::Tried };
+    match outside.then {
+        Then::ExpectSatisfied => Applicability::ExpectedSatisfied(outside),
+        then => Applicability::Not {
+            because: format!("{version} is {side} `{}`: {}", applies.versions, outside.because),
+            ok: then == Then::Skip,
+        },
+    }
+}
+
+fn run_patch<'p>(
+    patch: &'p Patch,
+    set: &PatchSet,
+    subject: &Subject<'_>,
+    work: &mut WorkTree<'_>,
+) -> Running<'p> {
+    let finished = |verdict: Verdict, ok: bool| Running {
+        patch,
+        edits: Vec::new(),
+        verdict,
+        ok,
+        probes: Vec::new(),
+    };
+    let applicability = applicability(patch, subject);
+    if let Applicability::Not { because, ok } = applicability {
+        return finished(Verdict::NotApplicable { because }, ok);
+    }
+    if let Some(conflict) = conflict(patch, set, subject) {
+        return finished(conflict, false);
+    }
+    work.begin();
+    let mut edits = Vec::new();
+    for edit in &patch.edits {
+        match PreparedEdit::new(edit, subject.gpu, subject.version) {
+            Ok(prepared) => {
+                let outcome = run_edit(&patch.id, &prepared, subject, work);
+                edits.push((prepared, outcome));
+            }
+            Err(reason) => {
+                let file = edit.files[0].clone();
+                return finished(Verdict::PostConditionFailed { file, reason }, false);
+            }
+        }
+    }
+    let (mut verdict, mut ok) = summary(patch, &edits);
+    if let Applicability::ExpectedSatisfied(outside) = applicability
+        && let Some((_, changed)) = edits.iter().find(|(_, edit)| {
+            matches!(edit.verdict, Verdict::Applied { .. } | Verdict::PartialUpstream { .. })
+        })
+        && ok
+    {
+        let file = changed.file.clone().unwrap_or_else(|| patch.edits[0].files[0].clone());
+        let reason = format!("this version should have it ({}), and does not", outside.because);
+        (verdict, ok) = (Verdict::PostConditionFailed { file, reason }, false);
+    }
+    if !ok {
+        work.roll_back();
+    }
+    Running { patch, edits, verdict, ok, probes: Vec::new() }
+}
+
+/// What speaks against the patch before a file is read.
+fn conflict(patch: &Patch, set: &PatchSet, subject: &Subject<'_>) -> Option<Verdict> {
+    let is_used =
+        |other: &Patch| !matches!(applicability(other, subject), Applicability::Not { .. });
+    let rival = set.patches().iter().find(|other| {
+        let named = patch.relations.conflicts.contains(&other.id)
+            || other.relations.conflicts.contains(&patch.id);
+        named && is_used(other)
+    });
+    if let Some(rival) = rival {
+        let reason = "the two exclude each other; select one".to_owned();
+        return Some(Verdict::Conflict { with: Some(rival.id.clone()), reason });
+    }
+    let build_env = subject.build_env?;
+    let (key, wanted) =
+        patch.relations.build_env.iter().find(|(key, value)| build_env.get(*key) != Some(value))?;
+    let found =
+        build_env.get(key).map_or_else(|| "is not set".to_owned(), |found| format!("is `{found}`"));
+    let reason =
+        format!("the build's `{key}` {found} and must be `{wanted}`, or the patch does harm");
+    Some(Verdict::Conflict { with: None, reason })
+}
+
+fn run_edit(
+    patch: &str,
+    edit: &PreparedEdit<'_>,
+    subject: &Subject<'_>,
+    work: &mut WorkTree<'_>,
+) -> EditOutcome {
+    let mut existing = Vec::new();
+    let mut unfit = None;
+    for path in &edit.edit.files {
+        let bytes = match work.slot(path) {
+            Slot::Absent => continue,
+            Slot::Unreadable(reason) => {
+                let verdict = Verdict::Unreadable { file: path.clone(), reason: reason.clone() };
+                return EditOutcome { file: Some(path.clone()), verdict };
+            }
+            Slot::File(file) => {
+                if let Some(dirty) = dirty(path, &file.original, subject) {
+                    return EditOutcome { file: Some(path.clone()), verdict: dirty };
+                }
+                file.current.clone()
+            }
+        };
+        existing.push(path.clone());
+        match edit.meet(&bytes) {
+            Meeting::Missing => {}
+            // A later name may fit better: upstream moves code between files.
+            Meeting::Miscounted { found, lines } => {
+                let expected = edit.counts.iter().copied().collect();
+                let verdict = Verdict::Ambiguous { file: path.clone(), found, expected, lines };
+                unfit = unfit.or(Some(EditOutcome { file: Some(path.clone()), verdict }));
+            }
+            meeting => {
+                let verdict = settle(patch, edit, path, meeting, subject, work);
+                return EditOutcome { file: Some(path.clone()), verdict };
+            }
+        }
+    }
+    if let Some(unfit) = unfit {
+        return unfit;
+    }
+    let verdict = match existing.first() {
+        None if edit.edit.if_absent == IfAbsent::Skip => {
+            let names: Vec<&str> = edit.edit.files.iter().map(TreePath::as_str).collect();
+            Verdict::NotApplicable { because: format!("the tree has no {}", names.join(" or ")) }
+        }
+        first => {
+            let bytes = first.and_then(|path| work.current(path)).unwrap_or_default();
+            let nearest = nearest_line(&edit.anchor_source, bytes);
+            Verdict::AnchorMissing { files: existing.clone(), nearest }
+        }
+    };
+    EditOutcome { file: existing.first().cloned(), verdict }
+}
+
+/// Carries out what an edit and a file agreed on, in memory.
+fn settle(
+    patch: &str,
+    edit: &PreparedEdit<'_>,
+    path: &TreePath,
+    meeting: Meeting,
+    subject: &Subject<'_>,
+    work: &mut WorkTree<'_>,
+) -> Verdict {
+    let failed = |reason: String| Verdict::PostConditionFailed { file: path.clone(), reason };
+    match meeting {
+        Meeting::Present => {
+            let original = match work.slot(path) {
+                Slot::File(file) => sha256(&file.original),
+                Slot::Absent | Slot::Unreadable(_) => return failed("it is gone".to_owned()),
+            };
+            Verdict::AlreadyPresent { by: present_by(path, &original, subject) }
+        }
+        Meeting::Satisfied => Verdict::SatisfiedOtherwise,
+        Meeting::Unfit(reason) => failed(reason),
+        Meeting::Change { splices, present } => {
+            work.change(patch, path, &splices);
+            let bytes = work.current(path).unwrap_or_default();
+            if bytes.len() > crate::tree::MAX_FILE_BYTES {
+                return failed("it would become too large".to_owned());
+            }
+            match (edit.meet(bytes), present) {
+                (Meeting::Present, 0) => Verdict::Applied { count: splices.len() },
+                (Meeting::Present, present) => {
+                    Verdict::PartialUpstream { missing: splices.len(), present }
+                }
+                _ => failed("the edit would not find its own work on a second run".to_owned()),
+            }
+        }
+        Meeting::Missing | Meeting::Miscounted { .. } => failed("the anchor is gone".to_owned()),
+    }
+}
+
+/// Says whether somebody else changed a file.
+fn dirty(path: &TreePath, bytes: &[u8], subject: &Subject<'_>) -> Option<Verdict> {
+    let receipt = subject.receipts.iter().rev().find_map(|receipt| receipt.file(path));
+    let base = subject.base.get(path);
+    if receipt.is_none() && base.is_none() {
+        return None;
+    }
+    let found = sha256(bytes);
+    let is_known = base == Some(&found)
+        || receipt.is_some_and(|receipt| receipt.after == found || receipt.before == found);
+    let expected = receipt.map(|receipt| &receipt.after).or(base)?.clone();
+    (!is_known).then(|| Verdict::BaseDirty { file: path.clone(), expected, found })
+}
+
+fn present_by(path: &TreePath, found: &Sha256, subject: &Subject<'_>) -> PresentBy {
+    let is_ours = subject
+        .receipts
+        .iter()
+        .filter_map(|receipt| receipt.file(path))
+        .any(|file| file.after == *found);
+    match () {
+        () if is_ours => PresentBy::Ours,
+        () if subject.is_pristine || subject.base.get(path) == Some(found) => PresentBy::Upstream,
+        () => PresentBy::Unknown,
+    }
+}
+
+/// Makes one verdict of those of the edits.
+fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict, bool) {
+    let verdicts = || edits.iter().map(|(_, edit)| &edit.verdict);
+    if let Some(failure) = verdicts().find(|verdict| verdict.is_failure()) {
+        return (failure.clone(), false);
+    }
+    let mut missing = 0;
+    let mut present = 0;
+    let mut by = None;
+    let mut is_satisfied = false;
+    let mut absent = None;
+    for verdict in verdicts() {
+        match verdict {
+            Verdict::Applied { count } => missing += count,
+            Verdict::PartialUpstream { missing: more, present: there } => {
+                missing += more;
+                present += there;
+            }
+            Verdict::AlreadyPresent { by: who } => {
+                present += 1;
+                by = by.or(Some(*who));
+            }
+            Verdict::SatisfiedOtherwise => {
+                present += 1;
+                is_satisfied = true;
+            }
+            other => absent = absent.or(Some(other.clone())),
+        }
+    }
+    match (missing, present, absent) {
+        (0, 0, Some(absent)) => (absent, true),
+        (0, _, _) if is_satisfied => (Verdict::SatisfiedOtherwise, true),
+        (0, ..) => (Verdict::AlreadyPresent { by: by.unwrap_or(PresentBy::Unknown) }, true),
+        (count, 0, _) => (Verdict::Applied { count }, true),
+        (missing, present, _) => (
+            Verdict::PartialUpstream { missing, present },
+            patch.applies.if_partial == IfPartial::Apply,
+        ),
+    }
+}

@@ -1,0 +1,217 @@
+//! Probes: what is run to see that a patch works, as data. Running is somebody else's job.
+//!
+//! A [`ProbeJob`] names a tool, its arguments, what it reads and the files that lie in its working
+//! directory; a [`ProbeRun`] says how it ended. Nothing else is needed to run one, and nothing here
+//! runs one. Probes come from patch files, which are trusted as much as Dockerfiles are; a runner
+//! should still give them no network and an empty directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pins::GpuTarget;
+
+use crate::TreePath;
+use crate::gpu::fill;
+use crate::prepared::check_condition;
+use crate::spec::{Probe, ProbeKind};
+
+/// A program that probes are run with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tool {
+    /// `cmake`
+    Cmake,
+    /// The C++ preprocessor: `g++` or `clang++`, with the arguments of a [`ProbeJob`].
+    Cpp,
+    /// `python3`
+    Python,
+}
+
+/// Everything that is needed to run a probe. The working directory holds `files` and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeJob {
+    /// The patch.
+    pub patch: String,
+    /// The probe.
+    pub probe: String,
+    /// What is run.
+    pub tool: Tool,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What it reads.
+    pub stdin: Vec<u8>,
+    /// The files in its working directory.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// How a probe's run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProbeRun {
+    /// It ended by itself.
+    Ended {
+        /// Whether its exit code was 0.
+        success: bool,
+        /// Its standard output.
+        stdout: Vec<u8>,
+        /// Its standard error.
+        stderr: Vec<u8>,
+    },
+    /// It was not run, for example because the tool is not installed. The probe is skipped.
+    NotRun {
+        /// Why.
+        reason: String,
+    },
+    /// It was stopped, for example because it took too long. The probe has failed.
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Runs probes.
+pub trait Probes {
+    /// Runs one.
+    fn run(&self, job: &ProbeJob) -> ProbeRun;
+}
+
+/// Runs no probe, and says so.
+#[derive(Debug, Clone, Copy)]
+pub struct NoProbes;
+
+impl Probes for NoProbes {
+    fn run(&self, _: &ProbeJob) -> ProbeRun {
+        ProbeRun::NotRun { reason: "probes were not asked for".to_owned() }
+    }
+}
+
+/// The script of a CMake probe, beside the files it looks at.
+const CMAKE_SCRIPT: &str = "build-pipeline-probe.cmake";
+
+/// Compiles the files that are its arguments, and writes nothing.
+const PYTHON_COMPILE: &str = "\
+import sys
+for name in sys.argv[1:]:
+    with open(name, 'rb') as file:
+        compile(file.read(), name, 'exec', dont_inherit=True)
+";
+
+/// Takes functions out of a file without running the rest of it, and calls them.
+const PYTHON_CALL: &str = "\
+import ast, sys
+name, *wanted = sys.argv[1:]
+with open(name, 'rb') as file:
+    tree = ast.parse(file.read(), name)
+found = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name in wanted]
+missing = set(wanted) - {n.name for n in found}
+if missing:
+    sys.exit('no function ' + ', '.join(sorted(missing)))
+space = {'__name__': 'probe'}
+with open('build-pipeline-prelude.py', 'rb') as file:
+    exec(compile(file.read(), 'prelude', 'exec'), space)
+for function in found:
+    function.decorator_list = []
+    exec(compile(ast.Module([function], []), name, 'exec'), space)
+with open('build-pipeline-call.py', 'rb') as file:
+    exec(compile(file.read(), 'call', 'exec'), space)
+";
+
+/// Makes the job of a probe over file contents. There is none where none of its files exists.
+///
+/// A probe of one file takes the first of `settled` (those that the patch's edits settled on), or
+/// else the first that exists.
+pub fn probe_job(
+    patch: &str,
+    probe: &Probe,
+    gpu: &GpuTarget,
+    settled: &BTreeSet<&TreePath>,
+    mut read: impl FnMut(&TreePath) -> Option<Vec<u8>>,
+) -> Option<ProbeJob> {
+    let files: BTreeMap<String, Vec<u8>> = probe
+        .files
+        .iter()
+        .filter_map(|path| Some((path.as_str().to_owned(), read(path)?)))
+        .collect();
+    let mut existing = probe.files.iter().filter(|path| files.contains_key(path.as_str()));
+    let first = existing.clone().find(|path| settled.contains(path)).or_else(|| existing.next())?;
+    let first = first.as_str().to_owned();
+    let mut job = ProbeJob {
+        patch: patch.to_owned(),
+        probe: probe.name.clone(),
+        tool: Tool::Python,
+        arguments: ["-I", "-B", "-"].map(str::to_owned).to_vec(),
+        stdin: Vec::new(),
+        files,
+    };
+    match &probe.kind {
+        ProbeKind::CmakeScript { script } => {
+            job.tool = Tool::Cmake;
+            job.arguments = vec!["-P".to_owned(), CMAKE_SCRIPT.to_owned()];
+            job.files.insert(CMAKE_SCRIPT.to_owned(), fill(script, gpu).into_bytes());
+        }
+        ProbeKind::CppMacro { defines } => {
+            job.tool = Tool::Cpp;
+            // `-undef` leaves out the macros of the machine the probe runs on; `-dD` keeps the
+            // definitions that the file's conditions let through.
+            job.arguments =
+                ["-E", "-P", "-dD", "-w", "-undef", "-x", "c++"].map(str::to_owned).to_vec();
+            job.arguments.extend(defines.iter().map(|define| format!("-D{}", fill(define, gpu))));
+            job.arguments.push("-".to_owned());
+            job.stdin = without_includes(&job.files.remove(&first).unwrap_or_default());
+            job.files.clear();
+        }
+        ProbeKind::PythonCompile => {
+            job.arguments.extend(job.files.keys().cloned());
+            job.stdin = PYTHON_COMPILE.as_bytes().to_vec();
+        }
+        ProbeKind::PythonCall { functions, prelude, call } => {
+            job.arguments.push(first);
+            job.arguments.extend(functions.iter().cloned());
+            job.stdin = PYTHON_CALL.as_bytes().to_vec();
+            for (name, text) in
+                [("build-pipeline-prelude.py", prelude), ("build-pipeline-call.py", call)]
+            {
+                job.files.insert(name.to_owned(), fill(text, gpu).into_bytes());
+            }
+        }
+    }
+    Some(job)
+}
+
+/// Empties `#include` lines: the headers of ROCm and PyTorch are not there.
+fn without_includes(source: &[u8]) -> Vec<u8> {
+    let is_include = |line: &[u8]| {
+        let line = line.trim_ascii_start();
+        line.strip_prefix(b"#").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"include"))
+    };
+    let lines = source.split_inclusive(|byte| *byte == b'\n');
+    lines.flat_map(|line| if is_include(line) { b"\n".as_slice() } else { line }).copied().collect()
+}
+
+/// Says whether a run is what the probe should say; the error says what is not.
+///
+/// # Errors
+/// The exit code or the output is another.
+pub fn judge_probe(
+    probe: &Probe,
+    gpu: &GpuTarget,
+    success: bool,
+    stdout: &[u8],
+    stderr: &[u8],
+) -> Result<(), String> {
+    if success != probe.success {
+        let ended = if success { "succeeded" } else { "failed" };
+        let wanted = if probe.success { "succeed" } else { "fail" };
+        return Err(format!("it {ended} and should {wanted}{}", last_line(stderr)));
+    }
+    for condition in &probe.conditions {
+        check_condition(condition, gpu, stdout)
+            .map_err(|reason| format!("in its output {reason}"))?;
+    }
+    Ok(())
+}
+
+fn last_line(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(2000)..]).into_owned();
+    match text.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("; its last words: {}", crate::reader::quote(line.trim())),
+        None => String::new(),
+    }
+}

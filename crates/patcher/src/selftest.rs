@@ -1,0 +1,76 @@
+//! The tests that stand inside a patch file.
+
+use std::collections::BTreeMap;
+
+use crate::engine::{Subject, apply};
+use crate::probe::NoProbes;
+use crate::spec::{Patch, PatchTest};
+use crate::{PatchSet, TreePath};
+
+/// A test of a patch file that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("test `{test}` of patch `{patch}`: {reason}")]
+pub struct TestFailure {
+    /// The patch.
+    pub patch: String,
+    /// The test.
+    pub test: String,
+    /// What does not hold.
+    pub reason: String,
+}
+
+/// Runs the tests of a patch, without its probes. All failures are given back.
+///
+/// Besides what a test states, a second run over the result must find everything present and
+/// change nothing.
+pub fn run_tests(patch: &Patch) -> Vec<TestFailure> {
+    let failures = patch.tests.iter().filter_map(|test| {
+        let reason = run_test(patch, test).err()?;
+        Some(TestFailure { patch: patch.id.clone(), test: test.name.clone(), reason })
+    });
+    failures.collect()
+}
+
+fn run_test(patch: &Patch, test: &PatchTest) -> Result<(), String> {
+    // The patch is tried alone: what it requires has tests of its own.
+    let mut patch = patch.clone();
+    patch.relations.requires.clear();
+    let set = PatchSet::new(vec![patch]).map_err(|error| error.to_string())?;
+    let base = BTreeMap::new();
+    let subject = Subject {
+        gpu: &test.gpu,
+        version: test.version.as_ref(),
+        build_env: None,
+        is_pristine: true,
+        base: &base,
+        receipts: &[],
+    };
+    let mut tree: BTreeMap<TreePath, Vec<u8>> =
+        test.given.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
+    let outcome = apply(&set, &subject, &tree, &NoProbes);
+    let verdict = &outcome.patches[0].verdict;
+    if verdict.to_string() != test.verdict {
+        return Err(format!(
+            "the verdict is `{verdict}` ({}), expected `{}`",
+            verdict.explain(),
+            test.verdict
+        ));
+    }
+    for file in &outcome.files {
+        tree.insert(file.path.clone(), file.new.clone());
+    }
+    for (path, found) in &tree {
+        let expected = test.then.get(path).or_else(|| test.given.get(path)).map(String::as_bytes);
+        if expected != Some(found) {
+            return Err(format!("`{path}` becomes:\n{}", String::from_utf8_lossy(found)));
+        }
+    }
+    if let Some(path) = test.then.keys().find(|path| !tree.contains_key(path)) {
+        return Err(format!("`{path}` stands in `then` and was not given"));
+    }
+    let second = apply(&set, &subject, &tree, &NoProbes);
+    if outcome.ok && !(second.ok && second.files.is_empty()) {
+        return Err(format!("a second run says `{}`", second.patches[0].verdict));
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What holds for every file, however it was mutated.
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+
+use super::*;
+use crate::revert;
+
+static SET: LazyLock<PatchSet> =
+    LazyLock::new(|| set(&[("a", APPEND), ("b", REPLACE), ("c", INSERT)]));
+
+const LINES: [&str; 13] = [
+    "list = \"a\"",
+    "list = \"a;gfx1151\"",
+    "list = \"gfx1151\"",
+    "list = \"\"",
+    "list=\"a\"",
+    "switch on",
+    "switch off",
+    "end",
+    "new line",
+    "",
+    "\u{e4}\u{f6}",
+    "#",
+    "\t end",
+];
+
+/// A file that has `needed` in order, with other lines between them: any line endings, with or
+/// without a byte order mark and a final newline, and sometimes one byte changed.
+fn file(needed: &'static [&'static [&'static str]]) -> impl Strategy<Value = Vec<u8>> {
+    let others = prop::collection::vec((0..LINES.len() * 3, any::<bool>()), needed.len() + 1);
+    let chosen = prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), needed.len());
+    let noise = prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
+    (others, chosen, any::<(bool, bool)>(), noise).prop_map(
+        |(others, chosen, (mark, newline), noise)| {
+            let mut lines = Vec::new();
+            for (index, (other, has_return)) in others.iter().enumerate() {
+                // Two times in three nothing stands between.
+                lines.extend(LINES.get(*other).map(|line| (*line, *has_return)));
+                if let (Some(choices), Some((choice, has_return))) =
+                    (needed.get(index), chosen.get(index))
+                {
+                    lines.push((choices[choice.index(choices.len())], *has_return));
+                }
+            }
+            let mut file = if mark { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
+            for (index, (line, has_return)) in lines.iter().enumerate() {
+                file.extend_from_slice(line.as_bytes());
+                if index + 1 < lines.len() || newline {
+                    file.extend_from_slice(if *has_return { b"\r\n" } else { b"\n" });
+                }
+            }
+            if let Some((at, byte)) = noise {
+                let at = at.index(file.len());
+                file[at] = byte;
+            }
+            file
+        },
+    )
+}
+
+/// What `f` and `g` must have for the patches: a list, a switch; an end.
+const F: &[&[&str]] = &[&LINES_OF_LIST, &["switch on", "switch off"]];
+const G: &[&[&str]] = &[&["end"]];
+const LINES_OF_LIST: [&str; 4] =
+    ["list = \"a\"", "list = \"a;gfx1151\"", "list = \"gfx1151\"", "list = \"\""];
+
+/// A file without all text that the patches write, wherever it comes from.
+fn without_ours(file: &[u8]) -> String {
+    let text = String::from_utf8_lossy(file).replace("switch off", "switch on");
+    ["new line\r\n", "new line\n", ";gfx1151", "gfx1151"]
+        .iter()
+        .fold(text, |text, ours| text.replace(ours, ""))
+}
+
+fn config() -> Config {
+    // A pure crate's tests write no files either; a failing case is printed.
+    Config {
+        cases: 10_000,
+        failure_persistence: None::<Box<FileFailurePersistence>>.map(|it| it as _),
+        ..Config::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn edits_are_all_or_nothing_and_idempotent(f in file(F), g in file(G)) {
+        let tree = files(&[("f", &f), ("g", &g)]);
+        let outcome = run(&SET, &tree, None, &[]);
+        prop_assert_eq!(outcome.ok, outcome.patches.iter().all(|patch| patch.ok));
+        if !outcome.ok {
+            prop_assert!(outcome.files.is_empty());
+            return Ok(());
+        }
+        let after = patched(&tree, &outcome);
+        for (path, old) in &tree {
+            // Only the stated text is added or replaced: everything else is there, byte for byte.
+            prop_assert_eq!(without_ours(&after[path]), without_ours(old));
+        }
+        let second = run(&SET, &after, None, &[]);
+        prop_assert!(second.ok && second.files.is_empty());
+        prop_assert_eq!(verdicts(&second), ["already-present"; 3]);
+        if let Some(receipt) = outcome.receipt() {
+            let reverted = revert(&receipt, &after).unwrap();
+            for file in &outcome.files {
+                prop_assert_eq!(&reverted[&file.path], &tree[&file.path]);
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "(?s).{0,200}", at in any::<prop::sample::Index>()) {
+        let whole = patch_text("p", APPEND);
+        let at = at.index(whole.len());
+        let Some((before, behind)) = whole.split_at_checked(at) else { return Ok(()) };
+        drop(parse_patch("f", &text));
+        drop(parse_patch("f", &format!("{before}{text}{behind}")));
+    }
+}
