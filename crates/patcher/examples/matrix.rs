@@ -1,8 +1,9 @@
 //! Prints what every patch says about every version of real upstream trees.
 //!
-//! `PATCHER_TREES=DIR cargo run --release -p patcher --example matrix [-- --gpu gfx1151] [--probe] [--diff]`,
+//! `PATCHER_TREES=DIR cargo run --release -p patcher --example matrix [-- --gpu gfx1151] [--probe] [--before] [--diff]`,
 //! where DIR holds `component/version/` with the trees, or those files of them that patches name.
-//! With `--probe` the probes are run with the tools of this machine.
+//! With `--probe` the probes are run with the tools of this machine; with `--before` also on the
+//! trees as they were, where a probe that passes proves nothing.
 #![expect(
     clippy::disallowed_methods,
     reason = "an example is no part of the pure crate: it reads trees and runs tools"
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use patcher::{
     NoProbes, Outcome, Patch, PatchSet, ProbeJob, ProbeRun, Probes, Subject, Tool, Tree, TreePath,
-    Unreadable, Version, apply, parse_patch, revert,
+    Unreadable, Version, apply, judge_probe, parse_patch, probe_job, revert,
 };
 
 /// A tree in a directory. Links are not followed.
@@ -125,6 +126,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 has("--probe").then(|| apply(&set, &subject, &tree, &Tools(scratch.clone())));
             print_row(&name, with_probes.as_ref().unwrap_or(&outcome), took);
             check_second_run(&set, &subject, &outcome)?;
+            if has("--before") {
+                print_before(&set, &subject, &tree, &outcome, &Tools(scratch.clone()));
+            }
             if has("--diff") {
                 println!("{}", String::from_utf8_lossy(&outcome.diff()));
             }
@@ -167,6 +171,39 @@ fn print_row(name: &str, outcome: &Outcome, took: Duration) {
         })
         .collect();
     println!("| {name} | {} | {:.1} |", cells.join(" | "), took.as_secs_f64() * 1000.0);
+}
+
+/// Prints what the probes of applied patches say about the tree as it was.
+fn print_before(
+    set: &PatchSet,
+    subject: &Subject<'_>,
+    tree: &dyn Tree,
+    outcome: &Outcome,
+    tools: &Tools,
+) {
+    let was_applied = |patch: &&Patch| {
+        outcome.patches.iter().any(|one| one.id == patch.id && one.verdict.name() == "applied")
+    };
+    for patch in set.patches().iter().filter(was_applied) {
+        for probe in &patch.probes {
+            let read = |path: &TreePath| tree.read(path).ok().flatten();
+            let Some(job) = probe_job(&patch.id, probe, subject.gpu, &BTreeSet::new(), read) else {
+                continue;
+            };
+            let said = match tools.run(&job) {
+                ProbeRun::Ended { success, stdout, stderr } => {
+                    judge_probe(probe, subject.gpu, success, &stdout, &stderr).err()
+                }
+                ProbeRun::NotRun { reason } | ProbeRun::Stopped { reason } => Some(reason),
+            };
+            println!(
+                "before: {} / {}: {}",
+                patch.id,
+                probe.name,
+                said.unwrap_or_else(|| "passes".to_owned())
+            );
+        }
+    }
 }
 
 /// A second run finds everything present; reverting gives the old bytes back.
