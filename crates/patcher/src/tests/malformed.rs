@@ -11,8 +11,9 @@ fn anchored(line: &str) -> String {
     lines.filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect()
 }
 
-fn cases() -> Vec<(&'static str, String)> {
-    let base = patch_text("p", APPEND);
+type Cases = Vec<(&'static str, String)>;
+
+fn head_cases(base: &str) -> Cases {
     vec![
         ("not TOML", "schema = = 1".to_owned()),
         ("an unclosed text", base.replace("(?P<list>[^\"]*)\"$'''", "")),
@@ -75,6 +76,11 @@ fn cases() -> Vec<(&'static str, String)> {
             "an unknown policy",
             base.replace(r#"versions = "*""#, "versions = \"*\"\nif_partial = \"aply\""),
         ),
+    ]
+}
+
+fn place_cases(base: &str) -> Cases {
+    vec![
         ("no edit", base.split("[[edit]]").next().unwrap().to_owned()),
         ("a table as edit", base.replace("[[edit]]", "[edit]")),
         ("no files", base.replace("files = [\"f\"]\n", "")),
@@ -104,6 +110,11 @@ fn cases() -> Vec<(&'static str, String)> {
             "an unknown placeholder in a pattern",
             base.replace(r#"'''^list = ""#, r#"'''^{gpus}list = ""#),
         ),
+    ]
+}
+
+fn op_cases(base: &str) -> Cases {
+    vec![
         ("no count", base.replace("expect = 1\n", "")),
         ("a count of none", base.replace("expect = 1", "expect = 0")),
         ("a count below none", base.replace("expect = 1", "expect = -3")),
@@ -137,6 +148,11 @@ fn cases() -> Vec<(&'static str, String)> {
         ),
         ("an insertion at two places", patch_text("p", INSERT).replace("expect = 1", "expect = 2")),
         ("a value without its group", patch_text("p", REPLACE).replace("(?P<value>", "(?:")),
+    ]
+}
+
+fn part_cases(base: &str) -> Cases {
+    vec![
         ("an assert of nothing", format!("{base}{}", "[[assert]]\nfiles = [\"f\"]\n")),
         (
             "an assert of both",
@@ -231,7 +247,9 @@ fn cases() -> Vec<(&'static str, String)> {
 #[test]
 fn malformed_patches_are_refused_with_their_place() {
     let mut report = String::new();
-    let cases = cases();
+    let base = patch_text("p", APPEND);
+    let cases =
+        [head_cases(&base), place_cases(&base), op_cases(&base), part_cases(&base)].concat();
     assert!(cases.len() >= 60);
     for (name, text) in &cases {
         let error = parse_patch("p.toml", text).expect_err(name);
