@@ -14,7 +14,7 @@ use crate::say;
 const CRATES: [(&str, bool, &[&str]); 10] = [
     ("image-ref", true, &[]),
     ("pins", true, &["image-ref"]),
-    ("patcher", true, &["pins"]),
+    ("patcher", true, &["image-ref", "pins"]),
     ("plan", true, &["image-ref"]),
     ("planner", true, &["image-ref", "pins", "plan"]),
     ("record", true, &["image-ref", "plan"]),

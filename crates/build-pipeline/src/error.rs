@@ -164,7 +164,7 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Base => told.hint("pin an image of linux/amd64 with an OCI or Docker schema 2 manifest"),
             ExecuteKind::Disk { full: true } => told.hint("free some space, or write elsewhere with `--output oci:DIR`; what was there before is intact"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or write elsewhere with `--output oci:DIR`"),
-            ExecuteKind::Target => told.hint("name an empty folder, a new one, or one that holds an OCI image layout: `--output oci:DIR`"),
+            ExecuteKind::Target => told.hint("name a new or empty folder, or one that build-pipeline wrote: `--output oci:DIR`"),
             ExecuteKind::Plan => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
     }

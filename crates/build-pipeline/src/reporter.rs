@@ -89,6 +89,7 @@ fn finished_line(event: &Event) -> Option<String> {
                 StepState::Done => ("✓", ""),
                 StepState::Cached => ("✓", ", cached"),
                 StepState::Failed => ("✗", ", failed"),
+                StepState::Interrupted => ("✗", ", interrupted"),
                 StepState::NotBegun => ("-", ", not begun"),
             };
             Some(format!("{mark} {step} ({}{word})", seconds(*milliseconds)))
@@ -102,7 +103,7 @@ fn finished_line(event: &Event) -> Option<String> {
             Some(match state {
                 OutputState::Written => format!("✓ {output} ({moved})"),
                 OutputState::UpToDate => format!("✓ {output} (up to date)"),
-                OutputState::Failed => {
+                OutputState::Failed | OutputState::Interrupted => {
                     format!("✗ {output} (failed; what was there before is intact)")
                 }
             })

@@ -51,9 +51,10 @@ pub(crate) async fn deliver(
 ) -> Result<(), ExecuteError> {
     for (output, target) in run.settings.outputs.iter().zip(targets) {
         let name = output.to_string();
+        // This is how it stands if it never comes to its end.
         let begun = OutputOutcome {
             output: name.clone(),
-            state: OutputState::Failed,
+            state: OutputState::Interrupted,
             layers_copied: 0,
             layer_bytes_copied: 0,
             layers_mounted: 0,

@@ -221,7 +221,8 @@ impl Run<'_> {
         let begun = Instant::now();
         let outcome =
             |state, milliseconds| StepOutcome { step: step.id.clone(), state, milliseconds };
-        self.note_progress(|progress| progress.steps.push(outcome(StepState::Failed, 0)));
+        // This is how it stands if it never comes to its end.
+        self.note_progress(|progress| progress.steps.push(outcome(StepState::Interrupted, 0)));
         (self.on_event)(Event::StepBegun { step: step.id.clone(), what: describe(&step.action) });
         let result = match &step.action {
             Action::FetchBase { image, kind, platform } => {

@@ -53,10 +53,14 @@ macro_rules! checked_text {
 
 checked_text!(
     /// The name of a pin, for example `vllm-dev-locked`.
+    ///
+    /// `gpu`, `spoof` and `source-date-epoch` are no pin names: they stand beside pins where a plan
+    /// says what a run changed.
     PinName,
     "a pin name; a pin name is lower-case letters, digits and single dashes, and starts with a letter",
     |text| {
         text.len() <= 64
+            && !matches!(text, "gpu" | "spoof" | "source-date-epoch")
             && text.starts_with(|c: char| c.is_ascii_lowercase())
             && !text.ends_with('-')
             && !text.contains("--")

@@ -27,6 +27,8 @@ pub enum StepState {
     Cached,
     /// It went wrong.
     Failed,
+    /// A signal came while it was under way.
+    Interrupted,
     /// It was not begun, because something before it went wrong.
     NotBegun,
 }
@@ -76,6 +78,8 @@ pub enum OutputState {
     UpToDate,
     /// Writing went wrong; what was there before is there still.
     Failed,
+    /// A signal came while it was being written; what was there before is there still.
+    Interrupted,
 }
 
 /// Something a person should know that only the run could see.
@@ -104,6 +108,7 @@ impl fmt::Display for StepState {
             Self::Done => "done",
             Self::Cached => "cached",
             Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
             Self::NotBegun => "not begun",
         })
     }
@@ -115,6 +120,7 @@ impl fmt::Display for OutputState {
             Self::Written => "written",
             Self::UpToDate => "up to date",
             Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
         })
     }
 }

@@ -38,21 +38,21 @@ fn what_a_registry_does_decides_the_exit_code() {
     let (_, said) = fails(62, 4, |proxy, _| proxy.on("GET", "/manifests/").does(Answer::new(403)));
     assert!(said.contains("rights"), "{said}");
     let (_, said) = fails(63, 5, |proxy, _| {
-        proxy.on("GET", "/manifests/").does(Answer::new(429).header("Retry-After", "86400"))
+        proxy.on("GET", "/manifests/").does(Answer::new(429).header("Retry-After", "86400"));
     });
     assert!(said.contains("podman login"), "{said}");
     let (_, said) = fails(64, 6, |proxy, base| {
-        proxy.on("GET", base.image.config.digest.as_str()).does(Fault::Flip(0))
+        proxy.on("GET", base.image.config.digest.as_str()).does(Fault::Flip(0));
     });
     assert!(said.contains("nothing was written"), "{said}");
     let (_, said) = fails(65, 6, |proxy, base| {
-        proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Flip(0))
+        proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Flip(0));
     });
     assert!(said.contains("layer"), "{said}");
     fails(66, 5, |proxy, _| {
         proxy
             .on("GET", "/manifests/")
-            .does(Answer::new(200).header("Content-Type", "text/html").body("<html>log in</html>"))
+            .does(Answer::new(200).header("Content-Type", "text/html").body("<html>log in</html>"));
     });
 }
 

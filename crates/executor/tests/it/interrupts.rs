@@ -47,7 +47,7 @@ async fn an_interrupted_copy_leaves_no_partial_file() {
             // The output was begun, so it is in the record.
             assert_eq!(execution.outputs.len(), 1, "{output}");
             assert_eq!(execution.outputs[0].output, output.to_string());
-            assert_eq!(execution.outputs[0].state, OutputState::Failed);
+            assert_eq!(execution.outputs[0].state, OutputState::Interrupted);
         }
         let image = LayoutImage::read(&bench.path("image")).unwrap();
         assert_eq!(image.manifest_digest, before.image.unwrap().manifest_digest);
@@ -93,7 +93,7 @@ async fn an_interrupted_step_is_not_one_that_was_not_begun() {
     let (execution, _) = run(&bench.plan(), &settings, interrupt).await;
     assert!(matches!(execution.end, End::Interrupted));
     let states: Vec<_> = execution.steps.iter().map(|outcome| outcome.state).collect();
-    assert_eq!(states, [StepState::Failed, StepState::NotBegun]);
+    assert_eq!(states, [StepState::Interrupted, StepState::NotBegun]);
     assert!(execution.image.is_none() && execution.outputs.is_empty());
     assert_eq!(files(bench.folder.path()), Vec::<String>::new());
 }

@@ -198,8 +198,10 @@ fn base_pin_is_the_one_the_settings_name() {
         let (name, found) = crate::base_pin(track, &input).unwrap();
         assert_eq!((name.as_str(), Some(found)), (wanted, input.pins.images.get(name)));
     }
-    let error = crate::base_pin(Track::Source, &input).unwrap_err();
-    assert_eq!(error, PlanError::NoSettings { track: "source" });
+    for track in [Track::Source, Track::Vulkan] {
+        let error = crate::base_pin(track, &input).unwrap_err();
+        assert_eq!(error, PlanError::NeedsEngine { track: track.name() });
+    }
 }
 
 #[test]
@@ -278,6 +280,27 @@ fn every_override_stands_in_plan_and_label() {
         let wanted: BTreeMap<_, _> =
             wanted.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         assert_eq!(plan.overrides, wanted, "{request:?}");
+    }
+}
+
+#[test]
+fn an_override_that_no_plan_spells_is_refused_by_name() {
+    let digest = digest('a');
+    for spelled in [
+        "old".to_owned(),
+        "=".to_owned(),
+        "old=latest".to_owned(),
+        "gpu=gfx".to_owned(),
+        "spoof=gfx1100".to_owned(),
+        "spoof=".to_owned(),
+        "source-date-epoch=-1".to_owned(),
+        format!("Old={digest}"),
+        format!("old=@{digest}"),
+        format!("old=.tag@{digest}"),
+    ] {
+        let mut request = BuildRequest::new(Track::LockedSpoof);
+        let error = request.read_overrides(&format!("gpu=gfx1151 {spelled}")).unwrap_err();
+        assert!(error.to_string().contains(&format!("`{spelled}`")), "{error}");
     }
 }
 

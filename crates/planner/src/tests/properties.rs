@@ -90,6 +90,16 @@ proptest! {
     }
 
     #[test]
+    fn the_label_of_overrides_says_the_request_again(request in requests()) {
+        let Ok(planned) = make(&request, &input()) else { return Ok(()) };
+        let mut read = BuildRequest { rehearse: request.rehearse, ..BuildRequest::new(request.track) };
+        let label = label(&planned.plan, labels::OVERRIDES).unwrap_or_default();
+        read.read_overrides(&label).unwrap();
+        prop_assert_eq!(make(&read, &input()), Ok(planned));
+        prop_assert_eq!(read, request);
+    }
+
+    #[test]
     fn no_label_has_a_control_character(
         request in requests(),
         title in any::<String>(),

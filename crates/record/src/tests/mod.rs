@@ -71,7 +71,13 @@ fn full() -> BuildRecord {
     record.ended = Some("2026-11-20T19:00:01Z".to_owned());
     record.status = Status::Interrupted;
     record.error = vec!["outer".to_owned(), "inner \u{1b}[31m\n".to_owned()];
-    for state in [StepState::Done, StepState::Cached, StepState::Failed, StepState::NotBegun] {
+    for state in [
+        StepState::Done,
+        StepState::Cached,
+        StepState::Failed,
+        StepState::Interrupted,
+        StepState::NotBegun,
+    ] {
         let step = format!("{state:?}");
         record.steps.push(StepOutcome { step, state, milliseconds: u64::MAX });
     }
@@ -84,7 +90,9 @@ fn full() -> BuildRecord {
         layer_bytes: 9,
         reset: vec!["maintainer".to_owned()],
     });
-    for state in [OutputState::Written, OutputState::UpToDate, OutputState::Failed] {
+    for state in
+        [OutputState::Written, OutputState::UpToDate, OutputState::Failed, OutputState::Interrupted]
+    {
         record.outputs.push(OutputOutcome {
             output: "oci:dist/x".to_owned(),
             state,
