@@ -403,9 +403,9 @@ mod tests {
             tag in proptest::option::of("[A-Za-z0-9_][A-Za-z0-9._-]{0,20}"),
             digest in proptest::option::of("sha256:[0-9a-f]{64}"),
         ) {
-            let mut text = format!("{host}/{path}");
-            if let Some(tag) = &tag { text += &format!(":{tag}"); }
-            if let Some(digest) = &digest { text += &format!("@{digest}"); }
+            let tag = tag.map(|tag| format!(":{tag}")).unwrap_or_default();
+            let digest = digest.map(|digest| format!("@{digest}")).unwrap_or_default();
+            let text = format!("{host}/{path}{tag}{digest}");
             let parsed: ImageRef = text.parse().unwrap();
             let again: ImageRef = parsed.to_string().parse().unwrap();
             prop_assert_eq!(&parsed, &again);
