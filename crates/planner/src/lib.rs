@@ -1,6 +1,6 @@
 //! Makes a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
 //!
-//! Start at [`plan`]. The tracks that only add metadata to a vendor's image differ in nothing but
+//! Start at [`plan()`]. The tracks that only add metadata to a vendor's image differ in nothing but
 //! their settings, so one module, `metadata`, makes them all. The planner never reads files, the network, the environment or the
 //! clock: tags were resolved and files were read before it is called, so equal arguments give
 //! byte-equal plans.
