@@ -6,7 +6,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ const LAYERS: u64 = 8;
 struct Registry {
     child: Child,
     port: u16,
+    store: PathBuf,
 }
 
 impl Drop for Registry {
@@ -31,6 +32,7 @@ impl Drop for Registry {
         // A registry that is gone already needs no killing.
         drop(self.child.kill());
         drop(self.child.wait());
+        drop(std::fs::remove_dir_all(&self.store));
     }
 }
 
@@ -43,7 +45,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let work = root()?.join("target/bench");
     drop(std::fs::remove_dir_all(&work));
     std::fs::create_dir_all(&work)?;
-    let (here, there) = (registry(&work, "here")?, registry(&work, "there")?);
+    let here = registry(&work, "here")?;
     say(&format!("pushing a base of {gib} GiB in {LAYERS} layers"));
     let base = push_base(&work, here.port, gib)?;
 
@@ -67,23 +69,30 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         command.arg(format!("docker://127.0.0.1:{port}/skopeo{run}/image:v1"));
         command
     };
-    side_by_side("P1, same registry", &|run| ours(here.port, run), &|run| skopeo(here.port, run))?;
-    side_by_side("P1b, other registry", &|run| ours(there.port, run), &|run| {
-        // Blobs that the first tool brought must not be there for the second.
-        skopeo(there.port, run)
-    })?;
+    side_by_side(
+        "P1, same registry, against skopeo copy",
+        &|run| Ok((ours(here.port, run), None)),
+        &|run| Ok((skopeo(here.port, run), None)),
+    )?;
+    // A registry of its own for every run: what one brought must not be there for the other.
+    let elsewhere = |tool: &str, run| registry(&work, &format!("{tool}-{run}"));
+    side_by_side(
+        "P1b, other registry, against skopeo copy",
+        &|run| elsewhere("ours", run).map(|there| (ours(there.port, run), Some(there))),
+        &|run| elsewhere("skopeo", run).map(|there| (skopeo(there.port, run), Some(there))),
+    )?;
     let version = || Command::new(&tool);
     side_by_side(
         "P7, plan against --version",
         &|_| {
             let mut command = version();
             command.args(["plan", "--track", "locked-spoof"]);
-            command
+            Ok((command, None))
         },
         &|_| {
             let mut command = version();
             command.arg("--version");
-            command
+            Ok((command, None))
         },
     )?;
     if is_installed("podman") {
@@ -92,15 +101,21 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// A command to measure, and the registry it writes to where it has one of its own.
+type Prepared = Result<(Command, Option<Registry>)>;
+
 /// Measures two commands in turn and says their medians and the ratio.
 fn side_by_side(
     what: &str,
-    ours: &dyn Fn(usize) -> Command,
-    peer: &dyn Fn(usize) -> Command,
+    ours: &dyn Fn(usize) -> Prepared,
+    peer: &dyn Fn(usize) -> Prepared,
 ) -> Result<()> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for run in 0..=RUNS {
-        let (one, other) = (timed(ours(run))?, timed(peer(run))?);
+        let (command, _registry) = ours(run)?;
+        let one = timed(command)?;
+        let (command, _registry) = peer(run)?;
+        let other = timed(command)?;
         // The first pair warms the page cache.
         if run > 0 {
             a.push(one);
@@ -191,7 +206,7 @@ fn registry(work: &Path, name: &str) -> Result<Registry> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    let registry = Registry { child, port };
+    let registry = Registry { child, port, store };
     for _ in 0..100 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return Ok(registry);
@@ -208,18 +223,23 @@ fn push_base(work: &Path, port: u16, gib: u64) -> Result<String> {
     std::fs::create_dir_all(&blobs)?;
     let mut random = std::fs::File::open("/dev/urandom")?;
     let mut layers = Vec::new();
-    for _ in 0..LAYERS {
-        let temporary = blobs.join("layer");
-        let mut file = std::fs::File::create(&temporary)?;
+    for number in 0..LAYERS {
+        let name = format!("noise-{number}");
+        let mut file = std::fs::File::create(work.join(&name))?;
         let mut buffer = vec![0; 1 << 20];
         for _ in 0..gib * 1024 / LAYERS {
             random.read_exact(&mut buffer)?;
             file.write_all(&buffer)?;
         }
         drop(file);
-        let digest = sha256(&temporary)?;
-        std::fs::rename(&temporary, blobs.join(&digest))?;
-        layers.push((digest, gib * 1024 / LAYERS * (1 << 20)));
+        let layer = blobs.join("layer");
+        let folder = work.display().to_string();
+        crate::run::output("tar", &["-cf", &layer.display().to_string(), "-C", &folder, &name])?;
+        std::fs::remove_file(work.join(&name))?;
+        let digest = sha256(&layer)?;
+        let size = std::fs::metadata(&layer)?.len();
+        std::fs::rename(&layer, blobs.join(&digest))?;
+        layers.push((digest, size));
     }
     let diff_ids: Vec<String> =
         layers.iter().map(|(digest, _)| format!("\"sha256:{digest}\"")).collect();

@@ -78,8 +78,11 @@ impl Project {
 
 fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::{Error, ErrorKind};
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(DATA_FILE_CAP + 1).read_to_end(&mut bytes)?;
+    let file = fs::File::open(path)?;
+    let mut bytes = Vec::with_capacity(
+        usize::try_from(file.metadata()?.len().min(DATA_FILE_CAP)).unwrap_or(0) + 1,
+    );
+    file.take(DATA_FILE_CAP + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > DATA_FILE_CAP {
         return Err(Error::new(ErrorKind::FileTooLarge, "the file has more than 1 MiB"));
     }

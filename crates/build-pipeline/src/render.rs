@@ -1,5 +1,7 @@
 //! Plans in the forms that people read and draw. JSON is the plan's own canonical text.
 
+use std::collections::BTreeMap;
+
 use plan::{Action, Plan, labels};
 use planner::Warning;
 
@@ -10,8 +12,10 @@ pub(crate) fn tree(plan: &Plan, warnings: &[Warning]) -> String {
     let mut out = Page::default();
     let kind = if plan.rehearsal { ", rehearsal on stand-ins" } else { "" };
     out.line(format_args!("{} for {}{kind}", plan.track, plan.gpu));
-    out.line(format_args!("├─ plan digest {}", plan.digest()));
-    let created = plan.final_labels().get(labels::CREATED).cloned().unwrap_or_default();
+    let all_labels = plan.final_labels();
+    let label = |key| all_labels.get(key).map(String::as_str).unwrap_or_default();
+    out.line(format_args!("├─ plan digest {}", label(labels::PLAN_DIGEST)));
+    let created = label(labels::CREATED);
     out.line(format_args!(
         "├─ time        {created} (SOURCE_DATE_EPOCH {})",
         plan.source_date_epoch
@@ -37,7 +41,7 @@ pub(crate) fn tree(plan: &Plan, warnings: &[Warning]) -> String {
             needs => format!("  (needs {})", needs.join(", ")),
         };
         out.line(format_args!("{branch} {}. {}{needs}", index + 1, step.id));
-        action(&mut out, bar, plan, &step.action);
+        action(&mut out, bar, &step.action, &all_labels);
     }
     for warning in warnings {
         out.line(format_args!("warning: {} [{}]", warning.message, warning.rule));
@@ -45,7 +49,7 @@ pub(crate) fn tree(plan: &Plan, warnings: &[Warning]) -> String {
     out.into_text()
 }
 
-fn action(out: &mut Page, bar: &str, plan: &Plan, action: &Action) {
+fn action(out: &mut Page, bar: &str, action: &Action, labels: &BTreeMap<String, String>) {
     match action {
         Action::FetchBase { image, kind, platform } => {
             let kind = kind.map(|kind| format!(" ({kind})")).unwrap_or_default();
@@ -69,9 +73,8 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, action: &Action) {
                 "{bar}├─ {} labels of the base are reset where it has them",
                 edit.reset.len()
             ));
-            let all = plan.final_labels();
-            let last = all.len().saturating_sub(1);
-            for (index, (key, value)) in all.iter().enumerate() {
+            let last = labels.len().saturating_sub(1);
+            for (index, (key, value)) in labels.iter().enumerate() {
                 let branch = if index == last { "└─" } else { "├─" };
                 out.line(format_args!("{bar}{branch} label {key}={value}"));
             }
