@@ -11,6 +11,9 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::recipe;
 
+/// The data files: pins, GPU targets, tracks.
+const FILES: [&str; 3] = ["versions/versions.toml", "versions/gpus.toml", "versions/tracks.toml"];
+
 /// The data files' largest size in bytes; they are edited by hand.
 const DATA_FILE_CAP: u64 = 1 << 20;
 
@@ -41,12 +44,11 @@ impl Project {
     pub(crate) fn read(&self) -> Result<PlanningInput, CommandError> {
         // Git is asked beside the parsing: together they are most of what a plan takes.
         std::thread::scope(|scope| {
-            let recipe = scope.spawn(|| recipe::read(&self.root));
-            let pins = self.parse("versions/versions.toml", pins::parse_versions)?;
-            let gpus = self.parse("versions/gpus.toml", pins::parse_gpus)?;
-            let tracks = self.parse("versions/tracks.toml", |file, text| {
-                pins::parse_tracks_with(file, text, &pins)
-            })?;
+            let recipe = scope.spawn(|| recipe::read(&self.root, &FILES));
+            let pins = self.parse(FILES[0], pins::parse_versions)?;
+            let gpus = self.parse(FILES[1], pins::parse_gpus)?;
+            let tracks =
+                self.parse(FILES[2], |file, text| pins::parse_tracks_with(file, text, &pins))?;
             let recipe = recipe.join().map_err(|_| {
                 CommandError::new(ExitCode::Bug, "reading the git repository panicked")
             })??;

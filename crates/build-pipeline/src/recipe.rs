@@ -1,23 +1,24 @@
-//! The commit of the recipe: which state of `versions/`, `patches/` and `dockerfiles/` an image is from.
+//! The commit of the recipe: which state of `versions/` an image is from.
 //!
-//! It is the last commit that changed one of those folders, not the newest of all, so that a commit
-//! to a README gives no image another digest. In a shallow clone that commit may lie beyond what was
+//! It is the last commit that changed that folder, not the newest of all, so that a commit to a
+//! README gives no image another digest. In a shallow clone that commit may lie beyond what was
 //! fetched; then the oldest one there is stands in for it, with a warning.
 
 use std::path::Path;
 
-use git2::{ErrorCode, Oid, Repository, RepositoryOpenFlags, StatusOptions, Tree};
+use git2::{ErrorCode, ObjectType, Oid, Repository, RepositoryOpenFlags, Tree};
 use plan::Recipe;
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output;
 
-/// The folders that images are made from.
-const FOLDERS: [&str; 3] = ["versions", "patches", "dockerfiles"];
+/// The folder that the images of this version's tracks are made from.
+const FOLDER: &str = "versions";
 
-/// Reads the recipe's commit, where the project is a git checkout with a commit.
-pub(crate) fn read(root: &Path) -> Result<Option<Recipe>, CommandError> {
+/// Reads the recipe's commit, where the project is a git checkout with a commit. `files` are those
+/// that are read from it; the recipe is modified where one of them is not what the commit has.
+pub(crate) fn read(root: &Path, files: &[&str]) -> Result<Option<Recipe>, CommandError> {
     // Objects are looked at here, not built from; checking their hashes is half of what this takes.
     git2::opts::strict_hash_verification(false);
     // Only the project's own repository counts, not one that some folder above happens to be.
@@ -35,8 +36,8 @@ pub(crate) fn read(root: &Path) -> Result<Option<Recipe>, CommandError> {
             }
             Err(error) => return Err(error),
         };
+        let modified = is_modified(root, &head.tree()?, files);
         let commit = last_change(&repository, head)?;
-        let modified = is_modified(&repository)?;
         Ok(Some(Recipe { url: origin(&repository), commit: commit.to_string(), modified }))
     };
     read().map_err(|error| unreadable(root, &error))
@@ -54,10 +55,9 @@ fn unreadable(root: &Path, error: &git2::Error) -> CommandError {
     }
 }
 
-/// Returns the last commit on the first-parent line that changed one of the folders.
+/// Returns the last commit on the first-parent line that changed the folder.
 fn last_change(repository: &Repository, head: git2::Commit<'_>) -> Result<Oid, git2::Error> {
-    let state =
-        |tree: &Tree<'_>| FOLDERS.map(|folder| tree.get_name(folder).map(|entry| entry.id()));
+    let state = |tree: &Tree<'_>| tree.get_name(FOLDER).map(|entry| entry.id());
     let wanted = state(&head.tree()?);
     let mut newest = head;
     loop {
@@ -77,16 +77,14 @@ fn last_change(repository: &Repository, head: git2::Commit<'_>) -> Result<Oid, g
     }
 }
 
-/// Returns whether the folders differ from the commit.
-fn is_modified(repository: &Repository) -> Result<bool, git2::Error> {
-    let mut options = StatusOptions::new();
-    // Literal prefixes, not patterns: then only these folders are walked, not the whole checkout.
-    options.disable_pathspec_match(true);
-    options.include_untracked(true).include_ignored(false).recurse_untracked_dirs(false);
-    for folder in FOLDERS {
-        options.pathspec(folder);
-    }
-    Ok(!repository.statuses(Some(&mut options))?.is_empty())
+/// Returns whether one of the files is not what the tree has. Asking for git's whole status would
+/// take longer than everything else that a plan does.
+fn is_modified(root: &Path, tree: &Tree<'_>, files: &[&str]) -> bool {
+    files.iter().any(|file| {
+        let committed = tree.get_path(Path::new(file)).map(|entry| entry.id());
+        let found = Oid::hash_file(ObjectType::Blob, root.join(file));
+        committed.ok() != found.ok()
+    })
 }
 
 /// Returns the address that the checkout was cloned from, where everybody can read it: `https`,

@@ -48,7 +48,7 @@ pub const SPOOF: &str = "io.github.build-pipeline.spoof";
 pub const REHEARSAL: &str = "io.github.build-pipeline.rehearsal";
 /// What the run changed against the data files, as `name=value` parted by spaces. Absent where nothing was.
 pub const OVERRIDES: &str = "io.github.build-pipeline.overrides";
-/// Whether the recipe's folders differed from the commit: `true` where they did, else absent.
+/// `true` where the recipe's files were not those of the commit, else absent.
 pub const MODIFIED: &str = "io.github.build-pipeline.recipe-modified";
 /// The ROCm release inside, where the pin knows it.
 pub const ROCM_VERSION: &str = "io.github.build-pipeline.rocm.version";

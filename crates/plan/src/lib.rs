@@ -55,9 +55,9 @@ pub struct Recipe {
     /// The repository's `https` address, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The last commit that changed `versions/`, `patches/` or `dockerfiles/`.
+    /// The last commit that changed what the image is made from.
     pub commit: String,
-    /// Whether those folders differ from that commit.
+    /// Whether what was read differs from the newest commit.
     pub modified: bool,
 }
 
