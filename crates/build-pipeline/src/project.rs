@@ -42,18 +42,12 @@ impl Project {
 
     /// Reads the data files and the commit they stand at.
     pub(crate) fn read(&self) -> Result<PlanningInput, CommandError> {
-        // Git is asked beside the parsing: together they are most of what a plan takes.
-        std::thread::scope(|scope| {
-            let recipe = scope.spawn(|| recipe::read(&self.root, &FILES));
-            let pins = self.parse(FILES[0], pins::parse_versions)?;
-            let gpus = self.parse(FILES[1], pins::parse_gpus)?;
-            let tracks =
-                self.parse(FILES[2], |file, text| pins::parse_tracks_with(file, text, &pins))?;
-            let recipe = recipe.join().map_err(|_| {
-                CommandError::new(ExitCode::Bug, "reading the git repository panicked")
-            })??;
-            Ok(PlanningInput { pins, gpus, tracks, recipe })
-        })
+        let pins = self.parse(FILES[0], pins::parse_versions)?;
+        let gpus = self.parse(FILES[1], pins::parse_gpus)?;
+        let tracks =
+            self.parse(FILES[2], |file, text| pins::parse_tracks_with(file, text, &pins))?;
+        let recipe = recipe::read(&self.root, &FILES)?;
+        Ok(PlanningInput { pins, gpus, tracks, recipe })
     }
 
     fn parse<T>(
