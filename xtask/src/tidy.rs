@@ -25,6 +25,7 @@ const CRATES: [(&str, bool, &[&str]); 10] = [
         false,
         &["executor", "image-ref", "oci", "pins", "plan", "planner", "record"],
     ),
+    ("sources", false, &["oci", "pins"]),
     ("testkit", false, &["image-ref"]),
 ];
 

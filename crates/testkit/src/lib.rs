@@ -2,12 +2,14 @@
 //!
 //! - [`DebianRegistry`] runs the `docker-registry` of Debian; nothing is more like a registry.
 //! - [`FaultProxy`] stands in front of it, writes down every request and misbehaves as told.
+//! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
 //! - [`RandomImage`] makes the same image from the same seed and pushes it.
 //!
 //! All of it is plain threads and blocking sockets, so that it works in tests of any runtime and
 //! can send what no HTTP library would. Mistakes panic: a test that cannot be set up has failed.
 
 mod fault;
+mod git_server;
 mod http;
 mod image;
 mod proxy;
@@ -17,6 +19,7 @@ mod tls;
 mod tokens;
 
 pub use fault::{Answer, Fault, RuleBuilder};
+pub use git_server::{GitDaemon, GitFolder, GitHttp};
 pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
 pub use proxy::{FaultProxy, Recorded, Server};
 pub use registry::{DebianRegistry, shared_registry};

@@ -1,0 +1,304 @@
+//! Where sources come from: urls that may be fetched from, and mirrors of them.
+//!
+//! Start at [`SourceUrl`]. The internet is asked by https alone; plain http and git speak to this
+//! machine only, and a path of this machine is read where the caller allows it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use oci::policy::{Reach, literal_reach};
+use url::Url;
+
+use crate::names::ParseSourceError;
+
+/// The longest url that is taken.
+const MAX_URL: usize = 2048;
+
+/// A url that sources may be fetched from.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceUrl(Url);
+
+impl SourceUrl {
+    /// Returns the url.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Returns the parts of the url.
+    pub fn url(&self) -> &Url {
+        &self.0
+    }
+
+    /// Returns whether this is a path of this machine.
+    pub fn is_file(&self) -> bool {
+        self.0.scheme() == "file"
+    }
+
+    /// Returns how far inward the url leads, where no name server is needed to tell.
+    pub(crate) fn reach(&self) -> Reach {
+        match self.0.host() {
+            None => Reach::Loopback,
+            Some(host) => literal_reach(&host).unwrap_or(Reach::Public),
+        }
+    }
+
+    /// Returns the text that names the same repository whichever way it is written: without the
+    /// `.git` and the slash at its end.
+    pub(crate) fn identity(&self) -> &str {
+        bare(self.as_str())
+    }
+
+    /// Returns the url that the `.gitmodules` of this repository means by `text`.
+    pub fn join_submodule(&self, text: &str) -> Result<Self, ParseSourceError> {
+        if !text.starts_with("./") && !text.starts_with("../") {
+            return text.parse();
+        }
+        let refuse = |why: &str| Err(ParseSourceError::new(text, why));
+        let mut url = self.0.clone();
+        let mut parts: Vec<&str> = self.0.path().trim_matches('/').split('/').collect();
+        for part in text.trim_end_matches('/').split('/') {
+            match part {
+                "." | "" => {}
+                ".." => match parts.pop() {
+                    Some(_) => {}
+                    None => return refuse("leads above the host of the repository it stands in"),
+                },
+                name => parts.push(name),
+            }
+        }
+        url.set_path(&parts.join("/"));
+        url.as_str().parse()
+    }
+}
+
+/// Returns `url` without the ends that name no other repository.
+fn bare(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    url.strip_suffix(".git").unwrap_or(url)
+}
+
+impl FromStr for SourceUrl {
+    type Err = ParseSourceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = |why: &str| Err(ParseSourceError::new(text, why));
+        if text.len() > MAX_URL {
+            return refuse("is a url of more than 2048 bytes");
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return match text.contains('@') {
+                true => refuse("is an ssh address; only https is fetched"),
+                false => refuse("is not a url"),
+            };
+        };
+        if !matches!(scheme, "https" | "http" | "git" | "file") {
+            return refuse("is a url of another scheme than https");
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if authority.contains('@') {
+            return Err(ParseSourceError::new(
+                &format!("{scheme}://…@{}", rest.rsplit('@').next().unwrap_or_default()),
+                "is a url with a user name or password",
+            ));
+        }
+        if rest.contains(['?', '#']) {
+            return refuse("is a url with a query or fragment");
+        }
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/+!$&'()*,;=:@".contains(&b);
+        // What is escaped would have to be compared, joined and shown in two forms.
+        if !path.bytes().all(is_plain) {
+            return refuse("is a url with unusual characters in its path");
+        }
+        let mut parts = path.trim_end_matches('/').split('/');
+        if path.is_empty() || parts.any(|part| matches!(part, "" | "." | "..")) {
+            return refuse("is a url with no path, or with `.`, `..` or an empty part in it");
+        }
+        let url = Url::parse(text)
+            .map_err(|_| ParseSourceError::new(text, "is not a url with a valid host"))?;
+        // RFC 6761 reserves `x.localhost` too, yet resolvers in use may send it anywhere.
+        let is_here = url.host().as_ref().and_then(literal_reach) == Some(Reach::Loopback)
+            && !url.host_str().is_some_and(|host| host.ends_with(".localhost"));
+        match (scheme, url.host_str()) {
+            ("file", None | Some("")) if authority.is_empty() => Ok(Self(url)),
+            ("file", _) => refuse("is a path on another machine"),
+            (_, None | Some("")) => refuse("is a url without a host"),
+            ("https", _) => Ok(Self(url)),
+            _ if is_here => Ok(Self(url)),
+            _ => refuse("is neither https nor on this machine"),
+        }
+    }
+}
+
+impl fmt::Display for SourceUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SourceUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A rule of `--mirror FROM=TO`: what is at or below `from` is asked for at or below `to`.
+///
+/// There is no way back to `from`: a closed network must not be left by accident.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror {
+    from: String,
+    to: String,
+}
+
+impl Mirror {
+    /// Makes the rule. A single repository or a prefix that ends where a part of the path ends.
+    pub fn new(from: &str, to: &str) -> Result<Self, ParseSourceError> {
+        let below = |text: &str| format!("{}/x", text.trim_end_matches('/'));
+        // A prefix need not have a path: `https://github.com`.
+        below(from).parse::<SourceUrl>()?;
+        below(to).parse::<SourceUrl>()?;
+        let trim = |text: &str| text.trim_end_matches('/').to_owned();
+        Ok(Self { from: trim(from), to: trim(to) })
+    }
+
+    /// Returns where `url` is asked for by this rule.
+    fn apply(&self, url: &SourceUrl) -> Option<Result<SourceUrl, ParseSourceError>> {
+        if url.identity() == bare(&self.from) {
+            return Some(self.to.parse());
+        }
+        let rest = url.as_str().strip_prefix(&self.from)?;
+        rest.starts_with('/').then(|| format!("{}{rest}", self.to).parse())
+    }
+
+    /// Returns where `url` is asked for: by the longest rule that fits, or there.
+    pub(crate) fn resolve(rules: &[Self], url: &SourceUrl) -> Result<SourceUrl, ParseSourceError> {
+        let fitting = rules.iter().filter_map(|rule| Some((rule.from.len(), rule.apply(url)?)));
+        fitting.max_by_key(|(length, _)| *length).map_or_else(|| Ok(url.clone()), |(_, to)| to)
+    }
+}
+
+impl FromStr for Mirror {
+    type Err = ParseSourceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (from, to) =
+            text.split_once('=').ok_or_else(|| ParseSourceError::new(text, "is not FROM=TO"))?;
+        Self::new(from, to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn urls() {
+        for text in [
+            "https://github.com/vllm-project/vllm",
+            "https://github.com/vllm-project/vllm.git",
+            "https://example.org:8443/~a/b/",
+            "http://127.0.0.1:80/a",
+            "http://localhost:9/a",
+            "git://[::1]:9418/a/b",
+            "file:///srv/git/a.git",
+        ] {
+            assert!(text.parse::<SourceUrl>().is_ok(), "{text}");
+        }
+        for (text, wanted) in [
+            ("", "not a url"),
+            ("vllm", "not a url"),
+            ("git@github.com:a/b", "ssh"),
+            ("ssh://git@github.com/a/b", "another scheme"),
+            ("ext::sh -c x", "not a url"),
+            ("ext://sh/x", "another scheme"),
+            ("HTTPS://github.com/a", "another scheme"),
+            ("http://github.com/a", "neither https nor on this machine"),
+            ("http://x.localhost/a", "neither https nor on this machine"),
+            ("http://10.0.0.1/a", "neither https nor on this machine"),
+            ("git://github.com/a", "neither https nor on this machine"),
+            ("https://user@github.com/a", "user name"),
+            ("https://user:secret@github.com/a", "user name"),
+            ("https://github.com", "no path"),
+            ("https://github.com/", "no path"),
+            ("https://github.com/a?b", "query"),
+            ("https://github.com/a#b", "query"),
+            ("https://github.com/a/../b", "`..`"),
+            ("https://github.com/a//b", "`..`"),
+            ("https://github.com/a%2e%2e/b", "unusual"),
+            ("https://github.com/a b", "unusual"),
+            ("https://github.com/a\nb", "unusual"),
+            ("https:///a", "no path"),
+            ("https://-oProxyCommand=x/a", "valid host"),
+            ("file://host/a", "another machine"),
+            ("file://localhost/a", "another machine"),
+            ("file:///", "no path"),
+        ] {
+            let message = text.parse::<SourceUrl>().map(|url| url.to_string()).unwrap_err();
+            assert!(message.to_string().contains(wanted), "{text}: {message}");
+            assert!(!message.to_string().contains("secret"), "{message}");
+        }
+    }
+
+    #[test]
+    fn submodule_urls() {
+        let base: SourceUrl = "https://h.example/org/a.git".parse().unwrap();
+        for (text, wanted) in [
+            ("../b.git", "https://h.example/org/b.git"),
+            ("../../o2/b", "https://h.example/o2/b"),
+            ("./b", "https://h.example/org/a.git/b"),
+            ("../.././c/", "https://h.example/c"),
+            ("https://other.example/x/y", "https://other.example/x/y"),
+        ] {
+            assert_eq!(base.join_submodule(text).unwrap().as_str(), wanted, "{text}");
+        }
+        for text in ["../../../b", "../..", "/etc/passwd", "-u/x", "../b c", "../%2e%2e/x", "b"] {
+            assert!(base.join_submodule(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn mirrors() {
+        let rules: Vec<Mirror> = [
+            "https://github.com=http://127.0.0.1:1/hub",
+            "https://github.com/org=file:///srv/org",
+            "https://github.com/org/one.git=git://127.0.0.1/one",
+        ]
+        .map(|text| text.parse().unwrap())
+        .into();
+        for (url, wanted) in [
+            ("https://github.com/a/b.git", "http://127.0.0.1:1/hub/a/b.git"),
+            ("https://github.com/org/b", "file:///srv/org/b"),
+            ("https://github.com/organ/b", "http://127.0.0.1:1/hub/organ/b"),
+            ("https://github.com/org/one", "git://127.0.0.1/one"),
+            ("https://github.com/org/one.git/", "git://127.0.0.1/one"),
+            ("https://gitlab.com/org/one", "https://gitlab.com/org/one"),
+            ("https://github.com.evil.example/a", "https://github.com.evil.example/a"),
+        ] {
+            let url = Mirror::resolve(&rules, &url.parse().unwrap()).unwrap();
+            assert_eq!(url.as_str(), wanted);
+        }
+        for text in [
+            "https://a.example",
+            "a=b",
+            "https://a.example=ssh://b",
+            "https://a.example=http://b.example",
+        ] {
+            assert!(text.parse::<Mirror>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn accepted_urls_stay_where_they_were(text in "(https|http|git|file)://[a-z0-9.@:\\[\\]-]{0,12}/[a-z./%@:?#-]{0,16}") {
+            if let Ok(url) = text.parse::<SourceUrl>() {
+                prop_assert!(url.url().username().is_empty() && url.url().password().is_none());
+                prop_assert!(url.as_str().parse::<SourceUrl>().is_ok(), "{url}");
+                prop_assert!(!url.as_str().contains(".."), "{url}");
+                let is_https = url.url().scheme() == "https";
+                prop_assert!(is_https || url.reach() == Reach::Loopback);
+            }
+        }
+    }
+}

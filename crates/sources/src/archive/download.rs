@@ -1,0 +1,292 @@
+//! Downloads archives into the cache, and finds them there.
+//!
+//! A download that broke goes on where it was. What arrives is hashed as a whole before it gets
+//! its name, and again each time it is looked up: one that was damaged meanwhile is downloaded
+//! anew.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use oci::policy::{RefusedHop, check_hop};
+use pins::Sha256;
+use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
+use reqwest::{Method, StatusCode};
+use url::Url;
+
+use super::{Archive, ArchiveSource};
+use crate::address::{Mirror, SourceUrl};
+use crate::error::{ErrorKind, Failure, SourceError};
+use crate::event::Event;
+use crate::files::{self, Lock};
+use crate::http::{Incoming, redirect_target, status_failure};
+use crate::session::Session;
+use crate::text;
+use crate::tree::refusal;
+
+/// How many redirects are followed.
+const MAX_REDIRECTS: usize = 5;
+/// A progress event is sent after so many bytes.
+const REPORT_EVERY: u64 = 256 << 10;
+
+/// Where an archive and its parts lie.
+#[derive(Debug, Clone)]
+struct Place {
+    folder: PathBuf,
+    sha256: Sha256,
+}
+
+impl Place {
+    fn whole(&self) -> PathBuf {
+        self.folder.join(self.sha256.as_str())
+    }
+
+    fn part(&self) -> PathBuf {
+        self.folder.join(format!("{}.part", self.sha256))
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.folder.join(format!("{}.lock", self.sha256))
+    }
+
+    /// Returns the size of the archive, if it is there and undamaged.
+    fn find(&self) -> Option<u64> {
+        let (found, size) = files::hash_file(&self.whole()).ok()?;
+        (found == self.sha256).then_some(size)
+    }
+}
+
+/// Returns an archive, downloading it where it is not in the cache.
+pub(crate) async fn fetch(
+    session: &Session,
+    source: &ArchiveSource,
+) -> Result<Archive, SourceError> {
+    let name = source.name();
+    find_or_download(session, source).await.map_err(|failure| failure.at("fetch the archive", name))
+}
+
+async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<Archive, Failure> {
+    let cache = &session.settings.cache;
+    let place = Place { folder: cache.join("archives"), sha256: source.sha256.clone() };
+    let archive = |size, received| Archive {
+        name: source.name(),
+        path: place.whole(),
+        temporary: cache.join("archives"),
+        sha256: source.sha256.clone(),
+        size,
+        received,
+    };
+    let find = || {
+        let place = place.clone();
+        session.blocking(move || Ok(place.find()))
+    };
+    if let Some(size) = find().await? {
+        session.notify(Event::CachedArchive { sha256: &source.sha256 });
+        return Ok(archive(size, 0));
+    }
+    let Some(url) = &source.url else {
+        let detail = "it is not in the cache, and nothing says where it can be downloaded";
+        return Err(Failure::fatal(ErrorKind::NotFound, detail));
+    };
+    let from = Mirror::resolve(&session.settings.mirrors, url).map_err(refusal)?;
+    if from.is_file() && !session.settings.allow_local {
+        return Err(Failure::refused(format!("`{from}` is a path of this machine")));
+    }
+    if !from.is_file() {
+        session.online()?;
+    }
+    let patience = session.settings.timeouts.lock;
+    let on_wait = |path: &Path| session.notify(Event::Waiting { path });
+    let _lock = Lock::take(&place.lock(), patience, on_wait).await?;
+    if let Some(size) = find().await? {
+        session.notify(Event::CachedArchive { sha256: &source.sha256 });
+        return Ok(archive(size, 0));
+    }
+    let job = Job { session, url, from: &from, place: &place };
+    let (size, received) = match from.is_file() {
+        true => (job.copy().await?, 0),
+        false => job.download().await?,
+    };
+    Ok(archive(size, received))
+}
+
+/// An archive on its way into the cache.
+struct Job<'a> {
+    session: &'a Session,
+    url: &'a SourceUrl,
+    from: &'a SourceUrl,
+    place: &'a Place,
+}
+
+impl Job<'_> {
+    /// Takes an archive from a path of this machine.
+    async fn copy(&self) -> Result<u64, Failure> {
+        let (from, place) = (PathBuf::from(self.from.url().path()), self.place.clone());
+        let most = self.session.settings.max_bytes;
+        let copy = move || {
+            let source = File::open(&from).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    Failure::fatal(ErrorKind::NotFound, "there is no file at this path")
+                }
+                _ => Failure::disk("opened", &from, &error),
+            })?;
+            let part = place.part();
+            let fail = |error: io::Error| Failure::disk("written", &part, &error);
+            let mut target = File::create(&part).map_err(fail)?;
+            let size = io::copy(&mut source.take(most + 1), &mut target).map_err(fail)?;
+            if size > most {
+                files::remove_file(&part)?;
+                return Err(too_large(most));
+            }
+            finish(&place)
+        };
+        self.session.blocking(copy).await
+    }
+
+    async fn download(&self) -> Result<(u64, u64), Failure> {
+        let session = self.session;
+        let mut received = 0;
+        session
+            .retried(self.url, async || {
+                let was_resumed = self.transfer(&mut received).await?;
+                let place = self.place.clone();
+                session.blocking(move || finish(&place)).await.map_err(|failure| {
+                    // The part that was there may have been the wrong one.
+                    match failure.kind == ErrorKind::Integrity && was_resumed {
+                        true => Failure { again: crate::error::Again::Yes, ..failure },
+                        false => failure,
+                    }
+                })
+            })
+            .await
+            .map(|size| (size, received))
+    }
+
+    /// Downloads what is missing. Returns whether a part was there already.
+    async fn transfer(&self, received: &mut u64) -> Result<bool, Failure> {
+        let part = self.place.part();
+        let have = fs::metadata(&part).map_or(0, |found| found.len());
+        let (answer, from) = self.ask(have).await?;
+        let most = self.session.settings.max_bytes;
+        let length = answer.headers.get(CONTENT_LENGTH).and_then(|text| text.to_str().ok());
+        let length = length.and_then(|text| text.parse::<u64>().ok());
+        if length.is_some_and(|length| length.saturating_add(from) > most) {
+            return Err(too_large(most));
+        }
+        if from > 0 {
+            self.session.notify(Event::Resumed { url: self.url, from });
+        }
+        let fail = |error: io::Error| Failure::disk("written", &part, &error);
+        let file = File::options().create(true).write(true).truncate(from == 0).open(&part);
+        let mut file = file.map_err(fail)?;
+        io::Seek::seek(&mut file, io::SeekFrom::Start(from)).map_err(fail)?;
+        let mut body = answer.body;
+        let (mut size, mut reported) = (from, 0);
+        while let Some(piece) = body.chunk().await? {
+            size += piece.len() as u64;
+            *received += piece.len() as u64;
+            if size > most {
+                files::remove_file(&part)?;
+                return Err(too_large(most));
+            }
+            file.write_all(&piece).map_err(fail)?;
+            if size >= reported + REPORT_EVERY {
+                reported = size;
+                self.session.notify(Event::Received { url: self.url, bytes: size });
+            }
+        }
+        if length.is_some_and(|length| length + from != size) {
+            let detail = "the connection ended before the file was whole";
+            return Err(Failure::passing(ErrorKind::Unreachable, detail));
+        }
+        Ok(from > 0)
+    }
+
+    /// Asks for the file from byte `have` on, and returns from which byte it comes.
+    async fn ask(&self, have: u64) -> Result<(Incoming, u64), Failure> {
+        let mut url = self.from.url().clone();
+        let range = format!("bytes={have}-");
+        for _ in 0..=MAX_REDIRECTS {
+            let headers = [(RANGE, range.as_str())];
+            let headers = if have > 0 { &headers[..] } else { &[] };
+            let answer = self.session.web.send(Method::GET, &url, headers, Vec::new()).await?;
+            if let Some(to) = redirect_target(&url, &answer) {
+                self.check_redirect(&url, &to)?;
+                url = to;
+                continue;
+            }
+            return match answer.status {
+                StatusCode::OK => Ok((answer, 0)),
+                StatusCode::PARTIAL_CONTENT if have > 0 => {
+                    check_range(&answer, have)?;
+                    Ok((answer, have))
+                }
+                // All of it was there already, or more than there is.
+                StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
+                    let part = self.place.part();
+                    if files::hash_file(&part)?.0 != self.place.sha256 {
+                        files::remove_file(&part)?;
+                    }
+                    let detail = "the server has nothing behind the part that was there";
+                    Err(Failure::passing(ErrorKind::Unreachable, detail))
+                }
+                _ => Err(status_failure(&answer, "file")),
+            };
+        }
+        Err(Failure::refused(format!("the server redirects more than {MAX_REDIRECTS} times")))
+    }
+
+    fn check_redirect(&self, from: &Url, to: &Url) -> Result<(), Failure> {
+        let base = self.from.url();
+        check_hop(base, self.from.reach(), from, to).map_err(|refusal| {
+            let mut shown = to.clone();
+            // A signature or a password may stand there.
+            shown.set_query(None);
+            let _ = shown.set_password(None).and_then(|()| shown.set_username(""));
+            let why = match refusal {
+                RefusedHop::Scheme(_) => "it is neither http nor https",
+                RefusedHop::NoHost | RefusedHop::OtherHost { .. } => "it has no proper host",
+                RefusedHop::UserInfo => "it carries a user name or password",
+                RefusedHop::Downgrade => "it leads from https to http",
+                RefusedHop::Inward { .. } => "it leads further inward than the server",
+            };
+            let shown = text::quoted(shown.as_str());
+            Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
+        })
+    }
+}
+
+/// Checks that a partial answer starts where the part ends.
+fn check_range(answer: &Incoming, have: u64) -> Result<(), Failure> {
+    let range = answer.headers.get(CONTENT_RANGE).map(|range| range.as_bytes());
+    let range = range.unwrap_or_default();
+    match range.starts_with(format!("bytes {have}-").as_bytes()) {
+        true => Ok(()),
+        false => Err(Failure::fatal(
+            ErrorKind::Tool,
+            format!("the server went on with {} where {have} was due", text::quoted_bytes(range)),
+        )),
+    }
+}
+
+/// Hashes the part and gives it its name. A wrong one is removed.
+fn finish(place: &Place) -> Result<u64, Failure> {
+    let part = place.part();
+    let (found, size) = files::hash_file(&part)?;
+    if found != place.sha256 {
+        files::remove_file(&part)?;
+        return Err(Failure::fatal(
+            ErrorKind::Integrity,
+            format!("its SHA-256 is `{found}` ({size} bytes), and `{}` was pinned", place.sha256),
+        ));
+    }
+    files::sync(&part)?;
+    let whole = place.whole();
+    fs::rename(&part, &whole).map_err(|error| Failure::disk("renamed", &whole, &error))?;
+    files::sync_folder(&place.folder)?;
+    Ok(size)
+}
+
+fn too_large(most: u64) -> Failure {
+    Failure::refused(format!("it is larger than the {most} bytes allowed"))
+}

@@ -1,0 +1,155 @@
+//! Files of the cache: written beside, synced and renamed; hashed before they are believed; and
+//! locks between processes.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use atomic_write_file::AtomicWriteFile;
+use pins::Sha256;
+use sha2::Digest as _;
+
+use crate::error::{ErrorKind, Failure};
+use crate::text;
+
+/// Holds a lock until dropped, or until the process dies.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "closing it frees the lock")] File);
+
+/// How long is waited before a held lock is tried again.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+impl Lock {
+    /// Waits for the lock on `path` for at most `patience`. `on_wait` is called once, where there
+    /// is something to wait for.
+    pub(crate) async fn take(
+        path: &Path,
+        patience: Duration,
+        on_wait: impl FnOnce(&Path),
+    ) -> Result<Self, Failure> {
+        if let Some(parent) = path.parent() {
+            create_folder(parent)?;
+        }
+        let file = File::options().create(true).truncate(false).write(true).open(path);
+        let file = file.map_err(|error| Failure::disk("opened", path, &error))?;
+        let started = Instant::now();
+        let mut on_wait = Some(on_wait);
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self(file)),
+                Err(fs::TryLockError::WouldBlock) if started.elapsed() >= patience => {
+                    let path = text::quoted(&path.display().to_string());
+                    let seconds = patience.as_secs_f32();
+                    return Err(Failure::fatal(
+                        ErrorKind::Timeout,
+                        format!("another process held {path} for more than {seconds:.1} s"),
+                    ));
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    if let Some(on_wait) = on_wait.take() {
+                        on_wait(path);
+                    }
+                    tokio::time::sleep(LOCK_PAUSE).await;
+                }
+                Err(fs::TryLockError::Error(error)) => {
+                    return Err(Failure::disk("locked", path, &error));
+                }
+            }
+        }
+    }
+}
+
+/// Returns the SHA-256 of `bytes`.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    sha2::Sha256::digest(bytes).into()
+}
+
+/// Returns SHA-256 and size of a file.
+pub(crate) fn hash_file(path: &Path) -> Result<(Sha256, u64), Failure> {
+    let hash = || -> io::Result<([u8; 32], u64)> {
+        let mut file = File::open(path)?;
+        let mut hasher = sha2::Sha256::new();
+        let mut buffer = vec![0; 256 << 10];
+        let mut size = 0;
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok((hasher.finalize().into(), size)),
+                count => {
+                    hasher.update(&buffer[..count]);
+                    size += count as u64;
+                }
+            }
+        }
+    };
+    let (hash, size) = hash().map_err(|error| Failure::disk("read", path, &error))?;
+    Ok((crate::sha256_of(hash)?, size))
+}
+
+/// Returns whether a file is there with this size and hash.
+pub(crate) fn is_file_with(path: &Path, size: u64, sha256: &Sha256) -> bool {
+    let is_size = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == size);
+    is_size && hash_file(path).is_ok_and(|(found, _)| found == *sha256)
+}
+
+/// Makes a folder and those above it.
+pub(crate) fn create_folder(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(|error| Failure::disk("created", path, &error))
+}
+
+/// Removes a folder and all in it, if it is there.
+pub(crate) fn remove_folder(path: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::disk("removed", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove_file(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::disk("removed", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes whatever lies in `folder` under a name that is not to be kept.
+pub(crate) fn keep_only(folder: &Path, keep: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    let fail = |error: io::Error| Failure::disk("read", folder, &error);
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        if entry.file_name().to_str().is_some_and(&keep) {
+            continue;
+        }
+        match entry.file_type().map_err(fail)?.is_dir() {
+            true => remove_folder(&entry.path())?,
+            false => remove_file(&entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file beside, syncs and renames it.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let write = || -> io::Result<()> {
+        let mut file = AtomicWriteFile::open(path)?;
+        file.write_all(bytes)?;
+        file.commit()
+    };
+    write().map_err(|error| Failure::disk("written", path, &error))
+}
+
+/// Makes sure that a file will survive a power failure.
+pub(crate) fn sync(path: &Path) -> Result<(), Failure> {
+    let synced = File::open(path).and_then(|file| file.sync_all());
+    synced.map_err(|error| Failure::disk("synced", path, &error))
+}
+
+/// Makes sure that the names in a folder will survive a power failure.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), Failure> {
+    sync(path)
+}

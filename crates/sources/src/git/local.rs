@@ -1,0 +1,99 @@
+//! Reads a repository that lies on this machine, where the caller allows it.
+//!
+//! No program is run. The objects of one commit are packed by libgit2 and go the way that a pack
+//! from a server goes, so that all the checks are the same.
+
+use std::path::{Path, PathBuf};
+
+use git2::{Repository, RepositoryOpenFlags};
+use pins::CommitId;
+
+use super::objects::oid;
+use super::refs::RemoteRef;
+use super::repository::PackWriter;
+use crate::address::SourceUrl;
+use crate::error::{ErrorKind, Failure};
+use crate::text;
+
+fn open(url: &SourceUrl) -> Result<Repository, Failure> {
+    let path = PathBuf::from(url.url().path());
+    let nowhere: [&Path; 0] = [];
+    // The folder itself, or the `.git` in it; nothing above it.
+    Repository::open_ext(&path, RepositoryOpenFlags::NO_SEARCH, nowhere).map_err(|error| {
+        let (kind, detail) = match error.code() {
+            git2::ErrorCode::NotFound => {
+                (ErrorKind::NotFound, "there is no git repository at this path")
+            }
+            git2::ErrorCode::Owner => {
+                (ErrorKind::Refused, "the repository belongs to another user of this machine")
+            }
+            _ => (ErrorKind::Disk, "the repository cannot be opened"),
+        };
+        Failure::fatal(kind, detail).because(&error)
+    })
+}
+
+fn unreadable(error: &git2::Error) -> Failure {
+    Failure::fatal(ErrorKind::Disk, "the repository cannot be read").because(error)
+}
+
+/// Returns the branches and tags of a repository.
+pub(super) fn refs(url: &SourceUrl) -> Result<Vec<RemoteRef>, Failure> {
+    let repository = open(url)?;
+    let mut found = Vec::new();
+    let head = repository.head().and_then(|head| head.peel_to_commit());
+    if let Ok(head) = head {
+        let id = head.id().to_string();
+        found.push(RemoteRef { name: "HEAD".to_owned(), id, peeled: None });
+    }
+    for reference in repository.references().map_err(|error| unreadable(&error))? {
+        let reference = reference.map_err(|error| unreadable(&error))?;
+        let name = String::from_utf8_lossy(reference.name_bytes()).into_owned();
+        let is_wanted = name.starts_with("refs/heads/") || name.starts_with("refs/tags/");
+        let target = reference.resolve().ok().and_then(|reference| reference.target());
+        let Some(id) = target.filter(|_| is_wanted) else { continue };
+        let peeled = reference.peel(git2::ObjectType::Any).ok().map(|object| object.id());
+        let peeled = peeled.filter(|peeled| *peeled != id).map(|peeled| peeled.to_string());
+        found.push(RemoteRef { name, id: id.to_string(), peeled });
+    }
+    Ok(found)
+}
+
+/// Packs a commit without its history, and returns the pack's hash.
+pub(super) fn pack(url: &SourceUrl, commit: &CommitId, folder: &Path) -> Result<String, Failure> {
+    let repository = open(url)?;
+    let id = oid(commit)?;
+    let object = repository.find_object(id, None).map_err(|error| match error.code() {
+        git2::ErrorCode::NotFound => {
+            Failure::fatal(ErrorKind::NotFound, "the repository does not have this commit")
+        }
+        _ => unreadable(&error),
+    })?;
+    let mut builder = repository.packbuilder().map_err(|error| unreadable(&error))?;
+    let mut insert = || {
+        builder.insert_object(id, None)?;
+        if let Some(commit) = object.as_commit() {
+            builder.insert_tree(commit.tree_id())?;
+        }
+        Ok(())
+    };
+    insert().map_err(|error: git2::Error| {
+        let path = text::quoted(url.url().path());
+        let detail = format!("the repository {path} lacks a part of this commit");
+        Failure::fatal(ErrorKind::Integrity, detail).because(&error)
+    })?;
+    let mut writer = PackWriter::new(folder)?;
+    let mut failed = None;
+    let packed = builder.foreach(|bytes| match writer.write(bytes) {
+        Ok(()) => true,
+        Err(failure) => {
+            failed = Some(failure);
+            false
+        }
+    });
+    match (failed, packed) {
+        (Some(failure), _) => Err(failure),
+        (None, Err(error)) => Err(unreadable(&error)),
+        (None, Ok(())) => writer.finish(),
+    }
+}

@@ -1,0 +1,363 @@
+//! What is said to a git server and what it answers, without any connection.
+//!
+//! Protocol 2 is spoken where the server knows it, otherwise 0. [`Advertisement`] is what a server
+//! says first; [`list_request`] and [`fetch_request`] are what it is asked; [`RefsAnswer`] and
+//! [`PackAnswer`] read the answers packet by packet. The formats are those of git's own
+//! `gitprotocol-v2` and `gitprotocol-pack`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use pins::CommitId;
+
+use super::packet::{Encoder, Packet};
+use super::refs::RemoteRef;
+use crate::error::{ErrorKind, Failure};
+use crate::text;
+
+/// Who we are.
+pub(crate) const AGENT: &str = concat!("git/build-pipeline-", env!("CARGO_PKG_VERSION"));
+/// The most refs that are read; large mirrors have some hundred thousand.
+const MAX_REFS: usize = 2_000_000;
+/// The longest ref name that is read.
+const MAX_REF_NAME: usize = 4096;
+
+/// What a server says first.
+#[derive(Debug, Default)]
+pub(crate) struct Advertisement {
+    /// Whether it speaks protocol 2.
+    pub(crate) is_v2: bool,
+    /// What it can do.
+    capabilities: BTreeMap<String, String>,
+    /// Its refs, in protocol 0.
+    pub(crate) refs: RefsAnswer,
+    seen: usize,
+}
+
+impl Advertisement {
+    /// Takes a packet. Returns whether the advertisement is whole.
+    pub(crate) fn take(&mut self, packet: &Packet) -> Result<bool, Failure> {
+        let Some(line) = packet.line() else {
+            // Over HTTP the name of the service comes first, with a mark behind it.
+            return Ok(self.seen > 0);
+        };
+        if let Some(error) = server_error(line) {
+            return Err(error);
+        }
+        if self.seen == 0 && line.starts_with(b"# service=") {
+            return Ok(false);
+        }
+        self.seen += 1;
+        match line {
+            b"version 2" if self.seen == 1 => self.is_v2 = true,
+            b"version 1" if self.seen == 1 => {}
+            line if self.is_v2 => {
+                let line = String::from_utf8_lossy(line);
+                let (key, value) = line.split_once('=').unwrap_or((&line, ""));
+                if self.capabilities.len() < 1000 {
+                    self.capabilities.insert(key.to_owned(), value.to_owned());
+                }
+            }
+            line => {
+                let end = line.iter().position(|byte| *byte == 0).unwrap_or(line.len());
+                if let Some(capabilities) = line.get(end + 1..) {
+                    let words = String::from_utf8_lossy(capabilities);
+                    self.capabilities.extend(words.split(' ').filter(|w| !w.is_empty()).map(|w| {
+                        let (key, value) = w.split_once('=').unwrap_or((w, ""));
+                        (key.to_owned(), value.to_owned())
+                    }));
+                }
+                self.refs.line(&line[..end])?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn can(&self, capability: &str) -> bool {
+        self.capabilities.contains_key(capability)
+    }
+
+    /// Checks that the server's hashes are those we can store.
+    pub(crate) fn check_hash(&self) -> Result<(), Failure> {
+        match self.capabilities.get("object-format").map(String::as_str) {
+            None | Some("sha1") => Ok(()),
+            Some(other) => {
+                let other = text::quoted(other);
+                Err(Failure::refused(format!(
+                    "its commits are {other} hashes; only SHA-1 repositories can be fetched"
+                )))
+            }
+        }
+    }
+}
+
+/// Returns the failure that a line `ERR …` stands for.
+fn server_error(line: &[u8]) -> Option<Failure> {
+    let words = line.strip_prefix(b"ERR ")?;
+    Some(said(&String::from_utf8_lossy(words)))
+}
+
+/// Judges what a server says went wrong.
+fn said(words: &str) -> Failure {
+    let lower = words.to_ascii_lowercase();
+    let quoted = text::quoted(words);
+    let has = |part| lower.contains(part);
+    if has("not our ref") || has("unadvertised object") || has("no such commit") {
+        return Failure::fatal(
+            ErrorKind::NotFound,
+            format!(
+                "the server does not have this commit, or gives out nothing that no branch or tag leads to: it says {quoted}"
+            ),
+        );
+    }
+    if has("not found") || has("not exported") || has("does not exist") || has("no such") {
+        let detail = format!("the server has no such repository: it says {quoted}");
+        return Failure::fatal(ErrorKind::NotFound, detail);
+    }
+    if has("denied") || has("forbidden") || has("permission") || has("authori") {
+        let detail = format!("the server refuses: it says {quoted}");
+        return Failure::fatal(ErrorKind::Authentication, detail);
+    }
+    Failure::fatal(ErrorKind::Tool, format!("the server gives up: it says {quoted}"))
+}
+
+/// Returns the question for all branches and tags, in protocol 2.
+pub(crate) fn list_request() -> Vec<u8> {
+    Encoder::default()
+        .line("command=ls-refs")
+        .line(&format!("agent={AGENT}"))
+        .delimiter()
+        .line("peel")
+        .line("ref-prefix HEAD")
+        .line("ref-prefix refs/heads/")
+        .line("ref-prefix refs/tags/")
+        .flush()
+        .bytes()
+}
+
+/// Returns the question for one commit without its history. `known` are commits that we have,
+/// likewise without theirs; only protocol 2 is told of them.
+pub(crate) fn fetch_request(
+    server: &Advertisement,
+    commit: &CommitId,
+    known: &[CommitId],
+) -> Result<Vec<u8>, Failure> {
+    if server.is_v2 {
+        let features = server.capabilities.get("fetch").map_or("", String::as_str);
+        let is_shallow = features.split(' ').any(|feature| feature == "shallow");
+        let mut message = Encoder::default()
+            .line("command=fetch")
+            .line(&format!("agent={AGENT}"))
+            .delimiter()
+            .line("ofs-delta")
+            .line(&format!("want {commit}"));
+        if is_shallow {
+            for commit in known {
+                message = message.line(&format!("shallow {commit}"));
+            }
+            message = message.line("deepen 1");
+            for commit in known {
+                message = message.line(&format!("have {commit}"));
+            }
+        }
+        return Ok(message.line("done").flush().bytes());
+    }
+    if !server.can("side-band-64k") {
+        let detail = "the server speaks a form of git's protocol from before 2007";
+        return Err(Failure::fatal(ErrorKind::Tool, detail));
+    }
+    let is_tip = server
+        .refs
+        .refs
+        .iter()
+        .any(|one| one.id == commit.as_str() || one.peeled.as_deref() == Some(commit.as_str()));
+    let gives_any = ["allow-reachable-sha1-in-want", "allow-any-sha1-in-want"];
+    if !is_tip && !gives_any.iter().any(|capability| server.can(capability)) {
+        return Err(Failure::fatal(
+            ErrorKind::NotFound,
+            "no branch or tag points at this commit, and the server gives out no other ones (it knows neither protocol 2 nor `uploadpack.allowReachableSHA1InWant`)",
+        ));
+    }
+    let mut wants = format!("want {commit} side-band-64k ofs-delta agent={AGENT}");
+    if server.can("shallow") {
+        wants += " shallow";
+    }
+    let mut message = Encoder::default().line(&wants);
+    if server.can("shallow") {
+        message = message.line("deepen 1");
+    }
+    Ok(message.flush().line("done").bytes())
+}
+
+/// Reads the refs that a server has.
+#[derive(Debug, Default)]
+pub(crate) struct RefsAnswer {
+    /// The refs, in the server's order.
+    pub(crate) refs: Vec<RemoteRef>,
+}
+
+impl RefsAnswer {
+    /// Takes a packet of an answer in protocol 2. Returns whether the answer is whole.
+    pub(crate) fn take(&mut self, packet: &Packet) -> Result<bool, Failure> {
+        match packet.line() {
+            None => Ok(true),
+            Some(line) => match server_error(line) {
+                Some(failure) => Err(failure),
+                None => self.line(line).map(|()| false),
+            },
+        }
+    }
+
+    /// Takes a line: a hash and a name, with attributes behind it in protocol 2.
+    fn line(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let strange = || {
+            let detail = format!("the server lists {} as a ref", text::quoted_bytes(line));
+            Failure::fatal(ErrorKind::Tool, detail)
+        };
+        let line = std::str::from_utf8(line).map_err(|_| strange())?;
+        let mut words = line.split(' ');
+        let id = words.next().unwrap_or_default();
+        let name = words.next().ok_or_else(strange)?;
+        if id == "unborn" || id == "shallow" || name == "capabilities^{}" {
+            return Ok(());
+        }
+        let id: CommitId = id.parse().map_err(|_| strange())?;
+        if name.is_empty() || name.len() > MAX_REF_NAME || name.chars().any(char::is_control) {
+            return Err(strange());
+        }
+        if self.refs.len() >= MAX_REFS {
+            let detail = format!("the server lists more than {MAX_REFS} refs");
+            return Err(Failure::refused(detail));
+        }
+        // In protocol 0 what an annotated tag names follows the tag, under the same name.
+        if let Some(tag) = name.strip_suffix("^{}") {
+            let before = self.refs.last_mut().filter(|before| before.name == tag);
+            before.ok_or_else(strange)?.peeled = Some(id.as_str().to_owned());
+            return Ok(());
+        }
+        let mut peeled = None;
+        for word in words {
+            if let Some(id) = word.strip_prefix("peeled:") {
+                peeled = Some(id.parse::<CommitId>().map_err(|_| strange())?.as_str().to_owned());
+            }
+        }
+        let (name, id) = (name.to_owned(), id.as_str().to_owned());
+        self.refs.push(RemoteRef { name, id, peeled });
+        Ok(())
+    }
+}
+
+/// One step of an answer that carries a pack.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PackStep {
+    /// Nothing to do.
+    Nothing,
+    /// A piece of the pack.
+    Pack(Bytes),
+    /// Words of the server on how far it is.
+    Progress(String),
+    /// The answer is whole.
+    Done,
+}
+
+/// Where in its answer a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Section {
+    /// Before the name of a section (2), or before what is shallow (0).
+    Start,
+    /// A section whose lines do not matter to us.
+    Lines,
+    /// Before the `NAK` (0).
+    Nak,
+    /// The pack.
+    Pack,
+    /// Behind the pack.
+    Done,
+}
+
+/// Reads an answer that carries a pack.
+#[derive(Debug)]
+pub(crate) struct PackAnswer {
+    is_v2: bool,
+    section: Section,
+    has_pack: bool,
+}
+
+impl PackAnswer {
+    pub(crate) fn new(is_v2: bool) -> Self {
+        Self { is_v2, section: Section::Start, has_pack: false }
+    }
+
+    /// Returns whether the answer is whole.
+    pub(crate) fn is_done(&self) -> bool {
+        self.section == Section::Done
+    }
+
+    /// Takes a packet.
+    pub(crate) fn take(&mut self, packet: Packet) -> Result<PackStep, Failure> {
+        let line = packet.line();
+        if self.section != Section::Pack
+            && let Some(failure) = line.and_then(server_error)
+        {
+            return Err(failure);
+        }
+        let unexpected = || {
+            let detail = match &packet {
+                Packet::Data(data) => text::quoted_bytes(data),
+                mark => format!("a mark `{mark:?}`"),
+            };
+            Failure::fatal(ErrorKind::Tool, format!("the server sent {detail} out of turn"))
+        };
+        match (self.section, line, self.is_v2) {
+            (Section::Start, Some(b"packfile"), true) => self.section = Section::Pack,
+            (Section::Start, Some(b"shallow-info" | b"acknowledgments"), true) => {
+                self.section = Section::Lines;
+            }
+            (Section::Lines, Some(_), true) => {}
+            (Section::Lines, None, true) if packet == Packet::Delimiter => {
+                self.section = Section::Start;
+            }
+            (Section::Start | Section::Nak, Some(line), false) => match line {
+                b"NAK" => self.section = Section::Pack,
+                _ if line.starts_with(b"shallow ") || line.starts_with(b"unshallow ") => {}
+                _ => return Err(unexpected()),
+            },
+            (Section::Start, None, false) => self.section = Section::Nak,
+            (Section::Pack, None, _) if packet != Packet::Delimiter => {
+                if !self.has_pack {
+                    return Err(Failure::fatal(ErrorKind::Tool, "the server sent no pack"));
+                }
+                self.section = Section::Done;
+                return Ok(PackStep::Done);
+            }
+            (Section::Pack, Some(_), _) => return self.band(packet),
+            _ => return Err(unexpected()),
+        }
+        Ok(PackStep::Nothing)
+    }
+
+    /// Takes a packet of the pack's section: its first byte says what it is.
+    fn band(&mut self, packet: Packet) -> Result<PackStep, Failure> {
+        let Packet::Data(mut data) = packet else { return Ok(PackStep::Nothing) };
+        let band = (!data.is_empty()).then(|| data.split_to(1)[0]);
+        match band {
+            Some(1) => {
+                self.has_pack |= !data.is_empty();
+                Ok(PackStep::Pack(data))
+            }
+            Some(2) => {
+                let words = String::from_utf8_lossy(&data);
+                // Each line overwrites the one before; the last whole one counts.
+                let last = words.split(['\r', '\n']).rfind(|line| !line.trim().is_empty());
+                Ok(PackStep::Progress(text::clean(last.unwrap_or_default())))
+            }
+            Some(3) => Err(said(&String::from_utf8_lossy(&data))),
+            // Some servers keep the connection alive with empty packets.
+            None => Ok(PackStep::Nothing),
+            Some(_) => {
+                let detail = "the server sent data on a band that there is not";
+                Err(Failure::fatal(ErrorKind::Tool, detail))
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Git sources: what refs a server has, and the tree of one commit with its submodules.
+//!
+//! [`list`] and [`fetch`] do it for one repository. A fetch asks for one commit without history,
+//! indexes the pack while it comes, and believes it when the tree is there to its last object.
+
+mod gitmodules;
+mod local;
+mod message;
+mod objects;
+mod packet;
+mod refs;
+mod repository;
+mod server;
+mod submodules;
+
+use std::path::Path;
+
+use bytes::Bytes;
+use pins::CommitId;
+use tokio::sync::mpsc;
+
+pub(crate) use message::AGENT;
+pub(crate) use objects::ObjectStore;
+pub use refs::{RemoteRef, RemoteRefs, Resolved};
+pub(crate) use submodules::fetch_all;
+pub use submodules::{FetchedGit, FetchedSubmodule, GitSource, Submodules};
+
+use self::message::{PackAnswer, PackStep, RefsAnswer, fetch_request, list_request};
+use self::objects::Snapshot;
+use self::repository::{PackWriter, Repository};
+use self::server::Server;
+use crate::address::{Mirror, SourceUrl};
+use crate::error::{ErrorKind, Failure};
+use crate::event::Event;
+use crate::files::Lock;
+use crate::session::Session;
+use crate::tree::refusal;
+
+/// How many pieces of a pack may wait to be indexed.
+const PIECES_AHEAD: usize = 64;
+/// The most that is read of a list of refs.
+const MAX_REFS_ANSWER: u64 = 512 << 20;
+
+/// Returns where `url` is really asked for, if that is allowed.
+fn place(session: &Session, url: &SourceUrl) -> Result<SourceUrl, Failure> {
+    let place = Mirror::resolve(&session.settings.mirrors, url).map_err(refusal)?;
+    if place.is_file() && !session.settings.allow_local {
+        return Err(Failure::refused(format!(
+            "`{place}` is a path of this machine, which only `--allow-local` or an own mirror rule may name"
+        )));
+    }
+    Ok(place)
+}
+
+/// Returns the refs of a repository.
+pub(crate) async fn list(session: &Session, url: &SourceUrl) -> Result<RemoteRefs, Failure> {
+    let place = place(session, url)?;
+    if place.is_file() {
+        let refs = session.blocking(move || local::refs(&place)).await?;
+        return Ok(sorted(refs));
+    }
+    session.online()?;
+    session
+        .retried(url, async || {
+            let server = Server::connect(&session.web, &place).await?;
+            if !server.advertisement.is_v2 {
+                return Ok(sorted(server.advertisement.refs.refs));
+            }
+            let mut packets = server.ask(list_request(), MAX_REFS_ANSWER).await?;
+            let mut answer = RefsAnswer::default();
+            loop {
+                match packets.next().await? {
+                    Some(packet) if answer.take(&packet)? => return Ok(sorted(answer.refs)),
+                    Some(_) => {}
+                    None => return Err(cut()),
+                }
+            }
+        })
+        .await
+}
+
+fn sorted(mut refs: Vec<RemoteRef>) -> RemoteRefs {
+    refs.sort_by(|one, other| one.name.cmp(&other.name));
+    RemoteRefs { refs }
+}
+
+fn cut() -> Failure {
+    Failure::passing(ErrorKind::Unreachable, "the answer ended before it was whole")
+}
+
+/// Returns the tree of one commit, from the cache or by the network, and whether it was fetched.
+async fn fetch(
+    session: &Session,
+    url: &SourceUrl,
+    commit: &CommitId,
+) -> Result<(Snapshot, u64), Failure> {
+    objects::oid(commit)?;
+    let repository = Repository::of(&session.settings.cache.join("git"), url);
+    if let Some(snapshot) = find(session, &repository, commit).await? {
+        session.notify(Event::Cached { url, commit });
+        return Ok((snapshot, 0));
+    }
+    let place = place(session, url)?;
+    if !place.is_file() {
+        session.online()?;
+    }
+    let patience = session.settings.timeouts.lock;
+    let on_wait = |path: &Path| session.notify(Event::Waiting { path });
+    let lock = std::sync::Arc::new(Lock::take(&repository.lock_path(), patience, on_wait).await?);
+    // Somebody else may have fetched it meanwhile.
+    if let Some(snapshot) = find(session, &repository, commit).await? {
+        session.notify(Event::Cached { url, commit });
+        return Ok((snapshot, 0));
+    }
+    {
+        let (repository, lock) = (repository.clone(), std::sync::Arc::clone(&lock));
+        session.blocking(move || repository.prepare(&lock)).await?;
+    }
+    session.notify(Event::Fetching { url, place: &place, commit });
+    let job = Job { session, url, place: &place, commit, repository: &repository, lock: &lock };
+    if place.is_file() {
+        return Ok((job.take_local().await?, 0));
+    }
+    let known = repository.known();
+    match session.retried(url, async || job.download(&known).await).await {
+        // What was said to be known may have been the reason.
+        Err(failure) if failure.kind == ErrorKind::Integrity && !known.is_empty() => {
+            session.notify(Event::Retry { url, reason: &failure.detail });
+            job.download(&[]).await
+        }
+        result => result,
+    }
+}
+
+async fn find(
+    session: &Session,
+    repository: &Repository,
+    commit: &CommitId,
+) -> Result<Option<Snapshot>, Failure> {
+    let (repository, commit) = (repository.clone(), commit.clone());
+    session.blocking(move || Ok(repository.find(&commit))).await
+}
+
+/// A commit on its way into the cache.
+struct Job<'a> {
+    session: &'a Session,
+    url: &'a SourceUrl,
+    place: &'a SourceUrl,
+    commit: &'a CommitId,
+    repository: &'a Repository,
+    /// Shared with the threads that write, so that it outlives them where this is dropped.
+    lock: &'a std::sync::Arc<Lock>,
+}
+
+impl Job<'_> {
+    async fn take_local(&self) -> Result<Snapshot, Failure> {
+        let (place, commit) = (self.place.clone(), self.commit.clone());
+        let (repository, lock) = (self.repository.clone(), std::sync::Arc::clone(self.lock));
+        let write = move || {
+            let pack = local::pack(&place, &commit, &repository.packs())?;
+            repository.accept(&lock, &commit, &pack, &[])
+        };
+        self.session.blocking(write).await
+    }
+
+    async fn download(&self, known: &[CommitId]) -> Result<(Snapshot, u64), Failure> {
+        let server = Server::connect(&self.session.web, self.place).await?;
+        server.advertisement.check_hash()?;
+        let is_v2 = server.advertisement.is_v2;
+        let question = fetch_request(&server.advertisement, self.commit, known)?;
+        let mut packets = server.ask(question, self.session.settings.max_bytes).await?;
+        let mut answer = PackAnswer::new(is_v2);
+        let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
+        let writing = self.write(receiver, known.to_vec());
+        let reading = async {
+            while !answer.is_done() {
+                let packet = packets.next().await?.ok_or_else(cut)?;
+                match answer.take(packet)? {
+                    PackStep::Progress(said) => {
+                        self.session.notify(Event::ServerSays { url: self.url, said: &said });
+                    }
+                    PackStep::Pack(piece) => {
+                        // The writer tells what is wrong where it has stopped taking pieces.
+                        if sender.send(Some(piece)).await.is_err() {
+                            break;
+                        }
+                        let bytes = packets.received;
+                        self.session.notify(Event::Received { url: self.url, bytes });
+                    }
+                    PackStep::Nothing | PackStep::Done => {}
+                }
+            }
+            // Where the writer has gone, it says why.
+            drop(sender.send(None).await);
+            drop(sender);
+            Ok(packets.received)
+        };
+        // Whichever side fails first ends both.
+        let (received, snapshot) = tokio::try_join!(reading, writing)?;
+        Ok((snapshot, received))
+    }
+
+    /// Indexes a pack on a thread of its own while it comes. Only a `None` makes it count.
+    async fn write(
+        &self,
+        mut pieces: mpsc::Receiver<Option<Bytes>>,
+        known: Vec<CommitId>,
+    ) -> Result<Snapshot, Failure> {
+        let (repository, lock) = (self.repository.clone(), std::sync::Arc::clone(self.lock));
+        let commit = self.commit.clone();
+        let work = move || {
+            let mut writer = PackWriter::new(&repository.packs())?;
+            loop {
+                match pieces.blocking_recv() {
+                    Some(Some(piece)) => writer.write(&piece)?,
+                    Some(None) => break,
+                    None => return Err(cut()),
+                }
+            }
+            let pack = writer.finish()?;
+            repository.accept(&lock, &commit, &pack, &known)
+        };
+        self.session.blocking(work).await
+    }
+}

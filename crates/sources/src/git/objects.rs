@@ -1,0 +1,207 @@
+//! Reads commits, trees and files from the objects of a git repository on this machine.
+//!
+//! The object database is opened by itself, without a repository around it: so libgit2 has no
+//! reason to read any configuration, neither the system's nor the user's nor one that came from
+//! elsewhere. Every object read is checked against its own hash (libgit2 does that by default).
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use git2::{ObjectType, Odb, OdbObject, Oid};
+use pins::CommitId;
+
+use crate::error::{ErrorKind, Failure};
+use crate::names::TreePath;
+use crate::text;
+use crate::tree::{Content, Mode, Tree, refusal};
+
+/// How deep directories may lie in each other.
+const MAX_DEPTH: usize = 200;
+
+/// The objects of one repository.
+pub(crate) struct ObjectStore {
+    odb: Odb<'static>,
+    path: PathBuf,
+}
+
+/// A submodule as a tree records it: where it stands and at which commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Gitlink {
+    pub(crate) path: TreePath,
+    pub(crate) commit: CommitId,
+}
+
+/// A tree and the submodules it names.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) tree: Tree,
+    pub(crate) gitlinks: Vec<Gitlink>,
+}
+
+impl fmt::Debug for ObjectStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl ObjectStore {
+    /// Opens the folder `objects` of a repository.
+    pub(crate) fn open(objects: &Path) -> Result<Self, Failure> {
+        let open = || {
+            let odb = Odb::new()?;
+            let text = objects.to_str().ok_or_else(|| git2::Error::from_str("not UTF-8"))?;
+            odb.add_disk_alternate(text)?;
+            Ok(odb)
+        };
+        let odb = open().map_err(|error: git2::Error| {
+            let path = text::quoted(&objects.display().to_string());
+            let detail = format!("the git objects in {path} cannot be opened");
+            Failure::fatal(ErrorKind::Disk, detail).because(&error)
+        })?;
+        Ok(Self { odb, path: objects.to_owned() })
+    }
+
+    /// Returns a file's object.
+    pub(crate) fn blob(&self, id: Oid) -> Result<OdbObject<'_>, Failure> {
+        self.object(id, ObjectType::Blob)
+    }
+
+    /// Returns the bytes of an object of a known kind.
+    fn object(&self, id: Oid, kind: ObjectType) -> Result<OdbObject<'_>, Failure> {
+        let object = self.odb.read(id).map_err(|error| self.damaged(id, &error))?;
+        match object.kind() == kind {
+            true => Ok(object),
+            false => Err(Failure::fatal(
+                ErrorKind::Integrity,
+                format!("the git object `{id}` is a {}, not a {kind}", object.kind()),
+            )),
+        }
+    }
+
+    fn damaged(&self, id: Oid, error: &git2::Error) -> Failure {
+        let path = text::quoted(&self.path.display().to_string());
+        let what = match error.code() {
+            git2::ErrorCode::NotFound => "is missing",
+            _ => "is damaged",
+        };
+        let detail = format!("the git object `{id}` in {path} {what}");
+        Failure::fatal(ErrorKind::Integrity, detail).because(error)
+    }
+
+    /// Returns the id of the tree of a commit, which must be there and be a commit.
+    pub(crate) fn tree_of(&self, commit: &CommitId) -> Result<Oid, Failure> {
+        let id = oid(commit)?;
+        let object = self.odb.read(id).map_err(|error| self.damaged(id, &error))?;
+        match object.kind() {
+            ObjectType::Commit => {}
+            ObjectType::Tag => {
+                let target = header(object.data(), b"object ");
+                let target = target.map_or_else(String::new, |id| format!(" (it names `{id}`)"));
+                return Err(Failure::refused(format!(
+                    "this is the hash of an annotated tag, not of a commit{target}"
+                )));
+            }
+            kind => {
+                let detail = format!("this is the hash of a {kind}, not of a commit");
+                return Err(Failure::refused(detail));
+            }
+        }
+        header(object.data(), b"tree ").and_then(|id| Oid::from_str(&id).ok()).ok_or_else(|| {
+            Failure::fatal(ErrorKind::Integrity, format!("the commit `{commit}` names no tree"))
+        })
+    }
+
+    /// Returns all that lies in the tree of a commit, whose every object must be there.
+    pub(crate) fn snapshot(self: &Arc<Self>, commit: &CommitId) -> Result<Snapshot, Failure> {
+        let mut tree = Tree::new();
+        let mut gitlinks = Vec::new();
+        let mut open = vec![(None::<TreePath>, self.tree_of(commit)?)];
+        while let Some((base, id)) = open.pop() {
+            if base.as_ref().is_some_and(|base| base.parents().count() >= MAX_DEPTH) {
+                let detail = format!("directories lie more than {MAX_DEPTH} deep");
+                return Err(Failure::refused(detail));
+            }
+            let object = self.object(id, ObjectType::Tree)?;
+            let mut rest = object.data();
+            while !rest.is_empty() {
+                let entry = tree_entry(&mut rest).ok_or_else(|| {
+                    let detail = format!("the git tree `{id}` is damaged");
+                    Failure::fatal(ErrorKind::Integrity, detail)
+                })?;
+                let name = TreePath::from_bytes(entry.name).map_err(refusal)?;
+                let path = match &base {
+                    None => name,
+                    Some(base) => base.join(&name).map_err(refusal)?,
+                };
+                let mode = match entry.mode {
+                    b"40000" | b"040000" => {
+                        open.push((Some(path), entry.id));
+                        continue;
+                    }
+                    b"160000" => {
+                        let commit = entry.id.to_string().parse().map_err(|_| strange(&entry))?;
+                        gitlinks.push(Gitlink { path, commit });
+                        continue;
+                    }
+                    b"120000" => Mode::Symlink,
+                    b"100755" => Mode::Executable,
+                    // Old versions of git wrote 100664 as well.
+                    b"100644" | b"100664" => Mode::File,
+                    _ => return Err(strange(&entry)),
+                };
+                if !self.odb.exists(entry.id) {
+                    let missing = git2::Error::new(
+                        git2::ErrorCode::NotFound,
+                        git2::ErrorClass::Odb,
+                        "not found",
+                    );
+                    return Err(self.damaged(entry.id, &missing));
+                }
+                let content = Content::Object { store: Arc::clone(self), id: entry.id };
+                tree.add(path, mode, content)?;
+            }
+        }
+        gitlinks.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(Snapshot { tree, gitlinks })
+    }
+}
+
+/// Returns a commit as libgit2 knows it.
+pub(crate) fn oid(commit: &CommitId) -> Result<Oid, Failure> {
+    match commit.as_str().len() {
+        40 => Oid::from_str(commit.as_str())
+            .map_err(|error| Failure::refused("it is no commit").because(&error)),
+        _ => {
+            Err(Failure::refused("it is a SHA-256 commit; only SHA-1 repositories can be fetched"))
+        }
+    }
+}
+
+/// One entry of a tree object.
+struct TreeEntry<'a> {
+    mode: &'a [u8],
+    name: &'a [u8],
+    id: Oid,
+}
+
+/// Reads the next entry of a tree object: mode, space, name, NUL, twenty bytes.
+fn tree_entry<'a>(rest: &mut &'a [u8]) -> Option<TreeEntry<'a>> {
+    let space = rest.iter().position(|byte| *byte == b' ')?;
+    let end = rest.iter().position(|byte| *byte == 0).filter(|end| *end > space)?;
+    let id = Oid::from_bytes(rest.get(end + 1..end + 21)?).ok()?;
+    let entry = TreeEntry { mode: &rest[..space], name: &rest[space + 1..end], id };
+    *rest = &rest[end + 21..];
+    Some(entry)
+}
+
+fn strange(entry: &TreeEntry<'_>) -> Failure {
+    let (name, mode) = (text::quoted_bytes(entry.name), text::quoted_bytes(entry.mode));
+    Failure::refused(format!("{name} is of the kind {mode}, which no tree has"))
+}
+
+/// Returns the hash behind `key` at the start of a commit or tag.
+fn header(data: &[u8], key: &[u8]) -> Option<String> {
+    let hash = data.strip_prefix(key)?.split(|byte| *byte == b'\n').next()?;
+    String::from_utf8(hash.to_vec()).ok().filter(|hash| hash.parse::<CommitId>().is_ok())
+}

@@ -1,0 +1,268 @@
+//! The shared cache of git objects: one bare repository per url.
+//!
+//! `git` can read these repositories, yet nothing in them is trusted. Next to each pinned commit
+//! (`refs/pins/<commit>`) lies a receipt that names the packs its tree is in, with their SHA-256;
+//! it is written last. A commit counts as there when its receipt is there and all packs in it are
+//! what it says. Whatever no receipt names is removed, so that half a pack is never seen.
+//!
+//! One process at a time changes a repository; `<repository>.lock` is held meanwhile.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pins::{CommitId, Sha256};
+
+use super::objects::{ObjectStore, Snapshot};
+use crate::address::SourceUrl;
+use crate::error::{ErrorKind, Failure};
+use crate::files::{self, Lock, create_folder, sync_folder, write_file};
+use crate::text;
+
+/// How many packs the tree of a commit may lie in before everything is fetched anew.
+const MAX_CHAIN: usize = 4;
+/// The file that says what receipts look like; another text makes the repository start anew.
+const FORMAT: &str = "build-pipeline sources/1\n";
+
+/// One cached repository.
+#[derive(Debug, Clone)]
+pub(crate) struct Repository {
+    path: PathBuf,
+}
+
+/// A file of a receipt.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Packed {
+    sha256: Sha256,
+    size: u64,
+    name: String,
+}
+
+impl Repository {
+    /// Returns the repository of a url below the folder `git` of the cache.
+    pub(crate) fn of(folder: &Path, url: &SourceUrl) -> Self {
+        let hash = text::hex(&files::sha256(url.identity().as_bytes())[..12]);
+        let last = url.identity().rsplit('/').next().unwrap_or_default();
+        let name: String =
+            last.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        let name = &name[..name.len().min(40)];
+        Self { path: folder.join(format!("{name}-{hash}.git")) }
+    }
+
+    /// Returns the path of the file that is locked while the repository is changed.
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.path.with_extension("lock")
+    }
+
+    /// Returns the folder that packs lie in.
+    pub(crate) fn packs(&self) -> PathBuf {
+        self.path.join("objects/pack")
+    }
+
+    fn receipt_path(&self, commit: &CommitId) -> PathBuf {
+        self.path.join("receipts").join(commit.as_str())
+    }
+
+    /// Returns the tree of a commit, if it is there whole and undamaged.
+    pub(crate) fn find(&self, commit: &CommitId) -> Option<Snapshot> {
+        let receipt = self.receipt(commit)?;
+        let is_whole = |packed: &Packed| {
+            let file = self.packs().join(&packed.name);
+            files::is_file_with(&file, packed.size, &packed.sha256)
+        };
+        match receipt.iter().all(is_whole) {
+            true => self.open()?.snapshot(commit).ok(),
+            false => None,
+        }
+    }
+
+    fn open(&self) -> Option<Arc<ObjectStore>> {
+        ObjectStore::open(&self.path.join("objects")).ok().map(Arc::new)
+    }
+
+    /// Reads the receipt of a commit.
+    fn receipt(&self, commit: &CommitId) -> Option<Vec<Packed>> {
+        let text = fs::read_to_string(self.receipt_path(commit)).ok()?;
+        let line = |line: &str| {
+            let mut words = line.split(' ');
+            let (sha256, size, name) = (words.next()?, words.next()?, words.next()?);
+            let is_name = name.starts_with("pack-") && !name.contains('/');
+            (is_name && words.next().is_none()).then_some(())?;
+            Some(Packed {
+                sha256: sha256.parse().ok()?,
+                size: size.parse().ok()?,
+                name: name.to_owned(),
+            })
+        };
+        let lines: Option<Vec<Packed>> = text.lines().map(line).collect();
+        lines.filter(|lines| !lines.is_empty())
+    }
+
+    fn receipts(&self) -> Vec<(CommitId, Vec<Packed>)> {
+        let entries = fs::read_dir(self.path.join("receipts")).into_iter().flatten();
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let commits = names.filter_map(|name| name.parse::<CommitId>().ok());
+        commits.filter_map(|commit| Some((commit.clone(), self.receipt(&commit)?))).collect()
+    }
+
+    /// Makes the repository fit to take a pack. The lock shows that nobody else changes it.
+    ///
+    /// Damaged packs go, and with them the receipts that name them.
+    pub(crate) fn prepare(&self, _: &Lock) -> Result<(), Failure> {
+        let at = |name: &str| self.path.join(name);
+        if fs::read_to_string(at("format")).ok().as_deref() != Some(FORMAT) {
+            files::remove_folder(&self.path)?;
+        }
+        for folder in ["objects/pack", "objects/info", "refs/heads", "refs/pins", "receipts"] {
+            create_folder(&at(folder))?;
+        }
+        for (name, content) in [
+            ("HEAD", "ref: refs/heads/none\n"),
+            ("config", "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"),
+            ("format", FORMAT),
+        ] {
+            if fs::read_to_string(at(name)).ok().as_deref() != Some(content) {
+                write_file(&at(name), content.as_bytes())?;
+            }
+        }
+        let mut whole = BTreeSet::new();
+        let mut damaged = BTreeSet::new();
+        let mut kept = BTreeSet::new();
+        for (commit, receipt) in self.receipts() {
+            for packed in &receipt {
+                let path = self.packs().join(&packed.name);
+                if whole.contains(packed) || damaged.contains(packed) {
+                    continue;
+                }
+                match files::is_file_with(&path, packed.size, &packed.sha256) {
+                    true => whole.insert(packed.clone()),
+                    false => damaged.insert(packed.clone()),
+                };
+            }
+            if receipt.iter().all(|packed| whole.contains(packed)) {
+                kept.insert(commit.as_str().to_owned());
+            }
+        }
+        let packs: BTreeSet<String> = whole.into_iter().map(|packed| packed.name).collect();
+        files::keep_only(&self.packs(), |name| packs.contains(name))?;
+        files::keep_only(&at("receipts"), |name| kept.contains(name))?;
+        files::keep_only(&at("refs/pins"), |name| kept.contains(name))
+    }
+
+    /// Returns commits whose trees are there, of which a server may be told, and their packs.
+    fn base(&self) -> Option<(CommitId, Vec<Packed>)> {
+        let fitting = self.receipts().into_iter().filter(|(_, receipt)| {
+            receipt.iter().filter(|packed| packed.name.ends_with(".pack")).count() < MAX_CHAIN
+        });
+        let time =
+            |commit: &CommitId| fs::metadata(self.receipt_path(commit)).ok()?.modified().ok();
+        fitting.max_by_key(|(commit, _)| time(commit))
+    }
+
+    /// Returns the commit that a server may be told of, so that it sends the difference only.
+    pub(crate) fn known(&self) -> Vec<CommitId> {
+        self.base().map(|(commit, _)| commit).into_iter().collect()
+    }
+
+    /// Takes a pack that lies in its folder, and returns the tree of the commit it was fetched
+    /// for. All that the tree needs must be there.
+    pub(crate) fn accept(
+        &self,
+        _: &Lock,
+        commit: &CommitId,
+        pack: &str,
+        known: &[CommitId],
+    ) -> Result<Snapshot, Failure> {
+        let store = Arc::new(ObjectStore::open(&self.path.join("objects"))?);
+        let snapshot = store.snapshot(commit).map_err(|failure| match failure.kind {
+            ErrorKind::Integrity => Failure {
+                detail: format!("the server did not send all of it: {}", failure.detail),
+                ..failure
+            },
+            _ => failure,
+        })?;
+        let mut receipt = Vec::new();
+        for end in ["pack", "idx"] {
+            let name = format!("pack-{pack}.{end}");
+            let path = self.packs().join(&name);
+            let (sha256, size) = files::hash_file(&path)?;
+            files::sync(&path)?;
+            receipt.push(Packed { sha256, size, name });
+        }
+        if let Some((_, packs)) = self.base().filter(|(base, _)| known.contains(base)) {
+            receipt.extend(packs);
+        }
+        sync_folder(&self.packs())?;
+        let mut lines = Vec::new();
+        for Packed { sha256, size, name } in &receipt {
+            lines.extend_from_slice(format!("{sha256} {size} {name}\n").as_bytes());
+        }
+        self.mark_shallow(commit)?;
+        let reference = self.path.join("refs/pins").join(commit.as_str());
+        write_file(&reference, format!("{commit}\n").as_bytes())?;
+        write_file(&self.receipt_path(commit), &lines)?;
+        Ok(snapshot)
+    }
+
+    /// Tells `git` that the history of pinned commits is not there.
+    fn mark_shallow(&self, commit: &CommitId) -> Result<(), Failure> {
+        let commits = self.receipts().into_iter().map(|(commit, _)| commit);
+        let all: BTreeSet<CommitId> = commits.chain([commit.clone()]).collect();
+        let text: String = all.iter().map(|commit| format!("{commit}\n")).collect();
+        write_file(&self.path.join("shallow"), text.as_bytes())
+    }
+}
+
+/// Indexes a pack while it comes.
+pub(crate) struct PackWriter {
+    indexer: git2::Indexer<'static>,
+    folder: PathBuf,
+}
+
+impl PackWriter {
+    /// Starts a pack in `folder`, where a temporary file is until [`Self::finish`].
+    pub(crate) fn new(folder: &Path) -> Result<Self, Failure> {
+        let indexer = git2::Indexer::new(None, folder, 0o644, false).map_err(|error| {
+            let folder = text::quoted(&folder.display().to_string());
+            Failure::fatal(ErrorKind::Disk, format!("no pack can be made in {folder}"))
+                .because(&error)
+        })?;
+        Ok(Self { indexer, folder: folder.to_owned() })
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.indexer.write_all(bytes).map_err(|error| {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<git2::Error>());
+            match inner {
+                Some(error) => self.judge(error),
+                None => Failure::disk("written", &self.folder, &error),
+            }
+        })
+    }
+
+    /// Puts the pack and its index in place and returns its hash.
+    pub(crate) fn finish(self) -> Result<String, Failure> {
+        let folder = self.folder.clone();
+        self.indexer.commit().map_err(|error| judge(&folder, &error))
+    }
+
+    fn judge(&self, error: &git2::Error) -> Failure {
+        judge(&self.folder, error)
+    }
+}
+
+/// Judges an error of the indexer: a full disk, or a pack that is none.
+fn judge(folder: &Path, error: &git2::Error) -> Failure {
+    let words = error.message().to_ascii_lowercase();
+    let is_disk = error.class() == git2::ErrorClass::Os
+        || ["no space", "quota", "failed to write", "permission"].iter().any(|w| words.contains(w));
+    if is_disk {
+        let error = io::Error::other(error.message().to_owned());
+        return Failure::disk("written", folder, &error);
+    }
+    Failure::passing(ErrorKind::Integrity, "the pack that the server sent is damaged")
+        .because(error)
+}

@@ -1,0 +1,227 @@
+//! Speaks to a git server: by smart HTTP, or by git's own protocol to this machine.
+//!
+//! Start at [`Server::connect`]. libgit2 is not used for this: its https needs OpenSSL, it reads
+//! the user's configuration, knows no protocol 2 and loses what servers say (docs/adr/0002).
+
+use std::time::Duration;
+
+use reqwest::Method;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use url::Url;
+
+use super::message::Advertisement;
+use super::packet::{Decoder, Encoder, Packet};
+use crate::address::SourceUrl;
+use crate::error::{ErrorKind, Failure};
+use crate::http::{Body, Pace, Web, redirect_target, status_failure};
+use crate::text;
+
+/// The port of git's own protocol.
+const GIT_PORT: u16 = 9418;
+/// The most that is read of a list of refs.
+const MAX_LIST: u64 = 512 << 20;
+const VERSION: (HeaderName, &str) = (HeaderName::from_static("git-protocol"), "version=2");
+
+/// A server that has said what it can do.
+#[derive(Debug)]
+pub(crate) struct Server<'a> {
+    /// What it said.
+    pub(crate) advertisement: Advertisement,
+    link: Link<'a>,
+}
+
+/// How a server is reached.
+#[derive(Debug)]
+enum Link<'a> {
+    Http { web: &'a Web, url: &'a SourceUrl },
+    Tcp(Box<Packets>),
+}
+
+/// The packets of one answer.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    decoder: Decoder,
+    wire: Wire,
+    /// How many bytes came so far.
+    pub(crate) received: u64,
+    limit: u64,
+}
+
+/// Where bytes come from.
+#[derive(Debug)]
+enum Wire {
+    Http(Body),
+    Tcp { stream: TcpStream, pace: Pace, buffer: Vec<u8> },
+}
+
+impl<'a> Server<'a> {
+    /// Connects to the server of `url` and reads what it says first.
+    pub(crate) async fn connect(web: &'a Web, url: &'a SourceUrl) -> Result<Self, Failure> {
+        let mut advertisement = Advertisement::default();
+        let (mut packets, is_http) = match url.url().scheme() {
+            "git" => {
+                (open_tcp(url.url(), web.timeouts().connect, web.timeouts().idle).await?, false)
+            }
+            _ => (open_http(web, url).await?, true),
+        };
+        loop {
+            let packet = packets.next().await?.ok_or_else(|| {
+                let detail = "the server closed the connection without a word; there may be no such repository";
+                Failure::passing(ErrorKind::Unreachable, detail)
+            })?;
+            if advertisement.take(&packet)? {
+                break;
+            }
+        }
+        let link = match is_http {
+            true => Link::Http { web, url },
+            false => Link::Tcp(Box::new(packets)),
+        };
+        Ok(Self { advertisement, link })
+    }
+
+    /// Asks something and returns what comes back, of which at most `limit` bytes are read.
+    pub(crate) async fn ask(self, question: Vec<u8>, limit: u64) -> Result<Packets, Failure> {
+        match self.link {
+            Link::Http { web, url } => {
+                let headers = [
+                    (CONTENT_TYPE, "application/x-git-upload-pack-request"),
+                    (ACCEPT, "application/x-git-upload-pack-result"),
+                    VERSION,
+                ];
+                let target = service_url(url, "git-upload-pack")?;
+                let answer = web.send(Method::POST, &target, &headers, question).await?;
+                if !answer.status.is_success() {
+                    return Err(status_failure(&answer, "repository"));
+                }
+                Ok(Packets::new(Wire::Http(answer.body), limit))
+            }
+            Link::Tcp(mut packets) => {
+                packets.write(&question).await?;
+                packets.limit = limit;
+                packets.received = 0;
+                Ok(*packets)
+            }
+        }
+    }
+}
+
+/// Returns the url of a service of the repository at `url`.
+fn service_url(url: &SourceUrl, service: &str) -> Result<Url, Failure> {
+    let base = url.as_str().trim_end_matches('/');
+    Url::parse(&format!("{base}/{service}"))
+        .map_err(|_| Failure::refused("the url cannot be extended"))
+}
+
+async fn open_http(web: &Web, url: &SourceUrl) -> Result<Packets, Failure> {
+    let mut target = service_url(url, "info/refs")?;
+    target.set_query(Some("service=git-upload-pack"));
+    let answer = web.send(Method::GET, &target, &[VERSION], Vec::new()).await?;
+    if answer.status.is_redirection() {
+        let to = redirect_target(&target, &answer).map(|mut to| {
+            to.set_query(None);
+            to.as_str().trim_end_matches("/info/refs").to_owned()
+        });
+        let to = to.map_or_else(|| "nowhere".to_owned(), |to| text::quoted(&to));
+        return Err(Failure::refused(format!(
+            "the server redirects to {to}, and redirects of repositories are not followed; if that is its new place, write it in the pin"
+        )));
+    }
+    if !answer.status.is_success() {
+        return Err(status_failure(&answer, "repository"));
+    }
+    let kind = answer.headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+    match kind {
+        Some(b"application/x-git-upload-pack-advertisement") => {
+            Ok(Packets::new(Wire::Http(answer.body), MAX_LIST))
+        }
+        kind => {
+            let kind = text::quoted_bytes(kind.unwrap_or_default());
+            let detail =
+                format!("what answers is no git server, or one of the dumb kind: it sent {kind}");
+            Err(Failure::fatal(ErrorKind::Tool, detail))
+        }
+    }
+}
+
+async fn open_tcp(url: &Url, connect: Duration, idle: Duration) -> Result<Packets, Failure> {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().unwrap_or(GIT_PORT);
+    let address = (host.trim_start_matches('[').trim_end_matches(']'), port);
+    let stream = timeout(connect, TcpStream::connect(address))
+        .await
+        .map_err(|_| Failure::passing(ErrorKind::Timeout, "no connection came about in time"))?;
+    let stream = stream.map_err(|error| {
+        Failure::passing(ErrorKind::Unreachable, "no connection could be made").because(&error)
+    })?;
+    // Many small questions and answers; a failure to set this costs speed only.
+    drop(stream.set_nodelay(true));
+    let mut packets = Packets::new(
+        Wire::Tcp { stream, pace: Pace::new(idle), buffer: vec![0; 64 << 10] },
+        MAX_LIST,
+    );
+    let path = url.path();
+    let request = format!("git-upload-pack {path}\0host={host}:{port}\0\0version=2\0");
+    packets.write(&Encoder::default().data(request.as_bytes()).bytes()).await?;
+    Ok(packets)
+}
+
+impl Packets {
+    fn new(wire: Wire, limit: u64) -> Self {
+        Self { decoder: Decoder::default(), wire, received: 0, limit }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Wire::Tcp { stream, pace, .. } = &mut self.wire else { return Ok(()) };
+        let written = pace.wait(stream.write_all(bytes)).await?;
+        written.map_err(|error| broken(&error))
+    }
+
+    /// Returns the next packet, or nothing at the end of the connection.
+    pub(crate) async fn next(&mut self) -> Result<Option<Packet>, Failure> {
+        loop {
+            if let Some(packet) = self.decoder.next()? {
+                return Ok(Some(packet));
+            }
+            let count = match &mut self.wire {
+                Wire::Http(body) => match body.chunk().await? {
+                    None => 0,
+                    // An empty piece is no end.
+                    Some(piece) if piece.is_empty() => continue,
+                    Some(piece) => {
+                        self.decoder.push(&piece);
+                        piece.len()
+                    }
+                },
+                Wire::Tcp { stream, pace, buffer } => {
+                    let read = pace.wait(stream.read(buffer)).await?;
+                    let count = read.map_err(|error| broken(&error))?;
+                    pace.count(count)?;
+                    self.decoder.push(&buffer[..count]);
+                    count
+                }
+            };
+            if count == 0 {
+                return match self.decoder.is_empty() {
+                    true => Ok(None),
+                    false => Err(Failure::passing(
+                        ErrorKind::Unreachable,
+                        "the connection ended in the middle of an answer",
+                    )),
+                };
+            }
+            self.received += count as u64;
+            if self.received > self.limit {
+                let detail = format!("the answer is larger than the {} bytes allowed", self.limit);
+                return Err(Failure::refused(detail));
+            }
+        }
+    }
+}
+
+fn broken(error: &std::io::Error) -> Failure {
+    Failure::passing(ErrorKind::Unreachable, "the connection broke").because(error)
+}

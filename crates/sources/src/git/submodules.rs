@@ -1,0 +1,187 @@
+//! The tree of a commit together with those of its submodules.
+//!
+//! A submodule is a source like any other: its url is checked by the same rules, may not lead
+//! further inward than the repository that names it, and its commit is the one recorded in the
+//! tree. libgit2's own update wants branch tips where history is cut, so this walks by itself.
+
+use futures_util::stream::{self, StreamExt as _};
+use oci::policy::check_reach;
+use pins::CommitId;
+
+use super::objects::Gitlink;
+use super::{fetch, gitmodules};
+use crate::address::SourceUrl;
+use crate::error::{ErrorKind, Failure, SourceError};
+use crate::names::TreePath;
+use crate::session::Session;
+use crate::text;
+use crate::tree::{Tree, refusal};
+
+/// How many submodules are fetched at the same time.
+const AT_ONCE: usize = 4;
+/// How many submodules a source may have in all; PyTorch has some 60.
+const MAX_SUBMODULES: usize = 500;
+/// How deep submodules may lie in each other.
+const MAX_DEPTH: usize = 10;
+
+/// A git tree at a commit.
+#[derive(Debug, Clone)]
+pub struct GitSource {
+    /// Where the repository is.
+    pub url: SourceUrl,
+    /// The commit, whole.
+    pub commit: CommitId,
+    /// Which of its submodules belong to it.
+    pub submodules: Submodules,
+}
+
+/// Which submodules are fetched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Submodules {
+    /// None of them; their directories are empty, so they are not there.
+    None,
+    /// All, and theirs.
+    #[default]
+    All,
+    /// All but those at these paths and below them.
+    AllBut(Vec<TreePath>),
+}
+
+impl Submodules {
+    fn wants(&self, path: &TreePath) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::AllBut(left_out) => {
+                !left_out.iter().any(|out| out == path || path.parents().any(|p| p == out.as_str()))
+            }
+        }
+    }
+}
+
+/// A tree that is in the cache now.
+#[derive(Debug, Clone)]
+pub struct FetchedGit {
+    /// All files, those of submodules included.
+    pub tree: Tree,
+    /// The submodules, by path.
+    pub submodules: Vec<FetchedSubmodule>,
+    /// How many bytes came by the network; none where all was cached.
+    pub received: u64,
+}
+
+/// A submodule that belongs to a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedSubmodule {
+    /// Where it stands in the tree.
+    pub path: TreePath,
+    /// Where it comes from.
+    pub url: SourceUrl,
+    /// Its commit, as recorded by the repository around it.
+    pub commit: CommitId,
+}
+
+/// A repository whose tree is to be fetched into the whole.
+#[derive(Debug, Clone)]
+struct Wanted {
+    path: Option<TreePath>,
+    url: SourceUrl,
+    commit: CommitId,
+}
+
+/// Fetches a tree and its submodules.
+pub(crate) async fn fetch_all(
+    session: &Session,
+    source: &GitSource,
+) -> Result<FetchedGit, SourceError> {
+    let mut whole = FetchedGit { tree: Tree::new(), submodules: Vec::new(), received: 0 };
+    let (url, commit) = (source.url.clone(), source.commit.clone());
+    let mut level = vec![Wanted { path: None, url, commit }];
+    for depth in 0.. {
+        let describe = |wanted: &Wanted| format!("{} at {}", wanted.url, wanted.commit);
+        let fetched = level.iter().map(|wanted| async move {
+            let fetched = fetch(session, &wanted.url, &wanted.commit).await;
+            let fetched = fetched.map_err(|failure| failure.at("fetch", describe(wanted)))?;
+            Ok((wanted.clone(), fetched))
+        });
+        let mut fetched: Vec<Result<_, SourceError>> =
+            stream::iter(fetched).buffered(AT_ONCE).collect().await;
+        let mut next = Vec::new();
+        for one in fetched.drain(..) {
+            let (wanted, (snapshot, received)) = one?;
+            let failed = |failure: Failure| failure.at("fetch", describe(&wanted));
+            whole.received += received;
+            next.extend(submodules_of(&wanted, &snapshot, source).map_err(failed)?);
+            match &wanted.path {
+                None => whole.tree = snapshot.tree,
+                Some(path) => {
+                    whole.tree.mount(path.as_str(), snapshot.tree)?;
+                    let (url, commit) = (wanted.url.clone(), wanted.commit.clone());
+                    whole.submodules.push(FetchedSubmodule { path: path.clone(), url, commit });
+                }
+            }
+        }
+        let all = whole.submodules.len() + next.len();
+        if next.is_empty() {
+            break;
+        }
+        if all > MAX_SUBMODULES || depth >= MAX_DEPTH {
+            let detail = format!("submodules: {all} of them, {depth} deep, are more than is sane");
+            return Err(Failure::refused(detail).at("fetch", &source.url));
+        }
+        level = next;
+    }
+    whole.submodules.sort_by(|one, other| one.path.cmp(&other.path));
+    whole.tree.check_links().map_err(|failure| failure.at("fetch", &source.url))?;
+    Ok(whole)
+}
+
+/// Returns the submodules of one repository that belong to the source.
+fn submodules_of(
+    parent: &Wanted,
+    snapshot: &super::Snapshot,
+    source: &GitSource,
+) -> Result<Vec<Wanted>, Failure> {
+    let below = |path: &TreePath| match &parent.path {
+        None => Ok(path.clone()),
+        Some(base) => base.join(path).map_err(refusal),
+    };
+    let mut wanted = Vec::new();
+    let mut places = None;
+    for Gitlink { path, commit } in &snapshot.gitlinks {
+        let whole_path = below(path)?;
+        if !source.submodules.wants(&whole_path) {
+            continue;
+        }
+        if places.is_none() {
+            places = Some(match snapshot.tree.mode(".gitmodules") {
+                None => Default::default(),
+                Some(crate::tree::Mode::Symlink) => {
+                    return Err(Failure::refused("`.gitmodules` is a symbolic link"));
+                }
+                Some(_) => gitmodules::parse(&snapshot.tree.read_file(".gitmodules")?)?,
+            });
+        }
+        let shown = text::quoted(whole_path.as_str());
+        let url = places.as_ref().and_then(|places| places.get(path)).ok_or_else(|| {
+            Failure::fatal(
+                ErrorKind::NotFound,
+                format!("`.gitmodules` does not say where the submodule {shown} comes from"),
+            )
+        })?;
+        let url = parent.url.join_submodule(url).map_err(|error| {
+            Failure::refused(format!("the url of the submodule {shown} is refused: {error}"))
+        })?;
+        let host = url.url().host_str().unwrap_or("a path");
+        if check_reach(host, url.reach(), parent.url.reach()).is_err()
+            || (url.is_file() && !parent.url.is_file())
+        {
+            return Err(Failure::refused(format!(
+                "the submodule {shown} leads to {}, further inward than the repository around it",
+                text::quoted(url.as_str())
+            )));
+        }
+        wanted.push(Wanted { path: Some(whole_path), url, commit: commit.clone() });
+    }
+    Ok(wanted)
+}

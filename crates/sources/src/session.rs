@@ -1,0 +1,157 @@
+//! What all operations share: settings, connections, the way to try again.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::address::{Mirror, SourceUrl};
+use crate::error::{Again, ErrorKind, Failure};
+use crate::event::Event;
+use crate::http::{Timeouts, Web, Wiring};
+
+/// The longest wait that a server may ask for.
+const MAX_RETRY_AFTER: u64 = 10;
+
+/// What sources are fetched with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The folder of the cache. It may be shared by many processes.
+    pub cache: PathBuf,
+    /// Where urls are asked for instead.
+    pub mirrors: Vec<Mirror>,
+    /// Whether repositories and archives may be paths of this machine.
+    pub allow_local: bool,
+    /// Whether nothing may be asked for by the network.
+    pub is_offline: bool,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// How often something is tried in all.
+    pub tries: u32,
+    /// The wait after the first try; each further wait is three times as long.
+    pub first_wait: Duration,
+    /// The most bytes that one pack or archive may have.
+    pub max_bytes: u64,
+    /// Whether proxies are used that the system's settings name.
+    pub use_system_proxies: bool,
+    /// Certificates that are trusted besides the system's, as DER.
+    pub extra_roots: Vec<Vec<u8>>,
+}
+
+impl Settings {
+    /// Returns the usual settings: 3 tries with 1 s and 3 s between, 8 GiB at the most.
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self {
+            cache: cache.into(),
+            mirrors: Vec::new(),
+            allow_local: false,
+            is_offline: false,
+            timeouts: Timeouts::default(),
+            tries: 3,
+            first_wait: Duration::from_secs(1),
+            max_bytes: 8 << 30,
+            use_system_proxies: true,
+            extra_roots: Vec::new(),
+        }
+    }
+}
+
+/// Who is told what happens.
+pub(crate) type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
+
+/// Settings, connections, and who is told.
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) web: Arc<Web>,
+    pub(crate) listener: Listener,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let web = Web::new(Wiring {
+            timeouts: settings.timeouts,
+            use_system_proxies: settings.use_system_proxies,
+            extra_roots: settings.extra_roots.clone(),
+        });
+        Self { settings: Arc::new(settings), web: Arc::new(web), listener: Arc::new(|_| {}) }
+    }
+
+    pub(crate) fn notify(&self, event: Event<'_>) {
+        (self.listener)(event);
+    }
+
+    /// Fails where the network may not be used.
+    pub(crate) fn online(&self) -> Result<(), Failure> {
+        match self.settings.is_offline {
+            false => Ok(()),
+            true => Err(Failure::fatal(
+                ErrorKind::Unreachable,
+                "it is not in the cache, and the network may not be used",
+            )),
+        }
+    }
+
+    /// Runs work that blocks on a thread for such work.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+            Err(Failure::fatal(ErrorKind::Tool, "a thread of ours ended early").because(&error))
+        })
+    }
+
+    /// Does something until it works, fails for good, or was tried often enough.
+    pub(crate) async fn retried<T>(
+        &self,
+        url: &SourceUrl,
+        mut attempt: impl AsyncFnMut() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        for tries in 1.. {
+            let failure = match attempt().await {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            let wait = match failure.again {
+                Again::No => None,
+                Again::Yes => Some(self.usual_wait(tries)),
+                Again::After(seconds) if seconds <= MAX_RETRY_AFTER => {
+                    Some(Duration::from_secs(seconds))
+                }
+                Again::After(seconds) => {
+                    let detail =
+                        format!("{}; it may be asked again in {seconds} s", failure.detail);
+                    return Err(Failure { detail, ..failure });
+                }
+            };
+            match wait {
+                Some(wait) if tries < self.settings.tries => {
+                    tracing::info!(tries, reason = failure.detail, "a fetch is tried again");
+                    self.notify(Event::Retry { url, reason: &failure.detail });
+                    tokio::time::sleep(wait).await;
+                }
+                _ if tries > 1 => {
+                    let detail = format!("{} ({tries} tries)", failure.detail);
+                    return Err(Failure { detail, ..failure });
+                }
+                _ => return Err(failure),
+            }
+        }
+        Err(Failure::fatal(ErrorKind::Tool, "it was tried too often"))
+    }
+
+    /// Returns the first wait, three times as long after each try, and up to a tenth more, so
+    /// that many clients do not come back at the same moment.
+    fn usual_wait(&self, tries: u32) -> Duration {
+        let wait = self.settings.first_wait * 3_u32.pow(tries.saturating_sub(1).min(8));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        wait + wait.mul_f64(f64::from(now.subsec_nanos() % 1000) / 10_000.0)
+    }
+}

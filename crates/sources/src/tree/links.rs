@@ -1,0 +1,68 @@
+//! Checks that no symbolic link of a tree leads out of it.
+//!
+//! Links are followed as a file system would follow them, other links on the way included: a link
+//! that looks harmless by its text may go up from where another link led. One that leads to
+//! nothing is fine, as long as the nothing lies inside.
+
+use super::{Mode, Tree};
+use crate::error::Failure;
+use crate::names::TreePath;
+use crate::text;
+
+/// How many links may be followed on one way; what Linux allows.
+const MAX_FOLLOWED: usize = 40;
+/// The longest target.
+const MAX_TARGET: usize = 4095;
+
+impl Tree {
+    /// Checks all links.
+    pub(crate) fn check_links(&self) -> Result<(), Failure> {
+        self.entries()
+            .filter(|(_, entry)| entry.mode == Mode::Symlink)
+            .try_for_each(|(path, _)| self.check_link(path))
+    }
+
+    fn check_link(&self, path: &TreePath) -> Result<(), Failure> {
+        let refuse = |why: &str| {
+            Failure::refused(format!("the symbolic link {} {why}", text::quoted(path.as_str())))
+        };
+        // The directory that is stood in, and the parts still to go, the next one last.
+        let mut here: Vec<String> = Vec::new();
+        let mut ahead: Vec<String> = path.as_str().rsplit('/').map(str::to_owned).collect();
+        let mut followed = 0;
+        while let Some(part) = ahead.pop() {
+            match part.as_str() {
+                "" | "." => continue,
+                ".." => {
+                    here.pop().ok_or_else(|| refuse("leads out of the tree"))?;
+                    continue;
+                }
+                _ => here.push(part),
+            }
+            let Some(entry) = self.entry(&here.join("/")) else { continue };
+            if entry.mode != Mode::Symlink {
+                continue;
+            }
+            followed += 1;
+            if followed > MAX_FOLLOWED {
+                // A loop leads nowhere at all.
+                return Ok(());
+            }
+            let target = entry.content.read()?;
+            if target.is_empty() || target.len() > MAX_TARGET || target.contains(&0) {
+                return Err(refuse("has a target that no link can have"));
+            }
+            let target = std::str::from_utf8(&target)
+                .map_err(|_| refuse("has a target that is not UTF-8"))?;
+            if target.chars().any(char::is_control) {
+                return Err(refuse("has a target with control characters"));
+            }
+            if target.starts_with('/') {
+                return Err(refuse("has an absolute target"));
+            }
+            here.pop();
+            ahead.extend(target.rsplit('/').map(str::to_owned));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! A tree of files at one moment, wherever they lie.
+//!
+//! Start at [`Tree`]. It is a sorted map from paths to modes and places of content: objects of the
+//! git cache, spans of an archive, files of a folder, or bytes that were put in its stead. Making
+//! one reads no content, and nothing is ever checked out. There are files, executables and
+//! symbolic links; directories are those that something lies in. [`Tree::write_tar`] makes the
+//! canonical tar of it, the same for the same content wherever it came from.
+
+mod content;
+mod folder;
+mod links;
+mod write;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pins::Sha256;
+use sha2::Digest as _;
+
+pub(crate) use content::Content;
+pub use write::{TarSummary, WriteTarError};
+
+use crate::error::{ErrorKind, Failure, SourceError};
+use crate::names::TreePath;
+use crate::text;
+
+/// The most entries of a tree; the largest of the pinned sources has some 60,000.
+pub(crate) const MAX_ENTRIES: usize = 2_000_000;
+
+/// What a path of a tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// A file.
+    File,
+    /// A file that can be run.
+    Executable,
+    /// A symbolic link; its content is where it leads.
+    Symlink,
+}
+
+/// What stands at a path.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) mode: Mode,
+    pub(crate) content: Content,
+}
+
+/// A tree of files.
+#[derive(Clone, Default)]
+pub struct Tree {
+    entries: BTreeMap<TreePath, Entry>,
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tree").field("entries", &self.entries.len()).finish()
+    }
+}
+
+impl Tree {
+    /// Returns a tree with nothing in it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns how many files and links there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns all paths with their modes, in byte order.
+    pub fn paths(&self) -> impl Iterator<Item = (&TreePath, Mode)> {
+        self.entries.iter().map(|(path, entry)| (path, entry.mode))
+    }
+
+    /// Returns the mode of a path, or nothing where there is no file or link.
+    pub fn mode(&self, path: &str) -> Option<Mode> {
+        self.entries.get(path).map(|entry| entry.mode)
+    }
+
+    /// Returns the content of a file, or where a link leads. Links are not followed.
+    ///
+    /// # Errors
+    /// There is no such path, or its content is damaged.
+    pub fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+        let failed = |failure: Failure| failure.at("read", text::clean(path));
+        let entry = self.entries.get(path).ok_or_else(|| {
+            failed(Failure::fatal(ErrorKind::NotFound, "there is no such file in the tree"))
+        })?;
+        entry.content.read().map_err(failed)
+    }
+
+    /// Puts `bytes` at `path`: a patched file keeps its mode, a new one is a plain file.
+    ///
+    /// # Errors
+    /// The path is not valid, is a link or a directory, or lies below a file.
+    pub fn put_file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), SourceError> {
+        let mode = self.mode(path).unwrap_or(Mode::File);
+        self.put(path, mode, bytes.into()).map_err(|failure| failure.at("put", text::clean(path)))
+    }
+
+    fn put(&mut self, path: &str, mode: Mode, bytes: Vec<u8>) -> Result<(), Failure> {
+        let path: TreePath = path.parse().map_err(refusal)?;
+        if mode == Mode::Symlink {
+            return Err(Failure::refused("a symbolic link stands there"));
+        }
+        self.entries.remove(&path);
+        self.add(path, mode, Content::Bytes(bytes.into()))
+    }
+
+    /// Takes a path away. Returns whether there was one.
+    pub fn remove(&mut self, path: &str) -> bool {
+        self.entries.remove(path).is_some()
+    }
+
+    /// Puts a whole tree below `path`.
+    ///
+    /// # Errors
+    /// The path is not valid, or something is there already.
+    pub fn mount(&mut self, path: &str, tree: Self) -> Result<(), SourceError> {
+        let mount = |this: &mut Self| {
+            let base: TreePath = path.parse().map_err(refusal)?;
+            for (path, entry) in tree.entries {
+                let path = base.join(&path).map_err(refusal)?;
+                this.add(path, entry.mode, entry.content)?;
+            }
+            Ok(())
+        };
+        mount(self).map_err(|failure: Failure| failure.at("mount", text::clean(path)))
+    }
+
+    /// Returns what lies below `path`, by its paths from there on.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn subdirectory(&self, path: &str) -> Result<Self, SourceError> {
+        let select = || {
+            let base: TreePath = path.trim_end_matches('/').parse().map_err(refusal)?;
+            let prefix = format!("{base}/");
+            // In byte order other names, such as `a-b` for `a`, may stand between.
+            let below = self.entries.range::<TreePath, _>(&base..);
+            let below = below.take_while(|(path, _)| path.as_str().starts_with(base.as_str()));
+            let mut entries = BTreeMap::new();
+            for (path, entry) in below {
+                if let Some(rest) = path.as_str().strip_prefix(&prefix) {
+                    entries.insert(rest.parse().map_err(refusal)?, entry.clone());
+                }
+            }
+            match entries.is_empty() {
+                true => Err(Failure::fatal(
+                    ErrorKind::NotFound,
+                    "there is no such directory in the tree",
+                )),
+                false => Ok(Self { entries }),
+            }
+        };
+        select().map_err(|failure| failure.at("open the directory", text::clean(path)))
+    }
+
+    /// Returns the SHA-256 over all paths, modes and contents, whatever the tree lies in.
+    ///
+    /// # Errors
+    /// Some content is damaged.
+    pub fn digest(&self) -> Result<Sha256, SourceError> {
+        let mut hasher = sha2::Sha256::new();
+        hasher.update(b"build-pipeline tree/1\n");
+        for (path, entry) in &self.entries {
+            let content = entry.content.sha256().map_err(|failure| failure.at("read", path))?;
+            let mode = match entry.mode {
+                Mode::File => 'f',
+                Mode::Executable => 'x',
+                Mode::Symlink => 'l',
+            };
+            hasher.update(format!("{mode} {} {path}\n", text::hex(&content)));
+        }
+        crate::sha256_of(hasher.finalize().into()).map_err(|failure| failure.at("hash", "a tree"))
+    }
+
+    /// Adds an entry where none is.
+    pub(crate) fn add(
+        &mut self,
+        path: TreePath,
+        mode: Mode,
+        content: Content,
+    ) -> Result<(), Failure> {
+        if self.entries.len() >= MAX_ENTRIES {
+            return Err(Failure::refused(format!("there are more than {MAX_ENTRIES} entries")));
+        }
+        if let Some(file) = path.parents().find(|parent| self.entries.contains_key(*parent)) {
+            let (path, file) = (text::quoted(path.as_str()), text::quoted(file));
+            return Err(Failure::refused(format!(
+                "{path} lies below {file}, which is no directory"
+            )));
+        }
+        if self.is_directory(&path) {
+            let path = text::quoted(path.as_str());
+            return Err(Failure::refused(format!("{path} is both a directory and something else")));
+        }
+        let shown = text::quoted(path.as_str());
+        match self.entries.insert(path, Entry { mode, content }) {
+            None => Ok(()),
+            Some(_) => Err(Failure::refused(format!("{shown} is there twice"))),
+        }
+    }
+
+    /// Returns whether something lies below `path`.
+    pub(crate) fn is_directory(&self, path: &TreePath) -> bool {
+        let prefix = format!("{path}/");
+        // The first path that is not before the prefix; it need not itself be a valid path.
+        let from = (std::ops::Bound::Included(prefix.as_str()), std::ops::Bound::Unbounded);
+        let next = self.entries.range::<str, _>(from).next();
+        next.is_some_and(|(path, _)| path.as_str().starts_with(&prefix))
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&TreePath, &Entry)> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn entry(&self, path: &str) -> Option<&Entry> {
+        self.entries.get(path)
+    }
+
+    /// Takes the one directory away that everything lies in.
+    pub(crate) fn without_top(self) -> Result<Self, Failure> {
+        let top = self.entries.keys().next().and_then(|path| path.as_str().split('/').next());
+        let Some(prefix) = top.map(|top| format!("{top}/")) else { return Ok(self) };
+        let mut entries = BTreeMap::new();
+        for (path, entry) in self.entries {
+            let rest = path.as_str().strip_prefix(&prefix).ok_or_else(|| {
+                let (path, top) = (text::quoted(path.as_str()), text::quoted(&prefix));
+                Failure::refused(format!(
+                    "{path} does not lie in {top} with the rest, so there is no one top directory"
+                ))
+            })?;
+            entries.insert(rest.parse().map_err(refusal)?, entry);
+        }
+        Ok(Self { entries })
+    }
+}
+
+/// A path that is not valid, as a refusal.
+pub(crate) fn refusal(error: crate::names::ParseSourceError) -> Failure {
+    Failure::refused(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

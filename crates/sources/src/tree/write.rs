@@ -1,0 +1,232 @@
+//! Writes a tree as a canonical tar: the same bytes for the same content, on any machine.
+//!
+//! Entries stand in the byte order of their paths, directories before what lies in them. Times are
+//! one whole number, owners are 0 without names, modes are 0644, 0755 and 0777 for links. Headers
+//! are ustar; where a path or a size does not fit, a PAX header of fixed name stands before.
+//! These bytes are part of plans' keys: changing one of them is a new format.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use pins::Sha256;
+use sha2::Digest as _;
+
+use super::content::PassError;
+use super::{Entry, Mode, Tree};
+use crate::error::{ErrorKind, SourceError};
+use crate::names::TreePath;
+
+/// The size of all blocks of a tar.
+const BLOCK: usize = 512;
+/// The largest size and time that eleven octal digits hold.
+const MAX_OCTAL: u64 = 0o777_7777_7777;
+/// The name of every PAX header.
+const PAX_NAME: &str = "././@PaxHeader";
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TarSummary {
+    /// The SHA-256 of the tar.
+    pub sha256: Sha256,
+    /// The size of the tar, in bytes.
+    pub size: u64,
+    /// How many entries it has, directories included.
+    pub entries: u64,
+}
+
+/// Why a tree could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteTarError {
+    /// The tree cannot be read, or may not be written.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The writer took no more.
+    #[error("the tar cannot be written")]
+    Writer(#[source] io::Error),
+}
+
+/// Passes on what is written, and hashes it.
+struct Hashing<W> {
+    inner: W,
+    hasher: sha2::Sha256,
+    size: u64,
+}
+
+impl<W: Write> Hashing<W> {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.inner.write_all(bytes)?;
+        self.hasher.update(bytes);
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn pad(&mut self) -> io::Result<()> {
+        let over = usize::try_from(self.size % BLOCK as u64).unwrap_or_default();
+        match over {
+            0 => Ok(()),
+            over => self.put(&[0; BLOCK][over..]),
+        }
+    }
+}
+
+/// What a header says.
+struct Header<'a> {
+    path: &'a str,
+    kind: u8,
+    mode: u32,
+    size: u64,
+    link: &'a [u8],
+    epoch: u64,
+}
+
+impl Tree {
+    /// Writes the tree as a canonical tar, every time being `epoch`.
+    ///
+    /// No more than one file is held in memory, and of folders and archives only a part of it.
+    ///
+    /// # Errors
+    /// A link leads out of the tree, content is damaged, or the writer fails.
+    pub fn write_tar(&self, epoch: u64, writer: impl Write) -> Result<TarSummary, WriteTarError> {
+        self.check_links().map_err(|failure| failure.at("write", "a tree as a tar"))?;
+        let hasher = sha2::Sha256::new();
+        let mut out = Hashing { inner: writer, hasher, size: 0 };
+        let mut directories = BTreeSet::new();
+        let mut entries = 0;
+        for (path, entry) in self.entries() {
+            for parent in path.parents() {
+                if directories.insert(parent.to_owned()) {
+                    let name = format!("{parent}/");
+                    let header =
+                        Header { path: &name, kind: b'5', mode: 0o755, size: 0, link: b"", epoch };
+                    write_header(&mut out, &header).map_err(WriteTarError::Writer)?;
+                    entries += 1;
+                }
+            }
+            write_entry(&mut out, path, entry, epoch)?;
+            entries += 1;
+        }
+        out.put(&[0; 2 * BLOCK]).and_then(|()| out.inner.flush()).map_err(WriteTarError::Writer)?;
+        let sha256 = crate::sha256_of(out.hasher.finalize().into())
+            .map_err(|failure| failure.at("hash", "a tar"))?;
+        Ok(TarSummary { sha256, size: out.size, entries })
+    }
+}
+
+fn write_entry(
+    out: &mut Hashing<impl Write>,
+    path: &TreePath,
+    entry: &Entry,
+    epoch: u64,
+) -> Result<(), WriteTarError> {
+    let (kind, mode) = match entry.mode {
+        Mode::File => (b'0', 0o644),
+        Mode::Executable => (b'0', 0o755),
+        Mode::Symlink => (b'2', 0o777),
+    };
+    let header = Header { path: path.as_str(), kind, mode, size: 0, link: b"", epoch };
+    if entry.mode == Mode::Symlink {
+        let link = entry.content.read().map_err(|failure| failure.at("read", path))?;
+        return write_header(out, &Header { link: &link, ..header }).map_err(WriteTarError::Writer);
+    }
+    let mut unreadable = None;
+    let passed = entry.content.pass(&mut |size, reader| {
+        write_header(out, &Header { size, ..header })?;
+        let mut buffer = vec![0; 128 << 10];
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => break out.pad(),
+                Ok(count) => out.put(&buffer[..count])?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    unreadable = Some(error);
+                    break Ok(());
+                }
+            }
+        }
+    });
+    let failed = |failure: crate::error::Failure| failure.at("read", path).into();
+    match (passed, unreadable) {
+        (_, Some(error)) => Err(failed(
+            crate::error::Failure::fatal(
+                ErrorKind::Integrity,
+                "it cannot be read to its end; it may have changed meanwhile",
+            )
+            .because(&error),
+        )),
+        (Err(PassError::Content(failure)), None) => Err(failed(failure)),
+        (Err(PassError::Consumer(error)), None) => Err(WriteTarError::Writer(error)),
+        (Ok(()), None) => Ok(()),
+    }
+}
+
+fn write_header(out: &mut Hashing<impl Write>, header: &Header<'_>) -> io::Result<()> {
+    if header.epoch > MAX_OCTAL {
+        return Err(io::Error::other("the time lies after the year 2242"));
+    }
+    let mut pax = Vec::new();
+    let split = split_path(header.path);
+    if split.is_none() {
+        record(&mut pax, "path", header.path.as_bytes());
+    }
+    if header.link.len() > 100 {
+        record(&mut pax, "linkpath", header.link);
+    }
+    if header.size > MAX_OCTAL {
+        record(&mut pax, "size", header.size.to_string().as_bytes());
+    }
+    if !pax.is_empty() {
+        let size = pax.len() as u64;
+        let own = Header { path: PAX_NAME, kind: b'x', mode: 0o644, size, link: b"", ..*header };
+        out.put(&block(&own, ("", PAX_NAME)))?;
+        out.put(&pax)?;
+        out.pad()?;
+    }
+    // With a PAX header before it, the name here is for readers from before 2001.
+    let cut = |text: &'static str| ("", text);
+    out.put(&block(header, split.unwrap_or_else(|| cut(PAX_NAME))))
+}
+
+/// Adds a PAX record: its own length, a space, key and value, a line feed.
+fn record(pax: &mut Vec<u8>, key: &str, value: &[u8]) {
+    let rest = key.len() + value.len() + 3;
+    let mut length = rest;
+    while length != rest + length.to_string().len() {
+        length = rest + length.to_string().len();
+    }
+    pax.extend_from_slice(format!("{length} {key}=").as_bytes());
+    pax.extend_from_slice(value);
+    pax.push(b'\n');
+}
+
+/// Returns the prefix and name of a path in ustar, if it fits. The longest prefix counts.
+fn split_path(path: &str) -> Option<(&str, &str)> {
+    if path.len() <= 100 {
+        return Some(("", path));
+    }
+    let inner = path.trim_end_matches('/');
+    inner
+        .match_indices('/')
+        .map(|(at, _)| (&path[..at], &path[at + 1..]))
+        .rfind(|(prefix, name)| prefix.len() <= 155 && name.len() <= 100)
+}
+
+/// Returns the block of a header.
+fn block(header: &Header<'_>, (prefix, name): (&str, &str)) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, name.as_bytes());
+    put(100, format!("{:07o}", header.mode).as_bytes());
+    put(108, b"0000000\x000000000");
+    let size = if header.size > MAX_OCTAL { 0 } else { header.size };
+    put(124, format!("{size:011o}").as_bytes());
+    put(136, format!("{:011o}", header.epoch).as_bytes());
+    put(148, b"        ");
+    put(156, &[header.kind]);
+    put(157, &header.link[..header.link.len().min(100)]);
+    put(257, b"ustar\x0000");
+    put(329, b"0000000\x000000000");
+    put(345, prefix.as_bytes());
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    block
+}
