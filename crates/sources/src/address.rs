@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use oci::policy::{Reach, literal_reach};
-use url::Url;
+use url::{Position, Url};
 
 use crate::names::ParseSourceError;
 
@@ -36,9 +36,9 @@ impl SourceUrl {
 
     /// Returns how far inward the url leads, where no name server is needed to tell.
     pub(crate) fn reach(&self) -> Reach {
-        match self.0.host() {
-            None => Reach::Loopback,
-            Some(host) => literal_reach(&host).unwrap_or(Reach::Public),
+        match self.is_file() {
+            true => Reach::Loopback,
+            false => reach(self.0.authority()).unwrap_or(Reach::Public),
         }
     }
 
@@ -54,7 +54,6 @@ impl SourceUrl {
             return text.parse();
         }
         let refuse = |why: &str| Err(ParseSourceError::new(text, why));
-        let mut url = self.0.clone();
         let mut parts: Vec<&str> = self.0.path().trim_matches('/').split('/').collect();
         for part in text.trim_end_matches('/').split('/') {
             match part {
@@ -66,9 +65,15 @@ impl SourceUrl {
                 name => parts.push(name),
             }
         }
-        url.set_path(&parts.join("/"));
-        url.as_str().parse()
+        format!("{}/{}", &self.0[..Position::BeforePath], parts.join("/")).parse()
     }
+}
+
+/// Returns how far inward a host with an optional port lies, if no name server is needed to tell.
+fn reach(authority: &str) -> Option<Reach> {
+    // Only in urls of the web are addresses recognised as such.
+    let url = Url::parse(&format!("http://{authority}/")).ok()?;
+    literal_reach(&url.host()?)
 }
 
 /// Returns `url` without the ends that name no other repository.
@@ -104,6 +109,10 @@ impl FromStr for SourceUrl {
         if rest.contains(['?', '#']) {
             return refuse("is a url with a query or fragment");
         }
+        let is_host = |b: u8| b.is_ascii_alphanumeric() || b".-:[]".contains(&b);
+        if !authority.bytes().all(is_host) || authority.starts_with('-') {
+            return refuse("is not a url with a valid host");
+        }
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/+!$&'()*,;=:@".contains(&b);
         // What is escaped would have to be compared, joined and shown in two forms.
         if !path.bytes().all(is_plain) {
@@ -116,13 +125,13 @@ impl FromStr for SourceUrl {
         let url = Url::parse(text)
             .map_err(|_| ParseSourceError::new(text, "is not a url with a valid host"))?;
         // RFC 6761 reserves `x.localhost` too, yet resolvers in use may send it anywhere.
-        let is_here = url.host().as_ref().and_then(literal_reach) == Some(Reach::Loopback)
+        let is_here = reach(authority) == Some(Reach::Loopback)
             && !url.host_str().is_some_and(|host| host.ends_with(".localhost"));
-        match (scheme, url.host_str()) {
-            ("file", None | Some("")) if authority.is_empty() => Ok(Self(url)),
-            ("file", _) => refuse("is a path on another machine"),
-            (_, None | Some("")) => refuse("is a url without a host"),
-            ("https", _) => Ok(Self(url)),
+        match scheme {
+            "file" if authority.is_empty() => Ok(Self(url)),
+            "file" => refuse("is a path on another machine"),
+            _ if authority.is_empty() => refuse("is a url without a host"),
+            "https" => Ok(Self(url)),
             _ if is_here => Ok(Self(url)),
             _ => refuse("is neither https nor on this machine"),
         }
@@ -229,7 +238,7 @@ mod tests {
             ("https://github.com/a%2e%2e/b", "unusual"),
             ("https://github.com/a b", "unusual"),
             ("https://github.com/a\nb", "unusual"),
-            ("https:///a", "no path"),
+            ("https:///a", "without a host"),
             ("https://-oProxyCommand=x/a", "valid host"),
             ("file://host/a", "another machine"),
             ("file://localhost/a", "another machine"),

@@ -143,6 +143,11 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write().map_err(|error| Failure::disk("written", path, &error))
 }
 
+/// Writes a file that nothing is lost with: it is compared and written again before it counts.
+pub(crate) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| Failure::disk("written", path, &error))
+}
+
 /// Makes sure that a file will survive a power failure.
 pub(crate) fn sync(path: &Path) -> Result<(), Failure> {
     let synced = File::open(path).and_then(|file| file.sync_all());

@@ -21,6 +21,8 @@ mod event;
 mod files;
 mod git;
 mod http;
+#[cfg(test)]
+mod mutation;
 mod names;
 mod session;
 mod text;

@@ -108,49 +108,57 @@ impl Session {
         })
     }
 
-    /// Does something until it works, fails for good, or was tried often enough.
-    pub(crate) async fn retried<T>(
-        &self,
-        url: &SourceUrl,
-        mut attempt: impl AsyncFnMut() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        for tries in 1.. {
-            let failure = match attempt().await {
-                Ok(value) => return Ok(value),
-                Err(failure) => failure,
-            };
-            let wait = match failure.again {
-                Again::No => None,
-                Again::Yes => Some(self.usual_wait(tries)),
-                Again::After(seconds) if seconds <= MAX_RETRY_AFTER => {
-                    Some(Duration::from_secs(seconds))
-                }
-                Again::After(seconds) => {
-                    let detail =
-                        format!("{}; it may be asked again in {seconds} s", failure.detail);
-                    return Err(Failure { detail, ..failure });
-                }
-            };
-            match wait {
-                Some(wait) if tries < self.settings.tries => {
-                    tracing::info!(tries, reason = failure.detail, "a fetch is tried again");
-                    self.notify(Event::Retry { url, reason: &failure.detail });
-                    tokio::time::sleep(wait).await;
-                }
-                _ if tries > 1 => {
-                    let detail = format!("{} ({tries} tries)", failure.detail);
-                    return Err(Failure { detail, ..failure });
-                }
-                _ => return Err(failure),
+    /// Returns the tries that an operation on `url` has.
+    pub(crate) fn budget<'a>(&'a self, url: &'a SourceUrl) -> Budget<'a> {
+        Budget { session: self, url, tries: 0 }
+    }
+}
+
+/// The tries that one operation has.
+#[derive(Debug)]
+pub(crate) struct Budget<'a> {
+    session: &'a Session,
+    url: &'a SourceUrl,
+    tries: u32,
+}
+
+impl Budget<'_> {
+    /// Takes note of a failed try. Returns after the wait where another one is due, and the
+    /// failure where none is.
+    pub(crate) async fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
+        self.tries += 1;
+        let tries = self.tries;
+        let wait = match failure.again {
+            Again::No => None,
+            Again::Yes => Some(self.usual_wait()),
+            Again::After(seconds) if seconds <= MAX_RETRY_AFTER => {
+                Some(Duration::from_secs(seconds))
             }
+            Again::After(seconds) => {
+                let detail = format!("{}; it may be asked again in {seconds} s", failure.detail);
+                return Err(Failure { detail, ..failure });
+            }
+        };
+        match wait {
+            Some(wait) if tries < self.session.settings.tries => {
+                tracing::info!(tries, reason = failure.detail, "a fetch is tried again");
+                self.session.notify(Event::Retry { url: self.url, reason: &failure.detail });
+                tokio::time::sleep(wait).await;
+                Ok(())
+            }
+            _ if tries > 1 => {
+                let detail = format!("{} ({tries} tries)", failure.detail);
+                Err(Failure { detail, ..failure })
+            }
+            _ => Err(failure),
         }
-        Err(Failure::fatal(ErrorKind::Tool, "it was tried too often"))
     }
 
     /// Returns the first wait, three times as long after each try, and up to a tenth more, so
     /// that many clients do not come back at the same moment.
-    fn usual_wait(&self, tries: u32) -> Duration {
-        let wait = self.settings.first_wait * 3_u32.pow(tries.saturating_sub(1).min(8));
+    fn usual_wait(&self) -> Duration {
+        let first = self.session.settings.first_wait;
+        let wait = first * 3_u32.pow(self.tries.saturating_sub(1).min(8));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         wait + wait.mul_f64(f64::from(now.subsec_nanos() % 1000) / 10_000.0)
     }

@@ -158,9 +158,9 @@ pub(super) fn field(bytes: &[u8]) -> &[u8] {
 fn number(bytes: &[u8]) -> Option<u64> {
     if bytes[0] & 0x80 != 0 {
         let (head, tail) = bytes.split_at(bytes.len() - 8);
-        let is_small = head[0] == 0x80 && head[1..].iter().all(|byte| *byte == 0);
-        // An eight-byte field has its mark where the number would begin.
-        return (is_small && !head.is_empty())
+        // An eight-byte field has its mark where the number would begin; no mode is that large.
+        let (mark, high) = head.split_first()?;
+        return (*mark == 0x80 && high.iter().all(|byte| *byte == 0))
             .then(|| tail.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)));
     }
     let is_space = |byte: &u8| matches!(byte, b' ' | 0);

@@ -16,7 +16,7 @@ use url::Url;
 
 use super::{Archive, ArchiveSource};
 use crate::address::{Mirror, SourceUrl};
-use crate::error::{ErrorKind, Failure, SourceError};
+use crate::error::{Again, ErrorKind, Failure, SourceError};
 use crate::event::Event;
 use crate::files::{self, Lock};
 use crate::http::{Incoming, redirect_target, status_failure};
@@ -144,28 +144,36 @@ impl Job<'_> {
     }
 
     async fn download(&self) -> Result<(u64, u64), Failure> {
-        let session = self.session;
         let mut received = 0;
-        session
-            .retried(self.url, async || {
-                let was_resumed = self.transfer(&mut received).await?;
-                let place = self.place.clone();
-                session.blocking(move || finish(&place)).await.map_err(|failure| {
-                    // The part that was there may have been the wrong one.
-                    match failure.kind == ErrorKind::Integrity && was_resumed {
-                        true => Failure { again: crate::error::Again::Yes, ..failure },
-                        false => failure,
-                    }
-                })
-            })
-            .await
-            .map(|size| (size, received))
+        let mut budget = self.session.budget(self.url);
+        loop {
+            match self.download_once(&mut received).await {
+                Ok(size) => return Ok((size, received)),
+                Err(failure) => budget.spend(failure).await?,
+            }
+        }
+    }
+
+    async fn download_once(&self, received: &mut u64) -> Result<u64, Failure> {
+        let was_resumed = self.transfer(received).await?;
+        let place = self.place.clone();
+        self.session.blocking(move || finish(&place)).await.map_err(|failure| {
+            // The part that was there may have been the wrong one.
+            match failure.kind == ErrorKind::Integrity && was_resumed {
+                true => Failure { again: Again::Yes, ..failure },
+                false => failure,
+            }
+        })
     }
 
     /// Downloads what is missing. Returns whether a part was there already.
     async fn transfer(&self, received: &mut u64) -> Result<bool, Failure> {
         let part = self.place.part();
         let have = fs::metadata(&part).map_or(0, |found| found.len());
+        if have > 0 && files::is_file_with(&part, have, &self.place.sha256) {
+            // All of it had come, and only the name was missing.
+            return Ok(false);
+        }
         let (answer, from) = self.ask(have).await?;
         let most = self.session.settings.max_bytes;
         let length = answer.headers.get(CONTENT_LENGTH).and_then(|text| text.to_str().ok());
@@ -221,12 +229,8 @@ impl Job<'_> {
                     check_range(&answer, have)?;
                     Ok((answer, have))
                 }
-                // All of it was there already, or more than there is.
                 StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
-                    let part = self.place.part();
-                    if files::hash_file(&part)?.0 != self.place.sha256 {
-                        files::remove_file(&part)?;
-                    }
+                    files::remove_file(&self.place.part())?;
                     let detail = "the server has nothing behind the part that was there";
                     Err(Failure::passing(ErrorKind::Unreachable, detail))
                 }

@@ -152,6 +152,10 @@ pub(crate) fn fetch_request(
             .line("ofs-delta")
             .line(&format!("want {commit}"));
         if is_shallow {
+            // Only for thin packs do servers look at what the trees of known commits hold.
+            if !known.is_empty() {
+                message = message.line("thin-pack");
+            }
             for commit in known {
                 message = message.line(&format!("shallow {commit}"));
             }

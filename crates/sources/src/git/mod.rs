@@ -60,23 +60,29 @@ pub(crate) async fn list(session: &Session, url: &SourceUrl) -> Result<RemoteRef
         return Ok(sorted(refs));
     }
     session.online()?;
-    session
-        .retried(url, async || {
-            let server = Server::connect(&session.web, &place).await?;
-            if !server.advertisement.is_v2 {
-                return Ok(sorted(server.advertisement.refs.refs));
-            }
-            let mut packets = server.ask(list_request(), MAX_REFS_ANSWER).await?;
-            let mut answer = RefsAnswer::default();
-            loop {
-                match packets.next().await? {
-                    Some(packet) if answer.take(&packet)? => return Ok(sorted(answer.refs)),
-                    Some(_) => {}
-                    None => return Err(cut()),
-                }
-            }
-        })
-        .await
+    let mut budget = session.budget(url);
+    loop {
+        match list_once(session, &place).await {
+            Ok(refs) => return Ok(sorted(refs)),
+            Err(failure) => budget.spend(failure).await?,
+        }
+    }
+}
+
+async fn list_once(session: &Session, place: &SourceUrl) -> Result<Vec<RemoteRef>, Failure> {
+    let server = Server::connect(&session.web, place).await?;
+    if !server.advertisement.is_v2 {
+        return Ok(server.advertisement.refs.refs);
+    }
+    let mut packets = server.ask(list_request(), MAX_REFS_ANSWER).await?;
+    let mut answer = RefsAnswer::default();
+    loop {
+        match packets.next().await? {
+            Some(packet) if answer.take(&packet)? => return Ok(answer.refs),
+            Some(_) => {}
+            None => return Err(cut()),
+        }
+    }
 }
 
 fn sorted(mut refs: Vec<RemoteRef>) -> RemoteRefs {
@@ -121,14 +127,18 @@ async fn fetch(
     if place.is_file() {
         return Ok((job.take_local().await?, 0));
     }
-    let known = repository.known();
-    match session.retried(url, async || job.download(&known).await).await {
-        // What was said to be known may have been the reason.
-        Err(failure) if failure.kind == ErrorKind::Integrity && !known.is_empty() => {
-            session.notify(Event::Retry { url, reason: &failure.detail });
-            job.download(&[]).await
+    let mut known = repository.known();
+    let mut budget = session.budget(url);
+    loop {
+        match job.download(&known).await {
+            Ok(fetched) => return Ok(fetched),
+            // What was said to be known may have been the reason.
+            Err(failure) if failure.kind == ErrorKind::Integrity && !known.is_empty() => {
+                session.notify(Event::Retry { url, reason: &failure.detail });
+                known.clear();
+            }
+            Err(failure) => budget.spend(failure).await?,
         }
-        result => result,
     }
 }
 
@@ -172,7 +182,7 @@ impl Job<'_> {
         let mut answer = PackAnswer::new(is_v2);
         let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
         let writing = self.write(receiver, known.to_vec());
-        let reading = async {
+        let reading = async move {
             while !answer.is_done() {
                 let packet = packets.next().await?.ok_or_else(cut)?;
                 match answer.take(packet)? {
@@ -193,11 +203,13 @@ impl Job<'_> {
             // Where the writer has gone, it says why.
             drop(sender.send(None).await);
             drop(sender);
-            Ok(packets.received)
+            Ok::<u64, Failure>(packets.received)
         };
-        // Whichever side fails first ends both.
-        let (received, snapshot) = tokio::try_join!(reading, writing)?;
-        Ok((snapshot, received))
+        // Both are awaited, so that nothing of ours is still at work when this returns. What went
+        // wrong with reading is the reason for what the writer says, unless it failed first.
+        let (read, written) = tokio::join!(reading, writing);
+        let received = read?;
+        Ok((written?, received))
     }
 
     /// Indexes a pack on a thread of its own while it comes. Only a `None` makes it count.
@@ -209,7 +221,10 @@ impl Job<'_> {
         let (repository, lock) = (self.repository.clone(), std::sync::Arc::clone(self.lock));
         let commit = self.commit.clone();
         let work = move || {
-            let mut writer = PackWriter::new(&repository.packs())?;
+            let mut writer = match known.is_empty() {
+                true => PackWriter::new(&repository.packs())?,
+                false => PackWriter::beside(&repository.packs())?,
+            };
             loop {
                 match pieces.blocking_recv() {
                     Some(Some(piece)) => writer.write(&piece)?,

@@ -45,21 +45,25 @@ impl fmt::Debug for ObjectStore {
     }
 }
 
+/// Opens the folder `objects` of a repository, and nothing around it.
+pub(super) fn open(objects: &Path) -> Result<Odb<'static>, Failure> {
+    let open = || {
+        let odb = Odb::new()?;
+        let text = objects.to_str().ok_or_else(|| git2::Error::from_str("not UTF-8"))?;
+        odb.add_disk_alternate(text)?;
+        Ok(odb)
+    };
+    open().map_err(|error: git2::Error| {
+        let path = text::quoted(&objects.display().to_string());
+        let detail = format!("the git objects in {path} cannot be opened");
+        Failure::fatal(ErrorKind::Disk, detail).because(&error)
+    })
+}
+
 impl ObjectStore {
     /// Opens the folder `objects` of a repository.
     pub(crate) fn open(objects: &Path) -> Result<Self, Failure> {
-        let open = || {
-            let odb = Odb::new()?;
-            let text = objects.to_str().ok_or_else(|| git2::Error::from_str("not UTF-8"))?;
-            odb.add_disk_alternate(text)?;
-            Ok(odb)
-        };
-        let odb = open().map_err(|error: git2::Error| {
-            let path = text::quoted(&objects.display().to_string());
-            let detail = format!("the git objects in {path} cannot be opened");
-            Failure::fatal(ErrorKind::Disk, detail).because(&error)
-        })?;
-        Ok(Self { odb, path: objects.to_owned() })
+        Ok(Self { odb: open(objects)?, path: objects.to_owned() })
     }
 
     /// Returns a file's object.

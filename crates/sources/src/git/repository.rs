@@ -18,7 +18,7 @@ use pins::{CommitId, Sha256};
 use super::objects::{ObjectStore, Snapshot};
 use crate::address::SourceUrl;
 use crate::error::{ErrorKind, Failure};
-use crate::files::{self, Lock, create_folder, sync_folder, write_file};
+use crate::files::{self, Lock};
 use crate::text;
 
 /// How many packs the tree of a commit may lie in before everything is fetched anew.
@@ -116,7 +116,7 @@ impl Repository {
             files::remove_folder(&self.path)?;
         }
         for folder in ["objects/pack", "objects/info", "refs/heads", "refs/pins", "receipts"] {
-            create_folder(&at(folder))?;
+            files::create_folder(&at(folder))?;
         }
         for (name, content) in [
             ("HEAD", "ref: refs/heads/none\n"),
@@ -124,7 +124,7 @@ impl Repository {
             ("format", FORMAT),
         ] {
             if fs::read_to_string(at(name)).ok().as_deref() != Some(content) {
-                write_file(&at(name), content.as_bytes())?;
+                files::write_unsynced(&at(name), content.as_bytes())?;
             }
         }
         let mut whole = BTreeSet::new();
@@ -194,15 +194,15 @@ impl Repository {
         if let Some((_, packs)) = self.base().filter(|(base, _)| known.contains(base)) {
             receipt.extend(packs);
         }
-        sync_folder(&self.packs())?;
+        files::sync_folder(&self.packs())?;
         let mut lines = Vec::new();
         for Packed { sha256, size, name } in &receipt {
             lines.extend_from_slice(format!("{sha256} {size} {name}\n").as_bytes());
         }
         self.mark_shallow(commit)?;
         let reference = self.path.join("refs/pins").join(commit.as_str());
-        write_file(&reference, format!("{commit}\n").as_bytes())?;
-        write_file(&self.receipt_path(commit), &lines)?;
+        files::write_unsynced(&reference, format!("{commit}\n").as_bytes())?;
+        files::write_file(&self.receipt_path(commit), &lines)?;
         Ok(snapshot)
     }
 
@@ -211,25 +211,39 @@ impl Repository {
         let commits = self.receipts().into_iter().map(|(commit, _)| commit);
         let all: BTreeSet<CommitId> = commits.chain([commit.clone()]).collect();
         let text: String = all.iter().map(|commit| format!("{commit}\n")).collect();
-        write_file(&self.path.join("shallow"), text.as_bytes())
+        files::write_unsynced(&self.path.join("shallow"), text.as_bytes())
     }
 }
 
 /// Indexes a pack while it comes.
+///
+/// The indexer may keep a pointer to the objects, so they are dropped after it.
 pub(crate) struct PackWriter {
     indexer: git2::Indexer<'static>,
     folder: PathBuf,
+    _objects: Option<git2::Odb<'static>>,
 }
 
 impl PackWriter {
     /// Starts a pack in `folder`, where a temporary file is until [`Self::finish`].
     pub(crate) fn new(folder: &Path) -> Result<Self, Failure> {
-        let indexer = git2::Indexer::new(None, folder, 0o644, false).map_err(|error| {
+        Self::with(folder, None)
+    }
+
+    /// As [`Self::new`], for a pack that builds on what other packs in `folder` hold.
+    pub(crate) fn beside(folder: &Path) -> Result<Self, Failure> {
+        let objects = folder.parent().unwrap_or(folder);
+        Self::with(folder, Some(super::objects::open(objects)?))
+    }
+
+    fn with(folder: &Path, objects: Option<git2::Odb<'static>>) -> Result<Self, Failure> {
+        let indexer = git2::Indexer::new(objects.as_ref(), folder, 0o644, false);
+        let indexer = indexer.map_err(|error| {
             let folder = text::quoted(&folder.display().to_string());
             Failure::fatal(ErrorKind::Disk, format!("no pack can be made in {folder}"))
                 .because(&error)
         })?;
-        Ok(Self { indexer, folder: folder.to_owned() })
+        Ok(Self { indexer, folder: folder.to_owned(), _objects: objects })
     }
 
     /// Takes the next bytes.

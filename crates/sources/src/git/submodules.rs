@@ -4,11 +4,12 @@
 //! further inward than the repository that names it, and its commit is the one recorded in the
 //! tree. libgit2's own update wants branch tips where history is cut, so this walks by itself.
 
+use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use oci::policy::check_reach;
 use pins::CommitId;
 
-use super::objects::Gitlink;
+use super::objects::{Gitlink, Snapshot};
 use super::{fetch, gitmodules};
 use crate::address::SourceUrl;
 use crate::error::{ErrorKind, Failure, SourceError};
@@ -89,6 +90,12 @@ struct Wanted {
     commit: CommitId,
 }
 
+impl Wanted {
+    fn name(&self) -> String {
+        format!("{} at {}", self.url, self.commit)
+    }
+}
+
 /// Fetches a tree and its submodules.
 pub(crate) async fn fetch_all(
     session: &Session,
@@ -98,18 +105,13 @@ pub(crate) async fn fetch_all(
     let (url, commit) = (source.url.clone(), source.commit.clone());
     let mut level = vec![Wanted { path: None, url, commit }];
     for depth in 0.. {
-        let describe = |wanted: &Wanted| format!("{} at {}", wanted.url, wanted.commit);
-        let fetched = level.iter().map(|wanted| async move {
-            let fetched = fetch(session, &wanted.url, &wanted.commit).await;
-            let fetched = fetched.map_err(|failure| failure.at("fetch", describe(wanted)))?;
-            Ok((wanted.clone(), fetched))
-        });
-        let mut fetched: Vec<Result<_, SourceError>> =
-            stream::iter(fetched).buffered(AT_ONCE).collect().await;
+        let fetches: Vec<_> =
+            level.into_iter().map(|wanted| fetch_one(session.clone(), wanted).boxed()).collect();
+        let mut fetches = stream::iter(fetches).buffered(AT_ONCE);
         let mut next = Vec::new();
-        for one in fetched.drain(..) {
-            let (wanted, (snapshot, received)) = one?;
-            let failed = |failure: Failure| failure.at("fetch", describe(&wanted));
+        while let Some(fetched) = fetches.next().await {
+            let (wanted, snapshot, received) = fetched?;
+            let failed = |failure: Failure| failure.at("fetch", wanted.name());
             whole.received += received;
             next.extend(submodules_of(&wanted, &snapshot, source).map_err(failed)?);
             match &wanted.path {
@@ -136,10 +138,20 @@ pub(crate) async fn fetch_all(
     Ok(whole)
 }
 
+async fn fetch_one(
+    session: Session,
+    wanted: Wanted,
+) -> Result<(Wanted, Snapshot, u64), SourceError> {
+    match fetch(&session, &wanted.url, &wanted.commit).await {
+        Ok((snapshot, received)) => Ok((wanted, snapshot, received)),
+        Err(failure) => Err(failure.at("fetch", wanted.name())),
+    }
+}
+
 /// Returns the submodules of one repository that belong to the source.
 fn submodules_of(
     parent: &Wanted,
-    snapshot: &super::Snapshot,
+    snapshot: &Snapshot,
     source: &GitSource,
 ) -> Result<Vec<Wanted>, Failure> {
     let below = |path: &TreePath| match &parent.path {
