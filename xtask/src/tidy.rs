@@ -19,11 +19,11 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("planner", true, &["image-ref", "pins", "plan"]),
     ("record", true, &["image-ref", "plan"]),
     ("oci", false, &["image-ref", "plan"]),
-    ("executor", false, &["image-ref", "oci", "plan", "record"]),
+    ("executor", false, &["image-ref", "oci", "patcher", "plan", "record"]),
     (
         "build-pipeline",
         false,
-        &["executor", "image-ref", "oci", "pins", "plan", "planner", "record"],
+        &["executor", "image-ref", "oci", "patcher", "pins", "plan", "planner", "record"],
     ),
     ("sources", false, &["oci", "pins"]),
     ("testkit", false, &["image-ref"]),

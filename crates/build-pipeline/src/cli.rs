@@ -149,9 +149,11 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Prove that an image is what plan and pins say
     Verify(Verify),
+    /// Patch a source or installed tree, or say why not
+    Patch(crate::commands::patch::args::Patch),
     /// List what was built, or show one record
     Records(Records),
-    /// Print a JSON schema: plan, record, event or verify
+    /// Print a JSON schema of what the commands print
     Schema(SchemaArgs),
     /// Print completions for a shell
     Completions {
@@ -245,4 +247,8 @@ pub(crate) enum Document {
     Event,
     /// `verify --format json`
     Verify,
+    /// `patch check|diff|apply --format json`
+    Patch,
+    /// `patch revert --format json`
+    PatchRevert,
 }

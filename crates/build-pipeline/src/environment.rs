@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 19] = [
+pub(crate) const TABLE: [(&str, &str); 20] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
     ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
@@ -38,6 +38,7 @@ pub(crate) const TABLE: [(&str, &str); 19] = [
         "XDG_CONFIG_HOME",
         "containers/ in it holds auth.json and registries.conf (default ~/.config)",
     ),
+    ("PATH", "where the programs of `patch` lie: cmake, g++ or clang++, python3, sed"),
     ("RUST_LOG", "what to log to standard error, for finding defects"),
 ];
 
@@ -127,6 +128,11 @@ pub(crate) fn is_ci() -> bool {
 /// Returns what BuildKit's variable asks progress to be.
 pub(crate) fn buildkit_progress() -> Option<String> {
     variable("BUILDKIT_PROGRESS")
+}
+
+/// Returns the directories that programs are looked for in.
+pub(crate) fn program_path() -> std::ffi::OsString {
+    env::var_os("PATH").unwrap_or_default()
 }
 
 /// Returns the filter of log lines, where one is set.

@@ -26,8 +26,8 @@ pub(crate) struct CommandError {
 pub(crate) enum Message {
     /// In one line.
     Line(String),
-    /// As marked places in a data file; the text of the file comes along.
-    Places(Box<(pins::ParseError, String)>),
+    /// As marked places in data files; the text of each file comes along.
+    Places(Vec<(pins::ParseError, String)>),
     /// It was told already, only the exit code is left.
     Told,
 }
@@ -54,7 +54,12 @@ impl CommandError {
     }
 
     pub(crate) fn places(error: pins::ParseError, text: String) -> Self {
-        Self { message: Message::Places(Box::new((error, text))), ..Self::new(ExitCode::Input, "") }
+        Self::all_places(vec![(error, text)])
+    }
+
+    /// Makes an error of what is wrong with several data files.
+    pub(crate) fn all_places(files: Vec<(pins::ParseError, String)>) -> Self {
+        Self { message: Message::Places(files), ..Self::new(ExitCode::Input, "") }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -66,7 +71,9 @@ impl CommandError {
     pub(crate) fn lines(&self) -> Vec<String> {
         let first = match &self.message {
             Message::Line(line) => line.clone(),
-            Message::Places(places) => places.0.to_string(),
+            Message::Places(files) => {
+                files.iter().map(|(error, _)| error.to_string()).collect::<Vec<_>>().join("\n")
+            }
             Message::Told => String::new(),
         };
         [first].into_iter().chain(self.causes.iter().cloned()).collect()

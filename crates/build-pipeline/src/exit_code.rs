@@ -17,6 +17,8 @@ pub(crate) enum ExitCode {
     Network = 5,
     /// Bytes are not what their digest or pin says.
     Integrity = 6,
+    /// A patch did not apply.
+    Patch = 7,
     /// The image was made from other pins than those of today.
     OutOfDate = 8,
     /// Another run held what this one needs for too long.
@@ -33,7 +35,7 @@ pub(crate) enum ExitCode {
 
 impl ExitCode {
     /// All codes with what they mean, in the order of their numbers.
-    pub(crate) const TABLE: [(Self, &str); 13] = [
+    pub(crate) const TABLE: [(Self, &str); 14] = [
         (Self::Done, "all that was asked for is done"),
         (Self::Failed, "the build or check failed for a reason without a code of its own"),
         (Self::Input, "arguments or input files are wrong, or a pin that is needed is unresolved"),
@@ -44,6 +46,7 @@ impl ExitCode {
         ),
         (Self::Network, "a registry cannot be reached, limits the rate, or failed after all tries"),
         (Self::Integrity, "bytes are not what their digest or pin says; nothing was written"),
+        (Self::Patch, "a patch did not apply; nothing was written"),
         (Self::OutOfDate, "verify: the image was made from other pins than those of today"),
         (Self::Busy, "another run held what this one needs for longer than --lock-timeout"),
         (Self::Differs, "verify: the image differs from what plan and pins give"),

@@ -3,7 +3,7 @@
 //! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
 //! reads the data files and `request` makes build requests of both; `planner` makes the plan,
 //! `executor` carries it out; `state` keeps records and locks; `error` says what went wrong and what
-//! to do next, with the codes of `exit_code`. Only `output` prints, only `environment` reads variables.
+//! to do next, with the codes of `exit_code`; `patching` is what patching needs of the machine. Only `output` prints, only `environment` reads variables.
 
 mod cli;
 mod commands;
@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod exit_code;
 mod output;
+mod patching;
 mod project;
 mod recipe;
 mod registry;
@@ -66,6 +67,7 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Build(args) => commands::build::run(&cli.global, args),
         Command::Plan(args) => commands::plan::run(&cli.global, args),
         Command::Verify(args) => commands::verify::run(&cli.global, args),
+        Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {

@@ -1,6 +1,6 @@
 //! The only place that prints: results to standard output, all talk to standard error.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -101,6 +101,14 @@ pub(crate) fn sanitised_result(text: &str) -> Result<(), CommandError> {
     result(&sanitise(text))
 }
 
+/// Prints a result byte by byte, unless it goes to a terminal.
+pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), CommandError> {
+    match io::stdout().is_terminal() {
+        true => sanitised_result(&String::from_utf8_lossy(bytes)),
+        false => written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())),
+    }
+}
+
 /// Prints a document as indented JSON.
 pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CommandError> {
     let bug = |e: serde_json::Error| {
@@ -168,7 +176,9 @@ pub(crate) fn error(error: &CommandError) {
     match &error.message {
         Message::Told => {}
         Message::Line(line) => say(&format!("{ERROR}error{ERROR:#}: {}", sanitise_line(line))),
-        Message::Places(places) => places_in(&places.0, &places.1),
+        Message::Places(files) => {
+            files.iter().for_each(|(error, text)| places_in(error, text));
+        }
     }
     for cause in &error.causes {
         say(&format!("  caused by: {}", sanitise_line(cause)));

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use pins::ParseError;
+use pins::{GpuTarget, ParseError};
 use planner::PlanningInput;
 
 use crate::error::CommandError;
@@ -50,6 +50,11 @@ impl Project {
         Ok(PlanningInput { pins, gpus, tracks, recipe })
     }
 
+    /// Reads the GPU target that images are made for where none is asked for.
+    pub(crate) fn default_gpu(&self) -> Result<GpuTarget, CommandError> {
+        Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
+    }
+
     fn parse<T>(
         &self,
         name: &str,
@@ -72,7 +77,8 @@ impl Project {
     }
 }
 
-fn read_text(path: &Path) -> std::io::Result<String> {
+/// Reads the text of a data file.
+pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::{Error, ErrorKind};
     let file = fs::File::open(path)?;
     let mut bytes = Vec::with_capacity(

@@ -10,6 +10,7 @@ mod cache;
 mod deliver;
 mod error;
 mod event;
+mod probes;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,6 +28,7 @@ pub use base::{Base, fetch_base};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
+pub use probes::Tools;
 
 /// Where and with what a plan is carried out.
 #[derive(Debug, Clone)]

@@ -1,16 +1,18 @@
 //! What the verdicts on many versions say about a patch as a whole.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Verdict, Version};
 
 /// From when on a patch is of no more use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Retirement {
     /// From this version on, upstream has it.
     Since {
         /// The first such version of those looked at.
+        #[schemars(with = "String")]
         version: Version,
     },
     /// The newest version looked at still needs it, or cannot be told.

@@ -1,6 +1,7 @@
 //! What applying patches came to: verdicts, new contents, differences, a receipt, a report.
 
 use pins::Sha256;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::Subject;
@@ -13,7 +14,7 @@ use crate::{PatchSet, Splice, TreePath, Verdict};
 const REPORT_SCHEMA: &str = "build-pipeline/patch-report/v1";
 
 /// What applying patches came to. As JSON it is the report; new contents are not in it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Outcome {
     schema: &'static str,
     /// The component.
@@ -24,6 +25,7 @@ pub struct Outcome {
     pub gpu: String,
     /// The hash over what all patches do.
     #[serde(with = "hash::text")]
+    #[schemars(with = "String")]
     pub set: Sha256,
     /// Whether every verdict is a good one. Only then are there changes.
     pub ok: bool,
@@ -34,12 +36,13 @@ pub struct Outcome {
 }
 
 /// What became of a patch.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PatchOutcome {
     /// The patch.
     pub id: String,
     /// The hash of what it does.
     #[serde(with = "hash::text")]
+    #[schemars(with = "String")]
     pub sha256: Sha256,
     /// Whether the verdict is a good one.
     pub ok: bool,
@@ -58,7 +61,7 @@ pub struct PatchOutcome {
 }
 
 /// What became of an edit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EditOutcome {
     /// The file it settled on, or would have.
     pub file: Option<TreePath>,
@@ -67,7 +70,7 @@ pub struct EditOutcome {
 }
 
 /// What became of a probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProbeOutcome {
     /// The probe.
     pub name: String,
@@ -89,15 +92,17 @@ impl ProbeOutcome {
 }
 
 /// A file that is to be written.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct FileChange {
     /// Its path.
     pub path: TreePath,
     /// The hash it has.
     #[serde(with = "hash::text")]
+    #[schemars(with = "String")]
     pub before: Sha256,
     /// The hash it will have.
     #[serde(with = "hash::text")]
+    #[schemars(with = "String")]
     pub after: Sha256,
     /// The patches that change it, in order.
     pub patches: Vec<String>,

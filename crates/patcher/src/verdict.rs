@@ -3,13 +3,14 @@
 use std::fmt;
 
 use pins::Sha256;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::hash;
 use crate::{NearestLine, TreePath};
 
 /// What became of an edit or a patch. Files are written only if every verdict is a good one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Verdict {
     /// Good: changes were made.
@@ -82,9 +83,11 @@ pub enum Verdict {
         file: TreePath,
         /// The hash it should have.
         #[serde(with = "hash::text")]
+        #[schemars(with = "String")]
         expected: Sha256,
         /// The hash it has.
         #[serde(with = "hash::text")]
+        #[schemars(with = "String")]
         found: Sha256,
     },
     /// What stands there is no regular file of a size that is patched.
@@ -97,7 +100,7 @@ pub enum Verdict {
 }
 
 /// Who put a text there that is present already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PresentBy {
     /// The file is as upstream released it.

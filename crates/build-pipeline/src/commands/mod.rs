@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 pub(crate) mod help;
+pub(crate) mod patch;
 pub(crate) mod plan;
 pub(crate) mod records;
 pub(crate) mod schema;

@@ -1,6 +1,7 @@
 //! `build-pipeline schema`: the JSON schemas of what the tool prints.
 
 use crate::cli::{Document, SchemaArgs};
+use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::verify::Verification;
 use crate::error::CommandError;
 use crate::output;
@@ -21,6 +22,8 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Record => schemars::schema_for!(record::BuildRecord),
         Document::Event => schemars::schema_for!(Line),
         Document::Verify => schemars::schema_for!(Verification),
+        Document::Patch => schemars::schema_for!(PatchReport),
+        Document::PatchRevert => schemars::schema_for!(RevertReport),
     };
     output::json(&schema)
 }

@@ -32,6 +32,7 @@ impl Project {
             let text = std::fs::read_to_string(workspace().join("versions").join(name)).unwrap();
             project.write(&format!("versions/{name}"), &text);
         }
+        project.copy(&workspace().join("patches"), "patches");
         // An empty one of our own, so that the machine's has no say.
         project.write("registries.conf", "");
         std::fs::create_dir_all(project.path("home")).unwrap();
@@ -46,6 +47,17 @@ impl Project {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
+    }
+
+    /// Copies a folder of folders of files.
+    fn copy(&self, from: &Path, to: &str) {
+        for entry in std::fs::read_dir(from).unwrap().flatten() {
+            let to = format!("{to}/{}", entry.file_name().to_str().unwrap());
+            match entry.path().is_dir() {
+                true => self.copy(&entry.path(), &to),
+                false => self.write(&to, &std::fs::read_to_string(entry.path()).unwrap()),
+            }
+        }
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
@@ -98,7 +110,7 @@ impl Project {
             for entry in std::fs::read_dir(folder).unwrap().flatten() {
                 let path = entry.path();
                 if path == self.path("home") {
-                } else if path.is_dir() {
+                } else if path.is_dir() && !path.is_symlink() {
                     folders.push(path);
                 } else {
                     all.insert(

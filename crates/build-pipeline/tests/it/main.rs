@@ -11,6 +11,8 @@ mod dsl;
 mod failures;
 mod input;
 mod messages;
+mod patch;
+mod patch_trees;
 mod schemas;
 mod signals;
 mod tutorial;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::dsl::Project;
 
-fn check(project: &Project, document: &str, instances: &[Value]) {
+pub(crate) fn check(project: &Project, document: &str, instances: &[Value]) {
     let schema: Value =
         serde_json::from_str(&project.run(&format!("schema {document}")).expect(0).stdout).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

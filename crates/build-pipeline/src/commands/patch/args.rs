@@ -1,0 +1,92 @@
+//! What can be typed behind `build-pipeline patch`. It holds no logic.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::Format;
+
+/// Patch a source or installed tree, or say why not
+#[derive(Debug, Args)]
+pub(crate) struct Patch {
+    #[command(subcommand)]
+    pub(crate) command: PatchCommand,
+}
+
+/// The commands behind `patch`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PatchCommand {
+    /// Say what each patch would do to a tree, and do nothing
+    Check(Check),
+    /// Print what would change as a unified diff
+    Diff(Check),
+    /// Patch a tree: every file or none
+    Apply(Apply),
+    /// Take back what was applied to a tree
+    Revert(Revert),
+}
+
+/// A component of a tree
+#[derive(Debug, Args)]
+#[command(disable_version_flag = true)]
+pub(crate) struct Check {
+    /// A folder of `patches/`, for example vllm
+    pub(crate) component: String,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+/// What is patched, and how strictly.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The tree
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// The version of the tree [default: what its packaging says]
+    #[arg(long)]
+    pub(crate) version: Option<String>,
+    /// Patch for this GPU target
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+    /// Take these patches and no others (repeatable)
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Fail also where upstream has a patch by now, or a probe was not run
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Do not run the patches' probes (cmake, preprocessor, python3)
+    #[arg(long)]
+    pub(crate) no_probes: bool,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Patch a tree: every file or none
+#[derive(Debug, Args)]
+#[command(disable_version_flag = true)]
+pub(crate) struct Apply {
+    /// A folder of `patches/`, for example vllm
+    pub(crate) component: String,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    /// Write also into a directory of the system or of installed packages
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Write nothing, only say what would be
+    #[arg(long, conflicts_with = "write")]
+    pub(crate) dry_run: bool,
+}
+
+/// Take back what was applied to a tree
+#[derive(Debug, Args)]
+pub(crate) struct Revert {
+    /// The component
+    pub(crate) component: String,
+    /// The tree
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}

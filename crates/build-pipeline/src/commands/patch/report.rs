@@ -1,0 +1,336 @@
+//! What came of patching, in words and as JSON.
+
+use patcher::{EditOutcome, FileChange, Outcome, PatchOutcome, PresentBy, Verdict};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::Format;
+use crate::commands::patch::args::Options;
+use crate::commands::patch::subject::Prepared;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::output::{self, Page};
+
+/// The number of the JSON forms of `patch`.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// What `patch check`, `diff` and `apply` print with `--format json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PatchReport {
+    /// The number of this JSON form.
+    schema: u32,
+    /// The command.
+    command: &'static str,
+    /// Whether every patch is a good one in every tree.
+    ok: bool,
+    /// What came of it in each tree.
+    pub(crate) trees: Vec<TreeReport>,
+}
+
+/// What came of the patches of one component in one tree.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TreeReport {
+    /// Where the tree is.
+    root: String,
+    /// Where its version was found, if it was.
+    version_from: Option<String>,
+    /// Whether files were written.
+    written: bool,
+    /// Why nothing was written although everything is good.
+    not_written: Option<String>,
+    /// Patches that are not for a tree such as this.
+    left_out: Vec<LeftOut>,
+    /// The verdicts.
+    report: Outcome,
+    /// The unified diff, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
+}
+
+/// A patch that is not for a tree such as this.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct LeftOut {
+    /// The patch.
+    pub(crate) id: String,
+    /// Why.
+    pub(crate) because: String,
+}
+
+/// What `patch revert --format json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RevertReport {
+    /// The number of this JSON form.
+    pub(crate) schema: u32,
+    /// What was reverted in each tree.
+    pub(crate) trees: Vec<Reverted>,
+}
+
+/// What was reverted in one tree.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Reverted {
+    /// Where the tree is.
+    pub(crate) root: String,
+    /// The component.
+    pub(crate) component: String,
+    /// The patches that were taken back.
+    pub(crate) patches: Vec<String>,
+    /// The files that have their old content again.
+    pub(crate) files: Vec<String>,
+}
+
+impl TreeReport {
+    pub(crate) fn new(prepared: &Prepared, report: Outcome) -> Self {
+        Self {
+            root: prepared.directory.path().display().to_string(),
+            version_from: prepared.version.as_ref().map(|found| found.from.clone()),
+            written: false,
+            not_written: None,
+            left_out: Vec::new(),
+            report,
+            diff: None,
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> &Outcome {
+        &self.report
+    }
+
+    pub(crate) fn set_diff(&mut self, diff: &[u8]) {
+        self.diff = Some(String::from_utf8_lossy(diff).into_owned());
+    }
+
+    pub(crate) fn set_written(&mut self) {
+        self.written = true;
+    }
+
+    pub(crate) fn set_not_written(&mut self, because: String) {
+        self.not_written = Some(because);
+    }
+
+    pub(crate) fn set_left_out(&mut self, left_out: Vec<LeftOut>) {
+        self.left_out = left_out;
+    }
+
+    fn text(&self, page: &mut Page, options: &Options) {
+        let Outcome { component, version, gpu, patches, files, .. } = &self.report;
+        let component = component.as_deref().unwrap_or("no component");
+        let version = match (version, &self.version_from) {
+            (Some(version), Some(from)) => format!(" {version} ({from})"),
+            _ => String::new(),
+        };
+        page.line(format_args!("{component}{version} for {gpu} in {}\n", self.root));
+        let width = patches.iter().map(|patch| patch.id.len()).max().unwrap_or_default();
+        for patch in patches {
+            patch_text(page, patch, (width, self.written), options);
+        }
+        for left in &self.left_out {
+            page.line(format_args!("  - {:width$}  left out: {}", left.id, left.because));
+        }
+        let (done, nothing) = match (self.written, self.report.ok) {
+            (true, _) => ("changed", ""),
+            (false, true) => ("to change", "nothing to write"),
+            (false, false) => return,
+        };
+        page.line(format_args!(""));
+        for file in files {
+            page.line(format_args!("  {done}  {}, {}", file.path, changed_lines(file)));
+        }
+        if files.is_empty() {
+            page.line(format_args!("  {nothing}"));
+        }
+        if let Some(because) = &self.not_written {
+            page.line(format_args!("\n  {because}"));
+        }
+    }
+}
+
+fn patch_text(
+    page: &mut Page,
+    patch: &PatchOutcome,
+    (width, written): (usize, bool),
+    options: &Options,
+) {
+    let explanation = |verdict: &Verdict| match verdict {
+        Verdict::Applied { count: 1 } if !written => "one place to change".to_owned(),
+        Verdict::Applied { count } if !written => format!("{count} places to change"),
+        verdict => verdict.explain(),
+    };
+    let (mark, verdict) = (mark(patch.ok), patch.verdict.to_string());
+    let explained = explanation(&patch.verdict);
+    page.line(format_args!("  {mark} {:width$}  {verdict:18}  {explained}", patch.id));
+    for EditOutcome { file, verdict } in &patch.edits {
+        let file = file.as_ref().map_or_else(|| "no file".to_owned(), ToString::to_string);
+        let mark = self::mark(is_good_edit(verdict));
+        match *verdict == patch.verdict {
+            true => page.line(format_args!("      {mark} {file}")),
+            false => {
+                page.line(format_args!("      {mark} {file}  {verdict}  {}", explanation(verdict)));
+            }
+        }
+    }
+    for probe in &patch.probes {
+        let reason = probe.reason.as_deref().unwrap_or_default();
+        let result = match probe.result {
+            "passed" => "✓ passed".to_owned(),
+            "skipped" => format!("- not run: {reason}"),
+            _ => format!("✗ failed: {reason}"),
+        };
+        page.line(format_args!("      probe `{}`: {result}", probe.name));
+    }
+    if options.strict && is_retired(patch) {
+        page.line(format_args!("      ✗ this version does not need it: retire it (--strict)"));
+    }
+    if let Some(limits) = &patch.limits {
+        page.line(format_args!("      limits: {limits}"));
+    }
+}
+
+fn mark(is_good: bool) -> char {
+    if is_good { '✓' } else { '✗' }
+}
+
+fn is_good_edit(verdict: &Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Applied { .. }
+            | Verdict::AlreadyPresent { .. }
+            | Verdict::SatisfiedOtherwise
+            | Verdict::NotApplicable { .. }
+            | Verdict::PartialUpstream { .. }
+    )
+}
+
+/// Returns the lines of the new content that are not in the old one: `line 3`, `lines 5-7, 9`.
+fn changed_lines(file: &FileChange) -> String {
+    let diff = similar::TextDiff::from_lines(&file.old, &file.new);
+    let inserted = diff.iter_all_changes().filter(|one| one.tag() == similar::ChangeTag::Insert);
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for line in inserted.filter_map(|one| Some(one.new_index()? + 1)) {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == line => *last = line,
+            _ => ranges.push((line, line)),
+        }
+    }
+    let one = |(first, last): &(usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let s = if matches!(ranges.as_slice(), [(first, last)] if first == last) { "" } else { "s" };
+    format!("line{s} {}", ranges.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+fn is_retired(patch: &PatchOutcome) -> bool {
+    let is_there = match patch.verdict {
+        Verdict::AlreadyPresent { by } => by != PresentBy::Ours,
+        Verdict::SatisfiedOtherwise => true,
+        _ => false,
+    };
+    patch.ok && is_there
+}
+
+fn has_skipped(patch: &PatchOutcome) -> bool {
+    patch.probes.iter().any(|probe| probe.result == "skipped")
+}
+
+/// Returns whether nothing speaks against writing.
+pub(crate) fn is_good(outcome: &Outcome, options: &Options) -> bool {
+    let is_strictly_good = |patch: &PatchOutcome| !is_retired(patch) && !has_skipped(patch);
+    outcome.ok && (!options.strict || outcome.patches.iter().all(is_strictly_good))
+}
+
+impl PatchReport {
+    pub(crate) fn new(command: &'static str, trees: Vec<TreeReport>) -> Self {
+        Self { schema: SCHEMA, command, ok: trees.iter().all(|tree| tree.report.ok), trees }
+    }
+
+    /// Returns the report for reading.
+    pub(crate) fn text(&self, options: &Options) -> String {
+        let mut page = Page::default();
+        for tree in &self.trees {
+            tree.text(&mut page, options);
+            page.line(format_args!(""));
+        }
+        let (good, all) = (self.count(|patch| patch.ok), self.count(|_| true));
+        page.line(format_args!("{good} of {all} patches are good"));
+        page.into_text()
+    }
+
+    fn patches(&self) -> impl Iterator<Item = &PatchOutcome> {
+        self.trees.iter().flat_map(|tree| &tree.report.patches)
+    }
+
+    fn count(&self, holds: impl Fn(&PatchOutcome) -> bool) -> usize {
+        self.patches().filter(|patch| holds(patch)).count()
+    }
+
+    /// Returns an error unless every patch is a good one.
+    pub(crate) fn verdict(&self, options: &Options) -> Result<(), CommandError> {
+        let failed: Vec<&PatchOutcome> = self.patches().filter(|patch| !patch.ok).collect();
+        let fault = |what: String| CommandError::new(ExitCode::Patch, what);
+        if let Some(first) = failed.first() {
+            let told = fault(format!(
+                "{} of {} patches did not apply; nothing was written",
+                failed.len(),
+                self.count(|_| true)
+            ));
+            return Err(hinted(told, first));
+        }
+        match () {
+            () if options.strict && self.count(is_retired) > 0 => Err(fault(format!(
+                "{} patches are not needed for this version (--strict); nothing was written",
+                self.count(is_retired)
+            ))
+            .hint("leave `--strict` out, or bound the patch's `versions`")),
+            () if options.strict && self.count(has_skipped) > 0 => Err(fault(format!(
+                "probes of {} patches were not run (--strict); nothing was written",
+                self.count(has_skipped)
+            ))
+            .hint("install what the report names, or leave `--strict` out")),
+            () => Ok(()),
+        }
+    }
+
+    /// Says on standard error which probes were not run, because that is no pass.
+    pub(crate) fn warn_of_probes(&self) {
+        let mut reasons: Vec<&str> = self
+            .patches()
+            .flat_map(|patch| &patch.probes)
+            .filter(|probe| probe.result == "skipped")
+            .filter_map(|probe| probe.reason.as_deref())
+            .collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        for reason in reasons {
+            output::warn("probe-not-run", &format!("probes were not run: {reason}"));
+        }
+    }
+}
+
+fn hinted(told: CommandError, patch: &PatchOutcome) -> CommandError {
+    match &patch.verdict {
+        Verdict::AnchorMissing { .. } | Verdict::Ambiguous { .. } => told.hint(format!(
+            "upstream's text is another than the anchor of `{}`; is the version right (`--version`)? Otherwise the patch file needs work",
+            patch.id
+        )),
+        Verdict::BaseDirty { .. } => told.hint(
+            "put the package's own file back (reinstall it), or take the patches back with `build-pipeline patch revert`",
+        ),
+        Verdict::PartialUpstream { .. } => {
+            told.hint("upstream has a part of it; the patch file decides with `if_partial`")
+        }
+        Verdict::Unreadable { .. } => {
+            told.hint("a file that is patched must be a regular file inside the tree")
+        }
+        _ => told.hint("the report above says where and why"),
+    }
+}
+
+/// Prints a report and returns its verdict.
+pub(crate) fn print(report: &PatchReport, options: &Options) -> Result<(), CommandError> {
+    report.warn_of_probes();
+    match options.format {
+        Format::Json => output::json(report)?,
+        Format::Text => output::sanitised_result(&report.text(options))?,
+    }
+    report.verdict(options)
+}

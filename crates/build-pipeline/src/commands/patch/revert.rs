@@ -1,0 +1,126 @@
+//! `patch revert`: takes back what was applied to a tree.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use patcher::{RevertError, Tree, TreePath, Unreadable};
+
+use crate::cli::Format;
+use crate::commands::patch::apply::{failed, lock, replace};
+use crate::commands::patch::args::Revert;
+use crate::commands::patch::report::{RevertReport, Reverted, SCHEMA};
+use crate::commands::patch::subject;
+use crate::error::{CommandError, nearest};
+use crate::exit_code::ExitCode;
+use crate::output::{self, Page};
+use crate::patching::directory::Directory;
+use crate::patching::ledger::Ledger;
+use crate::patching::replace::Replacement;
+
+/// A tree in which some files are back already.
+struct Overlay<'a> {
+    tree: &'a Directory,
+    files: BTreeMap<TreePath, Vec<u8>>,
+}
+
+impl Tree for Overlay<'_> {
+    fn read(&self, path: &TreePath) -> Result<Option<Vec<u8>>, Unreadable> {
+        match self.files.get(path) {
+            Some(bytes) => Ok(Some(bytes.clone())),
+            None => self.tree.read(path),
+        }
+    }
+}
+
+/// Takes back what was applied.
+pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), CommandError> {
+    let Some(root) = &args.root else {
+        return Err(
+            CommandError::new(ExitCode::Input, "no tree was named").hint("write `--root DIR`")
+        );
+    };
+    let directory = subject::open(here, root)?;
+    let reverted = revert(&directory, &args.component)?;
+    let report = RevertReport { schema: SCHEMA, trees: vec![reverted] };
+    match args.format {
+        Format::Json => output::json(&report),
+        Format::Text => output::sanitised_result(&text(&report)),
+    }
+}
+
+/// Takes back what was applied to one tree for one component.
+pub(crate) fn revert(directory: &Directory, component: &str) -> Result<Reverted, CommandError> {
+    let lock = lock(directory)?;
+    let ledger = Ledger::read(directory)?;
+    directory.sweep(ledger.files());
+    let shown = directory.path().display().to_string();
+    if !ledger.receipts.iter().any(|receipt| receipt.component == component) {
+        let told = CommandError::new(
+            ExitCode::Input,
+            format!("no patch of `{component}` was applied to `{shown}`"),
+        );
+        let others: Vec<&str> =
+            ledger.receipts.iter().map(|receipt| receipt.component.as_str()).collect();
+        return Err(match (nearest(component, others.iter().copied()), others.is_empty()) {
+            (Some(near), _) => told.hint(format!("did you mean `{near}`?")),
+            (None, false) => told.hint(format!("there are receipts for {}", others.join(", "))),
+            (None, true) => {
+                told.hint("only what `build-pipeline patch apply` did can be taken back")
+            }
+        });
+    }
+    let mut overlay = Overlay { tree: directory, files: BTreeMap::new() };
+    let mut patches = Vec::new();
+    for receipt in ledger.receipts.iter().rev().filter(|one| one.component == component) {
+        let back = patcher::revert(receipt, &overlay).map_err(|error| refused(&error))?;
+        overlay.files.extend(back);
+        patches.extend(receipt.patches.iter().map(|patch| patch.id.clone()));
+    }
+    patches.sort();
+    patches.dedup();
+    let mut all = Vec::new();
+    for (path, new) in &overlay.files {
+        let old = directory.read(path).ok().flatten().unwrap_or_default();
+        all.push((path, old, new));
+    }
+    let all: Vec<Replacement<'_>> = all
+        .iter()
+        .filter(|(_, old, new)| old != *new)
+        .map(|(path, old, new)| Replacement { path, old, new })
+        .collect();
+    replace(directory, &all, || Ok(()), || Ok(()))?;
+    let mut rest = ledger.clone();
+    rest.receipts.retain(|receipt| receipt.component != component);
+    rest.write(directory).map_err(|error| failed(&error))?;
+    drop(lock);
+    let files = all.iter().map(|one| one.path.to_string()).collect();
+    Ok(Reverted { root: shown, component: component.to_owned(), patches, files })
+}
+
+fn refused(error: &RevertError) -> CommandError {
+    let told = CommandError::from_chain(ExitCode::Patch, error);
+    match error {
+        RevertError::Changed { .. } | RevertError::Missing(_) => told.hint(
+            "nothing was written; take the other change back first, or reinstall the package and remove `.build-pipeline/patches.json`",
+        ),
+        RevertError::Schema(_) => told.hint("update build-pipeline"),
+        RevertError::Damaged(_) | RevertError::Unreadable { .. } => told.hint("nothing was written"),
+    }
+}
+
+fn text(report: &RevertReport) -> String {
+    let mut page = Page::default();
+    for tree in &report.trees {
+        page.line(format_args!("{} in {}\n", tree.component, tree.root));
+        for patch in &tree.patches {
+            page.line(format_args!("  ✓ {patch}"));
+        }
+        for file in &tree.files {
+            page.line(format_args!("\n  put back  {file}"));
+        }
+        if tree.files.is_empty() {
+            page.line(format_args!("\n  nothing to put back: the files were as before already"));
+        }
+    }
+    page.into_text()
+}

@@ -1,0 +1,132 @@
+//! A directory as a tree that patches are applied to: nothing behind a symbolic link is read.
+//!
+//! Every part of a path is opened from the one before it (`openat` with `O_NOFOLLOW`), so that no
+//! link leads out of the tree, also not one that somebody puts there meanwhile.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use patcher::{MAX_FILE_BYTES, Tree, TreePath, Unreadable};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+
+/// How a folder on the way is opened.
+const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A directory that is open.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    root: File,
+    path: PathBuf,
+}
+
+/// The place of a file: the folder it lies in, open, and its name in there.
+#[derive(Debug)]
+pub(crate) struct Place<'p> {
+    pub(crate) folder: OwnedFd,
+    pub(crate) name: &'p str,
+}
+
+impl Directory {
+    /// Opens the directory at `path`, which may itself be named through links: that is the caller's word.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { root: File::from(root), path: fs::canonicalize(path)? })
+    }
+
+    /// Returns where it is, without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the root, to lock it.
+    pub(crate) fn root(&self) -> &File {
+        &self.root
+    }
+
+    /// Returns the names in the root, sorted; what cannot be read is left out.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let Ok(entries) = Dir::read_from(&self.root) else { return Vec::new() };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| !matches!(name.as_str(), "." | ".."))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Opens the folders down to a file's; there is no place where one of them is missing.
+    pub(crate) fn place<'p>(&self, path: &'p TreePath) -> Result<Option<Place<'p>>, Unreadable> {
+        let unreadable = |at: &str, error: &io::Error| Unreadable(format!("`{at}`: {error}"));
+        let text = path.as_str();
+        let mut folder: OwnedFd =
+            self.root.try_clone().map_err(|error| unreadable("", &error))?.into();
+        for (end, _) in text.match_indices('/') {
+            let walked = &text[..end];
+            let part = walked.rsplit('/').next().unwrap_or(walked);
+            match statat(&folder, part, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => return Ok(None),
+                Err(error) => return Err(unreadable(walked, &error.into())),
+                Ok(found) => match FileType::from_raw_mode(found.st_mode) {
+                    FileType::Directory => {}
+                    FileType::Symlink => return Err(link(walked)),
+                    _ => return Ok(None),
+                },
+            }
+            folder = openat(&folder, part, FOLDER, Mode::empty())
+                .map_err(|error| unreadable(walked, &error.into()))?;
+        }
+        let name = text.rsplit('/').next().unwrap_or(text);
+        Ok(Some(Place { folder, name }))
+    }
+}
+
+fn link(path: &str) -> Unreadable {
+    Unreadable(format!("`{path}` is a symbolic link; nothing behind links is read or patched"))
+}
+
+impl Place<'_> {
+    /// Opens the file for reading, where there is one; anything that is no regular file is refused.
+    pub(crate) fn open(&self, path: &TreePath) -> Result<Option<File>, Unreadable> {
+        let unreadable = |error: Errno| Unreadable(io::Error::from(error).to_string());
+        // Asked before it is opened: opening a device or a pipe may do something.
+        match statat(&self.folder, self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(unreadable(error)),
+            Ok(found) => match FileType::from_raw_mode(found.st_mode) {
+                FileType::RegularFile => {}
+                FileType::Symlink => return Err(link(path.as_str())),
+                FileType::Directory => return Err(Unreadable("it is a directory".to_owned())),
+                _ => return Err(Unreadable("it is no regular file".to_owned())),
+            },
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file =
+            File::from(openat(&self.folder, self.name, flags, Mode::empty()).map_err(unreadable)?);
+        let metadata = file.metadata().map_err(|error| Unreadable(error.to_string()))?;
+        match metadata.is_file() {
+            true => Ok(Some(file)),
+            false => Err(Unreadable("it is no regular file".to_owned())),
+        }
+    }
+}
+
+impl Tree for Directory {
+    fn read(&self, path: &TreePath) -> Result<Option<Vec<u8>>, Unreadable> {
+        let Some(place) = self.place(path)? else { return Ok(None) };
+        let Some(file) = place.open(path)? else { return Ok(None) };
+        let failed = |error: io::Error| Unreadable(error.to_string());
+        let size = file.metadata().map_err(failed)?.size();
+        if size > MAX_FILE_BYTES as u64 {
+            return Err(Unreadable(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+        Ok(Some(bytes))
+    }
+}

@@ -1,0 +1,131 @@
+//! The receipts in a tree: what was applied to it, so that it can be told and taken back.
+//!
+//! While files are being replaced the ledger holds the old receipts and the new one; afterwards one
+//! receipt a component is left. So a run that was killed between two files can be gone on with, and
+//! taken back.
+
+use patcher::{PatchReceipt, Receipt, Tree as _, TreePath, Unreadable};
+use pins::Sha256;
+use serde::{Deserialize, Serialize};
+
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::patching::directory::Directory;
+use crate::patching::replace::ReplaceError;
+
+/// The number of the ledger's form.
+const SCHEMA: u32 = 1;
+
+/// Where the ledger lies in a tree.
+pub(crate) const PATH: &str = ".build-pipeline/patches.json";
+
+/// All receipts of a tree, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ledger {
+    schema: u32,
+    pub(crate) receipts: Vec<Receipt>,
+}
+
+fn path() -> TreePath {
+    PATH.parse().expect("the ledger's path lies inside a tree")
+}
+
+/// Returns the hash of a file's content.
+pub(crate) fn hash(bytes: &[u8]) -> Sha256 {
+    image_ref::Digest::of(bytes).hex().parse().expect("a digest has 64 hexadecimal digits")
+}
+
+impl Ledger {
+    /// Reads the ledger of a tree; without one it is empty.
+    pub(crate) fn read(tree: &Directory) -> Result<Self, CommandError> {
+        let shown = tree.path().join(PATH);
+        let fault = |what: String| {
+            CommandError::new(ExitCode::Input, format!("`{}` {what}", shown.display()))
+        };
+        let bytes = match tree.read(&path()) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(Self { schema: SCHEMA, receipts: Vec::new() }),
+            Err(Unreadable(reason)) => return Err(fault(format!("cannot be read: {reason}"))),
+        };
+        // The number alone first, so that a newer form is told from a damaged one.
+        #[derive(Deserialize)]
+        struct Numbered {
+            schema: u32,
+        }
+        let newest = |numbered: &Numbered| numbered.schema > SCHEMA;
+        if serde_json::from_slice(&bytes).is_ok_and(|numbered| newest(&numbered)) {
+            return Err(fault(
+                "was made by a newer build-pipeline; nothing was changed".to_owned(),
+            )
+            .hint("update build-pipeline"));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| {
+            fault(format!("is no list of receipts: {error}"))
+                .hint("it was damaged or edited; without it nothing can be reverted, with it removed the patches can be applied anew")
+        })
+    }
+
+    /// Writes the ledger, or removes it where nothing is left in it.
+    pub(crate) fn write(&self, tree: &Directory) -> Result<(), ReplaceError> {
+        if self.receipts.is_empty() {
+            return tree.remove_own(&path());
+        }
+        let text = serde_json::to_string_pretty(self).expect("receipts are plain data");
+        tree.write_own(&path(), format!("{text}\n").as_bytes())
+    }
+
+    /// Returns the files of all receipts.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &TreePath> {
+        self.receipts.iter().flat_map(|receipt| &receipt.files).map(|file| &file.path)
+    }
+
+    /// Returns the ledger with one more receipt.
+    pub(crate) fn with(&self, receipt: Option<Receipt>) -> Self {
+        let receipts = self.receipts.iter().cloned().chain(receipt).collect();
+        Self { schema: SCHEMA, receipts }
+    }
+
+    /// Returns the ledger with one receipt a component, which tells how the files came to be what
+    /// they are now. What somebody put back or replaced since is left out.
+    pub(crate) fn settled(&self, tree: &Directory) -> Self {
+        let mut receipts: Vec<Receipt> = Vec::new();
+        for receipt in &self.receipts {
+            match receipts.iter_mut().find(|one| one.component == receipt.component) {
+                Some(one) => merge(one, receipt),
+                None => receipts.push(receipt.clone()),
+            }
+        }
+        for receipt in &mut receipts {
+            receipt.files.retain(|file| {
+                tree.read(&file.path).ok().flatten().is_some_and(|now| hash(&now) == file.after)
+            });
+        }
+        receipts.retain(|receipt| !receipt.files.is_empty());
+        Self { schema: SCHEMA, receipts }
+    }
+}
+
+/// Adds what was done later to a receipt.
+fn merge(receipt: &mut Receipt, later: &Receipt) {
+    receipt.version.clone_from(&later.version);
+    receipt.gpu.clone_from(&later.gpu);
+    for patch in &later.patches {
+        let is_same = |one: &PatchReceipt| one.id == patch.id;
+        match receipt.patches.iter_mut().find(|one| is_same(one)) {
+            Some(one) => one.clone_from(patch),
+            None => receipt.patches.push(patch.clone()),
+        }
+    }
+    for file in &later.files {
+        match receipt.files.iter_mut().find(|one| one.path == file.path) {
+            Some(one) if one.after == file.before => {
+                one.after.clone_from(&file.after);
+                one.splices.extend(file.splices.iter().cloned());
+            }
+            // It was put back or replaced in between.
+            Some(one) => one.clone_from(file),
+            None => receipt.files.push(file.clone()),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Replaces files of a tree, all or none of them.
+//!
+//! All new contents are written beside the old ones and synced before the first is renamed. A
+//! failure takes the renames back. A kill between two renames leaves some files old and some new,
+//! each of them whole; the ledger, which is written before the first rename, lets the next run go on
+//! or back. Leftovers have fixed names, and the next run over the same files removes them.
+
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+
+use patcher::{Tree as _, TreePath, Unreadable};
+use rustix::fs::{AtFlags, Mode, OFlags, linkat, mkdirat, openat, renameat, unlinkat};
+
+use crate::patching::directory::{Directory, Place};
+
+/// A file with its contents, as they were read and as they shall be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replacement<'a> {
+    pub(crate) path: &'a TreePath,
+    pub(crate) old: &'a [u8],
+    pub(crate) new: &'a [u8],
+}
+
+/// Why files were not replaced. All are as they were.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReplaceError {
+    /// Somebody changed a file since it was read.
+    #[error("`{0}` was changed while it was being patched")]
+    Changed(TreePath),
+    /// A file cannot be read.
+    #[error("`{0}` cannot be read")]
+    Read(TreePath, #[source] Unreadable),
+    /// A file cannot be written.
+    #[error("`{0}` cannot be written")]
+    Write(String, #[source] io::Error),
+    /// A file cannot be written, and neither can one that was written before be put back.
+    #[error(
+        "`{path}` cannot be written, and `{stuck}` cannot be put back; its old content lies beside it as `{beside}`"
+    )]
+    Stuck {
+        path: String,
+        stuck: String,
+        beside: String,
+        #[source]
+        error: io::Error,
+    },
+}
+
+fn new_name(name: &str) -> String {
+    format!(".{name}.build-pipeline-new")
+}
+
+fn old_name(name: &str) -> String {
+    format!(".{name}.build-pipeline-old")
+}
+
+/// A file whose new content lies beside it.
+struct Ready<'a> {
+    path: &'a TreePath,
+    place: Place<'a>,
+}
+
+impl Ready<'_> {
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.place.folder, from, &self.place.folder, to)?)
+    }
+
+    /// Removes what lies beside the file.
+    fn clean(&self) {
+        for name in [new_name(self.place.name), old_name(self.place.name)] {
+            // It is not there, or it will be tried again by the next run.
+            let _ = unlinkat(&self.place.folder, name, AtFlags::empty());
+        }
+    }
+}
+
+impl Directory {
+    /// Replaces files, all or none. `commit` is called when everything is ready, before the first
+    /// rename; if it fails, nothing is renamed.
+    pub(crate) fn replace(
+        &self,
+        all: &[Replacement<'_>],
+        commit: impl FnOnce() -> Result<(), ReplaceError>,
+    ) -> Result<(), ReplaceError> {
+        let mut ready = Vec::new();
+        let prepare = || {
+            for one in all {
+                let (place, file) = self.find(one.path)?;
+                let new = Ready { path: one.path, place };
+                new.clean();
+                let prepared = self.prepare(&new, &file, one);
+                ready.push(new);
+                prepared?;
+            }
+            commit()
+        };
+        if let Err(error) = prepare() {
+            ready.iter().for_each(Ready::clean);
+            return Err(error);
+        }
+        for (index, one) in ready.iter().enumerate() {
+            let name = one.place.name;
+            if let Err(error) = one.rename(&new_name(name), name) {
+                put_back(&ready[..index], one.path, &error)?;
+                ready.iter().for_each(Ready::clean);
+                return Err(ReplaceError::Write(one.path.to_string(), error));
+            }
+        }
+        for one in &ready {
+            // The renames are done; a folder that cannot be synced is no reason to take them back.
+            let _ = rustix::fs::fsync(&one.place.folder);
+            one.clean();
+        }
+        Ok(())
+    }
+
+    /// Removes what a killed run left beside files. The caller holds the lock of the tree.
+    pub(crate) fn sweep<'p>(&self, paths: impl IntoIterator<Item = &'p TreePath>) {
+        for path in paths {
+            if let Ok(Some(place)) = self.place(path) {
+                Ready { path, place }.clean();
+            }
+        }
+    }
+
+    fn find<'p>(&self, path: &'p TreePath) -> Result<(Place<'p>, File), ReplaceError> {
+        let read = |error| ReplaceError::Read(path.clone(), error);
+        let changed = || ReplaceError::Changed(path.clone());
+        let place = self.place(path).map_err(read)?.ok_or_else(changed)?;
+        let file = place.open(path).map_err(read)?.ok_or_else(changed)?;
+        Ok((place, file))
+    }
+
+    fn prepare(
+        &self,
+        one: &Ready<'_>,
+        file: &File,
+        content: &Replacement<'_>,
+    ) -> Result<(), ReplaceError> {
+        let read = |error| ReplaceError::Read(one.path.clone(), error);
+        if self.read(one.path).map_err(read)?.as_deref() != Some(content.old) {
+            return Err(ReplaceError::Changed(one.path.clone()));
+        }
+        let name = one.place.name;
+        let written = || {
+            let metadata = file.metadata()?;
+            write_beside(&one.place, &new_name(name), content.new, &metadata)?;
+            // A second name for the old file; where the file system has none, a copy.
+            let (folder, old) = (&one.place.folder, old_name(name));
+            match linkat(folder, name, folder, old.as_str(), AtFlags::empty()) {
+                Ok(()) => Ok(()),
+                Err(_) => write_beside(&one.place, &old, content.old, &metadata),
+            }
+        };
+        written().map_err(|error| ReplaceError::Write(one.path.to_string(), error))
+    }
+
+    /// Writes a small file of ours into a folder of ours, beside and renamed.
+    pub(crate) fn write_own(&self, path: &TreePath, bytes: &[u8]) -> Result<(), ReplaceError> {
+        let written = |error: io::Error| ReplaceError::Write(path.to_string(), error);
+        if let Some((folder, _)) = path.as_str().split_once('/') {
+            match mkdirat(self.root(), folder, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(written(error.into())),
+            }
+        }
+        let place = self
+            .place(path)
+            .map_err(|error| ReplaceError::Read(path.clone(), error))?
+            .ok_or_else(|| written(io::ErrorKind::NotADirectory.into()))?;
+        let write = || {
+            let name = new_name(place.name);
+            let _ = unlinkat(&place.folder, name.as_str(), AtFlags::empty());
+            let mut file = create(&place, &name)?;
+            file.write_all(bytes)?;
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            file.sync_all()?;
+            renameat(&place.folder, name, &place.folder, place.name)?;
+            rustix::fs::fsync(&place.folder)?;
+            Ok(())
+        };
+        write().map_err(written)
+    }
+
+    /// Removes a file of ours, and its folder where that is empty then.
+    pub(crate) fn remove_own(&self, path: &TreePath) -> Result<(), ReplaceError> {
+        let Ok(Some(place)) = self.place(path) else { return Ok(()) };
+        match unlinkat(&place.folder, place.name, AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(ReplaceError::Write(path.to_string(), error.into())),
+        }
+        let _ = unlinkat(&place.folder, new_name(place.name), AtFlags::empty());
+        if let Some((folder, _)) = path.as_str().split_once('/') {
+            let _ = unlinkat(self.root(), folder, AtFlags::REMOVEDIR);
+        }
+        Ok(())
+    }
+}
+
+/// Puts the old files back over new ones.
+fn put_back(done: &[Ready<'_>], failed: &TreePath, cause: &io::Error) -> Result<(), ReplaceError> {
+    for one in done {
+        let old = old_name(one.place.name);
+        one.rename(&old, one.place.name).map_err(|_| ReplaceError::Stuck {
+            path: failed.to_string(),
+            stuck: one.path.to_string(),
+            beside: old,
+            error: io::Error::new(cause.kind(), cause.to_string()),
+        })?;
+    }
+    Ok(())
+}
+
+fn create(place: &Place<'_>, name: &str) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(openat(&place.folder, name, flags, Mode::from_raw_mode(0o600))?))
+}
+
+/// Writes a file with the owner and mode of another.
+fn write_beside(place: &Place<'_>, name: &str, bytes: &[u8], like: &Metadata) -> io::Result<()> {
+    let mut file = create(place, name)?;
+    file.write_all(bytes)?;
+    let made = file.metadata()?;
+    if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
+        fchown(&file, Some(like.uid()), Some(like.gid()))?;
+    }
+    // Behind the owner: changing that clears the set-user-ID bit.
+    file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_rename_takes_the_others_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let paths = ["a", "b", "c"].map(|name| name.parse::<TreePath>().unwrap());
+        paths.iter().for_each(|path| write(path.as_str(), "old"));
+        let inode = std::fs::metadata(folder.path().join("a")).unwrap().ino();
+        let directory = Directory::open(folder.path()).unwrap();
+        let all = paths.each_ref().map(|path| Replacement { path, old: b"old", new: b"new" });
+        let stolen = folder.path().join(".b.build-pipeline-new");
+        let steal = || {
+            std::fs::remove_file(&stolen).unwrap();
+            Ok(())
+        };
+        let error = directory.replace(&all, steal).unwrap_err();
+        assert!(matches!(error, ReplaceError::Write(path, _) if path == "b"));
+        assert_eq!(["a", "b", "c"].map(read), ["old", "old", "old"]);
+        assert_eq!(std::fs::metadata(folder.path().join("a")).unwrap().ino(), inode);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "nothing lies beside");
+
+        directory.replace(&all, || Ok(())).unwrap();
+        assert_eq!(["a", "b", "c"].map(read), ["new", "new", "new"]);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "nothing lies beside");
+    }
+
+    #[test]
+    fn a_file_that_changed_meanwhile_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), "other").unwrap();
+        let path: TreePath = "a".parse().unwrap();
+        let directory = Directory::open(folder.path()).unwrap();
+        let all = [Replacement { path: &path, old: b"old", new: b"new" }];
+        let error = directory.replace(&all, || Ok(())).unwrap_err();
+        assert!(matches!(error, ReplaceError::Changed(_)));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,179 @@
+//! Finds out of what version a tree is, from what its packaging wrote into it.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use patcher::{Patch, Tree, TreePath, Version};
+use pins::Sha256;
+use regex::Regex;
+use std::collections::BTreeMap;
+
+use crate::patching::directory::Directory;
+use crate::patching::ledger::hash;
+
+/// `__version__ = "1.2.3"`, also as setuptools-scm writes it, with a second name between.
+const PYTHON: &str =
+    r#"(?m)^__version__[ \t]*(?::[^=\n]*)?=[ \t]*(?:version[ \t]*=[ \t]*)?["']([^"'\n]+)["']"#;
+
+/// A version that stands in setup.py as a text.
+const SETUP: &str = r#"(?m)^[ \t]*version[ \t]*=[ \t]*["']([0-9][^"'\n]*)["']"#;
+
+/// A component, the names of its Python packages, and the files that hold its version.
+type Source = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
+
+/// Where the version of each component stands, the most reliable place first. Metadata of Python
+/// packages come before them.
+const SOURCES: [Source; 5] = [
+    ("vllm", &["vllm"], &[("vllm/_version.py", PYTHON), ("vllm/version.py", PYTHON)]),
+    ("flash-attention", &["flash-attn"], &[("flash_attn/__init__.py", PYTHON)]),
+    ("aiter", &["amd-aiter", "aiter"], &[("aiter/_version.py", PYTHON)]),
+    ("pytorch", &["torch"], &[("torch/version.py", PYTHON), ("version.txt", r"\A\s*(\S+)")]),
+    (
+        "therock",
+        &["rocm", "rocm-sdk-core", "rocm-sdk"],
+        &[
+            ("version.json", r#""rocm-version"[ \t]*:[ \t]*"([^"]+)""#),
+            ("rocm_sdk/_dist_info.py", PYTHON),
+        ],
+    ),
+];
+
+/// A version, and where it was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) version: Version,
+    pub(crate) from: String,
+}
+
+/// A folder with the metadata of an installed Python package.
+#[derive(Debug, Clone)]
+pub(crate) struct DistInfo {
+    pub(crate) folder: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+/// Returns the installed Python packages whose metadata lie in the root of a tree.
+pub(crate) fn dist_infos(tree: &Directory) -> Vec<DistInfo> {
+    let folders = tree.names().into_iter().filter(|name| name.ends_with(".dist-info"));
+    folders
+        .filter_map(|folder| {
+            let metadata = text(tree, &format!("{folder}/METADATA"))?;
+            let (name, version) = name_and_version(&metadata)?;
+            Some(DistInfo { folder, name, version })
+        })
+        .collect()
+}
+
+/// Returns the names that a component's Python packages have.
+pub(crate) fn package_names(component: &str) -> Vec<&str> {
+    let source = SOURCES.iter().find(|(name, ..)| *name == component);
+    source.map_or_else(|| vec![component], |(_, packages, _)| packages.to_vec())
+}
+
+/// Returns the version of a component's tree, where the tree tells.
+pub(crate) fn detect(tree: &Directory, component: &str) -> Option<Found> {
+    let packages = package_names(component);
+    let is_package = |name: &str| packages.contains(&name);
+    let parsed =
+        |text: &str, from: String| Some(Found { version: text.parse::<Version>().ok()?, from });
+    let installed = dist_infos(tree).into_iter().filter(|one| is_package(&one.name));
+    if let Some(found) = installed.filter_map(|one| parsed(&one.version, one.folder)).next() {
+        return Some(found);
+    }
+    let from_sdist = text(tree, "PKG-INFO").and_then(|metadata| name_and_version(&metadata));
+    if let Some((name, version)) = from_sdist
+        && is_package(&name)
+        && let Some(found) = parsed(&version, "PKG-INFO".to_owned())
+    {
+        return Some(found);
+    }
+    let files = SOURCES.iter().find(|(name, ..)| *name == component).map(|(.., files)| *files);
+    files.unwrap_or_default().iter().chain(&[("setup.py", SETUP)]).find_map(|(path, pattern)| {
+        let found = Regex::new(pattern).ok()?.captures(&text(tree, path)?)?[1].to_owned();
+        parsed(&found, (*path).to_owned())
+    })
+}
+
+/// Returns whether the patches tell one version from another.
+pub(crate) fn is_needed(patches: &[Patch]) -> bool {
+    patches.iter().any(|patch| {
+        let applies = &patch.applies;
+        let is_bounded = applies.versions.has_lower() || applies.versions.has_upper();
+        is_bounded || patch.edits.iter().any(|edit| edit.expect.0.len() > 1)
+    })
+}
+
+/// Returns the files of `patches` that are as an installed package's RECORD says, with their hashes.
+/// Others may have been changed on purpose, so nothing is said about them.
+pub(crate) fn untouched(
+    tree: &Directory,
+    component: &str,
+    patches: &[Patch],
+) -> BTreeMap<TreePath, Sha256> {
+    let packages = package_names(component);
+    let infos = dist_infos(tree).into_iter().filter(|one| packages.contains(&one.name.as_str()));
+    let mut untouched = BTreeMap::new();
+    let paths: Vec<&TreePath> =
+        patches.iter().flat_map(|patch| &patch.edits).flat_map(|edit| &edit.files).collect();
+    for info in infos {
+        let Some(record) = text(tree, &format!("{}/RECORD", info.folder)) else { continue };
+        for path in &paths {
+            let Some(stated) = recorded(&record, path) else { continue };
+            let Some(now) = tree.read(path).ok().flatten() else { continue };
+            let now = hash(&now);
+            if now.as_str() == stated {
+                untouched.insert((*path).clone(), now);
+            }
+        }
+    }
+    untouched
+}
+
+/// Returns the SHA-256 that a RECORD states for a path, in hexadecimal digits.
+fn recorded(record: &str, path: &TreePath) -> Option<String> {
+    let row = record.lines().find_map(|line| {
+        line.strip_prefix(path.as_str())?.strip_prefix(",sha256=")?.split(',').next()
+    })?;
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(row).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn text(tree: &dyn Tree, path: &str) -> Option<String> {
+    let bytes = tree.read(&path.parse().ok()?).ok()??;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Reads the head of a METADATA or PKG-INFO file. The name comes back as PEP 503 normalises it.
+fn name_and_version(metadata: &str) -> Option<(String, String)> {
+    let head = || metadata.lines().take_while(|line| !line.trim().is_empty());
+    let field = |name: &str| head().find_map(|line| Some(line.strip_prefix(name)?.trim()));
+    let name = field("Name:")?.to_ascii_lowercase().replace(['_', '.'], "-");
+    Some((name, field("Version:")?.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_what_packaging_writes() {
+        for (pattern, text, version) in [
+            (PYTHON, "__version__ = \"2.8.3\"\n", "2.8.3"),
+            (PYTHON, "x\n__version__ = version = '0.10.2'\n", "0.10.2"),
+            (PYTHON, "__version__: str = '1.0'\n", "1.0"),
+            (SETUP, "setup(\n    version=\"1.2.3\",\n", "1.2.3"),
+        ] {
+            assert_eq!(&Regex::new(pattern).unwrap().captures(text).unwrap()[1], version, "{text}");
+        }
+        let metadata = "Metadata-Version: 2.1\nName: Flash_Attn\nVersion: 2.8.3\n\nVersion: 9\n";
+        assert_eq!(name_and_version(metadata), Some(("flash-attn".to_owned(), "2.8.3".to_owned())));
+    }
+
+    #[test]
+    fn a_record_states_hashes_in_base64() {
+        let record = "a/b.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\nc.py,,\n";
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(recorded(record, &"a/b.py".parse().unwrap()).as_deref(), Some(empty));
+        assert_eq!(recorded(record, &"c.py".parse().unwrap()), None);
+    }
+}

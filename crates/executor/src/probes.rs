@@ -1,0 +1,284 @@
+//! Runs the probes of patches: small programs that show, without a GPU, that a patch works.
+//!
+//! They live here and not in `patcher`, which starts no process, nor in the command line, because a
+//! build that patches its sources runs the same probes. Start at [`Tools`].
+//!
+//! A probe gets a directory of its own, no environment but `PATH`, no terminal, a time limit and a
+//! limit on what it may print. It is not kept from the network: it comes from a patch file, which is
+//! trusted as much as a Dockerfile.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use patcher::{ProbeJob, ProbeRun, Probes, Tool};
+
+/// How long a probe may take. The slowest of ours takes a third of a second.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a probe may print. The preprocessor's output of the largest file of ours has 300 kB.
+const OUTPUT_LIMIT: u64 = 4 << 20;
+
+/// How long what a probe printed is waited for when it has ended.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often a running probe is looked at.
+const POLL: Duration = Duration::from_millis(5);
+
+/// The programs of this machine that probes are run with.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    path: std::ffi::OsString,
+    time_limit: Duration,
+    output_limit: u64,
+}
+
+/// How a program ended that ran under the limits of a probe.
+#[derive(Debug)]
+struct Ended {
+    success: bool,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Tools {
+    /// Looks for programs in the directories of `path`, which is written as `PATH` is.
+    pub fn new(path: &OsStr) -> Self {
+        Self { path: path.to_owned(), time_limit: TIME_LIMIT, output_limit: OUTPUT_LIMIT }
+    }
+
+    /// Returns where the first of `names` lies that is installed.
+    fn find(&self, names: &[&str]) -> Option<PathBuf> {
+        let is_program = |path: &PathBuf| {
+            fs::metadata(path)
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        names.iter().find_map(|name| {
+            std::env::split_paths(&self.path)
+                .filter(|folder| folder.is_absolute())
+                .map(|folder| folder.join(name))
+                .find(is_program)
+        })
+    }
+
+    /// Runs a program in a directory, under the limits; the error says what stopped it.
+    fn run_in(
+        &self,
+        directory: &Path,
+        program: &Path,
+        arguments: &[String],
+        stdin: &[u8],
+    ) -> Result<Ended, String> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .current_dir(directory)
+            .env_clear()
+            .env("PATH", &self.path)
+            .env("LC_ALL", "C")
+            .env("HOME", directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A group of its own, so that what it starts is ended with it.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("`{}` cannot be started: {error}", program.display()))?;
+        let stdout = self.gather(child.stdout.take());
+        let stderr = self.gather(child.stderr.take());
+        let input = stdin.to_vec();
+        if let Some(mut pipe) = child.stdin.take() {
+            // A probe that does not read all of its input has no need of it.
+            std::thread::spawn(move || drop(pipe.write_all(&input)));
+        }
+        let status = self.wait(&mut child);
+        end_group(&child);
+        drop(child.wait());
+        let success = status?;
+        Ok(Ended { success, stdout: self.gathered(&stdout)?, stderr: self.gathered(&stderr)? })
+    }
+
+    fn wait(&self, child: &mut Child) -> Result<bool, String> {
+        let begun = Instant::now();
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status.success()),
+                Ok(None) if begun.elapsed() >= self.time_limit => {
+                    return Err(format!("it took longer than {} s", self.time_limit.as_secs_f32()));
+                }
+                Ok(None) => std::thread::sleep(POLL),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Reads a pipe to its end in a thread.
+    fn gather<R: Read + Send + 'static>(&self, pipe: Option<R>) -> Receiver<io::Result<Vec<u8>>> {
+        let limit = self.output_limit;
+        let (sender, receiver) = channel();
+        let read = move || {
+            let mut bytes = Vec::new();
+            if let Some(mut pipe) = pipe {
+                pipe.by_ref().take(limit + 1).read_to_end(&mut bytes)?;
+                // The rest is read and dropped, so that the writer ends by itself.
+                io::copy(&mut pipe, &mut io::sink())?;
+            }
+            Ok(bytes)
+        };
+        // Nobody waits any more for what comes too late.
+        std::thread::spawn(move || drop(sender.send(read())));
+        receiver
+    }
+
+    fn gathered(&self, from: &Receiver<io::Result<Vec<u8>>>) -> Result<Vec<u8>, String> {
+        match from.recv_timeout(GRACE) {
+            Ok(Ok(bytes)) if bytes.len() as u64 > self.output_limit => {
+                Err(format!("it printed more than {} bytes", self.output_limit))
+            }
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(error)) => Err(format!("what it printed cannot be read: {error}")),
+            Err(_) => Err("something that it started goes on and holds its output".to_owned()),
+        }
+    }
+
+    fn run_job(&self, job: &ProbeJob, program: &Path) -> Result<Ended, String> {
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        for (name, bytes) in &job.files {
+            let path = directory.path().join(name);
+            let folder = path.parent().unwrap_or(directory.path());
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::write(&path, bytes))
+                .map_err(|error| format!("`{name}` cannot be written for it: {error}"))?;
+        }
+        self.run_in(directory.path(), program, &job.arguments, &job.stdin)
+    }
+}
+
+/// Ends what is left of a probe's process group. A group that is gone is what is wanted.
+fn end_group(child: &Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+}
+
+/// Returns the programs that serve as a tool, the first choice first.
+fn names(tool: Tool) -> &'static [&'static str] {
+    match tool {
+        Tool::Cmake => &["cmake"],
+        Tool::Cpp => &["g++", "clang++"],
+        Tool::Python => &["python3"],
+    }
+}
+
+impl Probes for Tools {
+    fn run(&self, job: &ProbeJob) -> ProbeRun {
+        let names = names(job.tool);
+        let Some(program) = self.find(names) else {
+            return ProbeRun::NotRun { reason: format!("{} is not installed", names.join(" or ")) };
+        };
+        match self.run_job(job, &program) {
+            Ok(Ended { success, stdout, stderr }) => ProbeRun::Ended { success, stdout, stderr },
+            Err(reason) => ProbeRun::Stopped { reason },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn tools() -> Tools {
+        Tools::new(&std::env::var_os("PATH").unwrap())
+    }
+
+    fn python(script: &str) -> ProbeJob {
+        ProbeJob {
+            patch: "a".to_owned(),
+            probe: "b".to_owned(),
+            tool: Tool::Python,
+            arguments: ["-I", "-B", "-"].map(str::to_owned).to_vec(),
+            stdin: script.as_bytes().to_vec(),
+            files: BTreeMap::from([("sub/a.txt".to_owned(), b"text".to_vec())]),
+        }
+    }
+
+    fn stopped(run: &ProbeRun) -> &str {
+        match run {
+            ProbeRun::Stopped { reason } => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_probe_sees_its_files_and_nothing_of_the_environment() {
+        let script = "import os\nprint(sorted(os.listdir('.')), open('sub/a.txt').read())\n\
+             print(sorted(set(os.environ) - {'LC_CTYPE'}))";
+        match tools().run(&python(script)) {
+            ProbeRun::Ended { success: true, stdout, .. } => {
+                let stdout = String::from_utf8(stdout).unwrap();
+                assert!(stdout.starts_with("['sub'] text\n"), "{stdout}");
+                assert!(!stdout.contains("CARGO"), "{stdout}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_probe_that_takes_too_long_is_stopped_with_all_it_started() {
+        let tools = Tools { time_limit: Duration::from_millis(800), ..tools() };
+        let mark = format!("{}", 86_400 + std::process::id());
+        let script =
+            format!("import subprocess\nsubprocess.Popen(['sleep', '{mark}'])\nwhile True: pass");
+        let begun = Instant::now();
+        assert_eq!(stopped(&tools.run(&python(&script))), "it took longer than 0.8 s");
+        assert!(begun.elapsed() < Duration::from_secs(8));
+        let is_left = fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+            fs::read(entry.path().join("cmdline"))
+                .is_ok_and(|line| line == format!("sleep\0{mark}\0").into_bytes())
+        });
+        assert!(!is_left, "what the probe started lives on");
+    }
+
+    #[test]
+    fn a_probe_that_prints_too_much_is_stopped() {
+        let tools = Tools { output_limit: 1000, ..tools() };
+        assert_eq!(
+            stopped(&tools.run(&python("print('x' * 100000)"))),
+            "it printed more than 1000 bytes"
+        );
+    }
+
+    #[test]
+    fn what_a_probe_leaves_behind_does_not_hold_us() {
+        let script = "import subprocess\nsubprocess.Popen(['sleep', '7'], start_new_session=True)";
+        let begun = Instant::now();
+        assert!(stopped(&tools().run(&python(script))).contains("goes on"));
+        assert!(begun.elapsed() < Duration::from_secs(6));
+    }
+
+    #[test]
+    fn a_missing_tool_is_no_pass() {
+        let empty = tempfile::tempdir().unwrap();
+        match Tools::new(empty.path().as_os_str()).run(&python("")) {
+            ProbeRun::NotRun { reason } => assert_eq!(reason, "python3 is not installed"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_last_words() {
+        match tools().run(&python("raise SystemExit('no such list')")) {
+            ProbeRun::Ended { success: false, stderr, .. } => {
+                assert_eq!(stderr, b"no such list\n");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
