@@ -87,7 +87,16 @@ fn test(arguments: &[&str]) -> Result<()> {
 fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
     let folder = root()?.join("schemas");
     std::fs::create_dir_all(&folder)?;
-    for document in ["plan", "record", "event", "verify", "patch", "patch-revert"] {
+    for document in [
+        "plan",
+        "record",
+        "event",
+        "verify",
+        "patch",
+        "patch-audit",
+        "patch-lint-sed",
+        "patch-revert",
+    ] {
         let text = run::output(
             "cargo",
             &[

@@ -249,6 +249,10 @@ pub(crate) enum Document {
     Verify,
     /// `patch check|diff|apply --format json`
     Patch,
+    /// `patch audit --format json`
+    PatchAudit,
+    /// `patch lint-sed --format json`
+    PatchLintSed,
     /// `patch revert --format json`
     PatchRevert,
 }

@@ -20,6 +20,7 @@ mod render;
 mod reporter;
 mod request;
 mod sanitise;
+mod sed;
 mod state;
 
 use std::path::PathBuf;

@@ -28,7 +28,7 @@ pub use base::{Base, fetch_base};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
-pub use probes::Tools;
+pub use probes::{Edited, Tools};
 
 /// Where and with what a plan is carried out.
 #[derive(Debug, Clone)]

@@ -39,6 +39,17 @@ pub struct Tools {
     output_limit: u64,
 }
 
+/// What came of a program that changes a file in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edited {
+    /// It ended well, and this is the file now.
+    Content(Vec<u8>),
+    /// It ended with a failure, and said this.
+    Failed(String),
+    /// It was not run, or stopped, for this reason.
+    NotRun(String),
+}
+
 /// How a program ended that ran under the limits of a probe.
 #[derive(Debug)]
 struct Ended {
@@ -143,6 +154,33 @@ impl Tools {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(error)) => Err(format!("what it printed cannot be read: {error}")),
             Err(_) => Err("something that it started goes on and holds its output".to_owned()),
+        }
+    }
+
+    /// Runs a program on a copy of one file, under the limits of probes.
+    pub fn edit(
+        &self,
+        program: &str,
+        arguments: &[String],
+        (name, content): (&str, &[u8]),
+    ) -> Edited {
+        let Some(found) = self.find(&[program]) else {
+            return Edited::NotRun(format!("{program} is not installed"));
+        };
+        let run = || {
+            let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+            let path = directory.path().join(name);
+            fs::write(&path, content).map_err(|error| error.to_string())?;
+            let ended = self.run_in(directory.path(), &found, arguments, b"")?;
+            let content = fs::read(&path).map_err(|error| error.to_string())?;
+            Ok::<_, String>((ended, content))
+        };
+        match run() {
+            Ok((Ended { success: true, .. }, content)) => Edited::Content(content),
+            Ok((Ended { stderr, .. }, _)) => {
+                Edited::Failed(String::from_utf8_lossy(&stderr).trim().to_owned())
+            }
+            Err(reason) => Edited::NotRun(reason),
         }
     }
 

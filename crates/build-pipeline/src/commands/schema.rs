@@ -1,6 +1,8 @@
 //! `build-pipeline schema`: the JSON schemas of what the tool prints.
 
 use crate::cli::{Document, SchemaArgs};
+use crate::commands::patch::audit::AuditReport;
+use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::verify::Verification;
 use crate::error::CommandError;
@@ -23,6 +25,8 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Event => schemars::schema_for!(Line),
         Document::Verify => schemars::schema_for!(Verification),
         Document::Patch => schemars::schema_for!(PatchReport),
+        Document::PatchAudit => schemars::schema_for!(AuditReport),
+        Document::PatchLintSed => schemars::schema_for!(LintReport),
         Document::PatchRevert => schemars::schema_for!(RevertReport),
     };
     output::json(&schema)

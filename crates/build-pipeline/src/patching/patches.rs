@@ -1,5 +1,6 @@
 //! Reads the patch files of the project.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use patcher::{Patch, PatchSet, PatchSetError, parse_patch};
@@ -62,7 +63,7 @@ pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Com
 /// Makes a set of the patches that were asked for; of all of them where none was named.
 pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, CommandError> {
     let ids: Vec<String> = patches.iter().map(|patch| patch.id.clone()).collect();
-    for id in only.iter().filter(|id| !ids.contains(id)) {
+    if let Some(id) = only.iter().find(|id| !ids.contains(id)) {
         let told = CommandError::new(ExitCode::Input, format!("there is no patch `{id}`"));
         return Err(match nearest(id, ids.iter().map(String::as_str)) {
             Some(near) => told.hint(format!("did you mean `--only {near}`?")),
@@ -83,6 +84,12 @@ pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, C
             }
         }
     })
+}
+
+/// Reads the patches of every component.
+pub(crate) fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>, CommandError> {
+    let components = components(project)?;
+    components.into_iter().map(|name| Ok((name.clone(), read(project, &name)?))).collect()
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {

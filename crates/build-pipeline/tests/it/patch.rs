@@ -30,7 +30,8 @@ fn demo(patch: &str, text: &str) -> Project {
     project
 }
 
-fn json(ran: &Ran) -> Value {
+/// Returns the JSON that a command printed.
+pub(crate) fn json(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
@@ -322,4 +323,39 @@ fn the_version_is_read_from_the_tree() {
     // Of a package with another name nothing is believed.
     project.write("other/PKG-INFO", "Name: not-vllm\nVersion: 0.10.2\n\n");
     vllm(&project, "other").expect(2).says("--version VERSION");
+}
+
+#[test]
+fn an_audit_says_from_when_on_a_patch_can_be_retired() {
+    let project = demo(&format!("{ANY}{}", list_edit("a.txt")), "");
+    for (version, text) in [
+        ("0.10.0", "list = \"gfx1100\"\n"),
+        ("0.9.0", "list = \"gfx1030\"\n"),
+        ("0.11.0", "list = \"gfx1151;gfx1200\"\n"),
+    ] {
+        project.write(&format!("trees/{version}/a.txt"), text);
+    }
+    let line = "patch audit demo trees/0.11.0 trees/0.9.0 trees/0.10.0";
+    let ran = project.run(line).expect(0).prints("demo-list can be retired from 0.11.0 on");
+    let rows: Vec<&str> = ran.stdout.lines().filter(|line| line.contains('✓')).collect();
+    assert_eq!(rows.len(), 3);
+    for (row, start) in rows.iter().zip(["0.9.0 ", "0.10.0 ", "0.11.0 "]) {
+        assert!(row.trim_start().starts_with(start), "{row}");
+    }
+    let document = json(&project.run(&format!("{line} --format json")).expect(0));
+    assert_eq!(document["retirements"]["demo-list"]["version"], "0.11.0");
+    assert_eq!(document["versions"].as_array().unwrap().len(), 3);
+    crate::schemas::check(&project, "patch-audit", &[document]);
+    project
+        .run("patch audit demo trees/0.9.0 trees/0.10.0")
+        .expect(0)
+        .prints("still needed by the newest");
+    project.write("trees/0.12.0/a.txt", "lists = \"gfx1100\"\n");
+    project
+        .run(&format!("{line} trees/0.12.0"))
+        .expect(7)
+        .prints("✗ 0.12.0 demo-list: the anchor matches nowhere")
+        .prints("still needed");
+    project.write("trees/new/a.txt", "");
+    project.run(&format!("{line} trees/new")).expect(2).says("call the folder by its version");
 }

@@ -24,6 +24,10 @@ pub(crate) enum PatchCommand {
     Apply(Apply),
     /// Take back what was applied to a tree
     Revert(Revert),
+    /// Say what a component's patches make of many versions, and which can be retired
+    Audit(Audit),
+    /// Say what the `sed -i` lines of Dockerfiles and scripts do to a tree
+    LintSed(LintSed),
 }
 
 /// A component of a tree
@@ -86,6 +90,42 @@ pub(crate) struct Revert {
     /// The tree
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Say what a component's patches make of many versions, and which can be retired
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    /// A folder of `patches/`, for example vllm
+    pub(crate) component: String,
+    /// Unpacked releases: each says its version, or is called by it
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) trees: Vec<PathBuf>,
+    /// Patch for this GPU target
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+    /// Do not run the patches' probes (cmake, preprocessor, python3)
+    #[arg(long)]
+    pub(crate) no_probes: bool,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Say what the `sed -i` lines of Dockerfiles and scripts do to a tree
+#[derive(Debug, Args)]
+pub(crate) struct LintSed {
+    /// Dockerfiles and shell scripts
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Run the lines on copies of this tree's files; without it only their words are judged
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// The GPU target of the patches that are named instead
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

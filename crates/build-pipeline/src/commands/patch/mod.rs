@@ -1,10 +1,13 @@
 //! `build-pipeline patch`: patches trees, or says why not.
 //!
 //! `subject` finds the tree, its version, the patches and the GPU target; `patcher` works out what
-//! they do; `apply` writes it and `revert` takes it back; `report` words it.
+//! they do; `apply` writes it and `revert` takes it back; `report` words it. `audit` tries many trees,
+//! `lint_sed` judges what others do with sed.
 
 mod apply;
 pub(crate) mod args;
+pub(crate) mod audit;
+pub(crate) mod lint_sed;
 pub(crate) mod report;
 mod revert;
 mod subject;
@@ -33,6 +36,8 @@ pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), CommandError> {
         PatchCommand::Diff(args) => diff(work_out(&here, &project, args)?, &args.options),
         PatchCommand::Apply(args) => apply::run(&here, &project, args),
         PatchCommand::Revert(args) => revert::run(&here, args),
+        PatchCommand::Audit(args) => audit::run(&here, &project, args),
+        PatchCommand::LintSed(args) => lint_sed::run(&here, &project, args),
     }
 }
 

@@ -1,0 +1,169 @@
+//! `patch audit`: what a component's patches make of many versions, and which can be retired.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use executor::Tools;
+use patcher::{NoProbes, Outcome, PatchSet, Probes, Retirement, Subject, Version, retirement};
+use pins::GpuTarget;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::Format;
+use crate::commands::patch::args::Audit;
+use crate::commands::patch::report::SCHEMA;
+use crate::commands::patch::subject;
+use crate::environment;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::output::{self, Page};
+use crate::patching::directory::Directory;
+use crate::patching::{patches, version};
+use crate::project::Project;
+
+/// What `patch audit --format json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AuditReport {
+    /// The number of this JSON form.
+    schema: u32,
+    /// The component.
+    component: String,
+    /// The GPU target.
+    gpu: String,
+    /// One row a version, oldest first; trees without a version come last.
+    versions: Vec<Row>,
+    /// From which version on each patch is of no more use.
+    retirements: BTreeMap<String, Retirement>,
+}
+
+/// What the patches make of one version.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Row {
+    /// Where the tree is.
+    root: String,
+    /// The verdicts.
+    report: Outcome,
+    #[serde(skip)]
+    version: Version,
+}
+
+/// Tries the patches of a component on many trees.
+pub(crate) fn run(here: &Path, project: &Project, args: &Audit) -> Result<(), CommandError> {
+    let set = patches::select(patches::read(project, &args.component)?, &[])?;
+    let gpu = subject::gpu(project, args.gpu.as_deref())?;
+    let tools = Tools::new(&environment::program_path());
+    let probes: &dyn Probes = if args.no_probes { &NoProbes } else { &tools };
+    let mut versions = Vec::new();
+    for path in &args.trees {
+        versions.push(row(&subject::open(here, path)?, &set, &gpu, (args, probes))?);
+    }
+    versions.sort_by(|a, b| a.version.cmp(&b.version));
+    let retirements = set.patches().iter().map(|patch| {
+        let verdicts = versions.iter().filter_map(|row: &Row| {
+            let of_patch = row.report.patches.iter().find(|one| one.id == patch.id)?;
+            Some((&row.version, &of_patch.verdict))
+        });
+        (patch.id.clone(), retirement(verdicts))
+    });
+    let report = AuditReport {
+        schema: SCHEMA,
+        component: args.component.clone(),
+        gpu: gpu.to_string(),
+        retirements: retirements.collect(),
+        versions,
+    };
+    match args.format {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::sanitised_result(&text(&report))?,
+    }
+    verdict(&report)
+}
+
+fn row(
+    tree: &Directory,
+    set: &PatchSet,
+    gpu: &GpuTarget,
+    (args, probes): (&Audit, &dyn Probes),
+) -> Result<Row, CommandError> {
+    let shown = tree.path().display().to_string();
+    let by_name = || tree.path().file_name()?.to_str()?.parse::<Version>().ok();
+    let detected = version::detect(tree, &args.component).map(|found| found.version);
+    let version = detected.or_else(by_name).ok_or_else(|| {
+        CommandError::new(
+            ExitCode::Input,
+            format!("`{shown}` does not say which version of `{}` it is", args.component),
+        )
+        .hint("call the folder by its version, for example `0.10.2`")
+    })?;
+    let base = BTreeMap::new();
+    let subject = Subject {
+        gpu,
+        version: Some(&version).filter(|_| version::is_needed(set.patches())),
+        build_env: None,
+        // What is audited are releases.
+        is_pristine: true,
+        base: &base,
+        receipts: &[],
+    };
+    let report = patcher::apply(set, &subject, tree, probes);
+    Ok(Row { root: shown, report, version })
+}
+
+/// A table of versions and patches, then why what failed failed, then what can be retired.
+fn text(report: &AuditReport) -> String {
+    let mut page = Page::default();
+    page.line(format_args!("{} for {}\n", report.component, report.gpu));
+    let ids: Vec<&str> = report.retirements.keys().map(String::as_str).collect();
+    let mut rows: Vec<Vec<String>> = vec![Vec::from(["version".to_owned()])];
+    rows[0].extend(ids.iter().map(|id| (*id).to_owned()));
+    for row in &report.versions {
+        let cell = |id: &&str| {
+            let patch = row.report.patches.iter().find(|patch| patch.id == **id)?;
+            let mark = if patch.ok { '✓' } else { '✗' };
+            let passed = patch.probes.iter().filter(|one| one.result == "passed").count();
+            let probes = if passed > 0 { format!(", {passed} probed") } else { String::new() };
+            Some(format!("{mark} {}{probes}", patch.verdict))
+        };
+        let cells = ids.iter().map(|id| cell(id).unwrap_or_default());
+        rows.push([row.version.to_string()].into_iter().chain(cells).collect());
+    }
+    let widths: Vec<usize> = (0..=ids.len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    for row in &rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        page.line(format_args!("  {}", cells.join("  ").trim_end()));
+    }
+    page.line(format_args!(""));
+    for row in &report.versions {
+        for patch in row.report.patches.iter().filter(|patch| !patch.ok) {
+            page.line(format_args!("  ✗ {} {}: {}", row.version, patch.id, patch.explanation));
+        }
+    }
+    for (id, retirement) in &report.retirements {
+        let told = match retirement {
+            Retirement::Since { version } => format!("can be retired from {version} on"),
+            Retirement::NotYet => "is still needed by the newest of them".to_owned(),
+            Retirement::Never => "is needed by none of them".to_owned(),
+        };
+        page.line(format_args!("  {id} {told}"));
+    }
+    page.into_text()
+}
+
+fn verdict(report: &AuditReport) -> Result<(), CommandError> {
+    let failed: usize = report
+        .versions
+        .iter()
+        .map(|row| row.report.patches.iter().filter(|patch| !patch.ok).count())
+        .sum();
+    match failed {
+        0 => Ok(()),
+        count => Err(CommandError::new(
+            ExitCode::Patch,
+            format!("{count} verdicts are failures; nothing was written"),
+        )
+        .hint("the report says for each what is the matter, and on which line")),
+    }
+}

@@ -1,0 +1,199 @@
+//! `patch lint-sed`: says what the `sed -i` lines of Dockerfiles and scripts do to a tree.
+
+use std::path::Path;
+
+use executor::Tools;
+use patcher::{NoProbes, Patch, PatchSet, Subject, TreePath, Verdict};
+use pins::GpuTarget;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::Format;
+use crate::commands::patch::args::LintSed;
+use crate::commands::patch::report::SCHEMA;
+use crate::commands::patch::subject;
+use crate::environment;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::output::{self, Page};
+use crate::patching::directory::Directory;
+use crate::patching::{patches, version};
+use crate::project::{Project, read_text};
+use crate::sed::call::sed_call;
+use crate::sed::judge::{Bench, Judgement, Rule};
+use crate::sed::shell::commands;
+
+/// What `patch lint-sed --format json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LintReport {
+    /// The number of this JSON form.
+    schema: u32,
+    /// The tree that the lines were run against, if one was named.
+    root: Option<String>,
+    /// How many calls of `sed -i` were found.
+    calls: usize,
+    /// How many findings are faults.
+    faults: usize,
+    /// What was found, in the order of the files and lines.
+    findings: Vec<Finding>,
+}
+
+/// What was found about one call.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Finding {
+    /// The file.
+    file: String,
+    /// The line, from 1.
+    line: usize,
+    /// The rule.
+    rule: Rule,
+    /// Whether it is a fault, and not only something to know.
+    fault: bool,
+    /// The sed script, cut.
+    script: String,
+    /// What is so.
+    message: String,
+    /// The file of the tree it is about.
+    target: Option<String>,
+    /// What to use in its place.
+    instead: Option<String>,
+}
+
+/// Lints files.
+pub(crate) fn run(here: &Path, project: &Project, args: &LintSed) -> Result<(), CommandError> {
+    let tree = args.root.as_deref().map(|root| subject::open(here, root)).transpose()?;
+    let gpu = subject::gpu(project, args.gpu.as_deref())?;
+    let all: Vec<Patch> = patches::read_all(project)?.into_values().flatten().collect();
+    let tools = Tools::new(&environment::program_path());
+    let mut report = LintReport {
+        schema: SCHEMA,
+        root: tree.as_ref().map(|tree| tree.path().display().to_string()),
+        calls: 0,
+        faults: 0,
+        findings: Vec::new(),
+    };
+    for file in &args.files {
+        let name = file.display().to_string();
+        let text = read_text(&here.join(file)).map_err(|error| {
+            CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &error)
+                .hint("name a Dockerfile or a shell script")
+        })?;
+        // Each file begins with the tree as it is.
+        let mut bench = Bench::new(tree.as_ref(), &tools);
+        for call in commands(&name, &text).iter().filter_map(sed_call) {
+            report.calls += 1;
+            for Judgement { rule, message, target } in bench.judge(&call) {
+                let instead = tree
+                    .as_ref()
+                    .zip(target.as_ref())
+                    .filter(|_| rule.is_fault())
+                    .map(|(tree, target)| instead(tree, target, &all, (&gpu, args)));
+                report.findings.push(Finding {
+                    file: name.clone(),
+                    line: call.line,
+                    rule,
+                    fault: rule.is_fault(),
+                    script: call.shown(),
+                    message,
+                    target: target.map(|path| path.to_string()),
+                    instead,
+                });
+            }
+        }
+    }
+    report.faults = report.findings.iter().filter(|finding| finding.fault).count();
+    match args.format {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::sanitised_result(&text(&report))?,
+    }
+    match report.faults {
+        0 => Ok(()),
+        count => {
+            let s = if count == 1 { "" } else { "s" };
+            let told = format!("{count} fault{s} in {} calls of `sed -i`", report.calls);
+            Err(CommandError::new(ExitCode::Failed, told)
+                .hint("an anchored patch says when it does not fit; `build-pipeline patch check` tries ours"))
+        }
+    }
+}
+
+/// Says what to use in place of a call that edits `target`: patches of ours that know the file.
+fn instead(
+    tree: &Directory,
+    target: &TreePath,
+    all: &[Patch],
+    (gpu, args): (&GpuTarget, &LintSed),
+) -> String {
+    let mut ways = Vec::new();
+    for patch in all {
+        let Some(verdict) = alone(tree, target, patch, gpu) else { continue };
+        let (id, component) = (&patch.id, &patch.component);
+        match verdict {
+            Verdict::Applied { .. } => {
+                let required: String =
+                    patch.relations.requires.iter().map(|id| format!(",{id}")).collect();
+                let root = args.root.as_deref().unwrap_or(Path::new(".")).display();
+                ways.push(format!(
+                    "`build-pipeline patch apply {component} --root {root} --only {id}{required}`"
+                ));
+            }
+            Verdict::AlreadyPresent { .. } | Verdict::SatisfiedOtherwise => {
+                ways.push(format!("nothing, upstream has what `{id}` does ({verdict})"));
+            }
+            _ => {}
+        }
+    }
+    match ways.is_empty() {
+        false => ways.join("; or "),
+        true => "a patch under `patches/`, whose anchor says how often it must match".to_owned(),
+    }
+}
+
+/// Returns what a patch by itself makes of a file, if it knows it.
+fn alone(tree: &Directory, target: &TreePath, patch: &Patch, gpu: &GpuTarget) -> Option<Verdict> {
+    if !patch.edits.iter().any(|edit| edit.files.contains(target)) {
+        return None;
+    }
+    let mut patch = patch.clone();
+    patch.relations.requires.clear();
+    patch.probes.clear();
+    let found = version::detect(tree, &patch.component);
+    let set = PatchSet::new(vec![patch]).ok()?;
+    let subject = Subject {
+        gpu,
+        version: found.as_ref().map(|found| &found.version),
+        build_env: None,
+        is_pristine: false,
+        base: &std::collections::BTreeMap::new(),
+        receipts: &[],
+    };
+    let outcome = patcher::apply(&set, &subject, tree, &NoProbes);
+    let edits = outcome.patches.into_iter().flat_map(|patch| patch.edits);
+    edits.into_iter().find(|edit| edit.file.as_ref() == Some(target)).map(|edit| edit.verdict)
+}
+
+fn text(report: &LintReport) -> String {
+    let mut page = Page::default();
+    for (index, finding) in report.findings.iter().enumerate() {
+        let Finding { file, line, rule, script, message, instead, fault, .. } = finding;
+        let mark = if *fault { '✗' } else { '-' };
+        page.line(format_args!("{mark} {file}:{line}: {message} [{}]", rule.name()));
+        // Once for all findings about one script and file.
+        let is_last = report.findings.get(index + 1).is_none_or(|next| {
+            (&next.file, next.line, &next.script) != (file, *line, script)
+                || next.instead.is_some() && next.instead != *instead
+        });
+        if is_last {
+            page.line(format_args!("      {script}"));
+            if let Some(instead) = instead {
+                page.line(format_args!("      instead: {instead}"));
+            }
+        }
+    }
+    let LintReport { calls, faults, .. } = report;
+    page.line(format_args!("{calls} calls of `sed -i`, {faults} faults"));
+    if report.root.is_none() {
+        page.line(format_args!("without `--root DIR` only the words of the lines were judged"));
+    }
+    page.into_text()
+}

@@ -1,0 +1,326 @@
+//! Runs calls of sed on copies of their files, twice, and looks at what became of them.
+//!
+//! Sed runs with `--sandbox`, so a script cannot run commands or reach other files. The calls of one
+//! file follow each other: each sees what those before it made of the tree.
+
+use std::collections::BTreeMap;
+
+use executor::{Edited, Tools};
+use patcher::{ProbeJob, ProbeRun, Probes as _, Tool, Tree as _, TreePath};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::patching::directory::Directory;
+use crate::sed::call::SedCall;
+use crate::sed::lists;
+use crate::sed::script::{pieces, waits_for_line_ends};
+use crate::sed::shell::UNKNOWN;
+
+/// What can be wrong with a call of `sed -i`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Rule {
+    /// Sed refuses the script.
+    SedError,
+    /// It changes nothing.
+    SedNoOp,
+    /// Its pattern asks for a line end, and sed reads line by line.
+    SedLineEnd,
+    /// It puts an item into a list that has it.
+    SedDoubles,
+    /// It takes items out of a list.
+    SedDrops,
+    /// The file is no Python any more.
+    SedBreaksSyntax,
+    /// A second run changes the file again.
+    SedNotIdempotent,
+    /// A second run makes the file no Python any more.
+    SedBreaksOnRerun,
+    /// What stands behind `-i` is the ending of a copy, and looks like options.
+    SedSuffix,
+    /// The tree has no such file.
+    SedNoFile,
+    /// It could not be judged.
+    SedNotChecked,
+}
+
+impl Rule {
+    /// Returns the name, as reports print it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::SedError => "sed-error",
+            Self::SedNoOp => "sed-no-op",
+            Self::SedLineEnd => "sed-line-end",
+            Self::SedDoubles => "sed-doubles",
+            Self::SedDrops => "sed-drops",
+            Self::SedBreaksSyntax => "sed-breaks-syntax",
+            Self::SedNotIdempotent => "sed-not-idempotent",
+            Self::SedBreaksOnRerun => "sed-breaks-on-rerun",
+            Self::SedSuffix => "sed-suffix",
+            Self::SedNoFile => "sed-no-file",
+            Self::SedNotChecked => "sed-not-checked",
+        }
+    }
+
+    /// Returns whether it is a fault, and not only something to know.
+    pub(crate) fn is_fault(self) -> bool {
+        !matches!(self, Self::SedNoFile | Self::SedNotChecked)
+    }
+}
+
+/// What was found about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    pub(crate) rule: Rule,
+    pub(crate) message: String,
+    /// The file of the tree it is about.
+    pub(crate) target: Option<TreePath>,
+}
+
+/// A tree that calls are tried on, in memory.
+#[derive(Debug)]
+pub(crate) struct Bench<'a> {
+    tree: Option<&'a Directory>,
+    tools: &'a Tools,
+    contents: BTreeMap<TreePath, Vec<u8>>,
+}
+
+/// Compiles the file that is its argument.
+const COMPILE: &str = "import sys\nname = sys.argv[1]\n\
+    compile(open(name, 'rb').read(), name, 'exec', dont_inherit=True)\n";
+
+impl<'a> Bench<'a> {
+    /// Starts with a tree as it is, or without one.
+    pub(crate) fn new(tree: Option<&'a Directory>, tools: &'a Tools) -> Self {
+        Self { tree, tools, contents: BTreeMap::new() }
+    }
+
+    /// Judges a call by its text, and by what it does to the tree.
+    pub(crate) fn judge(&mut self, call: &SedCall) -> Vec<Judgement> {
+        let mut all = Vec::new();
+        let mut say = |rule, message: String| all.push(Judgement { rule, message, target: None });
+        if !call.suffix.is_empty() && call.suffix.chars().all(|c| "Eenrsz".contains(c)) {
+            say(
+                Rule::SedSuffix,
+                format!(
+                    "`-i{0}` is no `-{0}`: it leaves a copy whose name ends in `{0}`",
+                    call.suffix
+                ),
+            );
+        }
+        for script in call.scripts.iter().filter(|one| waits_for_line_ends(one, &call.options)) {
+            let shown = SedCall { scripts: vec![script.clone()], ..call.clone() }.shown();
+            say(
+                Rule::SedLineEnd,
+                format!("`{shown}` waits for `\\n`, which sed never sees: it reads line by line"),
+            );
+        }
+        let Some(tree) = self.tree else { return all };
+        if let Some(obstacle) = call.obstacle() {
+            say(Rule::SedNotChecked, format!("not run: {obstacle}"));
+            return all;
+        }
+        for file in &call.files {
+            match self.locate(tree, &call.folder, file) {
+                Ok(path) => add(&mut all, self.try_on(call, &path)),
+                Err((rule, message)) => all.push(Judgement { rule, message, target: None }),
+            }
+        }
+        all
+    }
+
+    /// Finds the file of the tree that a call names: the longest end of its path that there is.
+    fn locate(
+        &self,
+        tree: &Directory,
+        folder: &str,
+        file: &str,
+    ) -> Result<TreePath, (Rule, String)> {
+        let shown = file.replace(UNKNOWN, "…");
+        let not_checked =
+            |why: &str| Err((Rule::SedNotChecked, format!("not run: `{shown}` {why}")));
+        if file.contains(['*', '?', '[', '{']) {
+            return not_checked("is a pattern of names");
+        }
+        let whole = match file.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
+            true => file.to_owned(),
+            false => format!("{folder}/{file}"),
+        };
+        let known = match whole.rsplit_once(UNKNOWN) {
+            None => whole.as_str(),
+            Some((_, rest)) if rest.starts_with('/') => rest,
+            Some(_) => return not_checked("depends on a variable that is not known here"),
+        };
+        let mut parts: Vec<&str> = Vec::new();
+        for part in known.split('/') {
+            match part {
+                "" | "." | "~" => {}
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        let ends = (0..parts.len()).filter_map(|from| parts[from..].join("/").parse().ok());
+        ends.into_iter()
+            .find(|path| matches!(tree.read(path), Ok(Some(_))))
+            .ok_or_else(|| (Rule::SedNoFile, format!("the tree has no `{shown}`")))
+    }
+
+    fn content(&self, path: &TreePath) -> Vec<u8> {
+        let from_tree = || self.tree?.read(path).ok().flatten();
+        self.contents.get(path).cloned().or_else(from_tree).unwrap_or_default()
+    }
+
+    /// Runs a call on a file, twice.
+    fn try_on(&mut self, call: &SedCall, path: &TreePath) -> Vec<Judgement> {
+        let mut all = Vec::new();
+        let mut say = |rule, message| {
+            all.push(Judgement { rule, message, target: Some(path.clone()) });
+        };
+        let before = self.content(path);
+        let once = match self.sed(call, &call.scripts, path, &before) {
+            Ok(content) => content,
+            Err((rule, message)) => {
+                say(rule, message);
+                return all;
+            }
+        };
+        if once == before {
+            say(Rule::SedNoOp, format!("changes nothing in `{path}`"));
+            return all;
+        }
+        for piece in self.idle_pieces(call, path, &before, &once) {
+            say(Rule::SedNoOp, format!("its part `{piece}` changes nothing in `{path}`"));
+        }
+        let twice = self.sed(call, &call.scripts, path, &once).unwrap_or_else(|_| once.clone());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let first = lists::compare(&text(&before), &text(&once));
+        if !first.doubled.is_empty() {
+            say(Rule::SedDoubles, format!("writes {} twice into `{path}`", items(&first.doubled)));
+        }
+        if !first.dropped.is_empty() {
+            say(Rule::SedDrops, format!("takes {} out of `{path}`", items(&first.dropped)));
+        }
+        let is_python = path.as_str().ends_with(".py");
+        let broken = |bytes: &[u8]| is_python.then(|| self.syntax_error(path, bytes)).flatten();
+        let is_broken_before = broken(&before).is_some();
+        let broken_once = broken(&once).filter(|_| !is_broken_before);
+        if let Some(error) = &broken_once {
+            say(Rule::SedBreaksSyntax, format!("leaves `{path}` as no Python: {error}"));
+        }
+        if twice != once {
+            let second = lists::compare(&text(&once), &text(&twice));
+            let broken = broken(&twice).filter(|_| !is_broken_before && broken_once.is_none());
+            let (rule, what) = match broken {
+                Some(error) => (Rule::SedBreaksOnRerun, format!("leaves it as no Python: {error}")),
+                None if second.doubled.is_empty() => {
+                    (Rule::SedNotIdempotent, "changes it again".to_owned())
+                }
+                None => {
+                    (Rule::SedNotIdempotent, format!("writes {} once more", items(&second.doubled)))
+                }
+            };
+            say(rule, format!("a second run over `{path}` {what}"));
+        }
+        self.contents.insert(path.clone(), once);
+        all
+    }
+
+    /// Returns the commands of a call that change nothing, where the others do.
+    fn idle_pieces(
+        &self,
+        call: &SedCall,
+        path: &TreePath,
+        before: &[u8],
+        whole: &[u8],
+    ) -> Vec<String> {
+        let all: Vec<String> = call.scripts.iter().flat_map(|script| pieces(script)).collect();
+        if all.len() < 2 {
+            return Vec::new();
+        }
+        let mut content = before.to_vec();
+        let mut idle = Vec::new();
+        for piece in all {
+            let Ok(next) = self.sed(call, std::slice::from_ref(&piece), path, &content) else {
+                return Vec::new();
+            };
+            if next == content {
+                idle.push(piece);
+            }
+            content = next;
+        }
+        // Where the parts do not make the whole, they depend on each other and tell nothing.
+        if content == whole { idle } else { Vec::new() }
+    }
+
+    fn sed(
+        &self,
+        call: &SedCall,
+        scripts: &[String],
+        path: &TreePath,
+        content: &[u8],
+    ) -> Result<Vec<u8>, (Rule, String)> {
+        let mut arguments = vec!["--sandbox".to_owned(), "-i".to_owned()];
+        arguments.extend(call.options.iter().cloned());
+        for script in scripts {
+            arguments.extend(["-e".to_owned(), script.clone()]);
+        }
+        let name = path.as_str().rsplit('/').next().unwrap_or_default();
+        arguments.extend(["--".to_owned(), name.to_owned()]);
+        match self.tools.edit("sed", &arguments, (name, content)) {
+            Edited::Content(content) => Ok(content),
+            Edited::Failed(told) if told.contains("sandbox") => {
+                Err((Rule::SedNotChecked, format!("not run: {told}")))
+            }
+            Edited::Failed(told) => Err((Rule::SedError, format!("sed refuses it: {told}"))),
+            Edited::NotRun(reason) => Err((Rule::SedNotChecked, format!("not run: {reason}"))),
+        }
+    }
+
+    /// Returns why a text is no Python. Where Python is not installed, nothing is said.
+    fn syntax_error(&self, path: &TreePath, content: &[u8]) -> Option<String> {
+        let name = path.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+        let job = ProbeJob {
+            patch: String::new(),
+            probe: String::new(),
+            tool: Tool::Python,
+            arguments: ["-I", "-B", "-", &name].map(str::to_owned).to_vec(),
+            stdin: COMPILE.as_bytes().to_vec(),
+            files: BTreeMap::from([(name, content.to_vec())]),
+        };
+        match self.tools.run(&job) {
+            ProbeRun::Ended { success: false, stderr, .. } => {
+                let told = String::from_utf8_lossy(&stderr).into_owned();
+                let last = told.lines().rev().find(|line| !line.trim().is_empty());
+                Some(last.unwrap_or("it does not compile").trim().to_owned())
+            }
+            ProbeRun::Ended { .. } | ProbeRun::NotRun { .. } | ProbeRun::Stopped { .. } => None,
+        }
+    }
+}
+
+/// Adds what a run has shown. That nothing changes is known already where a pattern waits for a line
+/// end; then only the file is new.
+fn add(all: &mut Vec<Judgement>, shown: Vec<Judgement>) {
+    for one in shown {
+        let known = all.iter_mut().find(|known| known.rule == Rule::SedLineEnd);
+        match known.filter(|_| one.rule == Rule::SedNoOp) {
+            Some(known) => known.target = one.target,
+            None => all.push(one),
+        }
+    }
+}
+
+/// Returns items for a message: the first few, and the line of the first.
+fn items(all: &[(usize, String)]) -> String {
+    const MOST: usize = 6;
+    let mut names: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
+    names.dedup();
+    let shown: Vec<String> = names.iter().take(MOST).map(|name| format!("`{name}`")).collect();
+    let more = if names.len() > MOST {
+        format!(" and {} more", names.len() - MOST)
+    } else {
+        String::new()
+    };
+    let line = all.first().map(|(line, _)| format!(" (line {line})")).unwrap_or_default();
+    format!("{}{more}{line}", shown.join(", "))
+}

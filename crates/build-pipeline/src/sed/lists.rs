@@ -1,0 +1,128 @@
+//! Finds the lists in a text: what may stand twice or get lost when a script edits one.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+
+/// A list of items, and the line it begins on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct List {
+    pub(crate) line: usize,
+    pub(crate) items: Vec<String>,
+}
+
+/// What a change did to the lists of a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// Items that stand more often than before and more than once, with the line of their list.
+    pub(crate) doubled: Vec<(usize, String)>,
+    /// Items that are gone from a list that is still there.
+    pub(crate) dropped: Vec<(usize, String)>,
+}
+
+/// How lists are written: `"a;b"`, `["a", "b"]`, `("a", "b")`, `defined(A) || defined(B)`, and lines
+/// with names of GPU targets.
+fn forms() -> Vec<(Regex, Regex)> {
+    let form = |list: &str, item: &str| Some((Regex::new(list).ok()?, Regex::new(item).ok()?));
+    [
+        form(r#""([^"\n]*;[^"\n]*)""#, r"([^;]+)"),
+        form(r#"\[([^\[\]]*["'][^\[\]]*)\]"#, r#"["']([^"'\n]+)["']"#),
+        form(r#"\(([^()]*["'][^()]*,[^()]*)\)"#, r#"["']([^"'\n]+)["']"#),
+        form(r"(?m)^[ \t]*#[ \t]*(?:el)?if((?:[^\n]*\\\n)*[^\n]*)$", r"defined\((\w+)\)"),
+        form(r"(?m)^([^\n]*gfx[0-9a-f]{3}[^\n]*)$", r"\b(gfx[0-9a-f]{3,5})\b"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Compares the lists of a text before and after a change.
+pub(crate) fn compare(before: &str, after: &str) -> Difference {
+    let mut difference = Difference::default();
+    for (form, item) in forms() {
+        let old = find(before, &form, &item);
+        let new = find(after, &form, &item);
+        // Where lists came or went, only those that are new are looked at by themselves.
+        let pairs: Vec<(Option<&List>, &List)> = match old.len() == new.len() {
+            true => old.iter().map(Some).zip(&new).collect(),
+            false => {
+                let is_new = |list: &&List| !old.iter().any(|one| one.items == list.items);
+                new.iter().filter(is_new).map(|list| (None, list)).collect()
+            }
+        };
+        for (old, new) in pairs {
+            let (had, has) = (old.map(counts).unwrap_or_default(), counts(new));
+            for (item, count) in &has {
+                if *count > 1 && *count > had.get(item).copied().unwrap_or(0) {
+                    difference.doubled.push((new.line, (*item).to_owned()));
+                }
+            }
+            for item in had.keys().filter(|item| !has.contains_key(*item)) {
+                difference.dropped.push((new.line, (*item).to_owned()));
+            }
+        }
+    }
+    for all in [&mut difference.doubled, &mut difference.dropped] {
+        all.sort();
+        all.dedup();
+    }
+    difference
+}
+
+fn counts(list: &List) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for item in &list.items {
+        *counts.entry(item.as_str()).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn find(text: &str, form: &Regex, item: &Regex) -> Vec<List> {
+    form.captures_iter(text)
+        .filter_map(|captures| captures.get(1))
+        .map(|body| List {
+            line: text[..body.start()].matches('\n').count() + 1,
+            items: item
+                .captures_iter(body.as_str())
+                .map(|captures| captures[1].trim().to_owned())
+                .collect(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(before: &str, after: &str, doubled: &[&str], dropped: &[&str]) {
+        let found = compare(before, after);
+        let names =
+            |all: &[(usize, String)]| all.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&found.doubled), doubled, "{after}");
+        assert_eq!(names(&found.dropped), dropped, "{after}");
+    }
+
+    #[test]
+    fn items_that_are_doubled_or_dropped_are_seen() {
+        check("x \"a;b\"\n", "x \"a;b;c\"\n", &[], &[]);
+        check("x \"a;b\"\n", "x \"a;b;b\"\n", &["b"], &[]);
+        check("x \"a;b;c\"\n", "x \"c;d\"\n", &[], &["a", "b"]);
+        check("[\n 'a',\n 'b',\n]", "[\n 'a',\n 'b',\n 'a']", &["a"], &[]);
+        check("(\"gfx1100\", \"gfx1101\")", "(\"gfx1100\",)", &[], &["gfx1101"]);
+        check(
+            "#if defined(A) || \\\n defined(B)\n",
+            "#if defined(A) || \\\n defined(B) || defined(A)\n",
+            &["A"],
+            &[],
+        );
+        check("arch: gfx1100 gfx1151\n", "arch: gfx1151 gfx1100 gfx1151\n", &["gfx1151"], &[]);
+        // A list that had it twice before is not this change's work.
+        check("x \"a;a\"\ny", "x \"a;a\"\nz", &[], &[]);
+    }
+
+    #[test]
+    fn lines_are_told() {
+        let found = compare("\n\nset(X \"a;b\")", "\n\nset(X \"a;b;a\")");
+        assert_eq!(found.doubled, [(3, "a".to_owned())]);
+    }
+}
