@@ -332,6 +332,7 @@ fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict
     }
     let mut missing = 0;
     let mut present = 0;
+    let mut ours = 0;
     let mut by = None;
     let mut is_satisfied = false;
     let mut absent = None;
@@ -342,6 +343,8 @@ fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict
                 missing += more;
                 present += there;
             }
+            // A run of ours that was killed between two files is no part of upstream.
+            Verdict::AlreadyPresent { by: PresentBy::Ours } => ours += 1,
             Verdict::AlreadyPresent { by: who } => {
                 present += 1;
                 by = by.or(Some(*who));
@@ -354,8 +357,9 @@ fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict
         }
     }
     match (missing, present, absent) {
-        (0, 0, Some(absent)) => (absent, true),
+        (0, 0, Some(absent)) if ours == 0 => (absent, true),
         (0, _, _) if is_satisfied => (Verdict::SatisfiedOtherwise, true),
+        (0, 0, _) if ours > 0 => (Verdict::AlreadyPresent { by: PresentBy::Ours }, true),
         (0, ..) => (Verdict::AlreadyPresent { by: by.unwrap_or(PresentBy::Unknown) }, true),
         (count, 0, _) => (Verdict::Applied { count }, true),
         (missing, present, _) => (
