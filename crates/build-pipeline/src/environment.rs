@@ -135,6 +135,13 @@ pub(crate) fn program_path() -> std::ffi::OsString {
     env::var_os("PATH").unwrap_or_default()
 }
 
+/// Returns where this program lies.
+pub(crate) fn program() -> Result<PathBuf, CommandError> {
+    env::current_exe().map_err(|error| {
+        CommandError::caused(ExitCode::Machine, "the program's own path is not known", &error)
+    })
+}
+
 /// Returns the filter of log lines, where one is set.
 pub(crate) fn log_filter() -> Option<String> {
     variable("RUST_LOG")

@@ -39,6 +39,13 @@ impl Directory {
         Ok(Self { root: File::from(root), path: fs::canonicalize(path)? })
     }
 
+    /// Opens it once more.
+    pub(crate) fn again(&self) -> io::Result<Self> {
+        // Not a copy of the descriptor: that would share the place of reading, and the lock.
+        let root = openat(&self.root, ".", FOLDER, Mode::empty())?;
+        Ok(Self { root: File::from(root), path: self.path.clone() })
+    }
+
     /// Returns where it is, without links.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -47,6 +54,13 @@ impl Directory {
     /// Returns the root, to lock it.
     pub(crate) fn root(&self) -> &File {
         &self.root
+    }
+
+    /// Opens a folder inside, if it is one and not behind a link.
+    pub(crate) fn inside(&self, path: &TreePath) -> Option<Self> {
+        let place = self.place(path).ok().flatten()?;
+        let root = openat(&place.folder, place.name, FOLDER, Mode::empty()).ok()?;
+        Some(Self { root: File::from(root), path: self.path.join(path.as_str()) })
     }
 
     /// Returns the names in the root, sorted; what cannot be read is left out.

@@ -70,6 +70,18 @@ pub(crate) fn package_names(component: &str) -> Vec<&str> {
     source.map_or_else(|| vec![component], |(_, packages, _)| packages.to_vec())
 }
 
+/// Returns the folder that a component's Python package is imported from, if it is one.
+pub(crate) fn package_folder(component: &str) -> Option<&'static str> {
+    match component {
+        "vllm" => Some("vllm"),
+        "flash-attention" => Some("flash_attn"),
+        "aiter" => Some("aiter"),
+        "pytorch" => Some("torch"),
+        "therock" => Some("rocm_sdk"),
+        _ => None,
+    }
+}
+
 /// Returns the version of a component's tree, where the tree tells.
 pub(crate) fn detect(tree: &Directory, component: &str) -> Option<Found> {
     let packages = package_names(component);

@@ -18,53 +18,63 @@ use crate::sed::shell::UNKNOWN;
 
 /// What can be wrong with a call of `sed -i`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
 pub(crate) enum Rule {
     /// Sed refuses the script.
-    SedError,
+    #[serde(rename = "sed-error")]
+    Error,
     /// It changes nothing.
-    SedNoOp,
+    #[serde(rename = "sed-no-op")]
+    NoOp,
     /// Its pattern asks for a line end, and sed reads line by line.
-    SedLineEnd,
+    #[serde(rename = "sed-line-end")]
+    LineEnd,
     /// It puts an item into a list that has it.
-    SedDoubles,
+    #[serde(rename = "sed-doubles")]
+    Doubles,
     /// It takes items out of a list.
-    SedDrops,
+    #[serde(rename = "sed-drops")]
+    Drops,
     /// The file is no Python any more.
-    SedBreaksSyntax,
+    #[serde(rename = "sed-breaks-syntax")]
+    BreaksSyntax,
     /// A second run changes the file again.
-    SedNotIdempotent,
+    #[serde(rename = "sed-not-idempotent")]
+    NotIdempotent,
     /// A second run makes the file no Python any more.
-    SedBreaksOnRerun,
+    #[serde(rename = "sed-breaks-on-rerun")]
+    BreaksOnRerun,
     /// What stands behind `-i` is the ending of a copy, and looks like options.
-    SedSuffix,
+    #[serde(rename = "sed-suffix")]
+    Suffix,
     /// The tree has no such file.
-    SedNoFile,
+    #[serde(rename = "sed-no-file")]
+    NoFile,
     /// It could not be judged.
-    SedNotChecked,
+    #[serde(rename = "sed-not-checked")]
+    NotChecked,
 }
 
 impl Rule {
     /// Returns the name, as reports print it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::SedError => "sed-error",
-            Self::SedNoOp => "sed-no-op",
-            Self::SedLineEnd => "sed-line-end",
-            Self::SedDoubles => "sed-doubles",
-            Self::SedDrops => "sed-drops",
-            Self::SedBreaksSyntax => "sed-breaks-syntax",
-            Self::SedNotIdempotent => "sed-not-idempotent",
-            Self::SedBreaksOnRerun => "sed-breaks-on-rerun",
-            Self::SedSuffix => "sed-suffix",
-            Self::SedNoFile => "sed-no-file",
-            Self::SedNotChecked => "sed-not-checked",
+            Self::Error => "sed-error",
+            Self::NoOp => "sed-no-op",
+            Self::LineEnd => "sed-line-end",
+            Self::Doubles => "sed-doubles",
+            Self::Drops => "sed-drops",
+            Self::BreaksSyntax => "sed-breaks-syntax",
+            Self::NotIdempotent => "sed-not-idempotent",
+            Self::BreaksOnRerun => "sed-breaks-on-rerun",
+            Self::Suffix => "sed-suffix",
+            Self::NoFile => "sed-no-file",
+            Self::NotChecked => "sed-not-checked",
         }
     }
 
     /// Returns whether it is a fault, and not only something to know.
     pub(crate) fn is_fault(self) -> bool {
-        !matches!(self, Self::SedNoFile | Self::SedNotChecked)
+        !matches!(self, Self::NoFile | Self::NotChecked)
     }
 }
 
@@ -101,7 +111,7 @@ impl<'a> Bench<'a> {
         let mut say = |rule, message: String| all.push(Judgement { rule, message, target: None });
         if !call.suffix.is_empty() && call.suffix.chars().all(|c| "Eenrsz".contains(c)) {
             say(
-                Rule::SedSuffix,
+                Rule::Suffix,
                 format!(
                     "`-i{0}` is no `-{0}`: it leaves a copy whose name ends in `{0}`",
                     call.suffix
@@ -111,13 +121,13 @@ impl<'a> Bench<'a> {
         for script in call.scripts.iter().filter(|one| waits_for_line_ends(one, &call.options)) {
             let shown = SedCall { scripts: vec![script.clone()], ..call.clone() }.shown();
             say(
-                Rule::SedLineEnd,
+                Rule::LineEnd,
                 format!("`{shown}` waits for `\\n`, which sed never sees: it reads line by line"),
             );
         }
         let Some(tree) = self.tree else { return all };
         if let Some(obstacle) = call.obstacle() {
-            say(Rule::SedNotChecked, format!("not run: {obstacle}"));
+            say(Rule::NotChecked, format!("not run: {obstacle}"));
             return all;
         }
         for file in &call.files {
@@ -137,8 +147,7 @@ impl<'a> Bench<'a> {
         file: &str,
     ) -> Result<TreePath, (Rule, String)> {
         let shown = file.replace(UNKNOWN, "…");
-        let not_checked =
-            |why: &str| Err((Rule::SedNotChecked, format!("not run: `{shown}` {why}")));
+        let not_checked = |why: &str| Err((Rule::NotChecked, format!("not run: `{shown}` {why}")));
         if file.contains(['*', '?', '[', '{']) {
             return not_checked("is a pattern of names");
         }
@@ -162,7 +171,7 @@ impl<'a> Bench<'a> {
         let ends = (0..parts.len()).filter_map(|from| parts[from..].join("/").parse().ok());
         ends.into_iter()
             .find(|path| matches!(tree.read(path), Ok(Some(_))))
-            .ok_or_else(|| (Rule::SedNoFile, format!("the tree has no `{shown}`")))
+            .ok_or_else(|| (Rule::NoFile, format!("the tree has no `{shown}`")))
     }
 
     fn content(&self, path: &TreePath) -> Vec<u8> {
@@ -185,38 +194,38 @@ impl<'a> Bench<'a> {
             }
         };
         if once == before {
-            say(Rule::SedNoOp, format!("changes nothing in `{path}`"));
+            say(Rule::NoOp, format!("changes nothing in `{path}`"));
             return all;
         }
         for piece in self.idle_pieces(call, path, &before, &once) {
-            say(Rule::SedNoOp, format!("its part `{piece}` changes nothing in `{path}`"));
+            say(Rule::NoOp, format!("its part `{piece}` changes nothing in `{path}`"));
         }
         let twice = self.sed(call, &call.scripts, path, &once).unwrap_or_else(|_| once.clone());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let first = lists::compare(&text(&before), &text(&once));
         if !first.doubled.is_empty() {
-            say(Rule::SedDoubles, format!("writes {} twice into `{path}`", items(&first.doubled)));
+            say(Rule::Doubles, format!("writes {} twice into `{path}`", items(&first.doubled)));
         }
         if !first.dropped.is_empty() {
-            say(Rule::SedDrops, format!("takes {} out of `{path}`", items(&first.dropped)));
+            say(Rule::Drops, format!("takes {} out of `{path}`", items(&first.dropped)));
         }
         let is_python = path.as_str().ends_with(".py");
         let broken = |bytes: &[u8]| is_python.then(|| self.syntax_error(path, bytes)).flatten();
         let is_broken_before = broken(&before).is_some();
         let broken_once = broken(&once).filter(|_| !is_broken_before);
         if let Some(error) = &broken_once {
-            say(Rule::SedBreaksSyntax, format!("leaves `{path}` as no Python: {error}"));
+            say(Rule::BreaksSyntax, format!("leaves `{path}` as no Python: {error}"));
         }
         if twice != once {
             let second = lists::compare(&text(&once), &text(&twice));
             let broken = broken(&twice).filter(|_| !is_broken_before && broken_once.is_none());
             let (rule, what) = match broken {
-                Some(error) => (Rule::SedBreaksOnRerun, format!("leaves it as no Python: {error}")),
+                Some(error) => (Rule::BreaksOnRerun, format!("leaves it as no Python: {error}")),
                 None if second.doubled.is_empty() => {
-                    (Rule::SedNotIdempotent, "changes it again".to_owned())
+                    (Rule::NotIdempotent, "changes it again".to_owned())
                 }
                 None => {
-                    (Rule::SedNotIdempotent, format!("writes {} once more", items(&second.doubled)))
+                    (Rule::NotIdempotent, format!("writes {} once more", items(&second.doubled)))
                 }
             };
             say(rule, format!("a second run over `{path}` {what}"));
@@ -269,10 +278,10 @@ impl<'a> Bench<'a> {
         match self.tools.edit("sed", &arguments, (name, content)) {
             Edited::Content(content) => Ok(content),
             Edited::Failed(told) if told.contains("sandbox") => {
-                Err((Rule::SedNotChecked, format!("not run: {told}")))
+                Err((Rule::NotChecked, format!("not run: {told}")))
             }
-            Edited::Failed(told) => Err((Rule::SedError, format!("sed refuses it: {told}"))),
-            Edited::NotRun(reason) => Err((Rule::SedNotChecked, format!("not run: {reason}"))),
+            Edited::Failed(told) => Err((Rule::Error, format!("sed refuses it: {told}"))),
+            Edited::NotRun(reason) => Err((Rule::NotChecked, format!("not run: {reason}"))),
         }
     }
 
@@ -302,8 +311,8 @@ impl<'a> Bench<'a> {
 /// end; then only the file is new.
 fn add(all: &mut Vec<Judgement>, shown: Vec<Judgement>) {
     for one in shown {
-        let known = all.iter_mut().find(|known| known.rule == Rule::SedLineEnd);
-        match known.filter(|_| one.rule == Rule::SedNoOp) {
+        let known = all.iter_mut().find(|known| known.rule == Rule::LineEnd);
+        match known.filter(|_| one.rule == Rule::NoOp) {
             Some(known) => known.target = one.target,
             None => all.push(one),
         }

@@ -103,14 +103,18 @@ impl Project {
     }
 
     /// Returns every file below the project but the home, with its bytes.
-    pub(crate) fn files(&self) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    pub(crate) fn files(&self) -> Files {
         let mut all = std::collections::BTreeMap::new();
         let mut folders = vec![self.folder.path().to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap().flatten() {
                 let path = entry.path();
                 if path == self.path("home") {
-                } else if path.is_dir() && !path.is_symlink() {
+                } else if path.is_symlink() {
+                    let to =
+                        std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes();
+                    all.insert(path.strip_prefix(self.folder.path()).unwrap().to_owned(), to);
+                } else if path.is_dir() {
                     folders.push(path);
                 } else {
                     all.insert(
@@ -122,6 +126,19 @@ impl Project {
         }
         all
     }
+}
+
+/// The files of a folder, with their bytes.
+pub(crate) type Files = std::collections::BTreeMap<PathBuf, Vec<u8>>;
+
+/// Fails the test where files differ, and names them.
+#[track_caller]
+pub(crate) fn same(now: &Files, before: &Files, what: &str) {
+    let names = now.keys().chain(before.keys());
+    let mut different: Vec<&PathBuf> =
+        names.filter(|name| now.get(*name) != before.get(*name)).collect();
+    different.dedup();
+    assert!(different.is_empty(), "{what}: {different:?} differ");
 }
 
 /// Returns what a finished process came to; the code of a signal is 128 and its number, as in a shell.

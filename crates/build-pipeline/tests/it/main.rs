@@ -12,6 +12,7 @@ mod failures;
 mod input;
 mod messages;
 mod patch;
+mod patch_installed;
 mod patch_sed;
 mod patch_trees;
 mod schemas;

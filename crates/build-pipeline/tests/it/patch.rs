@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::dsl::{Project, Ran, ran};
+use crate::dsl::{Project, Ran, ran, same};
 
 /// The head of a patch file of component `demo`.
 pub(crate) fn head(id: &str) -> String {
@@ -96,11 +96,11 @@ fn every_verdict_is_told_and_failures_write_nothing() {
         crate::schemas::check(&project, "patch", &[checked]);
         let diff = project.run(&format!("patch diff {line}")).expect(code);
         assert_eq!(diff.stdout.is_empty(), kind != "applied", "{}", diff.stdout);
-        assert_eq!(project.files(), before, "{kind}: nothing is written");
+        same(&project.files(), &before, &format!("{kind}: nothing is written"));
         let applied = project.run(&format!("patch apply {line}")).expect(code);
         match kind {
             "applied" => assert_eq!(project.read("tree/a.txt"), "list = \"gfx1100;gfx1151\"\n"),
-            _ => assert_eq!(project.files(), before, "{kind}: nothing is written"),
+            _ => same(&project.files(), &before, kind),
         }
         if code == 7 {
             applied.says("1 of 1 patches did not apply; nothing was written").says("hint: ");
@@ -132,7 +132,7 @@ fn a_file_that_somebody_changed_is_told_apart() {
     let ran = project.run("patch apply demo --root tree").expect(7).prints("base-dirty");
     ran.prints("was changed by somebody").says("patch revert");
     project.run("patch revert demo --root tree").expect(7).says("`a.txt` was changed since");
-    assert_eq!(project.files(), before);
+    same(&project.files(), &before, "files");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn what_is_applied_is_reverted_byte_by_byte() {
     assert_eq!(receipt["receipts"][0]["files"][0]["path"], "a.txt");
     project.run("patch apply demo --root tree").expect(0).prints("nothing to write");
     project.run("patch revert demo --root tree").expect(0).prints("put back  a.txt");
-    assert_eq!(project.files(), before, "the receipts are gone too");
+    same(&project.files(), &before, "the receipts are gone too");
     project.run("patch revert demo --root tree").expect(2).says("no patch of `demo` was applied");
 
     project.run("patch apply demo --root tree").expect(0);
@@ -166,7 +166,7 @@ fn a_later_run_adds_to_the_receipt_and_all_goes_back() {
         serde_json::from_str(&project.read("tree/.build-pipeline/patches.json")).unwrap();
     assert_eq!(ledger["receipts"].as_array().unwrap().len(), 1);
     project.run("patch revert demo --root tree").expect(0);
-    assert_eq!(project.files(), before);
+    same(&project.files(), &before, "files");
 
     // A package manager puts the original back; the next run begins anew.
     project.run("patch apply demo --root tree").expect(0);
@@ -174,7 +174,7 @@ fn a_later_run_adds_to_the_receipt_and_all_goes_back() {
     project.write("tree/a.txt", "list = \"gfx1100\"\n");
     project.run("patch apply demo --root tree").expect(0).prints("changed  a.txt");
     project.run("patch revert demo --root tree").expect(0);
-    assert_eq!(project.files(), before);
+    same(&project.files(), &before, "files");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn wrong_words_get_a_next_step() {
         project.run(&format!("patch {line}")).expect(2).says(error).says("hint: ").says(hint);
     }
     project.run("patch apply demo --root tree --write --dry-run").expect(2);
-    assert_eq!(project.files(), before);
+    same(&project.files(), &before, "files");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn receipts_that_cannot_be_read_stop_everything() {
         for command in ["check", "apply", "revert"] {
             project.run(&format!("patch {command} demo --root tree")).expect(2).says(says);
         }
-        assert_eq!(project.files(), before);
+        same(&project.files(), &before, "files");
     }
 }
 
@@ -295,7 +295,7 @@ fn a_damaged_receipt_does_not_lead_back() {
     project.edit("tree/.build-pipeline/patches.json", ";gfx1151", ";gfx1152");
     let before = project.files();
     project.run("patch revert demo --root tree").expect(7).says("does not lead back");
-    assert_eq!(project.files(), before);
+    same(&project.files(), &before, "files");
 }
 
 #[test]

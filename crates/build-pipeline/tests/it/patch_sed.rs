@@ -1,6 +1,6 @@
 //! `patch lint-sed`: what `sed -i` lines do to a tree, by running them on copies.
 
-use crate::dsl::Project;
+use crate::dsl::{Project, same};
 
 /// A tree in the shape of vLLM 0.10.2 (`needs` the target) or of a later release.
 fn vllm_tree(project: &Project, folder: &str, list: &str) {
@@ -79,7 +79,7 @@ fn sed_lines_are_judged_by_what_they_do() {
         .prints("its part `/torch == 2.8.0,/d` changes nothing")
         .prints("e/r/w commands disabled in sandbox mode")
         .says("13 faults in 13 calls");
-    assert_eq!(project.files(), before, "nothing was written");
+    same(&project.files(), &before, "nothing was written");
     let words = project.run("patch lint-sed Dockerfile").expect(1);
     words.prints("[sed-line-end]").prints("[sed-suffix]").prints("without `--root DIR`");
     project.run("patch lint-sed nowhere").expect(2).says("reading `nowhere` failed");

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::dsl::Project;
+use crate::dsl::{Project, same};
 use crate::patch::{head, list_edit};
 
 const OLD: &str = "list = \"gfx1100\"\n";
@@ -259,7 +259,7 @@ fn a_file_that_cannot_be_written_leaves_all_as_they_were() {
     let before = project.files();
     let ran = project.run("patch apply demo --root tree --no-probes").expect(3);
     ran.says("cannot be written").says("all files are as they were");
-    assert_eq!(project.files(), before);
+    same(&project.files(), &before, "files");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
         project.run(line).expect(0);
         assert!(files.iter().all(|file| project.read(&format!("tree/{file}")) == NEW), "{round}");
         project.run("patch revert demo --root tree").expect(0);
-        assert_eq!(project.files(), clean, "round {round}");
+        same(&project.files(), &clean, &format!("round {round}"));
     }
     assert!(seen[0] > 0 && seen[2] > 0, "the kills fell to one side: {seen:?}");
 }
@@ -323,10 +323,10 @@ fn a_run_that_was_killed_between_two_files_is_gone_on_with_or_taken_back() {
         }
         project.run(line).expect(0);
         assert!(files.iter().all(|file| project.read(&format!("tree/{file}")) == text), "{line}");
-        assert_eq!(project.files(), if text == NEW { whole } else { clean.clone() }, "{line}");
+        same(&project.files(), if text == NEW { &whole } else { &clean }, line);
         if text == NEW {
             project.run("patch revert demo --root tree").expect(0);
-            assert_eq!(project.files(), clean);
+            same(&project.files(), &clean, "files");
         }
     }
 }

@@ -17,8 +17,13 @@ const SYSTEM: [&str; 10] =
     ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr", "/var"];
 
 /// Patches the tree of a component.
-pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), CommandError> {
-    let prepared = Prepared::new(here, project, &args.component, &args.options)?;
+pub(crate) fn run(
+    here: &Path,
+    project: &Project,
+    component: &str,
+    args: &Apply,
+) -> Result<(), CommandError> {
+    let prepared = Prepared::new(here, project, component, &args.options)?;
     let tree = apply(prepared, project, args, Vec::new())?;
     report::print(&PatchReport::new("apply", vec![tree]), &args.options)
 }
@@ -68,7 +73,8 @@ fn write(prepared: &Prepared, tree: &TreeReport) -> Result<(), CommandError> {
     let next = ledger.with(outcome.receipt());
     replace(directory, &all, || next.write(directory), || ledger.write(directory))?;
     let settled = next.settled(directory);
-    if settled != *ledger {
+    let on_disk = if all.is_empty() { ledger } else { &next };
+    if settled != *on_disk {
         settled.write(directory).map_err(|error| failed(&error))?;
     }
     Ok(())
@@ -130,7 +136,7 @@ pub(crate) fn lock(directory: &Directory) -> Result<std::fs::File, CommandError>
 }
 
 /// Says why nothing is to be written, if so.
-fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
+pub(crate) fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
     if args.write {
         return None;
     }

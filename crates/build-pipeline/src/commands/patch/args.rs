@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::Format;
 
@@ -28,6 +28,8 @@ pub(crate) enum PatchCommand {
     Audit(Audit),
     /// Say what the `sed -i` lines of Dockerfiles and scripts do to a tree
     LintSed(LintSed),
+    /// Print a hook for a package manager that applies the patches anew after upgrades
+    Hook(Hook),
 }
 
 /// A component of a tree
@@ -71,9 +73,16 @@ pub(crate) struct Options {
 #[command(disable_version_flag = true)]
 pub(crate) struct Apply {
     /// A folder of `patches/`, for example vllm
-    pub(crate) component: String,
+    #[arg(required_unless_present = "when", conflicts_with = "when")]
+    pub(crate) component: Option<String>,
     #[command(flatten)]
     pub(crate) options: Options,
+    /// Find out what is installed under --root, and on which GPU, and choose the patches by that
+    #[arg(long, value_enum, value_name = "WHEN", conflicts_with_all = ["version", "only"])]
+    pub(crate) when: Option<When>,
+    /// Look for the GPU in this system [default: /]
+    #[arg(long, value_name = "DIR", requires = "when")]
+    pub(crate) host_root: Option<PathBuf>,
     /// Write also into a directory of the system or of installed packages
     #[arg(long)]
     pub(crate) write: bool,
@@ -82,11 +91,18 @@ pub(crate) struct Apply {
     pub(crate) dry_run: bool,
 }
 
+/// How patches are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// By what is installed, and by the GPU
+    Auto,
+}
+
 /// Take back what was applied to a tree
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
-    /// The component
-    pub(crate) component: String,
+    /// The component [default: all that were applied to, also to Python packages under --root]
+    pub(crate) component: Option<String>,
     /// The tree
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
@@ -129,4 +145,29 @@ pub(crate) struct LintSed {
     /// The form of the report
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+/// Print a hook for a package manager that applies the patches anew after upgrades
+#[derive(Debug, Args)]
+pub(crate) struct Hook {
+    /// The package manager
+    #[arg(value_enum)]
+    pub(crate) manager: Manager,
+    /// The tree that is patched
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// Patch for this GPU target [default: what is there when the hook runs]
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+}
+
+/// A package manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Manager {
+    /// Debian, Ubuntu
+    Apt,
+    /// Fedora
+    Dnf,
+    /// openSUSE
+    Zypper,
 }

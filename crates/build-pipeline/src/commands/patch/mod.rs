@@ -1,12 +1,15 @@
 //! `build-pipeline patch`: patches trees, or says why not.
 //!
 //! `subject` finds the tree, its version, the patches and the GPU target; `patcher` works out what
-//! they do; `apply` writes it and `revert` takes it back; `report` words it. `audit` tries many trees,
+//! they do; `apply` writes it and `revert` takes it back; `report` words it. `auto` chooses by what is
+//! installed, and `hook` has that done after upgrades. `audit` tries many trees,
 //! `lint_sed` judges what others do with sed.
 
 mod apply;
 pub(crate) mod args;
 pub(crate) mod audit;
+mod auto;
+mod hook;
 pub(crate) mod lint_sed;
 pub(crate) mod report;
 mod revert;
@@ -34,9 +37,13 @@ pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), CommandError> {
             report::print(&PatchReport::new("check", vec![tree]), &args.options)
         }
         PatchCommand::Diff(args) => diff(work_out(&here, &project, args)?, &args.options),
-        PatchCommand::Apply(args) => apply::run(&here, &project, args),
+        PatchCommand::Apply(args) => match &args.component {
+            Some(component) => apply::run(&here, &project, component, args),
+            None => auto::run(&here, &project, args),
+        },
         PatchCommand::Revert(args) => revert::run(&here, args),
         PatchCommand::Audit(args) => audit::run(&here, &project, args),
+        PatchCommand::Hook(args) => hook::run(&here, &project, args),
         PatchCommand::LintSed(args) => lint_sed::run(&here, &project, args),
     }
 }

@@ -23,8 +23,24 @@ pub(crate) struct PatchReport {
     command: &'static str,
     /// Whether every patch is a good one in every tree.
     ok: bool,
+    /// What was found out about the system, with `--when auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) detected: Option<Detected>,
     /// What came of it in each tree.
     pub(crate) trees: Vec<TreeReport>,
+}
+
+/// What was found out about a system.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Detected {
+    /// The version of ROCm, if there is one.
+    pub(crate) rocm: Option<String>,
+    /// Where it was found.
+    pub(crate) rocm_from: Option<String>,
+    /// The GPU target.
+    pub(crate) gpu: String,
+    /// Where it was found.
+    pub(crate) gpu_from: String,
 }
 
 /// What came of the patches of one component in one tree.
@@ -240,12 +256,20 @@ pub(crate) fn is_good(outcome: &Outcome, options: &Options) -> bool {
 
 impl PatchReport {
     pub(crate) fn new(command: &'static str, trees: Vec<TreeReport>) -> Self {
-        Self { schema: SCHEMA, command, ok: trees.iter().all(|tree| tree.report.ok), trees }
+        let ok = trees.iter().all(|tree| tree.report.ok);
+        Self { schema: SCHEMA, command, ok, detected: None, trees }
     }
 
     /// Returns the report for reading.
     pub(crate) fn text(&self, options: &Options) -> String {
         let mut page = Page::default();
+        if let Some(Detected { rocm, rocm_from, gpu, gpu_from }) = &self.detected {
+            let rocm = match (rocm, rocm_from) {
+                (Some(rocm), Some(from)) => format!("ROCm {rocm} ({from})"),
+                _ => "no ROCm".to_owned(),
+            };
+            page.line(format_args!("{rocm}, {gpu} ({gpu_from})\n"));
+        }
         for tree in &self.trees {
             tree.text(&mut page, options);
             page.line(format_args!(""));

@@ -14,6 +14,7 @@ use crate::error::{CommandError, nearest};
 use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
 use crate::patching::directory::Directory;
+use crate::patching::installed;
 use crate::patching::ledger::Ledger;
 use crate::patching::replace::Replacement;
 
@@ -40,11 +41,37 @@ pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), CommandError> {
         );
     };
     let directory = subject::open(here, root)?;
-    let reverted = revert(&directory, &args.component)?;
-    let report = RevertReport { schema: SCHEMA, trees: vec![reverted] };
+    let trees = match &args.component {
+        Some(component) => vec![revert(&directory, component)?],
+        None => revert_all(directory)?,
+    };
+    let report = RevertReport { schema: SCHEMA, trees };
     match args.format {
         Format::Json => output::json(&report),
         Format::Text => output::sanitised_result(&text(&report)),
+    }
+}
+
+/// Takes back everything that was applied to a tree and to the Python packages in it.
+fn revert_all(directory: Directory) -> Result<Vec<Reverted>, CommandError> {
+    let mut reverted = Vec::new();
+    let shown = directory.path().display().to_string();
+    for place in installed::places(directory) {
+        let ledger = Ledger::read(&place)?;
+        let mut components: Vec<&str> =
+            ledger.receipts.iter().rev().map(|receipt| receipt.component.as_str()).collect();
+        components.dedup();
+        for component in components {
+            reverted.push(revert(&place, component)?);
+        }
+    }
+    match reverted.is_empty() {
+        false => Ok(reverted),
+        true => Err(CommandError::new(
+            ExitCode::Input,
+            format!("no patch was applied to `{shown}` or to Python packages in it"),
+        )
+        .hint("only what `build-pipeline patch apply` did can be taken back")),
     }
 }
 

@@ -1,0 +1,143 @@
+//! `patch apply --when auto`: chooses patches by what is installed, and by the GPU.
+
+use std::path::Path;
+
+use patcher::{Patch, PatchSet, Tree as _, Version};
+use pins::GpuTarget;
+
+use crate::commands::patch::apply::{apply, why_not};
+use crate::commands::patch::args::Apply;
+use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport, TreeReport};
+use crate::commands::patch::subject::{self, Prepared};
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::patching::directory::Directory;
+use crate::patching::{installed, patches, version};
+use crate::project::Project;
+
+/// Patches everything under a root that there are patches for.
+pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), CommandError> {
+    let Some(root) = &args.options.root else {
+        return Err(CommandError::new(ExitCode::Input, "no system was named")
+            .hint("write `--root DIR`; `--root /` is this system"));
+    };
+    let all = patches::read_all(project)?;
+    let places = installed::places(subject::open(here, root)?);
+    let rocm = installed::rocm(&places);
+    let (gpu, gpu_from) = gpu(here, args)?;
+    let mut found = Vec::new();
+    for place in &places {
+        for (component, patches) in &all {
+            let folder = version::package_folder(component);
+            let is_there = folder.and_then(|name| place.inside(&name.parse().ok()?)).is_some();
+            if is_there {
+                let rocm = rocm.as_ref().map(|(version, from)| (version, from.as_str()));
+                found.push(prepare(component, patches, place, (&gpu, rocm))?);
+            }
+        }
+    }
+    // First all are worked out: one failure, and nothing is written anywhere.
+    let mut trees = Vec::new();
+    for (prepared, left_out) in &found {
+        let outcome = super::outcome(prepared, args.options.no_probes);
+        let mut tree = TreeReport::new(prepared, outcome);
+        tree.set_left_out(left_out.clone());
+        if let Some(because) = why_not(prepared.directory.path(), &project.root, args) {
+            tree.set_not_written(because);
+        }
+        trees.push(tree);
+    }
+    if trees.iter().all(|tree| report::is_good(tree.outcome(), &args.options)) {
+        let done = found.into_iter().map(|(prepared, left)| apply(prepared, project, args, left));
+        trees = done.collect::<Result<_, _>>()?;
+    }
+    let mut report = PatchReport::new("apply", trees);
+    report.detected = Some(Detected {
+        rocm: rocm.as_ref().map(|(version, _)| version.to_string()),
+        rocm_from: rocm.map(|(_, from)| from),
+        gpu: gpu.to_string(),
+        gpu_from,
+    });
+    report::print(&report, &args.options)
+}
+
+/// Returns the GPU target, and where it comes from.
+fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), CommandError> {
+    if let Some(text) = &args.options.gpu {
+        let parsed = text.parse().map_err(|error| {
+            CommandError::from_chain(ExitCode::Input, &error).hint("a target looks like `gfx1151`")
+        })?;
+        return Ok((parsed, "--gpu".to_owned()));
+    }
+    let host = here.join(args.host_root.as_deref().unwrap_or(Path::new("/")));
+    let mut found = installed::gpus(&host);
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(CommandError::new(
+            ExitCode::Input,
+            format!("the kernel names no AMD GPU under `{}`", host.display()),
+        )
+        .hint("name the target with `--gpu gfx1151`, for example in a container's build")),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|(target, _)| target.as_str()).collect();
+            Err(CommandError::new(
+                ExitCode::Input,
+                format!("there are GPUs of several targets: {}", names.join(", ")),
+            )
+            .hint(format!("name one with `--gpu {}`", names[0])))
+        }
+    }
+}
+
+/// Prepares the patches of a component that fit an installed tree.
+fn prepare(
+    component: &str,
+    patches: &[Patch],
+    place: &Directory,
+    (gpu, rocm): (&GpuTarget, Option<(&Version, &str)>),
+) -> Result<(Prepared, Vec<LeftOut>), CommandError> {
+    let directory = place.again().map_err(|error| {
+        let shown = place.path().display();
+        CommandError::caused(ExitCode::Machine, format!("opening `{shown}` again failed"), &error)
+    })?;
+    let is_rocm = component == "therock";
+    let found = version::detect(&directory, component).or_else(|| {
+        let (version, from) = rocm.filter(|_| is_rocm)?;
+        Some(version::Found { version: version.clone(), from: from.to_owned() })
+    });
+    let mut left_out: Vec<LeftOut> = Vec::new();
+    let mut leave_out = |patch: &Patch, because: String| {
+        left_out.push(LeftOut { id: patch.id.clone(), because });
+        false
+    };
+    let is_unknown = found.is_none() && version::is_needed(patches);
+    let mut chosen: Vec<Patch> = patches.to_vec();
+    chosen.retain(|patch| {
+        let files = patch.edits.iter().flat_map(|edit| &edit.files);
+        let has_file = files.into_iter().any(|file| !matches!(directory.read(file), Ok(None)));
+        match (has_file, is_unknown) {
+            (false, _) => {
+                leave_out(patch, "it is for sources; none of its files is installed".to_owned())
+            }
+            (true, true) => leave_out(patch, "the package does not say its version".to_owned()),
+            (true, false) => true,
+        }
+    });
+    loop {
+        let ids: Vec<String> = chosen.iter().map(|patch| patch.id.clone()).collect();
+        let count = chosen.len();
+        chosen.retain(|patch| {
+            match patch.relations.requires.iter().find(|required| !ids.contains(required)) {
+                Some(missing) => leave_out(patch, format!("it requires `{missing}`")),
+                None => true,
+            }
+        });
+        if chosen.len() == count {
+            break;
+        }
+    }
+    let set =
+        PatchSet::new(chosen).map_err(|error| CommandError::from_chain(ExitCode::Input, &error))?;
+    let prepared = Prepared::in_directory(component, set, gpu.clone(), found, directory)?;
+    Ok((prepared, left_out))
+}

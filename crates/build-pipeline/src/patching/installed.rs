@@ -1,0 +1,107 @@
+//! What lies in an installed system: places of Python packages, ROCm, the GPU.
+
+use std::fs;
+use std::path::Path;
+
+use patcher::{Tree as _, TreePath, Version};
+use pins::GpuTarget;
+
+use crate::patching::directory::Directory;
+use crate::patching::version::dist_infos;
+
+/// Folders that hold `lib/python3…`, beside all that lie in `opt`.
+const PREFIXES: [&str; 5] = ["", "usr", "usr/local", ".venv", "venv"];
+
+/// Returns the tree itself and the places of Python packages in it. What lies behind links is none.
+pub(crate) fn places(root: Directory) -> Vec<Directory> {
+    let inside = |path: &str| root.inside(&path.parse::<TreePath>().ok()?);
+    let joined = |prefix: &str, name: &str| match prefix {
+        "" => name.to_owned(),
+        prefix => format!("{prefix}/{name}"),
+    };
+    let opt = inside("opt").map(|opt| opt.names()).unwrap_or_default();
+    let prefixes = PREFIXES
+        .iter()
+        .map(|prefix| (*prefix).to_owned())
+        .chain(opt.iter().map(|name| joined("opt", name)));
+    let mut places = Vec::new();
+    for library in prefixes.flat_map(|prefix| [joined(&prefix, "lib"), joined(&prefix, "lib64")]) {
+        let Some(folder) = inside(&library) else { continue };
+        for python in folder.names().iter().filter(|name| name.starts_with("python3")) {
+            let packages = ["site-packages", "dist-packages"];
+            places.extend(
+                packages.iter().filter_map(|name| inside(&format!("{library}/{python}/{name}"))),
+            );
+        }
+    }
+    places.insert(0, root);
+    places
+}
+
+/// Returns the version of ROCm in a system, and where it was found. `/opt/rocm` is often a link, so
+/// the folders beside it are looked at too; the newest wins.
+pub(crate) fn rocm(places: &[Directory]) -> Option<(Version, String)> {
+    let root = places.first()?;
+    let opt = root.inside(&"opt".parse().ok()?);
+    let folders = opt.map(|opt| opt.names()).unwrap_or_default();
+    let from_opt = folders.iter().filter(|name| name.starts_with("rocm")).filter_map(|name| {
+        let path: TreePath = format!("opt/{name}/.info/version").parse().ok()?;
+        let text = String::from_utf8(root.read(&path).ok()??).ok()?;
+        // `6.4.1-83`: what stands behind the dash is the build.
+        let version = text.trim().split('-').next()?.parse().ok()?;
+        Some((version, path.to_string()))
+    });
+    let packages = ["rocm", "rocm-sdk-core", "rocm-sdk"];
+    let from_packages = places.iter().flat_map(dist_infos).filter_map(|one| {
+        let version = packages.contains(&one.name.as_str()).then(|| one.version.parse().ok())??;
+        Some((version, one.folder))
+    });
+    let newest = |all: Vec<(Version, String)>| all.into_iter().max_by(|a, b| a.0.cmp(&b.0));
+    newest(from_opt.collect()).or_else(|| newest(from_packages.collect()))
+}
+
+/// Returns the GPU targets that the kernel of a system names, each once. An override of the HSA
+/// runtime has no say here.
+pub(crate) fn gpus(host: &Path) -> Vec<(GpuTarget, String)> {
+    let nodes = host.join("sys/class/kfd/kfd/topology/nodes");
+    let mut found: Vec<(GpuTarget, String)> = Vec::new();
+    let entries = fs::read_dir(nodes).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path().join("properties")).collect();
+    paths.sort();
+    for path in paths {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let number = text.lines().find_map(|line| line.strip_prefix("gfx_target_version "));
+        if let Some(target) = number.and_then(|number| target(number.trim().parse().ok()?))
+            && !found.iter().any(|(known, _)| *known == target)
+        {
+            found.push((target, path.display().to_string()));
+        }
+    }
+    found
+}
+
+/// Returns the target of a `gfx_target_version`: `110501` is gfx1151. A CPU has 0.
+fn target(number: u32) -> Option<GpuTarget> {
+    let (major, minor, stepping) = (number / 10_000, number / 100 % 100, number % 100);
+    (major > 0).then(|| format!("gfx{major}{minor:x}{stepping:x}").parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_as_the_kernel_writes_them() {
+        for (number, name) in [
+            (110_501, Some("gfx1151")),
+            (110_000, Some("gfx1100")),
+            (90_010, Some("gfx90a")),
+            (90_402, Some("gfx942")),
+            (100_306, Some("gfx1036")),
+            (120_001, Some("gfx1201")),
+            (0, None),
+        ] {
+            assert_eq!(target(number).as_ref().map(GpuTarget::as_str), name, "{number}");
+        }
+    }
+}

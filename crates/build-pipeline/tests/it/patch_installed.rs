@@ -1,0 +1,217 @@
+//! `patch apply --when auto` and `patch hook`: systems with packages installed in them.
+
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+
+use crate::dsl::{Project, ran, same};
+use crate::patch::json;
+
+const PACKAGES: &str = "system/usr/lib/python3/dist-packages";
+
+const PLATFORM: &str = "def rocm_platform_plugin():\n    is_rocm = False\n    return \
+    \"vllm.platforms.rocm.RocmPlatform\" if is_rocm else None\n";
+
+const SDK: &str = "def preload_libraries(*names, rtld_global: bool = True):\n    pass\n\n\
+    def initialize_process(*, rtld_global: bool = True):\n    pass\n";
+
+fn install(project: &Project, version: &str, platform: &str) {
+    let write = |file: &str, text: &str| project.write(&format!("{PACKAGES}/{file}"), text);
+    write("vllm/platforms/__init__.py", platform);
+    let metadata = format!("Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n\n");
+    for old in ["0.10.2", "0.11.0"] {
+        drop(std::fs::remove_dir_all(project.path(&format!("{PACKAGES}/vllm-{old}.dist-info"))));
+    }
+    write(&format!("vllm-{version}.dist-info/METADATA"), &metadata);
+    let digest = image_ref::Digest::of(platform.as_bytes());
+    let bytes: Vec<u8> = (0..32)
+        .map(|at| u8::from_str_radix(&digest.hex()[2 * at..2 * at + 2], 16).unwrap())
+        .collect();
+    let hash = BASE64_URL_SAFE_NO_PAD.encode(bytes);
+    let record = format!("vllm/platforms/__init__.py,sha256={hash},{}\n", platform.len());
+    write(&format!("vllm-{version}.dist-info/RECORD"), &record);
+}
+
+/// A system with vLLM, ROCm from Python packages, and a GPU.
+fn system() -> Project {
+    let project = Project::new();
+    install(&project, "0.10.2", PLATFORM);
+    project.write(&format!("{PACKAGES}/rocm_sdk/__init__.py"), SDK);
+    project.write(
+        &format!("{PACKAGES}/rocm_sdk_core-7.9.0.dist-info/METADATA"),
+        "Name: rocm-sdk-core\nVersion: 7.9.0\n\n",
+    );
+    for (node, version) in [(0, 0), (1, 110_501)] {
+        project.write(
+            &format!("host/sys/class/kfd/kfd/topology/nodes/{node}/properties"),
+            &format!("cpu_cores_count 16\ngfx_target_version {version}\n"),
+        );
+    }
+    project
+}
+
+const LINE: &str = "patch apply --when auto --root system --host-root host --no-probes";
+
+#[test]
+fn patches_are_chosen_by_what_is_installed_and_by_the_gpu() {
+    let project = system();
+    let before = project.files();
+    let ran = project.run(LINE).expect(0);
+    ran.prints("ROCm 7.9.0 (rocm_sdk_core-7.9.0.dist-info), gfx1151 (")
+        .prints("vllm 0.10.2 (vllm-0.10.2.dist-info) for gfx1151")
+        .prints("✓ vllm-platform-fallback  applied(1)")
+        .prints("vllm-arch-list          left out: it is for sources")
+        .prints("✓ therock-rtld-local  applied(2)");
+    assert!(
+        project
+            .read(&format!("{PACKAGES}/vllm/platforms/__init__.py"))
+            .contains("torch.version.hip")
+    );
+    let document = json(&project.run(&format!("{LINE} --format json")).expect(0));
+    assert_eq!(document["detected"]["gpu"], "gfx1151");
+    crate::schemas::check(&project, "patch", &[document]);
+    project.run(LINE).expect(0).prints("it was applied before");
+    project.run("patch revert --root system").expect(0).prints("vllm in ").prints("therock in ");
+    same(&project.files(), &before, "files");
+    project.run("patch revert --root system").expect(2).says("no patch was applied");
+}
+
+#[test]
+fn one_failure_leaves_the_whole_system_as_it_was() {
+    let project = system();
+    project.edit(&format!("{PACKAGES}/rocm_sdk/__init__.py"), "rtld_global: bool", "rtld: bool");
+    let before = project.files();
+    project.run(LINE).expect(7).prints("✓ vllm-platform-fallback").prints("✗ therock-rtld-local");
+    same(&project.files(), &before, "files");
+}
+
+#[test]
+fn the_version_of_rocm_decides() {
+    let project = system();
+    let metadata = format!("{PACKAGES}/rocm_sdk_core-7.9.0.dist-info/METADATA");
+    project.edit(&metadata, "7.9.0", "10.1.0");
+    project.run(LINE).expect(0).prints("ROCm 10.1.0").prints("not-applicable");
+    assert_eq!(project.read(&format!("{PACKAGES}/rocm_sdk/__init__.py")), SDK);
+    // Without its own metadata the version in /opt tells.
+    std::fs::remove_dir_all(project.path(&format!("{PACKAGES}/rocm_sdk_core-7.9.0.dist-info")))
+        .unwrap();
+    project
+        .run(&format!("{LINE} --dry-run"))
+        .expect(0)
+        .prints("no ROCm")
+        .prints("left out: the package");
+    project.write("system/opt/rocm-7.0.2/.info/version", "7.0.2-56\n");
+    project.write("system/opt/rocm-6.4.1/.info/version", "6.4.1-83\n");
+    project
+        .run(LINE)
+        .expect(0)
+        .prints("ROCm 7.0.2 (opt/rocm-7.0.2/.info/version)")
+        .prints("applied(2)");
+}
+
+#[test]
+fn the_gpu_is_the_kernels_or_is_named() {
+    let project = system();
+    let line = "patch apply --when auto --root system --no-probes --host-root";
+    project.run(&format!("{line} nowhere")).expect(2).says("no AMD GPU").says("--gpu gfx1151");
+    project
+        .write("host/sys/class/kfd/kfd/topology/nodes/2/properties", "gfx_target_version 120001\n");
+    project.run(&format!("{line} host")).expect(2).says("gfx1151, gfx1201").says("--gpu");
+    project.run(&format!("{line} host --gpu gfx1201")).expect(0).prints("gfx1201 (--gpu)");
+    project.run("patch apply --when auto --gpu gfx1151").expect(2).says("--root DIR");
+    project.run("patch apply --when auto vllm --root system").expect(2);
+    project.run("patch apply --root system").expect(2);
+}
+
+#[test]
+fn places_behind_links_are_left_alone() {
+    let project = system();
+    std::fs::rename(project.path("system/usr"), project.path("usr")).unwrap();
+    std::os::unix::fs::symlink("../usr", project.path("system/usr")).unwrap();
+    let before = project.files();
+    project.run(LINE).expect(0).prints("0 of 0 patches");
+    same(&project.files(), &before, "files");
+}
+
+#[test]
+fn an_upgrade_is_patched_anew_and_what_others_changed_is_not() {
+    let project = system();
+    project.run(LINE).expect(0);
+    // The package manager brings another version, whose RECORD says what the file is.
+    let newer = PLATFORM.replace("is_rocm = False", "is_rocm = False  # newer");
+    install(&project, "0.11.0", &newer);
+    project
+        .run(LINE)
+        .expect(0)
+        .prints("vllm 0.11.0")
+        .prints("✓ vllm-platform-fallback  applied(1)");
+    project.run("patch revert vllm --root system/usr/lib/python3/dist-packages").expect(0);
+    assert_eq!(project.read(&format!("{PACKAGES}/vllm/platforms/__init__.py")), newer);
+
+    project.run(LINE).expect(0);
+    project.edit(&format!("{PACKAGES}/vllm/platforms/__init__.py"), "# newer", "# mine");
+    let before = project.files();
+    project.run(LINE).expect(7).prints("base-dirty");
+    same(&project.files(), &before, "files");
+}
+
+/// Returns the command that apt would run.
+fn apt_command(project: &Project, hook: &str) -> String {
+    project.write("90hook", hook);
+    let mut apt = Command::new("apt-config");
+    apt.args(["dump", "--format", "%f=%v%n", "-c"]).arg(project.path("90hook"));
+    // Debian's `apt` has it; without it this test fails.
+    let dumped = ran(apt.output().unwrap()).expect(0).stdout;
+    let commands: Vec<&str> =
+        dumped.lines().filter_map(|line| line.strip_prefix("DPkg::Post-Invoke::=")).collect();
+    let ours: Vec<&&str> = commands.iter().filter(|line| line.contains("build-pipeline")).collect();
+    assert_eq!(ours.len(), 1, "{dumped}");
+    (*ours[0]).to_owned()
+}
+
+#[test]
+fn the_hook_for_apt_is_read_by_apt_and_patches_an_upgrade() {
+    let project = system();
+    let before = project.files();
+    let hook = project.run("patch hook apt --root system --gpu gfx1151").expect(0).stdout;
+    same(&project.files(), &before, "nothing is installed");
+    let command = apt_command(&project, &hook);
+    let run = || {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &command]).current_dir("/").env_clear().env("PATH", "/usr/bin:/bin");
+        ran(shell.output().unwrap())
+    };
+    run().expect(0).prints("vllm-platform-fallback  applied(1)");
+    install(&project, "0.11.0", &PLATFORM.replace("is_rocm = False", "is_rocm = False  # newer"));
+    run().expect(0).prints("vllm 0.11.0").prints("applied(1)");
+    // A patch that does not fit is told, and apt goes on.
+    project.write(&format!("{PACKAGES}/vllm/platforms/__init__.py"), "other\n");
+    run().expect(0).says("the patches were not applied anew");
+}
+
+#[test]
+fn the_hook_for_zypper_answers_every_message() {
+    let project = system();
+    let hook = project.run("patch hook zypper --root system --gpu gfx1151").expect(0).stdout;
+    project.write("hook.sh", &hook);
+    project.write("messages", "PLUGINBEGIN\n\n\0\nPACKAGESETCHANGED\n\n\0PLUGINEND\n\n\0");
+    let mut shell = Command::new("bash");
+    shell.arg(project.path("hook.sh")).env_clear().env("PATH", "/usr/bin:/bin").current_dir("/");
+    shell.stdin(std::fs::File::open(project.path("messages")).unwrap());
+    let ran = ran(shell.output().unwrap()).expect(0).says("vllm-platform-fallback  applied(1)");
+    assert_eq!(ran.stdout, "ACK\n\n\0".repeat(3));
+}
+
+#[test]
+fn the_hook_for_dnf_has_five_parts_and_odd_paths_are_refused() {
+    let project = system();
+    let hook = project.run("patch hook dnf --root system").expect(0).stdout;
+    let lines: Vec<&str> = hook.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].starts_with("post_transaction::::/"), "{}", lines[0]);
+    assert_eq!(lines[0].matches(':').count(), 4, "a colon parts what libdnf5 reads");
+    let mut command = project.command(&["patch", "hook", "apt", "--root", "a b"]);
+    ran(command.output().unwrap()).expect(2).says("cannot stand in a hook");
+    project.run("patch hook pacman").expect(2).says("apt, dnf, zypper");
+}
