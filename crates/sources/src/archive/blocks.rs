@@ -64,8 +64,6 @@ impl Header {
             prefix => [prefix, b"/", name].concat(),
         };
         let kind = match block[156] {
-            // Before ustar a directory was a file whose name ends in a slash.
-            b'0' | 0 if path.ends_with(b"/") => Kind::Directory,
             b'0' | 0 => Kind::File,
             b'1' => Kind::Hardlink,
             b'2' => Kind::Symlink,
@@ -144,6 +142,11 @@ impl Extension {
         }
         if let Some(link) = self.link {
             header.link = link;
+        }
+        // Before ustar a directory was a file whose name ends in a slash. That is the whole name:
+        // what a PAX header replaces may be cut off just behind one.
+        if header.kind == Kind::File && header.path.ends_with(b"/") {
+            header.kind = Kind::Directory;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Start at [`fetch`] and [`Archive::tree`]. An archive lies in the cache as it was published,
 //! under its SHA-256, and is hashed before anything reads it. Opening one unpacks it into a file
 //! without a name, which goes when the tree does, even if the process is killed; no path of an
-//! archive is ever made on disk.
+//! archive is ever made on disk. A repository (`.git`) that a release brings along is left out.
 
 mod blocks;
 mod download;

@@ -158,15 +158,21 @@ fn long(mut name: Vec<u8>) -> Vec<u8> {
 
 impl Reading {
     fn entry(&mut self, source: &mut Metered<impl Read>, header: &Header) -> Result<(), Failure> {
+        // Readers disagree on whether something follows.
         if header.kind != Kind::File && header.size != 0 {
             let path = text::quoted_bytes(&header.path);
             return Err(Failure::refused(format!("{path} is no file and yet has content")));
         }
-        let Some(path) = inner_path(&header.path)? else {
-            return match header.kind {
-                Kind::Directory => Ok(()),
-                _ => Err(Failure::refused("the root of the archive is not a directory")),
-            };
+        let path = match inner_path(&header.path)? {
+            Inner::Path(path) => path,
+            Inner::Root if header.kind == Kind::Directory => return Ok(()),
+            Inner::Root => {
+                return Err(Failure::refused("the root of the archive is not a directory"));
+            }
+            Inner::Repository if header.kind == Kind::File => {
+                return self.content(source, header.size, false);
+            }
+            Inner::Repository => return Ok(()),
         };
         if self.directories.contains(&path) && header.kind != Kind::Directory {
             let path = text::quoted(path.as_str());
@@ -189,8 +195,10 @@ impl Reading {
                 self.tree.add(path, Mode::Symlink, target)
             }
             Kind::Hardlink => {
-                let target = inner_path(&header.link)?;
-                let file = target.and_then(|target| self.files.get(&target).cloned());
+                let file = match inner_path(&header.link)? {
+                    Inner::Path(target) => self.files.get(&target).cloned(),
+                    Inner::Root | Inner::Repository => None,
+                };
                 let Some((mode, content)) = file else {
                     let path = text::quoted(path.as_str());
                     let target = text::quoted_bytes(&header.link);
@@ -208,40 +216,65 @@ impl Reading {
                 // First the name: no content is read for what is refused.
                 self.tree.add(path.clone(), mode, content.clone())?;
                 self.files.insert(path, (mode, content));
-                self.content(source, header.size)
+                self.content(source, header.size, true)
             }
         }
     }
 
-    /// Copies the content of a file and skips its padding.
-    fn content(&mut self, source: &mut Metered<impl Read>, size: u64) -> Result<(), Failure> {
+    /// Reads the content of a file and its padding, and keeps it if it is wanted.
+    fn content(
+        &mut self,
+        source: &mut Metered<impl Read>,
+        size: u64,
+        is_kept: bool,
+    ) -> Result<(), Failure> {
         let mut left = size;
         let mut buffer = vec![0; usize::try_from(size.min(128 << 10)).unwrap_or(BLOCK)];
         while left > 0 {
             let count = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
             source.fill_whole(&mut buffer[..count])?;
-            (&*self.spool).write_all(&buffer[..count]).map_err(|error| {
-                Failure::disk("written", std::path::Path::new("a temporary file"), &error)
-            })?;
             left -= count as u64;
+            if is_kept {
+                (&*self.spool).write_all(&buffer[..count]).map_err(|error| {
+                    Failure::disk("written", std::path::Path::new("a temporary file"), &error)
+                })?;
+                self.offset += count as u64;
+            }
         }
-        self.offset += size;
         let over = usize::try_from(size % BLOCK as u64).unwrap_or_default();
         let padding = if over == 0 { 0 } else { BLOCK - over };
         source.fill_whole(&mut [0; BLOCK][..padding])
     }
 }
 
-/// Returns the path of an entry without the `./` in front and the slash behind, or nothing for
-/// the root itself.
-fn inner_path(bytes: &[u8]) -> Result<Option<TreePath>, Failure> {
+/// Where in an archive an entry lies.
+enum Inner {
+    Path(TreePath),
+    /// The archive itself.
+    Root,
+    /// In a `.git`. Some releases bring theirs along; as with folders, it is left out.
+    Repository,
+}
+
+/// Returns the path of an entry without the `./` in front and the slash behind.
+fn inner_path(bytes: &[u8]) -> Result<Inner, Failure> {
     let mut rest = bytes;
     while let Some(inner) = rest.strip_prefix(b"./") {
         rest = inner;
     }
     let rest = rest.strip_suffix(b"/").unwrap_or(rest);
+    let is_repository = |part: &[u8]| part.eq_ignore_ascii_case(b".git");
     match rest {
-        b"." | b"" if !bytes.starts_with(b"/") && !bytes.is_empty() => Ok(None),
-        rest => TreePath::from_bytes(rest).map(Some).map_err(refusal),
+        b"." | b"" if !bytes.starts_with(b"/") && !bytes.is_empty() => Ok(Inner::Root),
+        rest if rest.split(|byte| *byte == b'/').any(is_repository) => {
+            // What is left out must be a path all the same.
+            let renamed = rest.split(|byte| *byte == b'/').map(|part| match is_repository(part) {
+                true => b"git",
+                false => part,
+            });
+            let renamed = renamed.collect::<Vec<_>>().join(&b'/');
+            TreePath::from_bytes(&renamed).map(|_| Inner::Repository).map_err(refusal)
+        }
+        rest => TreePath::from_bytes(rest).map(Inner::Path).map_err(refusal),
     }
 }

@@ -136,8 +136,8 @@ fn breakouts() {
         ("pipe", vec![entry(b'6', "n", "", b"")]),
         ("sparse file", vec![entry(b'S', "n", "", b"x")]),
         ("multi-volume part", vec![entry(b'M', "n", "", b"x")]),
-        ("git hooks", vec![file("a/.git/hooks/post-checkout", "x")]),
-        ("git hooks, other spelling", vec![file(".GIT/config", "x")]),
+        ("out by way of a repository", vec![file(".git/../../f", "x")]),
+        ("hard link into a repository", vec![file(".git/f", "x"), hardlink("l", ".git/f")]),
         ("control characters", vec![file("a\u{1b}[2J", "x")]),
         ("root as a file", vec![file("./", "x")]),
         ("root as a symlink", vec![link(".", "a")]),
@@ -177,6 +177,10 @@ fn what_stays_inside_is_read() {
         (vec![entry(b'L', "x", "", b"long\0"), file("f", "x"), file("g", "y")], "g*=y long*=x"),
         (vec![entry(b'g', "x", "", b"19 comment=0123456\n"), file("f", "x")], "f*=x"),
         (vec![entry(0, "old/", "", b""), entry(0, "old/f", "", b"x")], "old/f*=x"),
+        // Some releases bring their repository along.
+        (vec![folder("a/.git"), file("a/.git/f", "y"), link(".GIT", "/"), file("f", "x")], "f*=x"),
+        // A name that is cut off just behind a slash is not that of a directory.
+        (vec![pax(&[("path", "d/f")]), raw(b'0', b"d/", b"", b"x", 1)], "d/f*=x"),
         (vec![], ""),
     ] {
         assert_eq!(shown(&read(&tar(&entries)).unwrap()), wanted);
