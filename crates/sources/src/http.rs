@@ -1,6 +1,6 @@
 //! Sends HTTP requests and reads their answers: timeouts, statuses, nothing of what is in them.
 //!
-//! Redirects are never followed here; [`Web::get`]'s callers decide. The client for this machine
+//! Redirects are never followed here; whoever asked decides. The client for this machine
 //! has no TLS roots and no proxy.
 
 use std::sync::{Arc, OnceLock};
