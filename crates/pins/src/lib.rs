@@ -13,7 +13,7 @@ mod gpus;
 mod hashes;
 mod names;
 mod problem;
-mod reader;
+pub mod reader;
 mod syntax;
 mod tracks;
 mod versions;

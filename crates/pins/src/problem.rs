@@ -45,27 +45,29 @@ impl std::error::Error for ParseError {}
 
 /// Why one value is wrong, before it is known where it stands.
 #[derive(Debug)]
-pub(crate) struct Wrong {
-    pub(crate) message: String,
-    pub(crate) help: String,
+pub struct Wrong {
+    /// What is wrong, with the value in backticks.
+    pub message: String,
+    /// What would be right, and the next step.
+    pub help: String,
 }
 
 /// Returns a [`Wrong`] of those two texts.
-pub(crate) fn wrong(message: impl Into<String>, help: impl Into<String>) -> Wrong {
+pub fn wrong(message: impl Into<String>, help: impl Into<String>) -> Wrong {
     Wrong { message: message.into(), help: help.into() }
 }
 
 /// The proof that a problem was reported. Only [`Report`] makes one, so that a value which is
 /// missing from a result can never be missing in silence.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reported(());
+pub struct Reported(());
 
 /// The number of problems that are kept. More help nobody, and a hostile file could have a million.
 const MOST_PROBLEMS: usize = 500;
 
 /// Gathers the problems of one file.
 #[derive(Debug)]
-pub(crate) struct Report<'a> {
+pub struct Report<'a> {
     file: &'a str,
     text: &'a str,
     /// Where each line starts.
@@ -77,24 +79,29 @@ pub(crate) struct Report<'a> {
 
 impl<'a> Report<'a> {
     /// Starts the report on `text`, which messages call `file`.
-    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
+    pub fn new(file: &'a str, text: &'a str) -> Self {
         let newlines = text.match_indices('\n').map(|(newline, _)| newline + 1);
         let lines = std::iter::once(0).chain(newlines).collect();
         Self { file, text, lines, problems: Vec::new(), dropped: 0 }
     }
 
     /// Returns the text of the file.
-    pub(crate) fn text(&self) -> &'a str {
+    pub fn text(&self) -> &'a str {
         self.text
     }
 
     /// Returns the proof of a problem once there are so many that reading on is of no use.
-    pub(crate) fn is_full(&self) -> Option<Reported> {
+    pub fn is_full(&self) -> Option<Reported> {
         (self.problems.len() >= MOST_PROBLEMS).then_some(Reported(()))
     }
 
+    /// Returns how many problems there are so far.
+    pub fn problem_count(&self) -> usize {
+        self.problems.len()
+    }
+
     /// Adds a problem with the bytes `span`.
-    pub(crate) fn add(&mut self, span: &Range<usize>, wrong: Wrong) -> Reported {
+    pub fn add(&mut self, span: &Range<usize>, wrong: Wrong) -> Reported {
         if let Some(reported) = self.is_full() {
             self.dropped += 1;
             return reported;
@@ -114,12 +121,15 @@ impl<'a> Report<'a> {
     }
 
     /// Returns the number of the line that the byte `at` stands on, from 1.
-    pub(crate) fn line(&self, at: usize) -> usize {
+    pub fn line(&self, at: usize) -> usize {
         self.lines.partition_point(|start| *start <= at)
     }
 
     /// Ends the report: the value where nothing was wrong, otherwise all problems in file order.
-    pub(crate) fn finish<T>(mut self, value: Result<T, Reported>) -> Result<T, ParseError> {
+    ///
+    /// # Errors
+    /// All problems of the file.
+    pub fn finish<T>(mut self, value: Result<T, Reported>) -> Result<T, ParseError> {
         match value {
             Ok(value) if self.problems.is_empty() => Ok(value),
             Ok(_) | Err(Reported(())) => {
@@ -131,6 +141,16 @@ impl<'a> Report<'a> {
                 Err(ParseError { file: self.file.to_owned(), problems: self.problems })
             }
         }
+    }
+}
+
+impl Report<'_> {
+    /// Ends the report of a reader that gives `None` for what it has reported.
+    ///
+    /// # Errors
+    /// All problems of the file.
+    pub fn finish_option<T>(self, value: Option<T>) -> Result<T, ParseError> {
+        self.finish(value.ok_or(Reported(())))
     }
 }
 
@@ -161,7 +181,7 @@ pub(crate) fn named(character: char) -> String {
 /// Returns `value` in backticks, fit for one line of a terminal and for a log that others read:
 /// control characters and marks that turn the reading direction are spelled out, what may be a
 /// secret in a url is hidden, and a long text is cut.
-pub(crate) fn quote(value: &str) -> String {
+pub fn quote(value: &str) -> String {
     const LONGEST: usize = 80;
     let value = without_secrets(value);
     let mut quoted = String::from("`");
@@ -197,7 +217,7 @@ pub(crate) fn is_unprintable(character: char) -> bool {
 }
 
 /// Returns the one of `names` that `text` was most likely meant to be, if one is near enough.
-pub(crate) fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer texts are not names; comparing them with every name would cost quadratic time.
     if text.len() > 100 {
         return None;
@@ -213,7 +233,7 @@ pub(crate) fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) 
 }
 
 /// Returns `a`, `b` and `c` as a phrase, each in backticks.
-pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
         [] => String::new(),

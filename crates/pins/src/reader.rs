@@ -1,7 +1,9 @@
 //! Reads TOML tables with their places, and reports every problem instead of stopping at the first.
 //!
-//! Start at [`document`], then [`Table`]. This module knows what TOML is and nothing about pins:
-//! what a value must look like is the business of `checks` and of each file's own module.
+//! Start at [`Report`] and [`document`], then [`Table`]. This module knows what TOML is and nothing
+//! about pins: what a value must look like is the business of `checks` and of each file's own module.
+//! It is public for the other data files of this project (patches), so that all of them report
+//! problems with the same places, in the same words. It is no interface for anybody else.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::checks;
-use crate::problem::{Report, Reported, Wrong, is_unprintable, list, nearest, quote, wrong};
+use crate::problem::is_unprintable;
+pub use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::syntax;
 
 /// The longest file that is read: 1 MiB. Ours have some kilobytes; a larger one is a mistake.
@@ -22,7 +25,7 @@ const SCHEMA: i128 = 1;
 
 /// A TOML table and where it stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table<'t> {
+pub struct Table<'t> {
     entries: &'t DeTable<'t>,
     place: &'t str,
     span: (usize, usize),
@@ -30,20 +33,23 @@ pub(crate) struct Table<'t> {
 
 /// One `key = value` of a table.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry<'t> {
+pub struct Entry<'t> {
     /// The key.
-    pub(crate) key: &'t str,
+    pub key: &'t str,
     /// Where the key stands.
-    pub(crate) key_span: Range<usize>,
+    pub key_span: Range<usize>,
     /// Where the value stands.
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
     value: &'t DeValue<'t>,
     /// Whether it is an item of the array behind `key`.
     is_item: bool,
 }
 
 /// Parses the whole text as TOML. [`Table::root`] then reads it.
-pub(crate) fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Reported> {
+///
+/// # Errors
+/// It was reported.
+pub fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Reported> {
     let text = report.text();
     if text.len() > LONGEST_FILE {
         let message = format!("the file is `{}` bytes long", text.len());
@@ -60,10 +66,10 @@ pub(crate) fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Repor
 
 impl<'t> Table<'t> {
     /// Returns the table of the whole file, where its `schema` is one that is known.
-    pub(crate) fn root(
-        report: &mut Report<'_>,
-        entries: &'t DeTable<'t>,
-    ) -> Result<Self, Reported> {
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn root(report: &mut Report<'_>, entries: &'t DeTable<'t>) -> Result<Self, Reported> {
         let table = Self { entries, place: "the file", span: (0, 0) };
         let example = format!("schema = {SCHEMA}");
         let Some(entry) = table.get("schema") else {
@@ -89,27 +95,27 @@ impl<'t> Table<'t> {
     }
 
     /// Returns how messages name the table: `the file`, or its header in backticks.
-    pub(crate) fn place(&self) -> &'t str {
+    pub fn place(&self) -> &'t str {
         self.place
     }
 
     /// Returns where the header of the table stands.
-    pub(crate) fn span(&self) -> Range<usize> {
+    pub fn span(&self) -> Range<usize> {
         self.span.0..self.span.1
     }
 
     /// Returns the entries, in the order of their keys.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'t>> + use<'t> {
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'t>> + use<'t> {
         self.entries.iter().map(|(key, value)| Entry::new(key, value))
     }
 
     /// Returns the entry of that key.
-    pub(crate) fn get(&self, key: &str) -> Option<Entry<'t>> {
+    pub fn get(&self, key: &str) -> Option<Entry<'t>> {
         self.entries.get_key_value(key).map(|(key, value)| Entry::new(key, value))
     }
 
     /// Reports every key that is not one of `known`.
-    pub(crate) fn check_keys(&self, report: &mut Report<'_>, known: &[&str]) {
+    pub fn check_keys(&self, report: &mut Report<'_>, known: &[&str]) {
         for entry in self.entries().filter(|entry| !known.contains(&entry.key)) {
             if report.is_full().is_some() {
                 return;
@@ -128,18 +134,16 @@ impl<'t> Table<'t> {
     }
 
     /// Reports that `key` is missing; `example` is a line that would do.
-    pub(crate) fn add_missing(
-        &self,
-        report: &mut Report<'_>,
-        key: &str,
-        example: &str,
-    ) -> Reported {
+    pub fn add_missing(&self, report: &mut Report<'_>, key: &str, example: &str) -> Reported {
         let message = format!("`{key}` is missing from {}", self.place);
         report.add(&self.span(), wrong(message, format!("add a line such as `{example}`")))
     }
 
     /// Reads the text behind `key`, which must be there.
-    pub(crate) fn required<T>(
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn required<T>(
         &self,
         report: &mut Report<'_>,
         key: &str,
@@ -153,7 +157,10 @@ impl<'t> Table<'t> {
     }
 
     /// Reads the text behind `key`, where there is one.
-    pub(crate) fn optional<T>(
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn optional<T>(
         &self,
         report: &mut Report<'_>,
         key: &str,
@@ -163,7 +170,10 @@ impl<'t> Table<'t> {
     }
 
     /// Reads the `true` or `false` behind `key`; nothing there means `false`.
-    pub(crate) fn flag(&self, report: &mut Report<'_>, key: &str) -> Result<bool, Reported> {
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn flag(&self, report: &mut Report<'_>, key: &str) -> Result<bool, Reported> {
         let Some(entry) = self.get(key) else { return Ok(false) };
         match entry.value {
             DeValue::Boolean(value) => Ok(*value),
@@ -176,11 +186,10 @@ impl<'t> Table<'t> {
     }
 
     /// Reads the day behind `key`, as `YYYY-MM-DD`.
-    pub(crate) fn date(
-        &self,
-        report: &mut Report<'_>,
-        key: &str,
-    ) -> Result<Option<String>, Reported> {
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn date(&self, report: &mut Report<'_>, key: &str) -> Result<Option<String>, Reported> {
         let Some(entry) = self.get(key) else { return Ok(None) };
         let DeValue::Datetime(value) = entry.value else {
             let help = match entry.text().filter(|text| checks::date(text).is_ok()) {
@@ -201,7 +210,10 @@ impl<'t> Table<'t> {
     }
 
     /// Reads the array of texts behind `key`; nothing there is an empty one. No text stands twice.
-    pub(crate) fn texts<T>(
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn texts<T>(
         &self,
         report: &mut Report<'_>,
         key: &str,
@@ -209,7 +221,7 @@ impl<'t> Table<'t> {
         check: impl Fn(&str) -> Result<T, Wrong>,
     ) -> Result<Vec<T>, Reported> {
         let Some(entry) = self.get(key) else { return Ok(Vec::new()) };
-        let DeValue::Array(items) = entry.value else {
+        let Some(items) = entry.items() else {
             let example = entry.text().unwrap_or(example);
             let help = quote(&format!("{key} = [\"{example}\"]"));
             return Err(entry.add_type(report, "an array", &format!("write {help}")));
@@ -221,8 +233,6 @@ impl<'t> Table<'t> {
             if let Some(reported) = report.is_full() {
                 return Err(reported);
             }
-            let item =
-                Entry { value: item.get_ref(), span: item.span(), is_item: true, ..entry.clone() };
             match item.checked_text(report, &check) {
                 Ok(_) if !seen.insert(item.text()) => {
                     let message = format!("{} stands twice in `{key}`", item.source(report));
@@ -249,7 +259,7 @@ impl<'t> Entry<'t> {
     }
 
     /// Returns the value as the file spells it, in backticks, its first line.
-    pub(crate) fn source(&self, report: &Report<'_>) -> String {
+    pub fn source(&self, report: &Report<'_>) -> String {
         let source = report.text().get(self.span.clone()).unwrap_or_default();
         let unquoted = match self.value {
             DeValue::String(text) => text,
@@ -259,15 +269,27 @@ impl<'t> Entry<'t> {
     }
 
     /// Returns the value where it is a text.
-    pub(crate) fn text(&self) -> Option<&'t str> {
+    pub fn text(&self) -> Option<&'t str> {
         match self.value {
             DeValue::String(text) => Some(text),
             _ => None,
         }
     }
 
+    /// Returns the items of the value where it is an array.
+    pub fn items(&self) -> Option<Vec<Self>> {
+        let DeValue::Array(items) = self.value else { return None };
+        let item = |item: &'t Spanned<DeValue<'t>>| Self {
+            value: item.get_ref(),
+            span: item.span(),
+            is_item: true,
+            ..self.clone()
+        };
+        Some(items.iter().map(item).collect())
+    }
+
     /// Returns the value where it is a whole number; one that is too large is cut to an `i128`.
-    pub(crate) fn integer(&self) -> Option<i128> {
+    pub fn integer(&self) -> Option<i128> {
         match self.value {
             DeValue::Integer(number) => {
                 let digits = number.as_str();
@@ -279,7 +301,7 @@ impl<'t> Entry<'t> {
     }
 
     /// Returns the value where it is a table, for a look that reports nothing about it.
-    pub(crate) fn as_table(&self) -> Option<Table<'t>> {
+    pub fn as_table(&self) -> Option<Table<'t>> {
         let span = (self.key_span.start, self.key_span.end);
         match self.value {
             DeValue::Table(entries) => Some(Table { entries, place: self.key, span }),
@@ -288,7 +310,7 @@ impl<'t> Entry<'t> {
     }
 
     /// Returns the day of the value as `YYYY-MM-DD`, where it has one.
-    pub(crate) fn day(&self) -> Option<String> {
+    pub fn day(&self) -> Option<String> {
         match self.value {
             DeValue::Datetime(value) => {
                 value.date.map(|date| format!("{:04}-{:02}-{:02}", date.year, date.month, date.day))
@@ -298,15 +320,14 @@ impl<'t> Entry<'t> {
     }
 
     /// Returns the value as a table that messages call `place`.
-    pub(crate) fn table(
-        &self,
-        report: &mut Report<'_>,
-        place: &'t str,
-    ) -> Result<Table<'t>, Reported> {
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn table(&self, report: &mut Report<'_>, place: &'t str) -> Result<Table<'t>, Reported> {
         match self.value {
             DeValue::Table(entries) => {
-                let span = (self.key_span.start, self.key_span.end);
-                Ok(Table { entries, place, span })
+                let span = if self.is_item { &self.span } else { &self.key_span };
+                Ok(Table { entries, place, span: (span.start, span.end) })
             }
             _ => Err(self.add_type(
                 report,
@@ -318,7 +339,10 @@ impl<'t> Entry<'t> {
 
     /// Returns the value as a text, whatever it holds. Where it is none, `check` says whether
     /// quotes are all that it lacks.
-    pub(crate) fn any_text<T>(
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn any_text<T>(
         &self,
         report: &mut Report<'_>,
         check: impl FnOnce(&str) -> Result<T, Wrong>,
@@ -338,7 +362,10 @@ impl<'t> Entry<'t> {
     }
 
     /// Returns the value as a text without control characters and with nothing around it.
-    pub(crate) fn checked_text<T>(
+    ///
+    /// # Errors
+    /// It was reported.
+    pub fn checked_text<T>(
         &self,
         report: &mut Report<'_>,
         check: impl Fn(&str) -> Result<T, Wrong>,
@@ -366,7 +393,7 @@ impl<'t> Entry<'t> {
     }
 
     /// Reports that the value should be of another type.
-    pub(crate) fn add_type(&self, report: &mut Report<'_>, wanted: &str, help: &str) -> Reported {
+    pub fn add_type(&self, report: &mut Report<'_>, wanted: &str, help: &str) -> Reported {
         let found = match self.value {
             DeValue::String(_) => "the text",
             DeValue::Integer(_) => "the number",
@@ -388,7 +415,10 @@ impl<'t> Entry<'t> {
 }
 
 /// Reads the `entries` one by one; every failure is reported before the first is returned.
-pub(crate) fn collect<'t, K: Ord, V>(
+///
+/// # Errors
+/// It was reported.
+pub fn collect<'t, K: Ord, V>(
     report: &mut Report<'_>,
     entries: impl Iterator<Item = Entry<'t>>,
     mut read: impl FnMut(&mut Report<'_>, &Entry<'t>) -> Result<(K, V), Reported>,

@@ -11,7 +11,7 @@ mod values;
 use pins::ParseError;
 
 use crate::reader::{Report, Table, quote};
-use crate::spec::{Patch, Probe, SCHEMA};
+use crate::spec::{Patch, Probe};
 use values::name;
 
 /// The most edits, asserts, probes or tests that one patch may have.
@@ -24,14 +24,14 @@ const MAX_PARTS: usize = 64;
 pub fn parse_patch(file: &str, text: &str) -> Result<Patch, ParseError> {
     let mut report = Report::new(file, text);
     let document = report.document();
-    let patch = document.as_ref().and_then(|document| patch(&mut report, &Table::root(document)));
+    let patch = document.as_ref().and_then(|document| {
+        let root = Table::root(&mut report, document)?;
+        patch(&mut report, &root)
+    });
     report.finish(patch)
 }
 
 fn patch(report: &mut Report<'_>, root: &Table<'_>) -> Option<Patch> {
-    if !check_schema(report, root) {
-        return None;
-    }
     root.check_keys(
         report,
         &[
@@ -86,25 +86,6 @@ fn patch(report: &mut Report<'_>, root: &Table<'_>) -> Option<Patch> {
     };
     check_self_reference(report, root, &patch);
     Some(patch)
-}
-
-/// A newer schema is refused before anything else is read.
-fn check_schema(report: &mut Report<'_>, root: &Table<'_>) -> bool {
-    let example = format!("schema = {SCHEMA}");
-    if !root.has("schema") {
-        root.add_missing(report, "schema", &example);
-        return true;
-    }
-    let Some(schema) = root.integer(report, "schema") else { return true };
-    let help = match schema {
-        SCHEMA => return true,
-        newer if newer > SCHEMA => format!(
-            "the file was made for a newer build-pipeline; this one reads schema {SCHEMA}: update build-pipeline"
-        ),
-        _ => format!("there is no such schema; write `{example}`"),
-    };
-    report.add(&root.span_of("schema"), format!("schema `{schema}` is not known"), help);
-    false
 }
 
 fn need_table<'t>(

@@ -270,6 +270,6 @@ fn a_huge_file_is_refused_unread() {
     let error = parse_patch("p.toml", &"#".repeat(2 << 20)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "p.toml:1:1: the file is `2097152` bytes long (a patch file has at most 1048576 bytes (1 MiB))"
+        "p.toml:1:1: the file is `2097152` bytes long (a data file has at most 1048576 bytes (1 MiB); is it the right file?)"
     );
 }
