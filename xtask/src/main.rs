@@ -15,7 +15,7 @@ use crate::run::{cargo, root};
 
 const USAGE: &str = "usage: cargo xtask CHORE
   ci            format, lints, tests, documentation, tidy, schemas, dependencies: all that must hold
-  setup         install what the tests need (Debian packages docker-registry, skopeo and faketime)
+  setup         install what the tests need (Debian packages docker-registry, skopeo and the like)
   test [ARGS]   setup, then all tests; ARGS go to `cargo test`
   tidy          the rules that no linter knows
   schema        write schemas/*.json anew

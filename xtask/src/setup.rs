@@ -6,8 +6,14 @@ use crate::run::{command, is_installed, root};
 use crate::say;
 
 /// Programs the tests run, with the Debian packages that have them.
-const PROGRAMS: [(&str, &str); 3] =
-    [("docker-registry", "docker-registry"), ("skopeo", "skopeo"), ("git", "git")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("curl", "curl"),
+    ("docker-registry", "docker-registry"),
+    ("faketime", "faketime"),
+    ("git", "git"),
+    ("python3", "python3"),
+    ("skopeo", "skopeo"),
+];
 
 /// The cargo-deny that `ci` asks about licences and sources.
 const CARGO_DENY: &str = "0.20.2";
