@@ -5,6 +5,7 @@
 //! - [`Sources::refs`] and [`Sources::resolve`] say what a remote repository has.
 //! - [`Sources::fetch_git`] returns the [`Tree`] of a commit and its submodules, straight from git
 //!   objects: nothing is checked out.
+//! - [`Sources::releases`] says what a Python package index has of a project.
 //! - [`Sources::fetch_archive`] returns an [`Archive`], whose [`Archive::tree`] is a [`Tree`] too.
 //! - [`Tree::write_tar`] writes the same bytes for the same content, wherever it came from.
 //!
@@ -21,6 +22,7 @@ mod event;
 mod files;
 mod git;
 mod http;
+mod index;
 #[cfg(test)]
 mod mutation;
 mod names;
@@ -40,6 +42,7 @@ pub use git::{
     FetchedGit, FetchedSubmodule, GitSource, RemoteRef, RemoteRefs, Resolved, Submodules,
 };
 pub use http::Timeouts;
+pub use index::ReleaseFile;
 pub use names::{GitRef, ParseSourceError, TreePath};
 pub use session::Settings;
 pub use tree::{Mode, TarSummary, Tree, WriteTarError};
@@ -109,6 +112,20 @@ impl Sources {
     /// tree leads out of it.
     pub async fn fetch_git(&self, source: &GitSource) -> Result<FetchedGit, SourceError> {
         git::fetch_all(&self.session, source).await
+    }
+
+    /// Returns the files that a project has released, by the JSON simple API of a Python package
+    /// index (PEP 691). `index` is the url that pip is given, for example `https://HOST/simple`.
+    ///
+    /// # Errors
+    /// The index cannot be asked, has no such project, or does not answer in JSON.
+    pub async fn releases(
+        &self,
+        index: &SourceUrl,
+        project: &str,
+    ) -> Result<Vec<ReleaseFile>, SourceError> {
+        let listed = index::list(&self.session, index, project).await;
+        listed.map_err(|failure| failure.at("list the releases of", text::clean(project)))
     }
 
     /// Returns an archive, downloading it where it is not in the cache.

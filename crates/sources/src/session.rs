@@ -5,13 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use oci::policy::{RefusedHop, check_hop};
+use reqwest::Method;
+use reqwest::header::HeaderName;
+use url::Url;
+
 use crate::address::{Mirror, SourceUrl};
 use crate::error::{Again, ErrorKind, Failure};
 use crate::event::Event;
-use crate::http::{Timeouts, Web, Wiring};
+use crate::http::{Incoming, Timeouts, Web, Wiring, redirect_target};
+use crate::text;
 
 /// The longest wait that a server may ask for.
 const MAX_RETRY_AFTER: u64 = 10;
+/// How many redirects are followed.
+const MAX_REDIRECTS: usize = 5;
 
 /// What sources are fetched with.
 #[derive(Debug, Clone)]
@@ -98,6 +106,22 @@ impl Session {
         }
     }
 
+    /// Gets what is at `from`, after the redirects that may be followed.
+    pub(crate) async fn get(
+        &self,
+        from: &SourceUrl,
+        headers: &[(HeaderName, &str)],
+    ) -> Result<Incoming, Failure> {
+        let mut url = from.url().clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let answer = self.web.send(Method::GET, &url, headers, Vec::new()).await?;
+            let Some(to) = redirect_target(&url, &answer) else { return Ok(answer) };
+            check_redirect(from, &url, &to)?;
+            url = to;
+        }
+        Err(Failure::refused(format!("the server redirects more than {MAX_REDIRECTS} times")))
+    }
+
     /// Runs work that blocks on a thread for such work.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
@@ -112,6 +136,24 @@ impl Session {
     pub(crate) fn budget<'a>(&'a self, url: &'a SourceUrl) -> Budget<'a> {
         Budget { session: self, url, tries: 0 }
     }
+}
+
+fn check_redirect(base: &SourceUrl, from: &Url, to: &Url) -> Result<(), Failure> {
+    check_hop(base.url(), base.reach(), from, to).map_err(|refusal| {
+        let mut shown = to.clone();
+        // A signature or a password may stand there.
+        shown.set_query(None);
+        let _ = shown.set_password(None).and_then(|()| shown.set_username(""));
+        let why = match refusal {
+            RefusedHop::Scheme(_) => "it is neither http nor https",
+            RefusedHop::NoHost | RefusedHop::OtherHost { .. } => "it has no proper host",
+            RefusedHop::UserInfo => "it carries a user name or password",
+            RefusedHop::Downgrade => "it leads from https to http",
+            RefusedHop::Inward { .. } => "it leads further inward than the server",
+        };
+        let shown = text::quoted(shown.as_str());
+        Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
+    })
 }
 
 /// The tries that one operation has.

@@ -8,24 +8,20 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use oci::policy::{RefusedHop, check_hop};
 use pins::Sha256;
+use reqwest::StatusCode;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
-use reqwest::{Method, StatusCode};
-use url::Url;
 
 use super::{Archive, ArchiveSource};
 use crate::address::{Mirror, SourceUrl};
 use crate::error::{Again, ErrorKind, Failure, SourceError};
 use crate::event::Event;
 use crate::files::{self, Lock};
-use crate::http::{Incoming, redirect_target, status_failure};
+use crate::http::{Incoming, status_failure};
 use crate::session::Session;
 use crate::text;
 use crate::tree::refusal;
 
-/// How many redirects are followed.
-const MAX_REDIRECTS: usize = 5;
 /// A progress event is sent after so many bytes.
 const REPORT_EVERY: u64 = 256 << 10;
 
@@ -212,51 +208,23 @@ impl Job<'_> {
 
     /// Asks for the file from byte `have` on, and returns from which byte it comes.
     async fn ask(&self, have: u64) -> Result<(Incoming, u64), Failure> {
-        let mut url = self.from.url().clone();
         let range = format!("bytes={have}-");
-        for _ in 0..=MAX_REDIRECTS {
-            let headers = [(RANGE, range.as_str())];
-            let headers = if have > 0 { &headers[..] } else { &[] };
-            let answer = self.session.web.send(Method::GET, &url, headers, Vec::new()).await?;
-            if let Some(to) = redirect_target(&url, &answer) {
-                self.check_redirect(&url, &to)?;
-                url = to;
-                continue;
+        let headers = [(RANGE, range.as_str())];
+        let headers = if have > 0 { &headers[..] } else { &[] };
+        let answer = self.session.get(self.from, headers).await?;
+        match answer.status {
+            StatusCode::OK => Ok((answer, 0)),
+            StatusCode::PARTIAL_CONTENT if have > 0 => {
+                check_range(&answer, have)?;
+                Ok((answer, have))
             }
-            return match answer.status {
-                StatusCode::OK => Ok((answer, 0)),
-                StatusCode::PARTIAL_CONTENT if have > 0 => {
-                    check_range(&answer, have)?;
-                    Ok((answer, have))
-                }
-                StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
-                    files::remove_file(&self.place.part())?;
-                    let detail = "the server has nothing behind the part that was there";
-                    Err(Failure::passing(ErrorKind::Unreachable, detail))
-                }
-                _ => Err(status_failure(&answer, "file")),
-            };
+            StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
+                files::remove_file(&self.place.part())?;
+                let detail = "the server has nothing behind the part that was there";
+                Err(Failure::passing(ErrorKind::Unreachable, detail))
+            }
+            _ => Err(status_failure(&answer, "file")),
         }
-        Err(Failure::refused(format!("the server redirects more than {MAX_REDIRECTS} times")))
-    }
-
-    fn check_redirect(&self, from: &Url, to: &Url) -> Result<(), Failure> {
-        let base = self.from.url();
-        check_hop(base, self.from.reach(), from, to).map_err(|refusal| {
-            let mut shown = to.clone();
-            // A signature or a password may stand there.
-            shown.set_query(None);
-            let _ = shown.set_password(None).and_then(|()| shown.set_username(""));
-            let why = match refusal {
-                RefusedHop::Scheme(_) => "it is neither http nor https",
-                RefusedHop::NoHost | RefusedHop::OtherHost { .. } => "it has no proper host",
-                RefusedHop::UserInfo => "it carries a user name or password",
-                RefusedHop::Downgrade => "it leads from https to http",
-                RefusedHop::Inward { .. } => "it leads further inward than the server",
-            };
-            let shown = text::quoted(shown.as_str());
-            Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
-        })
     }
 }
 
