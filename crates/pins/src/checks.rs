@@ -249,6 +249,21 @@ pub(crate) fn subdirectory(text: &str) -> Result<String, Wrong> {
     line(255)(text)
 }
 
+/// Accepts the name of a component, which is that of a folder under `patches/`.
+pub(crate) fn component(text: &str) -> Result<String, Wrong> {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_valid = text.len() <= 64
+        && text.starts_with(is_word)
+        && text.chars().all(|c| is_word(c) || "._-".contains(c));
+    match is_valid {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(
+            format!("{} is not the name of a component", quote(text)),
+            "write the name of a folder under `patches/`, for example `vllm`",
+        )),
+    }
+}
+
 /// Accepts the name of a project or package on a Python index.
 pub(crate) fn package_name(text: &str) -> Result<String, Wrong> {
     let is_word = |c: char| c.is_ascii_alphanumeric();

@@ -50,6 +50,8 @@ pub struct SourcePin {
     pub version: Option<String>,
     /// The commit that is meant.
     pub commit: Pinned<CommitId>,
+    /// The component under `patches/` whose patches fit this tree, if there is one.
+    pub patches: Option<String>,
     /// Facts about the pin that hold for every kind.
     pub facts: Facts,
 }
@@ -65,6 +67,8 @@ pub struct ArchivePin {
     pub sha256: Pinned<Sha256>,
     /// The directory inside the archive that is meant, where it is not the whole.
     pub subdirectory: Option<String>,
+    /// The component under `patches/` whose patches fit this tree, if there is one.
+    pub patches: Option<String>,
     /// Facts about the pin that hold for every kind.
     pub facts: Facts,
 }

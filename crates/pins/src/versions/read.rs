@@ -147,7 +147,7 @@ fn read_source(
     table: &Table<'_>,
     name: &str,
 ) -> Result<SourcePin, Reported> {
-    check_keys(report, table, &["url", "ref", "version", "commit"]);
+    check_keys(report, table, &["url", "ref", "version", "commit", "patches"]);
     let url = table.required(
         report,
         "url",
@@ -163,6 +163,7 @@ fn read_source(
     };
     let commit = table
         .required(report, "commit", "commit = \"unresolved\"", |text| hashes::commit(text, lookup));
+    let patches = table.optional(report, "patches", checks::component);
     let facts = read_facts(report, table);
     if let (Ok(Some(git_ref)), Ok(Some(version))) = (&git_ref, &version)
         && !checks::agrees(git_ref, version)
@@ -179,6 +180,7 @@ fn read_source(
         git_ref: git_ref?,
         version: version?,
         commit: commit?,
+        patches: patches?,
         facts: facts?,
     })
 }
@@ -188,7 +190,7 @@ fn read_archive(
     table: &Table<'_>,
     name: &str,
 ) -> Result<ArchivePin, Reported> {
-    check_keys(report, table, &["project", "version", "sha256", "subdirectory"]);
+    check_keys(report, table, &["project", "version", "sha256", "subdirectory", "patches"]);
     let project = table.required(report, "project", "project = \"vllm\"", checks::package_name);
     let version = table.required(report, "version", "version = \"0.10.2\"", checks::exact_version);
     let lookup = Lookup {
@@ -199,12 +201,14 @@ fn read_archive(
     let sha256 = table
         .required(report, "sha256", "sha256 = \"unresolved\"", |text| hashes::sha256(text, lookup));
     let subdirectory = table.optional(report, "subdirectory", checks::subdirectory);
+    let patches = table.optional(report, "patches", checks::component);
     let facts = read_facts(report, table);
     Ok(ArchivePin {
         project: project?,
         version: version?,
         sha256: sha256?,
         subdirectory: subdirectory?,
+        patches: patches?,
         facts: facts?,
     })
 }

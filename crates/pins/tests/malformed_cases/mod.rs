@@ -338,6 +338,14 @@ pub(crate) const VERSIONS: &[(&str, &str)] = &[
         "[archive.vllm]\nproject = \"vllm\"\nversion = \"0.10.2\"\nsha256 = \"unknown\"\n",
     ),
     (
+        "patches leads out of its folder",
+        "[archive.a]\nproject = \"a\"\nversion = \"1\"\nsha256 = \"unresolved\"\npatches = \"../vllm\"\n",
+    ),
+    (
+        "patches of a release",
+        "[release.a]\nindex = \"https://example.org/\"\npackages.torch = \"1\"\npatches = \"pytorch\"\n",
+    ),
+    (
         "subdirectory leads out",
         "[archive.a]\nproject = \"a\"\nversion = \"1\"\nsha256 = \"unresolved\"\nsubdirectory = \"vendor/../../etc\"\n",
     ),
