@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 20] = [
+pub(crate) const TABLE: [(&str, &str); 21] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
     ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
@@ -32,12 +32,16 @@ pub(crate) const TABLE: [(&str, &str); 20] = [
     ),
     ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "proxies; never used for loopback addresses"),
     ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities beside the system's"),
-    ("XDG_CACHE_HOME", "build-pipeline/ in it holds manifests and configs (default ~/.cache)"),
+    (
+        "XDG_CACHE_HOME",
+        "build-pipeline/ in it holds manifests, configs and sources (default ~/.cache)",
+    ),
     ("XDG_STATE_HOME", "build-pipeline/ in it holds records and locks (default ~/.local/state)"),
     (
         "XDG_CONFIG_HOME",
-        "containers/ in it holds auth.json and registries.conf (default ~/.config)",
+        "containers/ in it holds auth.json and registries.conf, build-pipeline/config.toml mirrors (default ~/.config)",
     ),
+    ("PIP_INDEX_URL", "where release archives are looked up; without it, where pip looks"),
     ("PATH", "where the programs of `patch` lie: cmake, g++ or clang++, python3, sed"),
     ("RUST_LOG", "what to log to standard error, for finding defects"),
 ];
@@ -59,6 +63,16 @@ fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
 /// Returns the folder for what can be fetched again, where there is a home.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline"))
+}
+
+/// Returns the user's configuration file, which need not exist.
+pub(crate) fn config_file() -> Option<PathBuf> {
+    Some(under_home("XDG_CONFIG_HOME", ".config")?.join("build-pipeline/config.toml"))
+}
+
+/// Returns the Python package index that pip is told to use.
+pub(crate) fn python_index() -> Option<String> {
+    variable("PIP_INDEX_URL")
 }
 
 /// Returns the folder for records and locks.

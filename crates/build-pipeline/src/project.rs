@@ -42,12 +42,17 @@ impl Project {
 
     /// Reads the data files and the commit they stand at.
     pub(crate) fn read(&self) -> Result<PlanningInput, CommandError> {
-        let pins = self.parse(FILES[0], pins::parse_versions)?;
+        let pins = self.pins()?;
         let gpus = self.parse(FILES[1], pins::parse_gpus)?;
         let tracks =
             self.parse(FILES[2], |file, text| pins::parse_tracks_with(file, text, &pins))?;
         let recipe = recipe::read(&self.root, &FILES)?;
         Ok(PlanningInput { pins, gpus, tracks, recipe })
+    }
+
+    /// Reads the pins alone.
+    pub(crate) fn pins(&self) -> Result<pins::Pins, CommandError> {
+        self.parse(FILES[0], pins::parse_versions)
     }
 
     /// Reads the GPU target that images are made for where none is asked for.

@@ -77,7 +77,7 @@ impl Session<'_> {
         let mut planned = Vec::new();
         for mut one in wanted {
             if !one.unresolved.is_empty() {
-                request::resolve(&mut one, &input, &registry::client(&self.global.mirror)?).await?;
+                request::resolve(&mut one, &input, &registry::client(self.global)?).await?;
             }
             planned.push(planner::plan(&one.request, &input)?);
         }
@@ -95,7 +95,7 @@ impl Session<'_> {
                 None => {
                     let cache = environment::cache_folder()
                         .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
-                    (registry::client(&self.global.mirror)?, cache)
+                    (registry::client(self.global)?, cache)
                 }
             };
             built.push(self.one(one, Settings { client, cache, outputs }).await?);

@@ -62,7 +62,7 @@ fn resolve_all(
     if all.iter().all(|wanted| wanted.unresolved.is_empty()) {
         return Ok(());
     }
-    let client = registry::client(&global.mirror)?;
+    let client = registry::client(global)?;
     crate::runtime()?.block_on(async {
         for wanted in all {
             request::resolve(wanted, input, &client).await?;

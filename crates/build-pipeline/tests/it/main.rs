@@ -13,6 +13,7 @@ mod input;
 mod messages;
 mod patch;
 mod patch_installed;
+mod patch_pinned;
 mod patch_sed;
 mod patch_trees;
 mod schemas;

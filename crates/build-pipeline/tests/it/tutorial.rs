@@ -35,7 +35,7 @@ fn the_tutorials_commands_run() {
 fn the_readmes_words_are_there() {
     let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
     let project = Project::new();
-    let help: String = ["--help", "plan --help", "patch apply --help"]
+    let help: String = ["--help", "plan --help", "patch apply --help", "patch audit --help"]
         .map(|line| project.run(line).expect(0).stdout)
         .concat();
     for word in readme
