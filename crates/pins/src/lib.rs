@@ -7,6 +7,7 @@
 //! This crate knows no files, no network, no environment and no clock. Text goes in, values or a
 //! list of [`Problem`]s with spans come out; where two values are wrong, both are reported.
 
+mod built;
 mod checks;
 mod environment;
 mod gpus;
@@ -18,6 +19,7 @@ mod syntax;
 mod tracks;
 mod versions;
 
+pub use built::{BuiltSettings, Stage, Variant, VariantBase};
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use problem::{ParseError, Problem};

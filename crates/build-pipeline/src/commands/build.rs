@@ -29,7 +29,7 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
             .hint("write `--track locked-spoof`, or `--track locked-spoof --rehearse` to try it without a network"));
     }
     let project = Project::find(&crate::working_folder(global)?)?;
-    let input = project.read()?;
+    let input = project.read(args.subject.is_built())?;
     let wanted = request::read(&args.subject, &input)?;
     let session = Session {
         global,
