@@ -18,6 +18,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("plan", true, &["image-ref"]),
     ("planner", true, &["image-ref", "pins", "plan"]),
     ("record", true, &["image-ref", "plan"]),
+    ("seal", true, &["image-ref"]),
     ("oci", false, &["image-ref", "plan"]),
     ("executor", false, &["image-ref", "oci", "patcher", "plan", "record"]),
     (
@@ -35,13 +36,15 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "sources",
         ],
     ),
-    ("sources", false, &["oci", "pins"]),
+    ("sources", false, &["oci", "pins", "seal"]),
     ("testkit", false, &["image-ref"]),
 ];
 
 /// Crates of others that a pure crate may use: they compute, and do nothing else.
-const PURE_OUTSIDE: [&str; 11] = [
+const PURE_OUTSIDE: [&str; 12] = [
     "jiff",
+    // Compresses buffers in memory.
+    "libdeflater",
     "regex",
     "regex-syntax",
     "schemars",
