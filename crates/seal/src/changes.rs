@@ -35,9 +35,9 @@ pub(crate) struct Differ<'a, R> {
 const MAX_DEVICE: u32 = 0o777_7777;
 
 impl<R: Read + Seek> Differ<'_, R> {
+    /// Takes a layer that has all its directories ([`imply_parents`]).
     pub(crate) fn changes(&mut self, mut upper: Upper) -> Result<Changes, SealError> {
         self.report.xattrs = std::mem::take(&mut upper.xattrs);
-        self.imply_parents(&mut upper)?;
         let whiteouts = self.whiteouts(&upper);
         self.scrub(&mut upper.nodes);
         let unchanged = self.unchanged(&mut upper.nodes)?;
@@ -77,32 +77,6 @@ impl<R: Read + Seek> Differ<'_, R> {
             changes.nodes.insert(hidden.whiteout(), whiteout);
         }
         Ok(changes)
-    }
-
-    /// Adds the directories that unpacking would make, and refuses paths that lie in no directory.
-    fn imply_parents(&self, upper: &mut Upper) -> Result<(), SealError> {
-        let mut seen = BTreeSet::new();
-        let mut implied = Vec::new();
-        for path in upper.nodes.keys() {
-            for above in path.ancestors() {
-                if !seen.insert(above.clone()) {
-                    break;
-                }
-                let there = match upper.nodes.get(&above) {
-                    Some(node) => Some(&node.entry),
-                    None if is_hidden(upper, &above) => None,
-                    None => self.view.get(&above),
-                };
-                match there {
-                    Some(entry) if entry.is_directory() => {}
-                    Some(_) => return Err(SealError::NoDirectory { path: path.clone(), above }),
-                    None => implied.push(above),
-                }
-            }
-        }
-        let bare = || Node::bare(Entry::implied_directory());
-        upper.nodes.extend(implied.into_iter().map(|path| (path, bare())));
-        Ok(())
     }
 
     /// Returns the paths to hide, each on its own: opaque directories are taken apart, and what
@@ -299,6 +273,32 @@ impl<R: Read + Seek> Differ<'_, R> {
         }
         Ok(())
     }
+}
+
+/// Adds the directories that unpacking would make, and refuses paths that lie in no directory.
+pub(crate) fn imply_parents(upper: &mut Upper, view: &Index) -> Result<(), SealError> {
+    let mut seen = BTreeSet::new();
+    let mut implied = Vec::new();
+    for path in upper.nodes.keys() {
+        for above in path.ancestors() {
+            if !seen.insert(above.clone()) {
+                break;
+            }
+            let there = match upper.nodes.get(&above) {
+                Some(node) => Some(&node.entry),
+                None if is_hidden(upper, &above) => None,
+                None => view.get(&above),
+            };
+            match there {
+                Some(entry) if entry.is_directory() => {}
+                Some(_) => return Err(SealError::NoDirectory { path: path.clone(), above }),
+                None => implied.push(above),
+            }
+        }
+    }
+    let bare = || Node::bare(Entry::implied_directory());
+    upper.nodes.extend(implied.into_iter().map(|path| (path, bare())));
+    Ok(())
 }
 
 /// Returns whether the layer hides what the layers below have at a path.

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use image_ref::Digest;
 use sha2::Digest as _;
 
-use crate::changes::{Changes, Differ};
+use crate::changes::{Changes, Differ, imply_parents};
 use crate::entry::Kind;
 use crate::error::SealError;
 use crate::glob::Glob;
@@ -114,6 +114,7 @@ impl Sealer {
                 0 => folded = upper,
                 _ => folded.fold(upper)?,
             }
+            imply_parents(&mut folded, &self.view)?;
             inputs.push(input);
         }
         let mut report = Report::default();

@@ -208,11 +208,11 @@ impl Upper {
         }
         for (path, node) in above.nodes {
             let is_directory = node.entry.is_directory();
-            let Some(old) = self.nodes.insert(path.clone(), node) else { continue };
-            match (old.entry.is_directory(), is_directory) {
-                (true, false) => remove_below(&mut self.nodes, &path),
+            let old = self.nodes.insert(path.clone(), node);
+            match (old.is_some_and(|old| !old.entry.is_directory()), is_directory) {
+                (_, false) => remove_below(&mut self.nodes, &path),
                 // What lies below has been hidden by what was no directory.
-                (false, true) => drop(self.opaques.insert(path)),
+                (true, true) => drop(self.opaques.insert(path)),
                 _ => {}
             }
         }

@@ -40,8 +40,11 @@ impl PaxSparse {
     }
 }
 
+/// A key and its value.
+type Record<'a> = (&'a [u8], &'a [u8]);
+
 /// Splits the records of an extended header.
-pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<(&[u8], &[u8])>, Fault> {
+pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
         let space = bytes.iter().take(10).position(|byte| *byte == b' ').ok_or(Fault::Pax)?;

@@ -36,16 +36,24 @@ fn in_entry(entry: &Option<String>) -> String {
     entry.as_ref().map(|entry| format!(", entry `{entry}`")).unwrap_or_default()
 }
 
+/// Returns a name for a message: a hostile one may have a million bytes.
+fn named(name: &[u8]) -> String {
+    match name.get(..200) {
+        Some(start) if name.len() > 200 => format!("{}…", escaped(start)),
+        _ => escaped(name),
+    }
+}
+
 impl TarError {
     /// Returns the error of an entry whose name no layer can have.
     pub(crate) fn of_name(path: &EntryPath, offset: u64) -> Self {
-        Self { entry: Some(path.to_string()), offset, fault: Fault::Name, source: None }
+        Self { entry: Some(named(path.as_bytes())), offset, fault: Fault::Name, source: None }
     }
 
     /// Returns the error of an input that cannot be read.
     pub(crate) fn unreadable(path: Option<&EntryPath>, offset: u64, error: io::Error) -> Self {
         let fault = Fault::of(&error);
-        Self { entry: path.map(EntryPath::to_string), offset, fault, source: Some(error) }
+        Self { entry: path.map(|path| named(path.as_bytes())), offset, fault, source: Some(error) }
     }
 
     /// Returns where in the tar the entry begins, in bytes.
@@ -154,7 +162,7 @@ impl<R: Skip> TarReader<R> {
         let mut name = None;
         self.next_or_fault(&mut name).map_err(|Failed { fault, source }| {
             self.is_done = true;
-            TarError { entry: name.map(|name| escaped(&name)), offset: start, fault, source }
+            TarError { entry: name.map(|name| named(&name)), offset: start, fault, source }
         })
     }
 
