@@ -51,7 +51,7 @@ impl Node {
         let input = &mut inputs[self.input];
         input.seek_to(self.content.offset).map_err(failed)?;
         let mut content = Expanded::new(input, &self.content);
-        let (mut buffer, mut position) = (vec![0; 64 << 10], 0);
+        let (mut buffer, mut position) = (vec![0; self.content.size.min(64 << 10) as usize], 0);
         loop {
             match content.read(&mut buffer) {
                 Ok(0) => return Ok(()),

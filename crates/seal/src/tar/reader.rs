@@ -324,7 +324,7 @@ impl<R: Skip> TarReader<R> {
         located: &Located,
         mut take: impl FnMut(&[u8]),
     ) -> Result<(), TarError> {
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = vec![0; located.content.size.min(64 << 10) as usize];
         let mut content = Expanded::new(&mut self.input, &located.content);
         loop {
             match content.read(&mut buffer) {

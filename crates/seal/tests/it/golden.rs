@@ -94,7 +94,7 @@ fn threads_and_the_size_of_writes_change_nothing() {
 
 #[test]
 fn an_error_of_the_writer_ends_all_threads() {
-    let content = text(40 * MEMBER, 7);
+    let content = text(MEMBER, 7).repeat(40);
     let full: &mut [u8] = &mut vec![0; 3 * MEMBER / 2];
     let threads = NonZeroUsize::new(4).unwrap();
     let done = gzip(full, threads, |out| out.write_all(&content));
