@@ -7,11 +7,16 @@ use crate::say;
 
 /// Programs the tests run, with the Debian packages that have them.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("busybox", "busybox-static"),
+    ("containerd", "containerd"),
     ("curl", "curl"),
     ("docker-registry", "docker-registry"),
+    ("dockerd", "docker.io"),
     ("faketime", "faketime"),
     ("git", "git"),
+    ("podman", "podman"),
     ("python3", "python3"),
+    ("runc", "runc"),
     ("skopeo", "skopeo"),
 ];
 

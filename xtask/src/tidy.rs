@@ -20,6 +20,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("record", true, &["image-ref", "plan"]),
     ("seal", true, &["image-ref"]),
     ("oci", false, &["image-ref", "plan"]),
+    ("engine", false, &["image-ref"]),
     ("executor", false, &["image-ref", "oci", "patcher", "plan", "record"]),
     (
         "build-pipeline",
