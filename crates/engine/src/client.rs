@@ -198,8 +198,11 @@ impl Client {
             Kind::Docker => {
                 self.tag(image, to).await?;
                 let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
-                // The name was for the push only; the image stays under its own.
-                self.remove_image(&to.to_string(), false).await?;
+                // The name was for the push only. If it is the only one, docker would remove the
+                // image with it.
+                if self.inspect(image.as_str()).await?.tags.len() > 1 {
+                    self.remove_image(&to.to_string(), false).await?;
+                }
                 pushed
             }
         };

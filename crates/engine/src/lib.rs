@@ -17,7 +17,9 @@
 
 mod build;
 mod buildkit;
+mod clean;
 mod client;
+mod container;
 mod docker;
 mod dockerfile;
 mod error;
@@ -35,7 +37,9 @@ use std::time::Duration;
 use image_ref::ImageRef;
 
 pub use build::{BuildRequest, Built, Network, OnEvent, RUN_LABEL, RunId};
+pub use clean::{Leftover, LeftoverKind};
 pub use client::{Client, EngineInfo};
+pub use container::{ContainerRequest, Mount};
 pub use docker::{Docker, DockerBuilder};
 pub use error::{EngineError, RunFailure};
 pub use image::{ImageId, Inspect};
@@ -140,5 +144,54 @@ pub trait Engine: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Vec<String>, EngineError>> + Send {
         async move { self.client().await?.load(archive, limit).await }
+    }
+
+    /// Lists what is left in the engine of a run, or of all runs, those under way included.
+    fn leftovers(
+        &self,
+        run: Option<&RunId>,
+    ) -> impl Future<Output = Result<Vec<Leftover>, EngineError>> + Send {
+        async move { clean::leftovers(&self.client().await?, run).await }
+    }
+
+    /// Removes all that is left of a run and ends what still runs of it; nothing else is touched.
+    /// Returns what it was.
+    fn clean(&self, run: &RunId) -> impl Future<Output = Result<Vec<Leftover>, EngineError>> + Send {
+        async { clean::clean(&self.client().await?, run).await }
+    }
+
+    /// Creates a container and returns its ID.
+    fn create_container(
+        &self,
+        request: &ContainerRequest,
+    ) -> impl Future<Output = Result<String, EngineError>> + Send {
+        async { container::create(&self.client().await?, request).await }
+    }
+
+    /// Starts a container.
+    fn start_container(&self, id: &str) -> impl Future<Output = Result<(), EngineError>> + Send {
+        async { container::start(&self.client().await?, id).await }
+    }
+
+    /// Waits until a container that was started has ended, and returns its exit status.
+    fn wait_for_container(
+        &self,
+        id: &str,
+    ) -> impl Future<Output = Result<i64, EngineError>> + Send {
+        async { container::wait(&self.client().await?, id).await }
+    }
+
+    /// Hands each line a container says to `on_line`, until the container ends.
+    fn container_log(
+        &self,
+        id: &str,
+        on_line: &mut (dyn FnMut(Line) + Send),
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
+        async move { container::logs(&self.client().await?, id, on_line).await }
+    }
+
+    /// Removes a container, a running one too. One that is not there is no error.
+    fn remove_container(&self, id: &str) -> impl Future<Output = Result<(), EngineError>> + Send {
+        async { clean::remove_container(&self.client().await?, id).await }
     }
 }

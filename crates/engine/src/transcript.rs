@@ -186,11 +186,16 @@ impl Transcript {
             return EngineError::DiskFull { action: "build the image".to_owned(), detail: owned };
         }
         let said = |words: &[&str]| words.iter().any(|word| detail.contains(word));
-        let runtime = self.tail.iter().find(|line| line.starts_with("error running container"));
+        // podman's own line, and what BuildKit hands on of runc.
+        let said_first = ["error running container", "runc run failed: "];
+        let is_runtime = |line: &&String| said_first.iter().any(|words| line.starts_with(words));
+        let runtime = self.tail.iter().find(is_runtime);
         let words = runtime.map_or(detail, String::as_str);
         let cannot_run = runtime.is_some() || said(&RUNTIME_WORDS);
         // The runtime works, and the program that the instruction names is not there.
-        let no_program = words.contains("exec: \"") || words.contains("executable file not found");
+        let no_program = words.contains("exec: \"")
+            || words.contains("exec: \\\"")
+            || words.contains("executable file not found");
         if cannot_run && !no_program {
             return EngineError::Runtime { detail: words.to_owned() };
         }
@@ -205,8 +210,14 @@ impl Transcript {
             }));
         }
         let step = self.step.as_ref();
-        if said(&BASE_WORDS) || step.is_some_and(|step| step.instruction.starts_with("FROM ")) {
-            return EngineError::BaseMissing { detail: owned };
+        let from = step.map(|step| step.instruction.as_str()).filter(|text| text.starts_with("FROM "));
+        let unresolved = said(&["failed to create LLB definition"]) && detail.ends_with("not found");
+        if said(&BASE_WORDS) || unresolved || from.is_some() {
+            let detail = match from {
+                Some(from) => format!("{from}: {owned}"),
+                None => owned,
+            };
+            return EngineError::BaseMissing { detail };
         }
         EngineError::Dockerfile { detail: owned, line: step.and_then(|step| step.line) }
     }

@@ -54,10 +54,6 @@ impl Wire {
         Self { socket: socket.to_owned() }
     }
 
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
-    }
-
     /// Returns bollard over this wire, speaking at most the API version `version`.
     pub(crate) fn docker(&self, version: bollard::ClientVersion) -> Result<Docker, EngineError> {
         let wire = self.clone();

@@ -125,9 +125,15 @@ async fn a_push_sends_only_what_is_new(engine: &impl Engine) {
     assert!(received.blob_bytes >= 3_000_000, "{received:?}");
     assert!(received.blob_bytes < 3_000_000 + slack, "{received:?}");
     assert!(received.already_there >= 1, "{received:?}");
-    // The engine has no name of ours for it afterwards.
+    // An image with a name of its own has no other afterwards.
+    let own: ImageRef = "localhost/own:1".parse().unwrap();
+    engine.tag(&built.image, &own).await.unwrap();
+    let to = format!("{}/base/busybox:again", sink.host()).parse().unwrap();
+    engine.push(&built.image, &to, LIMIT).await.unwrap();
+    assert!(sink.manifest("base/busybox", "again").is_some());
     let after = engine.inspect(built.image.as_str()).await.unwrap();
-    assert_eq!(after.tags, built.inspect.tags);
+    assert!(!after.tags.iter().any(|tag| tag.ends_with(":again")), "{:?}", after.tags);
+    engine.remove_image("localhost/own:1").await.unwrap();
 }
 
 async fn a_failing_run_says_where_and_why(engine: &impl Engine) {

@@ -3,5 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail a test as tests themselves do")]
 
+mod cancel;
 mod conformance;
 mod support;

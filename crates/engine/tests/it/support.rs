@@ -68,6 +68,8 @@ impl Base {
         let config = serde_json::json!({
             "architecture": "amd64", "os": "linux",
             "config": { "Env": ["PATH=/bin"] },
+            // podman counts the layers of the history too.
+            "history": [{ "created_by": "busybox" }],
             "rootfs": { "type": "layers", "diff_ids": [diff.0] },
         });
         let config = Bytes::from(config.to_string());
