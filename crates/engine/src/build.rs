@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use http_body_util::BodyExt as _;
 use hyper::Method;
+use hyper::body::Incoming;
 use tokio::time::Instant;
 use url::form_urlencoded;
 
@@ -125,12 +126,17 @@ fn path_of(request: &BuildRequest, dialect: Dialect) -> String {
     format!("/v4.0.0/libpod/build?{}", query.finish())
 }
 
+/// The answer of a build, which may have to be held beyond the build's own end: see
+/// [`crate::podman`].
+pub(crate) type Answer = Arc<tokio::sync::Mutex<Option<Incoming>>>;
+
 /// Builds, and judges the outcome by the stream and by an inspect.
 pub(crate) async fn build(
     client: &Client,
     dialect: Dialect,
     request: &BuildRequest,
     context: ByteStream,
+    held: &Answer,
     on_event: OnEvent<'_>,
 ) -> Result<Built, EngineError> {
     let silent = (dialect == Dialect::Podman).then_some(UNUSED_ARGUMENT);
@@ -144,7 +150,8 @@ pub(crate) async fn build(
         Ok(answer) => answer,
         Err(error) => return Err(watch.take_failure().unwrap_or_else(|| rejudge(error, &transcript))),
     };
-    let mut body = answer.into_body();
+    let mut held = held.lock().await;
+    let body = held.insert(answer.into_body());
     let mut reader = RecordReader::default();
     while let Some(frame) = watch.limit(body.frame()).await? {
         let frame = frame.map_err(|error| {

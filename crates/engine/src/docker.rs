@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tokio::sync::OnceCell;
 
-use crate::build::{self, BuildRequest, Built, OnEvent};
+use crate::build::{self, Answer, BuildRequest, Built, OnEvent};
 use crate::client::Client;
 use crate::error::EngineError;
 use crate::probe::{self, Capabilities};
@@ -62,7 +62,7 @@ impl Engine for Docker {
             DockerBuilder::Classic => Dialect::Classic,
         };
         let client = self.client().await?;
-        build::build(&client, dialect, request, context, on_event).await
+        build::build(&client, dialect, request, context, &Answer::default(), on_event).await
     }
 
     async fn probe(&self) -> Result<Capabilities, EngineError> {

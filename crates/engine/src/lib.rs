@@ -3,6 +3,7 @@
 //! Where to start:
 //! - [`Engine`] is what both can do; [`Podman`] and [`Docker`] are the two.
 //! - [`Engine::build`] judges a build by its stream *and* by an inspect of the image it names.
+//! - [`discover()`] says which sockets to try, and why the others were passed over.
 //! - [`Engine::probe`] finds out by a tiny `RUN` what an engine can really do here.
 //!
 //! An engine is reached over its socket only, never through its command line: a `podman build`
@@ -20,6 +21,7 @@ mod buildkit;
 mod clean;
 mod client;
 mod container;
+mod discover;
 mod docker;
 mod dockerfile;
 mod error;
@@ -40,6 +42,7 @@ pub use build::{BuildRequest, Built, Network, OnEvent, RUN_LABEL, RunId};
 pub use clean::{Leftover, LeftoverKind};
 pub use client::{Client, EngineInfo};
 pub use container::{ContainerRequest, Mount};
+pub use discover::{Address, Candidate, Discovery, PassedOver, Surroundings, candidates, discover};
 pub use docker::{Docker, DockerBuilder};
 pub use error::{EngineError, RunFailure};
 pub use image::{ImageId, Inspect};

@@ -1,10 +1,11 @@
 //! podman: a service of our own for each build, or a socket the user named.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use crate::build::{self, BuildRequest, Built, OnEvent};
+use crate::build::{self, Answer, BuildRequest, Built, OnEvent};
 use crate::client::Client;
 use crate::error::EngineError;
 use crate::probe::{self, Capabilities};
@@ -51,6 +52,30 @@ impl Podman {
     }
 }
 
+/// Stops the service of a build that is dropped.
+///
+/// A service that is told to stop waits for its open connections, and a build that has one ends
+/// its `RUN` and removes its container. Without, it leaves at once and the container stays; so the
+/// answer is held until the service is gone.
+struct Ending {
+    service: Option<Service>,
+    held: Answer,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let Some(service) = self.service.take() else { return };
+        // Without a runtime there is nobody to wait: the service itself ends all the same.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let held = Arc::clone(&self.held);
+            runtime.spawn(async move {
+                service.stop().await;
+                drop(held);
+            });
+        }
+    }
+}
+
 impl Engine for Podman {
     fn kind(&self) -> Kind {
         Kind::Podman
@@ -84,15 +109,19 @@ impl Engine for Podman {
         match &self.way {
             Way::Socket(socket) => {
                 let client = Client::new(Kind::Podman, socket)?;
-                build::build(&client, Dialect::Podman, request, context, on_event).await
+                let held = Answer::default();
+                build::build(&client, Dialect::Podman, request, context, &held, on_event).await
             }
             Way::Private(settings) => {
-                // Dropped with this future, which stops it and what it runs.
                 let service = Service::start(settings).await?;
                 let client = Client::new(Kind::Podman, service.socket())?;
+                let held = Answer::default();
+                let mut ending = Ending { service: Some(service), held: Arc::clone(&held) };
                 let built =
-                    build::build(&client, Dialect::Podman, request, context, on_event).await;
-                service.stop().await;
+                    build::build(&client, Dialect::Podman, request, context, &held, on_event).await;
+                if let Some(service) = ending.service.take() {
+                    service.stop().await;
+                }
                 built
             }
         }

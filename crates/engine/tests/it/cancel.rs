@@ -60,7 +60,7 @@ async fn dropping_ends_the_run_on_docker(builder: DockerBuilder, run: &str) {
     let engine = docker(builder);
     let base = Base::serve().await;
     base.give_to(&engine).await;
-    let text = |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300\n", base.name);
+    let text = |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
     // Other tests of this binary build on the same daemon; ours sleeps with its own name.
     let is_ours = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -75,12 +75,13 @@ async fn dropping_ends_the_run_on_docker(builder: DockerBuilder, run: &str) {
             say.send(()).unwrap();
         }
     };
-    let built = engine.build(&request, context(&text(run), &[]), &mut on_event);
+    let mut built = Box::pin(engine.build(&request, context(&text(run), &[]), &mut on_event));
     tokio::select! {
-        built = built => panic!("the build ended: {built:?}"),
+        built = &mut built => panic!("the build ended: {built:?}"),
         asleep = said.recv() => asleep.unwrap(),
     }
     assert!(dockerd().container_processes().iter().any(is_ours));
+    drop(built);
     let is_gone = || !dockerd().container_processes().iter().any(is_ours);
     within(Duration::from_secs(5), "the RUN ends", is_gone).await;
     assert_eq!(engine.leftovers(Some(&run_id(run))).await.unwrap(), []);
@@ -103,7 +104,7 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     let engine = podman(&store);
     let base = Base::serve().await;
     base.give_to(&engine).await;
-    let sleeper = |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300\n", base.name);
+    let sleeper = |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
     // A build of somebody else on the same store, from the same base, at the same time.
     let foreign = podman(&store);
     let foreign_text = sleeper("foreign");

@@ -5,4 +5,5 @@
 
 mod cancel;
 mod conformance;
+mod faults;
 mod support;
