@@ -148,7 +148,9 @@ pub(crate) async fn build(
     let opened = watch.limit(client.wire().open(&call, Some(context))).await?;
     let answer = match opened {
         Ok(answer) => answer,
-        Err(error) => return Err(watch.take_failure().unwrap_or_else(|| rejudge(error, &transcript))),
+        Err(error) => {
+            return Err(watch.take_failure().unwrap_or_else(|| rejudge(error, &transcript)));
+        }
     };
     let mut held = held.lock().await;
     let body = held.insert(answer.into_body());
@@ -189,8 +191,7 @@ fn rejudge(error: EngineError, transcript: &Transcript) -> EngineError {
 /// Asks the engine for the image its stream has named.
 async fn confirm(client: &Client, run: &RunId, named: &str) -> Result<Built, EngineError> {
     let differs = |found: String| EngineError::ImageDiffers { named: named.to_owned(), found };
-    let image =
-        ImageId::parse(named).ok_or_else(|| differs("that is no image ID".to_owned()))?;
+    let image = ImageId::parse(named).ok_or_else(|| differs("that is no image ID".to_owned()))?;
     let inspect = match client.inspect(image.as_str()).await {
         Ok(inspect) => inspect,
         Err(EngineError::NotFound { .. }) => {

@@ -70,8 +70,8 @@ impl Client {
     /// Agrees on the newest API version both sides know.
     pub(crate) async fn negotiated(self) -> Result<Self, EngineError> {
         let docker = self.wire.docker(*bollard::API_DEFAULT_VERSION)?.negotiate_version().await;
-        let docker = docker
-            .map_err(|error| self.wire.judge_bollard("agree on an API version", error))?;
+        let docker =
+            docker.map_err(|error| self.wire.judge_bollard("agree on an API version", error))?;
         Ok(Self { docker, ..self })
     }
 
@@ -193,7 +193,9 @@ impl Client {
                 ]);
                 let path = format!("{LIBPOD}/images/{}/push?{query}", part(image.as_str()));
                 let call = Call { action: &action, method: Method::POST, path };
-                tokio::time::timeout(limit, self.streamed(&call, None)).await.map(|end| end.map(drop))
+                tokio::time::timeout(limit, self.streamed(&call, None))
+                    .await
+                    .map(|end| end.map(drop))
             }
             Kind::Docker => {
                 self.tag(image, to).await?;

@@ -203,7 +203,9 @@ fn podman_connection(around: &Surroundings) -> Option<Candidate> {
     };
     let address = match uri {
         Some(uri) => socket_of(uri),
-        None => Err(format!("podman has no connection `{name}`; see `podman system connection ls`")),
+        None => {
+            Err(format!("podman has no connection `{name}`; see `podman system connection ls`"))
+        }
     };
     Some(Candidate { origin, kind: Some(Kind::Podman), address, is_named: true })
 }

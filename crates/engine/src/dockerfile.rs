@@ -31,7 +31,8 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
                 break;
             }
             // Comments and empty lines inside a continued instruction are no part of it.
-            let is_text = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+            let is_text =
+                |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
             match lines.by_ref().map(|(_, line)| line).find(|line| is_text(line)) {
                 Some(next) => line = next,
                 None => break,

@@ -28,7 +28,9 @@ pub enum EngineError {
         reason: String,
     },
     /// The connection ended before the answer was complete, so nobody knows what became of it.
-    #[error("the engine went away while it was to {action}; what became of it is unknown ({reason})")]
+    #[error(
+        "the engine went away while it was to {action}; what became of it is unknown ({reason})"
+    )]
     Lost {
         /// What was being done.
         action: String,

@@ -159,7 +159,10 @@ pub trait Engine: Send + Sync {
 
     /// Removes all that is left of a run and ends what still runs of it; nothing else is touched.
     /// Returns what it was.
-    fn clean(&self, run: &RunId) -> impl Future<Output = Result<Vec<Leftover>, EngineError>> + Send {
+    fn clean(
+        &self,
+        run: &RunId,
+    ) -> impl Future<Output = Result<Vec<Leftover>, EngineError>> + Send {
         async { clean::clean(&self.client().await?, run).await }
     }
 

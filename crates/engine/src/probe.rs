@@ -87,10 +87,9 @@ fn context() -> std::io::Result<Vec<u8>> {
 /// Builds the probe without network and removes it again.
 pub(crate) async fn run(engine: &impl Engine) -> Result<RunProbe, EngineError> {
     let action = "probe the engine";
-    let nonsense =
-        |detail: String| EngineError::Nonsense { action: action.to_owned(), detail };
-    let context = context()
-        .map_err(|source| EngineError::Input { action: action.to_owned(), source })?;
+    let nonsense = |detail: String| EngineError::Nonsense { action: action.to_owned(), detail };
+    let context =
+        context().map_err(|source| EngineError::Input { action: action.to_owned(), source })?;
     let name = format!("probe-{}", std::process::id());
     let request = BuildRequest {
         run: RunId::parse(&name).ok_or_else(|| nonsense(format!("bad run `{name}`")))?,
@@ -103,8 +102,7 @@ pub(crate) async fn run(engine: &impl Engine) -> Result<RunProbe, EngineError> {
         use_cache: false,
         idle_limit: Duration::from_secs(120),
     };
-    let stream: ByteStream =
-        Box::pin(futures_util::stream::iter([Ok(Bytes::from(context))]));
+    let stream: ByteStream = Box::pin(futures_util::stream::iter([Ok(Bytes::from(context))]));
     let mut lines = Vec::new();
     let mut on_event = |event| {
         if let BuildEvent::Line(line) = event {

@@ -123,7 +123,11 @@ mod tests {
             Piece::Error("old".to_owned()),
         ];
         for cut in 0..stream.len() {
-            assert_eq!(pieces(&[&stream[..cut], &stream[cut..]]).unwrap(), expected, "cut at {cut}");
+            assert_eq!(
+                pieces(&[&stream[..cut], &stream[cut..]]).unwrap(),
+                expected,
+                "cut at {cut}"
+            );
         }
     }
 

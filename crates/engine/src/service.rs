@@ -26,6 +26,11 @@ const WORDS: usize = 8 << 10;
 
 /// Runs podman until its own standard input ends, which it does however we end; then asks it to
 /// stop, and insists after 10 s. `$1` is the folder of this service, the rest is the command.
+///
+/// When we are killed, the connection and the service end at once, and podman leaves its `RUN`
+/// behind. Its bundle lies in our folder and tells its process, which is then ended here. The
+/// folder goes only if nothing is mounted in it: removing would reach through the mount.
+///
 /// `PR_SET_PDEATHSIG` would act when the *thread* ends that started the child, which in an
 /// asynchronous runtime may be at any time.
 const KEEPER: &str = r#"folder=$1; shift
@@ -37,7 +42,11 @@ exec 3<&0
 exec 3<&-
 wait $podman; status=$?
 kill $reader 2>/dev/null
-rm -rf "$folder"
+for bundle in "$folder"/buildah*; do
+  pid=$(cat "$bundle/pid" 2>/dev/null) || continue
+  grep -q "${bundle##*/}" "/proc/$pid/mountinfo" "/proc/$pid/cgroup" && kill -KILL "$pid"
+done 2>/dev/null
+grep -qF " $folder/" /proc/self/mountinfo || rm -rf "$folder"
 exit $status"#;
 
 /// How to start a podman service.

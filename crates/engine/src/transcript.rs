@@ -139,8 +139,7 @@ impl Transcript {
     }
 
     fn begin(&mut self, mut marker: StepMarker, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
-        if let Some(place) =
-            dockerfile::locate(&self.instructions, &marker.instruction, self.next)
+        if let Some(place) = dockerfile::locate(&self.instructions, &marker.instruction, self.next)
         {
             marker.line = Some(self.instructions[place].line);
             self.next = place + 1;
@@ -210,8 +209,10 @@ impl Transcript {
             }));
         }
         let step = self.step.as_ref();
-        let from = step.map(|step| step.instruction.as_str()).filter(|text| text.starts_with("FROM "));
-        let unresolved = said(&["failed to create LLB definition"]) && detail.ends_with("not found");
+        let from =
+            step.map(|step| step.instruction.as_str()).filter(|text| text.starts_with("FROM "));
+        let unresolved =
+            said(&["failed to create LLB definition"]) && detail.ends_with("not found");
         if said(&BASE_WORDS) || unresolved || from.is_some() {
             let detail = match from {
                 Some(from) => format!("{from}: {owned}"),
@@ -296,7 +297,10 @@ fn podman_id(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn transcript(dialect: Dialect, pieces: Vec<Piece>) -> (Vec<BuildEvent>, Result<String, EngineError>) {
+    fn transcript(
+        dialect: Dialect,
+        pieces: Vec<Piece>,
+    ) -> (Vec<BuildEvent>, Result<String, EngineError>) {
         let mut transcript = Transcript::new(dialect, "FROM a\nRUN x\n\nRUN y\n", None);
         let mut events = Vec::new();
         for piece in pieces {
@@ -354,11 +358,8 @@ mod tests {
     #[test]
     fn failures_are_told_apart() {
         let end = |detail: &str| {
-            let pieces = vec![
-                text("STEP 2/3: RUN x\n"),
-                text("said\n"),
-                Piece::Error(detail.to_owned()),
-            ];
+            let pieces =
+                vec![text("STEP 2/3: RUN x\n"), text("said\n"), Piece::Error(detail.to_owned())];
             transcript(Dialect::Podman, pieces).1.unwrap_err()
         };
         for detail in [

@@ -121,19 +121,14 @@ impl Wire {
     }
 
     /// Asks for a JSON document. An empty answer is `null`.
-    pub(crate) async fn ask(
-        &self,
-        call: &Call<'_>,
-        limit: Duration,
-    ) -> Result<Value, EngineError> {
+    pub(crate) async fn ask(&self, call: &Call<'_>, limit: Duration) -> Result<Value, EngineError> {
         let asked = async {
             let answer = self.open(call, None).await?;
             read_whole(call.action, answer).await
         };
-        let body = tokio::time::timeout(limit, asked).await.map_err(|_| EngineError::Silent {
-            action: call.action.to_owned(),
-            after: limit,
-        })??;
+        let body = tokio::time::timeout(limit, asked)
+            .await
+            .map_err(|_| EngineError::Silent { action: call.action.to_owned(), after: limit })??;
         if body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
         }

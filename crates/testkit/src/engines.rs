@@ -11,7 +11,12 @@ use tempfile::TempDir;
 
 /// Whether a program runs at all.
 fn is_there(program: &str) -> bool {
-    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
 }
 
 fn temporary(prefix: &str) -> TempDir {
@@ -97,7 +102,10 @@ read -r _ <&3
 kill -TERM $docker; n=0
 while kill -0 $docker 2>/dev/null && [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done
 kill -KILL $docker 2>/dev/null
-wait $docker 2>/dev/null"#;
+wait $docker 2>/dev/null
+awk -v below="$folder/" 'index($2, below) == 1 {print $2}' /proc/mounts | sort -r |
+  while read -r point; do umount -l "$point"; done
+rm -rf "$folder""#;
 
 /// A docker daemon with all its folders below a temporary one. It ends when this is dropped, and
 /// when the process dies.

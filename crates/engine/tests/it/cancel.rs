@@ -50,7 +50,8 @@ async fn dropping_a_build_ends_its_run_on_podman() {
     let scratch = || std::fs::read_dir(store.scratch()).unwrap().count();
     within(limit, "its folder goes", || scratch() == 1).await;
     assert_eq!(engine.leftovers(None).await.unwrap(), []);
-    let (built, _) = build(&engine, &request("next", &format!("FROM {name}\nRUN true\n")), &[]).await;
+    let (built, _) =
+        build(&engine, &request("next", &format!("FROM {name}\nRUN true\n")), &[]).await;
     built.unwrap();
     engine.stop().await;
     assert_eq!(store.services(), [0u32; 0]);
@@ -60,7 +61,8 @@ async fn dropping_ends_the_run_on_docker(builder: DockerBuilder, run: &str) {
     let engine = docker(builder);
     let base = Base::serve().await;
     base.give_to(&engine).await;
-    let text = |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
+    let text =
+        |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
     // Other tests of this binary build on the same daemon; ours sleeps with its own name.
     let is_ours = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -104,7 +106,8 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     let engine = podman(&store);
     let base = Base::serve().await;
     base.give_to(&engine).await;
-    let sleeper = |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
+    let sleeper =
+        |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
     // A build of somebody else on the same store, from the same base, at the same time.
     let foreign = podman(&store);
     let foreign_text = sleeper("foreign");
@@ -135,7 +138,8 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
         };
         engine.build(&request, context(&text, &[]), &mut on_event).await
     };
-    let built = tokio::select! { built = &mut other => panic!("{built:?}"), built = killed => built };
+    let built =
+        tokio::select! { built = &mut other => panic!("{built:?}"), built = killed => built };
     assert!(matches!(built, Err(EngineError::Lost { .. })), "{built:?}");
     assert_eq!(store.container_processes().len(), 4, "two shells and what they run");
     let run = run_id("killed");

@@ -135,12 +135,20 @@ async fn on_docker(script: Script) -> Result<Built, EngineError> {
 }
 
 fn good_podman() -> Script {
-    Script::of(&[&stream("STEP 1/2: FROM scratch\n"), &stream("COMMIT\n"), &stream(&format!("{ID}\n"))])
+    Script::of(&[
+        &stream("STEP 1/2: FROM scratch\n"),
+        &stream("COMMIT\n"),
+        &stream(&format!("{ID}\n")),
+    ])
 }
 
 fn good_docker() -> Script {
     let aux = format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}");
-    Script::of(&[&stream("Step 1/2 : FROM scratch"), &aux, &stream("Successfully built 5e27e72e4e93\n")])
+    Script::of(&[
+        &stream("Step 1/2 : FROM scratch"),
+        &aux,
+        &stream("Successfully built 5e27e72e4e93\n"),
+    ])
 }
 
 #[tokio::test]
@@ -207,8 +215,7 @@ async fn an_image_the_inspect_does_not_confirm_is_none() {
 #[tokio::test]
 async fn a_refusal_before_the_stream_is_judged_too() {
     let body = serde_json::json!({ "message": "dockerfile parse error line 2" });
-    let script =
-        Script { status: "400 Bad Request", ..Script::of(&[&body.to_string()]) };
+    let script = Script { status: "400 Bad Request", ..Script::of(&[&body.to_string()]) };
     let built = on_docker(script).await;
     let Err(EngineError::Dockerfile { detail, .. }) = built else { panic!("{built:?}") };
     assert_eq!(detail, "dockerfile parse error line 2");

@@ -5,5 +5,6 @@
 
 mod cancel;
 mod conformance;
+mod containers;
 mod faults;
 mod support;

@@ -222,8 +222,7 @@ async fn answer(request: Request<Incoming>, store: &Mutex<Store>) -> Answer {
 }
 
 fn get_manifest(store: &Mutex<Store>, repository: &str, reference: &str) -> Answer {
-    let Some((digest, media_type, bytes)) = lock(store).find_manifest(repository, reference)
-    else {
+    let Some((digest, media_type, bytes)) = lock(store).find_manifest(repository, reference) else {
         return error(StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN");
     };
     with_digest(respond(StatusCode::OK, &media_type, bytes), &digest)
