@@ -16,6 +16,13 @@ async fn within(limit: Duration, what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Returns the parent of a process.
+fn parent_of(pid: u32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    line.trim().to_owned()
+}
+
 /// Begins a build and drops it as soon as its `RUN` says something.
 async fn drop_while_it_sleeps(engine: &impl Engine, run: &str, from: &str) {
     let text = format!("FROM {from}\nRUN echo asleep; sleep 300\n");
@@ -131,7 +138,8 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
         let mut on_event = |event| {
             if matches!(&event, BuildEvent::Line(line) if line.text == "ours") {
                 for pid in store.services().iter().filter(|pid| !before.contains(pid)) {
-                    let kill = ["-KILL".to_owned(), pid.to_string()];
+                    // What keeps the service first: it would end the RUN.
+                    let kill = ["-KILL".to_owned(), parent_of(*pid), pid.to_string()];
                     std::process::Command::new("kill").args(kill).status().unwrap();
                 }
             }

@@ -142,9 +142,9 @@ pub(crate) async fn build(
 }
 
 pub(crate) fn lines(events: &[BuildEvent]) -> Vec<&str> {
-    let line = |event| match event {
-        &BuildEvent::Line(ref line) => Some(line.text.as_str()),
+    let lines = events.iter().filter_map(|event| match event {
+        BuildEvent::Line(line) => Some(line.text.as_str()),
         BuildEvent::Step(_) => None,
-    };
-    events.iter().filter_map(line).collect()
+    });
+    lines.collect()
 }
