@@ -90,10 +90,21 @@ pub fn derive(
     let mut config = parse_config(base, base_config, platform)?;
     let mut reset = Vec::new();
     edit_config(&mut config, edit, labels, &mut reset)?;
+    let layers = base.layers.iter().map(oci_layer).collect::<Result<Vec<_>, _>>()?;
+    Ok(finished(base, config, layers, edit, labels, reset))
+}
+
+/// Writes a config, and the manifest of it and layers with the annotations that the edit gives.
+pub(crate) fn finished(
+    base: &Manifest,
+    config: Map<String, Value>,
+    layers: Vec<Descriptor>,
+    edit: &ImageEdit,
+    labels: &BTreeMap<String, String>,
+    mut reset: Vec<String>,
+) -> DerivedImage {
     let config = Bytes::from(Value::Object(config).to_string());
     let config_digest = Digest::of(&config);
-
-    let layers = base.layers.iter().map(oci_layer).collect::<Result<Vec<_>, _>>()?;
     let inherited = base.json.get("annotations").and_then(Value::as_object);
     let annotations = merged(inherited, edit, labels, &mut reset);
     let manifest = json!({
@@ -106,14 +117,14 @@ pub fn derive(
     let manifest = Bytes::from(manifest.to_string());
     reset.sort();
     reset.dedup();
-    Ok(DerivedImage {
+    DerivedImage {
         manifest_digest: Digest::of(&manifest),
         manifest,
         config_digest,
         config,
         layers,
         reset,
-    })
+    }
 }
 
 /// Returns the GPU targets that a base's config says its PyTorch was built for (`PYTORCH_ROCM_ARCH`).
@@ -133,7 +144,7 @@ pub fn native_gpus(base_config: &[u8]) -> Vec<String> {
 }
 
 /// Reads a base's config and checks that it is one, for the platform, and fits the manifest.
-fn parse_config(
+pub(crate) fn parse_config(
     base: &Manifest,
     bytes: &[u8],
     wanted: &Platform,
@@ -179,6 +190,24 @@ fn edit_config(
         inner.shift_remove(key);
     }
     edit_env(inner, edit)?;
+    edit_entrypoint(inner, edit)?;
+    edit_labels(inner, edit, labels, reset)?;
+
+    let entry =
+        json!({ "created": edit.created, "created_by": edit.created_by, "empty_layer": true });
+    match config.entry("history").or_insert_with(|| json!([])) {
+        Value::Array(history) => history.push(entry),
+        null @ Value::Null => *null = json!([entry]),
+        _ => return Err(DeriveError::Field("history")),
+    }
+    Ok(())
+}
+
+/// Puts the edit's words in front of `Entrypoint`, where they do not stand there already.
+pub(crate) fn edit_entrypoint(
+    inner: &mut Map<String, Value>,
+    edit: &ImageEdit,
+) -> Result<(), DeriveError> {
     if !edit.entrypoint_prefix.is_empty() {
         let mut entrypoint: Vec<Value> =
             edit.entrypoint_prefix.iter().map(|word| json!(word)).collect();
@@ -192,6 +221,16 @@ fn edit_config(
         }
         inner.insert("Entrypoint".to_owned(), Value::Array(entrypoint));
     }
+    Ok(())
+}
+
+/// Drops the labels that are reset and sets the edit's.
+pub(crate) fn edit_labels(
+    inner: &mut Map<String, Value>,
+    edit: &ImageEdit,
+    labels: &BTreeMap<String, String>,
+    reset: &mut Vec<String>,
+) -> Result<(), DeriveError> {
     let inherited = match inner.get("Labels") {
         None | Some(Value::Null) => None,
         Some(Value::Object(labels)) => Some(labels),
@@ -199,19 +238,14 @@ fn edit_config(
     };
     let labels = merged(inherited, edit, labels, reset);
     inner.insert("Labels".to_owned(), labels);
-
-    let entry =
-        json!({ "created": edit.created, "created_by": edit.created_by, "empty_layer": true });
-    match config.entry("history").or_insert_with(|| json!([])) {
-        Value::Array(history) => history.push(entry),
-        null @ Value::Null => *null = json!([entry]),
-        _ => return Err(DeriveError::Field("history")),
-    }
     Ok(())
 }
 
 /// Sets the edit's variables in `Env`, in place where the base has them.
-fn edit_env(inner: &mut Map<String, Value>, edit: &ImageEdit) -> Result<(), DeriveError> {
+pub(crate) fn edit_env(
+    inner: &mut Map<String, Value>,
+    edit: &ImageEdit,
+) -> Result<(), DeriveError> {
     let mut env: Vec<String> = match inner.get("Env") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(entries)) => {
@@ -256,7 +290,7 @@ fn merged(
 }
 
 /// Returns the descriptor of a base's layer with the OCI name of its media type.
-fn oci_layer(layer: &Descriptor) -> Result<Descriptor, DeriveError> {
+pub(crate) fn oci_layer(layer: &Descriptor) -> Result<Descriptor, DeriveError> {
     let media_type = match layer.media_type.as_str() {
         "application/vnd.docker.image.rootfs.diff.tar.gzip" => {
             "application/vnd.oci.image.layer.v1.tar+gzip"

@@ -1,7 +1,8 @@
 //! Talks to OCI registries, reads and writes OCI layouts, derives images, serves the loopback registry.
 //!
 //! Where to start:
-//! - [`derive()`] makes a new config and manifest over a base; it is pure.
+//! - [`derive()`] makes a new config and manifest over a base; it is pure. So is [`assemble()`], which
+//!   makes them for sealed layers on a base.
 //! - [`client::RegistryClient`] reads from and pushes to registries, checking every byte.
 //! - [`layout`] and [`archive`] write images to disk; [`LayoutImage`] reads them back.
 //! - [`loopback::LoopbackRegistry`] is a registry inside this process; [`stand_in`] makes the small
@@ -11,6 +12,7 @@
 //! given to it.
 
 pub mod archive;
+mod assemble;
 pub mod client;
 pub mod credentials;
 mod derive;
@@ -21,6 +23,7 @@ pub mod policy;
 pub mod registries_conf;
 pub mod stand_in;
 
+pub use assemble::{AssembleError, NewLayer, assemble};
 pub use derive::{DeriveError, DerivedImage, derive, native_gpus};
 pub use layout::{LayoutError, LayoutImage};
 

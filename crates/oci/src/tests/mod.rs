@@ -1,6 +1,7 @@
 //! Tests of deriving, of layouts and archives, and of the loopback registry, as a registry and as a sink.
 
 mod archive;
+mod assemble;
 mod derive;
 mod layout;
 mod loopback;
