@@ -56,11 +56,6 @@ impl LineAssembler {
         self.returned = false;
     }
 
-    /// Returns whether a line has begun and not ended.
-    pub fn is_open(&self) -> bool {
-        !self.held.is_empty()
-    }
-
     fn hold(&mut self, text: &[u8]) {
         if std::mem::take(&mut self.returned) {
             self.held.clear();

@@ -164,3 +164,33 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     let text = format!("FROM {}\nRUN true\n", base.name);
     build(&engine, &request("next", &text), &[]).await.0.unwrap();
 }
+
+/// Wherever in its course a build is dropped: nothing of it runs on, what is left is found and
+/// removed, and the next build works.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_can_be_dropped_at_any_point() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let base = Base::serve().await;
+    base.give_to(&engine).await;
+    let text = format!("FROM {}\nCOPY data /data\nRUN sleep 0.2\nRUN sleep 60\n", base.name);
+    let data = vec![1; 1 << 20];
+    let run = run_id("anywhere");
+    for step in 0..12 {
+        let mut request = request("anywhere", &text);
+        request.use_cache = step % 2 == 0;
+        let mut on_event = |_| {};
+        let input = context(&text, &[("data", &data)]);
+        let built = engine.build(&request, input, &mut on_event);
+        let after = Duration::from_millis(step * 120);
+        assert!(tokio::time::timeout(after, built).await.is_err(), "it ended within {after:?}");
+    }
+    let limit = Duration::from_secs(20);
+    within(limit, "the builds end", || store.services().len() == 1).await;
+    within(Duration::from_secs(5), "the RUNs end", || store.container_processes().is_empty()).await;
+    engine.clean(&run).await.unwrap();
+    assert_eq!(engine.leftovers(None).await.unwrap(), []);
+    engine.inspect(&base.name.to_string()).await.unwrap();
+    let text = format!("FROM {}\nRUN true\n", base.name);
+    build(&engine, &request("next", &text), &[]).await.0.unwrap();
+}

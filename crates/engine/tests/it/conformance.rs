@@ -128,9 +128,11 @@ async fn a_push_sends_only_what_is_new(engine: &impl Engine) {
     // An image with a name of its own has no other afterwards.
     let own: ImageRef = "localhost/own:1".parse().unwrap();
     engine.tag(&built.image, &own).await.unwrap();
-    let to = format!("{}/base/busybox:again", sink.host()).parse().unwrap();
+    let to = format!("{}/elsewhere:again", sink.host()).parse().unwrap();
     engine.push(&built.image, &to, LIMIT).await.unwrap();
-    assert!(sink.manifest("base/busybox", "again").is_some());
+    let again = sink.received();
+    assert_eq!((again.blobs, again.blob_bytes), (received.blobs, received.blob_bytes));
+    assert!(sink.manifest("elsewhere", "again").is_some());
     let after = engine.inspect(built.image.as_str()).await.unwrap();
     assert!(!after.tags.iter().any(|tag| tag.ends_with(":again")), "{:?}", after.tags);
     engine.remove_image("localhost/own:1").await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{
-    ContainerRequest, DockerBuilder, Engine, EngineError, LeftoverKind, Mount, Podman,
+    ContainerRequest, DockerBuilder, Engine, EngineError, Kind, LeftoverKind, Mount, Podman,
     ServiceSettings,
 };
 use image_ref::Digest;
@@ -247,6 +247,35 @@ async fn a_runtime_that_does_not_work_is_passed_over() {
     let chosen = ServiceSettings { runtime: found.runtime, ..any };
     let text = "FROM scratch\nCOPY Dockerfile /\n";
     build(&Podman::private(chosen), &request("chosen", text), &[]).await.0.unwrap();
+}
+
+/// What an engine says of itself, and a podman behind a socket that somebody else started.
+#[tokio::test(flavor = "multi_thread")]
+async fn engines_say_what_they_are() {
+    let store = PodmanStore::new();
+    let ours = podman(&store);
+    let info = ours.info().await.unwrap();
+    assert_eq!((info.kind, info.runtime.as_str()), (Kind::Podman, "runc"));
+    assert_eq!(info.storage_root, store.root());
+    assert!(info.version.starts_with(|c: char| c.is_ascii_digit()), "{info:?}");
+    let sockets = std::fs::read_dir(store.sockets()).unwrap();
+    let socket = sockets.map(|entry| entry.unwrap().path()).next().unwrap();
+    assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), Kind::Podman);
+    let named = Podman::at(socket);
+    assert!(!named.can_cancel());
+    assert_eq!(named.info().await.unwrap(), info);
+    let text = "FROM scratch\nCOPY Dockerfile /\n";
+    build(&named, &request("named", text), &[]).await.0.unwrap();
+
+    let socket = crate::support::dockerd().socket();
+    assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), Kind::Docker);
+    let info = docker(DockerBuilder::Classic).info().await.unwrap();
+    assert_eq!((info.kind, info.runtime.as_str()), (Kind::Docker, "runc"));
+    assert!(!info.is_rootless && ["1", "2"].contains(&info.cgroup_version.as_str()), "{info:?}");
+    let probed = docker(DockerBuilder::Classic).probe().await.unwrap();
+    assert!(probed.has_buildkit, "{probed:?}");
+    let nobody = engine::Client::kind_at(&store.root().join("none")).await;
+    assert!(matches!(nobody, Err(EngineError::Unreachable { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
