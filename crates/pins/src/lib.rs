@@ -13,6 +13,7 @@ mod environment;
 mod gpus;
 mod hashes;
 mod names;
+mod package_lock;
 mod problem;
 pub mod reader;
 mod syntax;
@@ -22,6 +23,7 @@ mod versions;
 pub use built::{BuiltSettings, Stage, Variant, VariantBase};
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
+pub use package_lock::{LockedPackage, PackageLock, PackageSet, parse_package_lock};
 pub use problem::{ParseError, Problem};
 pub use tracks::{Track, TrackSettings, Tracks, parse_tracks, parse_tracks_with};
 pub use versions::{

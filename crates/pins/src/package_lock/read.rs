@@ -1,0 +1,318 @@
+//! Reads a package lock, and holds the rules that its parts keep among each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{LockedPackage, PackageLock, PackageSet};
+use crate::checks;
+use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
+use crate::reader::{Entry, Table, collect, document};
+use crate::{PinName, Sha256};
+
+/// What every help says about a value that nobody writes by hand.
+const LOCK_AGAIN: &str = "`build-pipeline lock` writes the file anew";
+
+/// What a package table looks like.
+const EXAMPLE: &str = "{ name = \"apt\", version = \"3.0.3\", architecture = \"amd64\", file = \"pool/main/a/apt/apt_3.0.3_amd64.deb\", size = 1452192, sha256 = \"…\" }";
+
+/// Reads the text of a package lock. `file` is how messages name it.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseError> {
+    let mut report = Report::new(file, text);
+    let lock = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        read_lock(&mut report, &root)
+    });
+    report.finish(lock)
+}
+
+fn read_lock(report: &mut Report<'_>, root: &Table<'_>) -> Result<PackageLock, Reported> {
+    root.check_keys(report, &["schema", "suite", "architecture", "checked", "set"]);
+    let suite = root.required(report, "suite", "suite = \"trixie\"", word("a release of Debian"));
+    let architecture = root.required(
+        report,
+        "architecture",
+        "architecture = \"amd64\"",
+        word("an architecture of Debian"),
+    );
+    let checked = match root.date(report, "checked") {
+        Ok(Some(day)) => Ok(day),
+        Ok(None) => Err(root.add_missing(report, "checked", "checked = 2026-11-20")),
+        Err(reported) => Err(reported),
+    };
+    let Some(entry) = root.get("set") else {
+        return Err(root.add_missing(report, "set", "[set.base]"));
+    };
+    let section = entry.table(report, "`[set.NAME]`")?;
+    let own = architecture.as_deref().unwrap_or("amd64");
+    let sets = collect(report, section.entries(), |report, entry| {
+        let name = checks::pin_name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
+        let place = quote(&format!("[set.{}]", entry.key));
+        let set = entry.table(report, &place).and_then(|table| read_set(report, &table, own));
+        Ok((name?, set?))
+    })?;
+    check_sets(report, &section, &sets)?;
+    Ok(PackageLock { suite: suite?, architecture: architecture?, checked: checked?, sets })
+}
+
+fn read_set(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    architecture: &str,
+) -> Result<PackageSet, Reported> {
+    table.check_keys(report, &["on", "wanted", "packages"]);
+    let on = table.texts(report, "on", "base", checks::pin_name);
+    let wanted = table.texts(report, "wanted", "apt", wanted);
+    if let Ok(names) = &wanted
+        && names.is_empty()
+    {
+        let _reported = table.add_missing(report, "wanted", "wanted = [\"apt\"]");
+    }
+    let packages = read_packages(report, table, architecture);
+    Ok(PackageSet {
+        on: on?.into_iter().collect(),
+        wanted: wanted?.into_iter().collect(),
+        packages: packages?,
+    })
+}
+
+fn read_packages(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    architecture: &str,
+) -> Result<Vec<LockedPackage>, Reported> {
+    let Some(entry) = table.get("packages") else {
+        return Err(table.add_missing(report, "packages", "packages = []"));
+    };
+    let Some(items) = entry.items() else {
+        return Err(entry.add_type(report, "an array", &format!("write `packages = [{EXAMPLE}]`")));
+    };
+    let mut packages = Vec::new();
+    let mut failed = None;
+    for item in items {
+        if let Some(reported) = report.is_full() {
+            return Err(reported);
+        }
+        match read_package(report, &item, architecture) {
+            Ok(package) => packages.push(package),
+            Err(reported) => failed = Some(reported),
+        }
+    }
+    packages.sort();
+    failed.map_or(Ok(packages), Err)
+}
+
+fn read_package(
+    report: &mut Report<'_>,
+    item: &Entry<'_>,
+    own: &str,
+) -> Result<LockedPackage, Reported> {
+    let name = item.as_table().and_then(|table| table.get("name")).and_then(|name| name.text());
+    let place = quote(&format!("the package {}", name.unwrap_or("NAME")));
+    let table = item.table(report, &place)?;
+    table.check_keys(report, &["name", "version", "architecture", "file", "size", "sha256"]);
+    let name = table.required(report, "name", "name = \"apt\"", package_name);
+    let version = table.required(report, "version", "version = \"3.0.3\"", version);
+    let architecture = table.required(report, "architecture", "architecture = \"all\"", |text| {
+        match text == own || text == "all" {
+            true => Ok(text.to_owned()),
+            false => Err(wrong(
+                format!("{} is neither `{own}`, as the lock says, nor `all`", quote(text)),
+                LOCK_AGAIN,
+            )),
+        }
+    });
+    let file =
+        table.required(report, "file", "file = \"pool/main/a/apt/apt_3.0.3_amd64.deb\"", pool_path);
+    let size = read_size(report, &table);
+    let sha256 = table.required(report, "sha256", "sha256 = \"…\"", |text| {
+        text.parse::<Sha256>().map_err(|_| {
+            wrong(
+                format!("{} is not a SHA-256", quote(text)),
+                format!("it has 64 lower-case hexadecimal digits; {LOCK_AGAIN}"),
+            )
+        })
+    });
+    let package = LockedPackage {
+        name: name?,
+        version: version?,
+        architecture: architecture?,
+        file: file?,
+        size: size?,
+        sha256: sha256?,
+    };
+    // dak names pool files so; an epoch is not part of the name (Debian policy, 5.6.12).
+    let plain = package.version.split_once(':').map_or(package.version.as_str(), |(_, rest)| rest);
+    let expected = format!("{}_{plain}_{}.deb", package.name, package.architecture);
+    if package.file_name() != expected
+        && let Some(entry) = table.get("file")
+    {
+        let message = format!("{} is not the file of {place}", quote(package.file_name()));
+        let help = format!("its name would be `{expected}`; {LOCK_AGAIN}");
+        return Err(report.add(&entry.span, wrong(message, help)));
+    }
+    Ok(package)
+}
+
+fn read_size(report: &mut Report<'_>, table: &Table<'_>) -> Result<u64, Reported> {
+    /// No package of Debian comes near: 8 GiB.
+    const MOST: i128 = 8 << 30;
+    let Some(entry) = table.get("size") else {
+        return Err(table.add_missing(report, "size", "size = 1452192"));
+    };
+    match entry.integer() {
+        Some(size) if (1..=MOST).contains(&size) => Ok(u64::try_from(size).unwrap_or_default()),
+        Some(_) => {
+            let message = format!("`size` is out of range: {}", entry.source(report));
+            let help = format!("it is a number of bytes, at most {MOST}; {LOCK_AGAIN}");
+            Err(report.add(&entry.span, wrong(message, help)))
+        }
+        None => Err(entry.add_type(report, "a number of bytes", "write it without quotes")),
+    }
+}
+
+/// Sets stand on sets that exist and on no circle, no package is there twice, and all that was
+/// wanted is there.
+fn check_sets(
+    report: &mut Report<'_>,
+    section: &Table<'_>,
+    sets: &BTreeMap<PinName, PackageSet>,
+) -> Result<(), Reported> {
+    let mut failed = None;
+    for (name, set) in sets {
+        let Some(entry) = section.get(name.as_str()) else { continue };
+        let span = entry.key_span.clone();
+        let place = format!("`[set.{name}]`");
+        for below in set.on.iter().filter(|below| !sets.contains_key(*below)) {
+            let near = nearest(below.as_str(), sets.keys().map(PinName::as_str));
+            let help = near.map_or_else(
+                || format!("add `[set.{below}]`, or remove it from `on`"),
+                |near| format!("did you mean `{near}`?"),
+            );
+            let message = format!("{place} stands on `{below}`, which is no set of this file");
+            failed = Some(report.add(&span, wrong(message, help)));
+        }
+        let Some(below) = sets_below(sets, name) else {
+            let message = format!("{place} stands on itself");
+            failed = Some(report.add(&span, wrong(message, "remove one `on` of the circle")));
+            continue;
+        };
+        let mut seen: BTreeMap<&str, &PinName> = BTreeMap::new();
+        let all = below.into_iter().chain([name]);
+        for (set_name, package) in all.flat_map(|of| sets[of].packages.iter().map(move |p| (of, p)))
+        {
+            if let Some(first) = seen.insert(&package.name, set_name) {
+                let message = format!("`{}` is in {place} and in `[set.{first}]`", package.name);
+                let message = match first == name {
+                    true => format!("`{}` is in {place} twice", package.name),
+                    false => message,
+                };
+                failed = Some(report.add(&span, wrong(message, LOCK_AGAIN)));
+            }
+        }
+        for missing in set.wanted.iter().filter(|wanted| !wanted.starts_with('?')) {
+            if !seen.contains_key(missing.as_str()) {
+                let message = format!("{place} wants `{missing}`, which is not among its packages");
+                failed = Some(report.add(&span, wrong(message, LOCK_AGAIN)));
+            }
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Returns the sets that `name` stands on, directly or not; nothing where it is one of them.
+fn sets_below<'a>(
+    sets: &'a BTreeMap<PinName, PackageSet>,
+    name: &'a PinName,
+) -> Option<BTreeSet<&'a PinName>> {
+    let on = |name: &PinName| sets.get(name).into_iter().flat_map(|set| &set.on);
+    let mut open: Vec<&PinName> = on(name).collect();
+    let mut below = BTreeSet::new();
+    while let Some(next) = open.pop() {
+        if next == name {
+            return None;
+        }
+        if sets.contains_key(next) && below.insert(next) {
+            open.extend(on(next));
+        }
+    }
+    Some(below)
+}
+
+/// Accepts the code name of a release, or the name of an architecture.
+fn word(what: &'static str) -> impl Fn(&str) -> Result<String, Wrong> {
+    move |text| {
+        let is_valid = text.len() <= 40
+            && text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        match is_valid {
+            true => Ok(text.to_owned()),
+            false => Err(wrong(
+                format!("{} is not {what}", quote(text)),
+                "write lower-case letters, digits and dashes, for example `trixie` or `amd64`",
+            )),
+        }
+    }
+}
+
+/// Accepts what a set may want: a package, or all that are marked essential.
+fn wanted(text: &str) -> Result<String, Wrong> {
+    match text {
+        "?essential" => Ok(text.to_owned()),
+        _ => package_name(text),
+    }
+}
+
+/// Accepts the name of a package (Debian policy, 5.6.7).
+fn package_name(text: &str) -> Result<String, Wrong> {
+    let is_valid = (2..=100).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b));
+    match is_valid {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(
+            format!("{} is not the name of a Debian package", quote(text)),
+            "a name is lower-case letters, digits, `+`, `-` and `.`, and starts with a letter or digit",
+        )),
+    }
+}
+
+/// Accepts a version (Debian policy, 5.6.12).
+fn version(text: &str) -> Result<String, Wrong> {
+    let (epoch, rest) = text.split_once(':').unwrap_or(("0", text));
+    let is_valid = text.len() <= 100
+        && !epoch.is_empty()
+        && epoch.bytes().all(|b| b.is_ascii_digit())
+        && rest.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-~".contains(&b));
+    match is_valid {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(
+            format!("{} is not a version of a Debian package", quote(text)),
+            format!("a version is, for example, `3.0.3` or `1:2.41-12+deb13u4`; {LOCK_AGAIN}"),
+        )),
+    }
+}
+
+/// Accepts a path below an archive that leads to a package file.
+fn pool_path(text: &str) -> Result<String, Wrong> {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.~_".contains(&b))
+    };
+    let is_valid = text.len() <= 300
+        && text.starts_with("pool/")
+        && text.ends_with(".deb")
+        && text.split('/').all(is_part);
+    match is_valid {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(
+            format!("{} is not the path of a package file", quote(text)),
+            format!("it begins with `pool/` and ends with `.deb`; {LOCK_AGAIN}"),
+        )),
+    }
+}

@@ -1,0 +1,107 @@
+//! What is written is read again as the same lock; closures follow `on`.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn package(name: &str, version: &str) -> LockedPackage {
+    let plain = version.split_once(':').map_or(version, |(_, rest)| rest);
+    LockedPackage {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        architecture: "amd64".to_owned(),
+        file: format!("pool/main/{}/{name}/{name}_{plain}_amd64.deb", &name[..1]),
+        size: 1000,
+        sha256: "ab".repeat(32).parse().unwrap(),
+    }
+}
+
+fn set(on: &[&str], wanted: &[&str], packages: Vec<LockedPackage>) -> PackageSet {
+    PackageSet {
+        on: on.iter().map(|name| name.parse().unwrap()).collect(),
+        wanted: wanted.iter().map(|&name| name.to_owned()).collect(),
+        packages,
+    }
+}
+
+fn lock() -> PackageLock {
+    let base = set(
+        &[],
+        &["?essential", "apt"],
+        vec![package("apt", "3.0.3"), package("bash", "5.2.37-2+b5")],
+    );
+    let build =
+        set(&["base"], &["g++"], vec![package("g++", "4:14.2.0-1"), package("gcc", "4:14.2.0-1")]);
+    let runtime = set(&["base"], &["libgomp1"], vec![package("libgomp1", "14.2.0-19")]);
+    let sets = [("base", base), ("vulkan-build", build), ("vulkan-runtime", runtime)];
+    PackageLock {
+        suite: "trixie".to_owned(),
+        architecture: "amd64".to_owned(),
+        checked: "2026-11-21".to_owned(),
+        sets: sets.into_iter().map(|(name, set)| (name.parse().unwrap(), set)).collect(),
+    }
+}
+
+#[test]
+fn the_text_has_one_package_a_line_and_everything_sorted() {
+    let mut lock = lock();
+    for set in lock.sets.values_mut() {
+        set.packages.reverse();
+    }
+    insta::assert_snapshot!(lock.to_toml());
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    assert_eq!(parse_package_lock("a.toml", &lock().to_toml()).unwrap(), lock());
+}
+
+#[test]
+fn a_closure_is_the_set_and_all_below_it() {
+    let lock = lock();
+    let names = |set: &str| {
+        lock.closure(set).map(|all| all.iter().map(|p| p.name.as_str()).collect::<Vec<_>>())
+    };
+    assert_eq!(names("base").unwrap(), ["apt", "bash"]);
+    assert_eq!(names("vulkan-build").unwrap(), ["apt", "bash", "g++", "gcc"]);
+    assert_eq!(names("vulkan"), None);
+}
+
+#[test]
+fn a_file_that_two_sets_share_is_there_once() {
+    let mut lock = lock();
+    let shared = package("libexpat1", "2.7.1-2");
+    for name in ["vulkan-build", "vulkan-runtime"] {
+        lock.sets.get_mut(&name.parse::<PinName>().unwrap()).unwrap().packages.push(shared.clone());
+    }
+    let sets: Vec<PinName> =
+        ["vulkan-build", "vulkan-runtime"].iter().map(|name| name.parse().unwrap()).collect();
+    let names: Vec<&str> = lock.packages(&sets).iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["g++", "gcc", "libexpat1", "libgomp1"]);
+}
+
+#[test]
+fn a_security_update_is_known_by_its_path() {
+    let mut update = package("apt", "3.0.3");
+    assert!(!update.is_security_update());
+    update.file = "pool/updates/main/a/apt/apt_3.0.3_amd64.deb".to_owned();
+    assert!(update.is_security_update());
+    assert_eq!(update.file_name(), "apt_3.0.3_amd64.deb");
+}
+
+proptest! {
+    #[test]
+    fn any_lock_is_read_as_it_was_written(
+        names in prop::collection::btree_set("[a-z0-9][a-z0-9+.-]{1,20}", 1..20),
+        version in "([0-9]{1,2}:)?[0-9][A-Za-z0-9.+~-]{0,20}",
+        size in 1_u64..8 << 30,
+    ) {
+        let mut lock = lock();
+        let packages: Vec<LockedPackage> =
+            names.iter().map(|name| LockedPackage { size, ..package(name, &version) }).collect();
+        let base = lock.sets.get_mut(&"base".parse::<PinName>().unwrap()).unwrap();
+        *base = PackageSet { wanted: names, packages, ..base.clone() };
+        lock.sets.retain(|name, _| name.as_str() == "base");
+        prop_assert_eq!(parse_package_lock("a.toml", &lock.to_toml()).unwrap(), lock);
+    }
+}

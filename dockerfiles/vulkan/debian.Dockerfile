@@ -1,0 +1,99 @@
+# llama.cpp with its Vulkan backend, on Debian. No RUN step needs a network.
+#
+# Context: packages/   a local package source with the locked packages (Packages, Release, *.deb)
+#          llama.cpp/  the patched source tree
+# BASE is a Debian of the same packages' suite, with apt.
+#
+#   podman build --network none -f debian.Dockerfile \
+#       --build-arg BASE=localhost/debian-base:trixie --build-arg SOURCE_DATE_EPOCH=1795132800 CONTEXT
+#
+# Works with podman, docker's classic builder and BuildKit: no `# syntax=`, heredoc or RUN --mount.
+
+ARG BASE
+
+# The compilers, and what they make. Nothing of this stage but /opt/llama.cpp is kept.
+FROM ${BASE} AS build
+ARG SOURCE_DATE_EPOCH
+ARG PYTHONHASHSEED=0
+ARG DEBIAN_FRONTEND=noninteractive
+
+COPY packages/ /packages/
+RUN apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourceParts=/dev/null update \
+ && apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourceParts=/dev/null \
+        install -y --no-install-recommends \
+        ccache cmake g++ glslc libvulkan-dev ninja-build spirv-headers
+
+COPY llama.cpp/ /src/llama.cpp/
+
+# How many compilers run at once; empty for one per processor.
+ARG JOBS=
+# What `llama-cli --version` says. Upstream asks git, which is not here.
+ARG LLAMA_BUILD_NUMBER=0
+ARG LLAMA_BUILD_COMMIT=unknown
+# `ccache`, where a folder is mounted at CCACHE_DIR (podman build --volume DIR:/ccache). The result
+# is the same without.
+ARG COMPILER_LAUNCHER=
+ARG CCACHE_DIR=/ccache
+
+# GGML_NATIVE=OFF: the compiling machine's processor must not decide what the result runs on.
+# No OpenSSL and no curl: models are files, fetched and checked by whoever starts the container.
+# The web page of llama-server would come by the network (npm or a bucket), so it is left out.
+RUN cmake -S /src/llama.cpp -B /build -G Ninja \
+        -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_INSTALL_PREFIX=/opt/llama.cpp \
+        -DCMAKE_INSTALL_LIBDIR=lib \
+        -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib' \
+        -DCMAKE_C_FLAGS='-ffile-prefix-map=/src/llama.cpp=. -ffile-prefix-map=/build=build' \
+        -DCMAKE_CXX_FLAGS='-ffile-prefix-map=/src/llama.cpp=. -ffile-prefix-map=/build=build' \
+        -DCMAKE_C_COMPILER_LAUNCHER="${COMPILER_LAUNCHER}" \
+        -DCMAKE_CXX_COMPILER_LAUNCHER="${COMPILER_LAUNCHER}" \
+        -DGGML_VULKAN=ON \
+        -DGGML_RPC=ON \
+        -DGGML_NATIVE=OFF \
+        -DGGML_CCACHE=OFF \
+        -DLLAMA_CURL=OFF \
+        -DLLAMA_OPENSSL=OFF \
+        -DLLAMA_BUILD_TESTS=OFF \
+        -DLLAMA_BUILD_EXAMPLES=OFF \
+        -DLLAMA_BUILD_APP=OFF \
+        -DLLAMA_BUILD_UI=OFF \
+        -DLLAMA_USE_PREBUILT_UI=OFF \
+        -DLLAMA_BUILD_NUMBER="${LLAMA_BUILD_NUMBER}" \
+        -DLLAMA_BUILD_COMMIT="${LLAMA_BUILD_COMMIT}" \
+ && cmake --build /build --parallel "${JOBS:-$(nproc)}" \
+ && cmake --install /build --strip \
+ && rm -rf /opt/llama.cpp/include /opt/llama.cpp/lib/cmake /opt/llama.cpp/lib/pkgconfig \
+        /opt/llama.cpp/bin/*.py \
+ && cp /src/llama.cpp/LICENSE /opt/llama.cpp/LICENSE
+
+# The runtime packages, and of them only what is not in BASE already: /overlay. Without this step
+# the layer with the package files would be a part of the image.
+FROM ${BASE} AS packages
+ARG SOURCE_DATE_EPOCH
+ARG DEBIAN_FRONTEND=noninteractive
+COPY packages/ /packages/
+RUN touch /begin \
+ && apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourceParts=/dev/null update \
+ && apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourceParts=/dev/null \
+        install -y --no-install-recommends \
+        libgomp1 libvulkan1 mesa-vulkan-drivers vulkan-tools \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* /var/cache/ldconfig/* \
+        /var/cache/debconf/*-old /var/lib/dpkg/*-old \
+ && mkdir /overlay \
+ && find / -xdev \
+        \( -path /begin -o -path /overlay -o -path /packages -o -path /tmp -o -path /run \
+           -o -path /proc -o -path /sys -o -path /dev \
+           -o -path /etc/hosts -o -path /etc/hostname -o -path /etc/resolv.conf \) -prune \
+        -o \( -type d -o -cnewer /begin \) -print0 \
+    | LC_ALL=C sort -z > /files \
+ && tar --null --no-recursion --files-from /files -C / -cpf /overlay.tar \
+ && tar -xpf /overlay.tar -C /overlay
+
+FROM ${BASE}
+COPY --from=packages /overlay/ /
+COPY --from=build /opt/llama.cpp/ /opt/llama.cpp/
+ENV PATH=/opt/llama.cpp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# llama-server listens on 127.0.0.1 unless told, where nobody outside of the container reaches it.
+ENV LLAMA_ARG_HOST=0.0.0.0
+EXPOSE 8080
+CMD ["llama-server"]
