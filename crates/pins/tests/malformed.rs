@@ -7,9 +7,12 @@
 
 use std::fmt::Write as _;
 
-use pins::{ParseError, parse_gpus, parse_tracks, parse_tracks_with, parse_versions};
+use pins::{
+    ParseError, parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with, parse_versions,
+};
 
 mod malformed_cases;
+use malformed_cases::locks::LOCKS;
 use malformed_cases::{GPUS, TOML, TRACKS, VERSIONS};
 
 /// What the cases of `versions.toml` begin with, unless they are about it.
@@ -118,9 +121,17 @@ fn tracks() {
 }
 
 #[test]
+fn package_locks() {
+    let head = "schema = 1\nsuite = 'trixie'\narchitecture = 'amd64'\nchecked = 2026-11-21\n";
+    insta::assert_snapshot!(answers(LOCKS, head, |text| parse_package_lock("a.toml", text)));
+    let heads = [("the head of a lock", "schema = 1\nsuite = 'Trixie'\nchecked = '2026-11-21'\n")];
+    insta::assert_snapshot!(answers(&heads, "", |text| parse_package_lock("a.toml", text)));
+}
+
+#[test]
 fn there_are_enough_cases_and_no_name_stands_twice() {
     let mut names: Vec<_> =
-        [TOML, VERSIONS, GPUS, TRACKS].concat().into_iter().map(|(name, _)| name).collect();
+        [TOML, VERSIONS, GPUS, TRACKS, LOCKS].concat().into_iter().map(|(name, _)| name).collect();
     assert!(names.len() >= 80, "{}", names.len());
     let all = names.len();
     names.sort_unstable();

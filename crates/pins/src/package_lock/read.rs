@@ -110,6 +110,9 @@ fn read_package(
 ) -> Result<LockedPackage, Reported> {
     let name = item.as_table().and_then(|table| table.get("name")).and_then(|name| name.text());
     let place = quote(&format!("the package {}", name.unwrap_or("NAME")));
+    if item.as_table().is_none() {
+        return Err(item.add_type(report, "a table", &format!("write `{EXAMPLE}`")));
+    }
     let table = item.table(report, &place)?;
     table.check_keys(report, &["name", "version", "architecture", "file", "size", "sha256"]);
     let name = table.required(report, "name", "name = \"apt\"", package_name);

@@ -1,5 +1,7 @@
 //! The malformed texts, as tables of name and text. What is common to them stands in the test.
 
+pub(crate) mod locks;
+
 /// Cases that stand alone: broken TOML, and the head of a file.
 pub(crate) const TOML: &[(&str, &str)] = &[
     ("empty file", ""),
