@@ -7,13 +7,16 @@ use crate::say;
 
 /// Programs the tests run, with the Debian packages that have them.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("apt-get", "apt"),
     ("busybox", "busybox-static"),
     ("containerd", "containerd"),
     ("curl", "curl"),
     ("docker-registry", "docker-registry"),
     ("dockerd", "docker.io"),
+    ("dpkg-deb", "dpkg"),
     ("faketime", "faketime"),
     ("git", "git"),
+    ("mmdebstrap", "mmdebstrap"),
     ("podman", "podman"),
     ("python3", "python3"),
     ("runc", "runc"),

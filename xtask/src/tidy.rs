@@ -37,6 +37,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "sources",
         ],
     ),
+    ("debian", false, &["pins", "sources"]),
     ("sources", false, &["oci", "pins", "seal"]),
     ("testkit", false, &["image-ref"]),
 ];

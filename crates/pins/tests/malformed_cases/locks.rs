@@ -6,7 +6,7 @@ pub(crate) const LOCKS: &[(&str, &str)] = &[
     ("a set that is no table", "set.base = \"apt\"\n"),
     ("a key of a set mistyped", "[set.base]\nwants = [\"apt\"]\npackages = []\n"),
     ("nothing wanted", "[set.base]\npackages = []\n"),
-    ("packages missing", "[set.base]\nwanted = [\"?essential\"]\n"),
+    ("a set without packages", "[set.base]\nwanted = [\"?essential\"]\n"),
     (
         "packages as a table",
         "[set.base]\nwanted = [\"?essential\"]\npackages = { apt = \"3.0.3\" }\n",

@@ -1,0 +1,157 @@
+//! An apt of our own: its state, cache and configuration lie in one temporary folder.
+//!
+//! It knows no installed package, so what it would install is all that is needed. It checks the
+//! signatures of the indexes by the keyring that is given, and by no other key of the machine.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::mirror::Mirror;
+use crate::program::{Call, ProgramError, Programs};
+
+/// The folders that apt wants to find below its own.
+const FOLDERS: [&str; 9] = [
+    "state/lists/partial",
+    "cache/archives/partial",
+    "log",
+    "etc/apt.conf.d",
+    "etc/preferences.d",
+    "etc/sources.list.d",
+    "etc/trusted.gpg.d",
+    "etc/auth.conf.d",
+    "empty",
+];
+
+/// One `deb` line: a suite of an archive.
+#[derive(Debug)]
+pub(crate) struct Suite<'a> {
+    pub(crate) mirror: &'a Mirror,
+    pub(crate) name: String,
+}
+
+/// What apt is set up with.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) suites: Vec<Suite<'a>>,
+    pub(crate) architecture: &'a str,
+    pub(crate) keyring: &'a Path,
+    /// Whether an index may be past the day that it says it is valid until.
+    pub(crate) accepts_expired: bool,
+}
+
+/// An apt with a folder of its own, which goes when this does.
+#[derive(Debug)]
+pub(crate) struct Apt<'a> {
+    programs: &'a Programs,
+    folder: TempDir,
+}
+
+/// Why apt could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up apt: `{}` cannot be read or written", path.display())]
+pub(crate) struct SetupError {
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+impl<'a> Apt<'a> {
+    /// Sets up an apt in a new folder below `work`.
+    pub(crate) fn new(
+        programs: &'a Programs,
+        work: &Path,
+        setup: &Setup<'_>,
+    ) -> Result<Self, SetupError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| SetupError { path, source }
+        };
+        let folder =
+            tempfile::Builder::new().prefix("apt-").tempdir_in(work).map_err(failed(work))?;
+        for name in FOLDERS {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(&path).map_err(failed(&path))?;
+        }
+        // Keys in that folder are trusted for all sources, and there are no others.
+        let is_armored = setup.keyring.extension().is_some_and(|end| end == "asc");
+        let keys = if is_armored { "keyring.asc" } else { "keyring.gpg" };
+        let keys = folder.path().join("etc/trusted.gpg.d").join(keys);
+        std::fs::copy(setup.keyring, keys).map_err(failed(setup.keyring))?;
+        let files = [
+            ("status", String::new()),
+            ("etc/sources.list", sources_list(setup)),
+            ("apt.conf", configuration(folder.path(), setup)),
+        ];
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).map_err(failed(&path))?;
+        }
+        Ok(Self { programs, folder })
+    }
+
+    /// Runs `apt-get` or `apt-cache`.
+    pub(crate) async fn run(
+        &self,
+        program: &str,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Result<String, ProgramError> {
+        let configuration = self.folder.path().join("apt.conf").into_os_string();
+        let call = Call {
+            program,
+            package: "apt",
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            variables: vec![("APT_CONFIG", configuration)],
+            folder: self.folder.path(),
+        };
+        self.programs.run(call).await
+    }
+}
+
+fn sources_list(setup: &Setup<'_>) -> String {
+    let mut text = String::new();
+    for Suite { mirror, name } in &setup.suites {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "deb [arch={}] {mirror} {name} main", setup.architecture);
+    }
+    text
+}
+
+/// Apt reads the file that `APT_CONFIG` names before all others (apt.conf(5)). Since it says where
+/// the others lie, nothing of the machine's configuration is read, hooks and proxies included.
+fn configuration(folder: &Path, setup: &Setup<'_>) -> String {
+    let folder = folder.display();
+    let Setup { architecture, accepts_expired, .. } = setup;
+    format!(
+        "Dir \"{folder}\";
+Dir::State \"state\";
+Dir::State::status \"{folder}/status\";
+Dir::Cache \"cache\";
+Dir::Etc \"etc\";
+Dir::Etc::sourcelist \"sources.list\";
+Dir::Etc::sourceparts \"sources.list.d\";
+Dir::Etc::preferences \"preferences\";
+Dir::Etc::preferencesparts \"preferences.d\";
+Dir::Etc::trusted \"trusted.gpg\";
+Dir::Etc::trustedparts \"trusted.gpg.d\";
+Dir::Log \"log\";
+APT::Architecture \"{architecture}\";
+APT::Architectures {{ \"{architecture}\"; }};
+APT::Install-Recommends \"false\";
+APT::Install-Suggests \"false\";
+APT::Sandbox::User \"root\";
+APT::Update::Error-Mode \"any\";
+Acquire::AllowInsecureRepositories \"false\";
+Acquire::AllowDowngradeToInsecureRepositories \"false\";
+Acquire::AllowWeakRepositories \"false\";
+Acquire::Check-Valid-Until \"{}\";
+Acquire::Check-Date \"{}\";
+Acquire::Languages \"none\";
+Acquire::Retries \"3\";
+",
+        !accepts_expired, !accepts_expired,
+    )
+}

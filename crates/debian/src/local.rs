@@ -1,0 +1,238 @@
+//! A package source in a folder: package files, and the index that apt wants to have of them.
+//!
+//! Apt trusts it without a signature (`[trusted=yes]`): every file was checked against the lock, by
+//! whoever fetched it and again while it was copied. It is flat: all files lie in the folder. The
+//! same packages and the same time give the same bytes.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use pins::LockedPackage;
+use sha2::{Digest as _, Sha256};
+use sources::{SourceError, Tree};
+
+use crate::fetch::FetchedPackage;
+use crate::program::{Call, ProgramError, Programs};
+
+/// Where build contexts have the source; what `sources.list` in it says.
+const MOUNTED_AT: &str = "/packages";
+
+/// A folder that apt can install from.
+#[derive(Debug, Clone)]
+pub struct LocalSource {
+    folder: PathBuf,
+}
+
+/// Why a local package source could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalSourceError {
+    /// The folder has something in it already.
+    #[error("`{}` is not empty; a package source is written into an empty folder", folder.display())]
+    NotEmpty {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Two packages have the same file name.
+    #[error("`{file}` is there twice; a package source has each file once")]
+    Twice {
+        /// The name of the file.
+        file: String,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot write the package source: `{}` failed", path.display())]
+    Disk {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A file changed since it was fetched.
+    #[error("`{file}` is not what the lock says: it changed since it was fetched")]
+    Changed {
+        /// The name of the file.
+        file: String,
+    },
+    /// A package file cannot be opened.
+    #[error("cannot read what `{file}` says about itself")]
+    Open {
+        /// The name of the file.
+        file: String,
+        /// What went wrong.
+        #[source]
+        source: ProgramError,
+    },
+    /// A package is another one than the lock says.
+    #[error("`{file}` is `{found}`, and the lock says `{locked}`; look the packages up again")]
+    Other {
+        /// The name of the file.
+        file: String,
+        /// Name, version and architecture that it has.
+        found: String,
+        /// Those that the lock says.
+        locked: String,
+    },
+}
+
+impl LocalSource {
+    /// Returns the folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the line of apt's sources that names the folder where it lies now.
+    pub fn apt_line(&self) -> String {
+        format!("deb [trusted=yes] copy:{} ./", self.folder.display())
+    }
+
+    /// Returns the folder as a tree, to be put into a build context as `packages`.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn tree(&self) -> Result<Tree, SourceError> {
+        Tree::from_folder(&self.folder)
+    }
+}
+
+/// Writes a package source into `folder`, which is made where it is not there. `epoch` is the time
+/// that the index says it was made at.
+///
+/// # Errors
+/// The folder is not empty, a file changed or is not the package of the lock, `dpkg-deb` is
+/// missing, or the disk is full. A folder that was begun must be removed.
+pub async fn write_local_source(
+    programs: &Programs,
+    packages: &[FetchedPackage],
+    epoch: u64,
+    folder: &Path,
+) -> Result<LocalSource, LocalSourceError> {
+    std::fs::create_dir_all(folder).map_err(disk(folder))?;
+    if std::fs::read_dir(folder).map_err(disk(folder))?.next().is_some() {
+        return Err(LocalSourceError::NotEmpty { folder: folder.to_owned() });
+    }
+    let mut sorted: Vec<&FetchedPackage> = packages.iter().collect();
+    sorted.sort_by(|a, b| a.package.cmp(&b.package));
+    let mut index = String::new();
+    for FetchedPackage { package, path, .. } in sorted {
+        let (path, to) = (path.clone(), folder.join(package.file_name()));
+        let copy = {
+            let package = package.clone();
+            tokio::task::spawn_blocking(move || copy(&path, &to, &package))
+        };
+        let copied = copy.await.unwrap_or_else(|error| {
+            Err(LocalSourceError::Disk { path: folder.to_owned(), source: io::Error::other(error) })
+        });
+        copied?;
+        index.push_str(&paragraph(programs, package, folder).await?);
+    }
+    let files = [
+        ("Release", release(&index, epoch)),
+        ("Packages", index),
+        ("sources.list", format!("deb [trusted=yes] file:{MOUNTED_AT} ./\n")),
+    ];
+    for (name, text) in files {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(disk(&path))?;
+    }
+    Ok(LocalSource { folder: folder.to_owned() })
+}
+
+fn disk(path: &Path) -> impl Fn(io::Error) -> LocalSourceError {
+    let path = path.to_owned();
+    move |source| LocalSourceError::Disk { path: path.clone(), source }
+}
+
+/// Copies a package file and checks what is copied.
+fn copy(from: &Path, to: &Path, package: &LockedPackage) -> Result<(), LocalSourceError> {
+    let mut source = File::open(from).map_err(disk(from))?;
+    let mut target = match File::create_new(to) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(LocalSourceError::Twice { file: package.file_name().to_owned() });
+        }
+        Err(source) => return Err(LocalSourceError::Disk { path: to.to_owned(), source }),
+    };
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let count = source.read(&mut buffer).map_err(disk(from))?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&buffer[..count]);
+        target.write_all(&buffer[..count]).map_err(disk(to))?;
+    }
+    match hex(&hasher.finalize()) == package.sha256.as_str() {
+        true => Ok(()),
+        false => Err(LocalSourceError::Changed { file: package.file_name().to_owned() }),
+    }
+}
+
+/// Returns what the index says of a package: its own words, and the file's name, size and hash.
+async fn paragraph(
+    programs: &Programs,
+    package: &LockedPackage,
+    folder: &Path,
+) -> Result<String, LocalSourceError> {
+    let file = package.file_name().to_owned();
+    let call = Call {
+        program: "dpkg-deb",
+        package: "dpkg",
+        arguments: vec!["--field".into(), folder.join(&file).into()],
+        variables: Vec::new(),
+        folder,
+    };
+    let control = match programs.run(call).await {
+        Ok(control) => control,
+        Err(source) => return Err(LocalSourceError::Open { file, source }),
+    };
+    let field = |name: &str| {
+        let mut values = control.lines().filter_map(|line| line.split_once(':'));
+        values.find(|(field, _)| *field == name).map(|(_, value)| value.trim()).unwrap_or_default()
+    };
+    let found = ["Package", "Version", "Architecture"].map(field).join(" ");
+    let LockedPackage { name, version, architecture, size, sha256, .. } = package;
+    let locked = format!("{name} {version} {architecture}");
+    if found != locked {
+        return Err(LocalSourceError::Other { file, found, locked });
+    }
+    let control = control.trim_end();
+    Ok(format!("{control}\nFilename: ./{file}\nSize: {size}\nSHA256: {sha256}\n\n"))
+}
+
+fn release(index: &str, epoch: u64) -> String {
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(epoch));
+    // The form of httpdate is that of RFC 2822, but for the name of the zone.
+    let date = date.replace("GMT", "+0000");
+    let hash = hex(&Sha256::digest(index.as_bytes()));
+    let mut text = String::from("Origin: build-pipeline\nLabel: locked packages\n");
+    // Writing to a text cannot fail.
+    let _ = write!(text, "Date: {date}\nSHA256:\n {hash} {} Packages\n", index.len());
+    text
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_names_its_index_by_hash_and_has_the_time_that_was_given() {
+        insta::assert_snapshot!(release("Package: a\n\n", 1_795_132_800), @r"
+        Origin: build-pipeline
+        Label: locked packages
+        Date: Fri, 20 Nov 2026 00:00:00 +0000
+        SHA256:
+         43cb8abbcbb1088e0cacda8ed9c368e7a9d477f1d7c62cbadbf2e78fb4cb780d 12 Packages
+        ");
+    }
+}

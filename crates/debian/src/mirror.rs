@@ -1,0 +1,354 @@
+//! Where packages are downloaded from: apt's own sources, or urls that a person names.
+//!
+//! No mirror is written down in this project. [`Mirrors::from_apt`] reads those of the machine, in
+//! both of the forms that apt has (sources.list(5)): `*.list` with one line a source, `*.sources`
+//! with paragraphs. What the mirror sends is trusted for its signature or its hash, not its host.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use url::Url;
+
+/// The releases whose packages lie in Debian's archive, so that other sources of the same machine
+/// (browsers, editors) are told apart. A name that is missing here can be given by hand.
+const RELEASES: [&str; 10] = [
+    "bullseye",
+    "bookworm",
+    "trixie",
+    "forky",
+    "duke",
+    "sid",
+    "oldstable",
+    "stable",
+    "testing",
+    "unstable",
+];
+
+/// The url of a copy of Debian's archive: the folder that has `dists` and `pool`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mirror(Url);
+
+/// Why there is no mirror to download from.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// A text is not the url of a mirror.
+    #[error("`{text}` is not the url of a mirror: it {why}")]
+    Url {
+        /// The text, without credentials.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Apt's sources cannot be read.
+    #[error("cannot read `{}`, where apt has its sources", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// Apt has sources, and none of them is Debian's archive.
+    #[error("apt's sources in `{}` name no mirror of Debian; give the url of one", folder.display())]
+    None {
+        /// The folder that was read.
+        folder: PathBuf,
+    },
+}
+
+/// The mirrors of Debian's two archives. The first one that has a file is used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mirrors {
+    /// Of the archive itself.
+    pub archive: Vec<Mirror>,
+    /// Of the archive of security updates.
+    pub security: Vec<Mirror>,
+}
+
+impl Mirror {
+    /// Returns the url, without a slash at its end.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str().trim_end_matches('/')
+    }
+
+    /// Returns where a file of the archive is fetched by its hash. A mirror that apt asks by plain
+    /// http is asked by https: apt has signatures, but nobody needs to see what is fetched.
+    pub(crate) fn file(&self, path: &str) -> String {
+        let url = format!("{}/{path}", self.as_str());
+        match (url.strip_prefix("http://"), self.is_here()) {
+            (Some(rest), false) => format!("https://{rest}"),
+            _ => url,
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        match self.0.host() {
+            None => true,
+            Some(url::Host::Domain(name)) => name == "localhost",
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        }
+    }
+}
+
+impl FromStr for Mirror {
+    type Err = MirrorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bare = text.split_once('@').map_or(text, |(_, rest)| rest);
+        let refuse = |why| Err(MirrorError::Url { text: bare.to_owned(), why });
+        let Ok(url) = text.parse::<Url>() else { return refuse("is no url at all") };
+        if !matches!(url.scheme(), "https" | "http" | "file") {
+            return refuse("begins with neither `https://` nor `http://` nor `file:///`");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return refuse("has a user name or password; apt reads those from auth.conf");
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return refuse("has a query or fragment");
+        }
+        // It is written into a file of apt's, where these mean something.
+        if url.as_str().contains(|c: char| c.is_whitespace() || "[]\"'\\".contains(c)) {
+            return refuse("has a character that apt's sources cannot have");
+        }
+        Ok(Self(url))
+    }
+}
+
+impl fmt::Display for Mirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Mirrors {
+    /// Reads apt's sources below `folder`, usually `/etc/apt`: `sources.list`, and the files of
+    /// `sources.list.d` in the order of their names.
+    ///
+    /// # Errors
+    /// A file cannot be read, or none of them names a mirror of Debian.
+    pub fn from_apt(folder: &Path) -> Result<Self, MirrorError> {
+        let mut files = vec![folder.join("sources.list")];
+        let parts = folder.join("sources.list.d");
+        let read = |path: &Path, source| MirrorError::Read { path: path.to_owned(), source };
+        match std::fs::read_dir(&parts) {
+            Ok(entries) => {
+                let mut found = Vec::new();
+                for entry in entries {
+                    found.push(entry.map_err(|source| read(&parts, source))?.path());
+                }
+                found.sort();
+                files.extend(found);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(read(&parts, source)),
+        }
+        let mut mirrors = Self::default();
+        for file in files {
+            let is_paragraphs = match file.extension().and_then(|end| end.to_str()) {
+                Some("list") => false,
+                Some("sources") => true,
+                _ => continue,
+            };
+            let text = match std::fs::read(&file) {
+                Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(read(&file, source)),
+            };
+            let entries = if is_paragraphs { paragraphs(&text) } else { lines(&text) };
+            entries.iter().for_each(|entry| mirrors.take(entry));
+        }
+        match mirrors.archive.is_empty() {
+            true => Err(MirrorError::None { folder: folder.to_owned() }),
+            false => Ok(mirrors),
+        }
+    }
+
+    /// Adds the mirrors of a source, where it is one of Debian's.
+    fn take(&mut self, entry: &Entry) {
+        if !entry.components.iter().any(|component| component == "main") {
+            return;
+        }
+        for suite in &entry.suites {
+            let (release, rest) = suite.split_once(['-', '/']).unwrap_or((suite, ""));
+            if !RELEASES.contains(&release) {
+                continue;
+            }
+            let list = match rest {
+                "" | "updates" if !suite.contains('/') => &mut self.archive,
+                "security" => &mut self.security,
+                _ => continue,
+            };
+            for mirror in entry.uris.iter().filter_map(|uri| uri.parse::<Mirror>().ok()) {
+                if !list.contains(&mirror) {
+                    list.push(mirror);
+                }
+            }
+        }
+    }
+}
+
+/// A source of binary packages.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Entry {
+    uris: Vec<String>,
+    suites: Vec<String>,
+    components: Vec<String>,
+}
+
+/// Reads `deb [option=value …] uri suite component…` lines.
+fn lines(text: &str) -> Vec<Entry> {
+    let entry = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let rest = line.strip_prefix("deb").filter(|rest| rest.starts_with([' ', '\t', '[']))?;
+        let rest = match rest.trim_start().strip_prefix('[') {
+            Some(options) => options.split_once(']')?.1,
+            None => rest,
+        };
+        let mut words = rest.split_whitespace().map(str::to_owned);
+        let (uri, suite) = (words.next()?, words.next()?);
+        Some(Entry { uris: vec![uri], suites: vec![suite], components: words.collect() })
+    };
+    text.lines().filter_map(entry).collect()
+}
+
+/// Reads paragraphs of `Field: value`, where further lines of a value begin with a space.
+fn paragraphs(text: &str) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut fields: BTreeMap<String, String> = BTreeMap::new();
+    let mut last = String::new();
+    for line in text.lines().chain([""]) {
+        if line.starts_with('#') {
+            continue;
+        }
+        if line.trim().is_empty() {
+            entries.extend(paragraph(&std::mem::take(&mut fields)));
+            last.clear();
+        } else if line.starts_with([' ', '\t']) {
+            if let Some(value) = fields.get_mut(&last) {
+                value.push(' ');
+                value.push_str(line.trim());
+            }
+        } else if let Some((name, value)) = line.split_once(':') {
+            last = name.trim().to_ascii_lowercase();
+            fields.insert(last.clone(), value.trim().to_owned());
+        }
+    }
+    entries
+}
+
+fn paragraph(fields: &BTreeMap<String, String>) -> Option<Entry> {
+    let words = |name: &str| -> Vec<String> {
+        fields
+            .get(name)
+            .into_iter()
+            .flat_map(|text| text.split_whitespace())
+            .map(str::to_owned)
+            .collect()
+    };
+    let is_off = fields.get("enabled").is_some_and(|value| {
+        ["no", "false", "without", "off", "disable"].contains(&value.to_ascii_lowercase().as_str())
+    });
+    if is_off || !words("types").iter().any(|kind| kind == "deb") {
+        return None;
+    }
+    Some(Entry { uris: words("uris"), suites: words("suites"), components: words("components") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mirrors(list: &str, sources: &str) -> Result<Mirrors, MirrorError> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sources.list.d")).unwrap();
+        std::fs::write(folder.path().join("sources.list"), list).unwrap();
+        std::fs::write(folder.path().join("sources.list.d/debian.sources"), sources).unwrap();
+        std::fs::write(
+            folder.path().join("sources.list.d/old.list.save"),
+            "deb http://no/ sid main",
+        )
+        .unwrap();
+        Mirrors::from_apt(folder.path())
+    }
+
+    fn shown(list: &[Mirror]) -> Vec<&str> {
+        list.iter().map(Mirror::as_str).collect()
+    }
+
+    #[test]
+    fn lines_are_read_with_options_and_comments() {
+        let found = mirrors(
+            "# deb http://commented.test/debian trixie main\n\
+             deb [arch=amd64 signed-by=/a b.gpg] http://a.test/debian/ bookworm main contrib # why\n\
+             deb-src http://b.test/debian bookworm main\n\
+             deb https://a.test/debian-security bookworm-security main\n\
+             deb https://browser.test/apt stable browser\n\
+             deb https://flat.test/ ./\n\
+             deb cdrom:[Debian]/ bookworm main\n",
+            "",
+        )
+        .unwrap();
+        assert_eq!(shown(&found.archive), ["http://a.test/debian"]);
+        assert_eq!(shown(&found.security), ["https://a.test/debian-security"]);
+    }
+
+    #[test]
+    fn paragraphs_are_read_with_many_values_and_long_lines() {
+        let found = mirrors(
+            "",
+            "Types: deb deb-src\n# a comment inside\nURIs: http://a.test/debian\n https://b.test/debian\nSuites: trixie trixie-updates\nComponents: main\n\n\
+             Types: deb\nEnabled: no\nURIs: http://off.test/debian\nSuites: trixie\nComponents: main\n\n\
+             types: deb\nuris: http://a.test/debian-security/\nsuites: trixie-security\ncomponents: main non-free\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n",
+        )
+        .unwrap();
+        assert_eq!(shown(&found.archive), ["http://a.test/debian", "https://b.test/debian"]);
+        assert_eq!(shown(&found.security), ["http://a.test/debian-security"]);
+    }
+
+    #[test]
+    fn a_machine_without_debian_is_told_so() {
+        let error = mirrors("deb http://a.test/ubuntu noble main\n", "").unwrap_err();
+        assert!(matches!(error, MirrorError::None { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_folder_without_sources_is_no_machine_with_apt() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Mirrors::from_apt(folder.path()).unwrap_err();
+        assert!(error.to_string().ends_with("give the url of one"), "{error}");
+    }
+
+    #[test]
+    fn files_are_asked_by_https_but_on_this_machine() {
+        let file = |mirror: &str| mirror.parse::<Mirror>().unwrap().file("pool/a.deb");
+        assert_eq!(file("http://a.test/debian/"), "https://a.test/debian/pool/a.deb");
+        assert_eq!(file("https://a.test/debian"), "https://a.test/debian/pool/a.deb");
+        assert_eq!(file("http://127.0.0.1:80/debian"), "http://127.0.0.1/debian/pool/a.deb");
+        assert_eq!(file("http://localhost:8080"), "http://localhost:8080/pool/a.deb");
+        assert_eq!(file("file:///srv/debian"), "file:///srv/debian/pool/a.deb");
+    }
+
+    #[test]
+    fn urls_that_apt_could_misread_or_that_hold_secrets_are_refused() {
+        for (text, why) in [
+            ("debian", "no url"),
+            ("ftp://a.test/debian", "neither"),
+            ("https://me:secret@a.test/debian", "password"),
+            ("https://a.test/debian?x", "query"),
+            ("https://a.test/de'b", "cannot have"),
+        ] {
+            let error = text.parse::<Mirror>().unwrap_err().to_string();
+            assert!(error.contains(why) && !error.contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Runs programs: found in a search path that was given, in an environment that was given.
+//!
+//! A program gets a process group of its own. Where the future that waits for it is dropped, the
+//! whole group is killed, and the drop waits until it is gone, so that its folder can be removed.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::{Child, Command};
+
+/// How much of what a program says is kept for its error: the last 16 KiB.
+const KEPT_OUTPUT: usize = 16 << 10;
+/// The most that a program may answer: 64 MiB. `apt-cache show` of 1,000 packages has 2 MiB.
+const MOST_ANSWER: usize = 64 << 20;
+
+/// Where programs are looked for, and the environment that they get.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// A search path, as the variable `PATH` has it.
+    pub path: OsString,
+    /// Further variables, for example those of proxies. `PATH`, `LC_ALL` and `HOME` are set anyway.
+    pub variables: BTreeMap<OsString, OsString>,
+}
+
+/// Why a program did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// It is nowhere in the search path.
+    #[error("`{program}` is not installed; it is in the Debian package `{package}`")]
+    Missing {
+        /// The name of the program.
+        program: String,
+        /// The package that has it.
+        package: &'static str,
+    },
+    /// It could not be started, or not be waited for.
+    #[error("`{program}` cannot be run")]
+    Run {
+        /// The name of the program.
+        program: String,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// It ended with a failure.
+    #[error("`{program}` failed ({status})")]
+    Failed {
+        /// The name of the program.
+        program: String,
+        /// How it ended, for example `exit status: 100`.
+        status: String,
+        /// The end of what it wrote, as it wrote it; not fit for a terminal yet.
+        output: String,
+    },
+    /// It answered with more than anybody reads.
+    #[error("`{program}` answered with more than {MOST_ANSWER} bytes")]
+    TooLong {
+        /// The name of the program.
+        program: String,
+    },
+}
+
+impl ProgramError {
+    /// Returns the end of what the program wrote, where it failed. It is not fit for a terminal.
+    pub fn output(&self) -> Option<&str> {
+        match self {
+            Self::Failed { output, .. } => Some(output),
+            Self::Missing { .. } | Self::Run { .. } | Self::TooLong { .. } => None,
+        }
+    }
+}
+
+/// One call of a program.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) program: &'a str,
+    pub(crate) package: &'static str,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) variables: Vec<(&'a str, OsString)>,
+    /// Where it runs, and what it takes for its home.
+    pub(crate) folder: &'a Path,
+}
+
+impl Programs {
+    /// Returns where a program lies.
+    pub(crate) fn find(
+        &self,
+        program: &str,
+        package: &'static str,
+    ) -> Result<PathBuf, ProgramError> {
+        let is_program = |path: &PathBuf| {
+            use std::os::unix::fs::PermissionsExt as _;
+            path.metadata()
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        std::env::split_paths(&self.path)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(program))
+            .find(is_program)
+            .ok_or_else(|| ProgramError::Missing { program: program.to_owned(), package })
+    }
+
+    /// Runs a program to its end and returns what it wrote to its standard output.
+    pub(crate) async fn run(&self, call: Call<'_>) -> Result<String, ProgramError> {
+        let path = self.find(call.program, call.package)?;
+        let failed = |source| ProgramError::Run { program: call.program.to_owned(), source };
+        let mut command = Command::new(path);
+        command
+            .args(&call.arguments)
+            .env_clear()
+            .envs(&self.variables)
+            .envs(call.variables.iter().map(|(name, value)| (OsStr::new(name), value)))
+            .env("PATH", &self.path)
+            .env("LC_ALL", "C.UTF-8")
+            .env("HOME", call.folder)
+            .current_dir(call.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut running = Running(Some(command.spawn().map_err(failed)?));
+        let (Some(child), program) = (&mut running.0, call.program.to_owned()) else {
+            return Err(failed(io::Error::other("it ended before it was waited for")));
+        };
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (answer, said) =
+            tokio::try_join!(read(stdout, MOST_ANSWER), read_end(stderr)).map_err(failed)?;
+        if answer.len() > MOST_ANSWER {
+            return Err(ProgramError::TooLong { program });
+        }
+        let status = child.wait().await.map_err(failed)?;
+        running.0 = None;
+        if !status.success() {
+            let mut output = String::from_utf8_lossy(&answer).into_owned();
+            output.push_str(&String::from_utf8_lossy(&said));
+            let from = floor_char(&output, output.len().saturating_sub(KEPT_OUTPUT));
+            let output = output.split_off(from);
+            return Err(ProgramError::Failed { program, status: status.to_string(), output });
+        }
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+}
+
+fn floor_char(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
+/// Reads all, but hardly more than `most`: one byte more says that there was more.
+async fn read(from: Option<impl AsyncRead + Unpin>, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        from.take(most as u64 + 1).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// Reads all and keeps the end.
+async fn read_end(from: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    let mut buffer = vec![0; 8 << 10];
+    let Some(mut from) = from else { return Ok(kept) };
+    loop {
+        match from.read(&mut buffer).await? {
+            0 => return Ok(kept),
+            count => kept.extend_from_slice(&buffer[..count]),
+        }
+        if kept.len() > 2 * KEPT_OUTPUT {
+            kept.drain(..kept.len() - KEPT_OUTPUT);
+        }
+    }
+}
+
+/// A process whose group is killed when nobody waits for it any more.
+struct Running(Option<Child>);
+
+/// How long a drop waits for the killed group: 2 s, in steps of 5 ms. It takes a few milliseconds
+/// unless the disk hangs.
+const WAIT_STEPS: u32 = 400;
+const WAIT_STEP: Duration = Duration::from_millis(5);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(child) = &mut self.0 else { return };
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let Some(group) = id.and_then(Pid::from_raw) else { return };
+        // It may have ended by itself; then there is no such group.
+        let _ended = kill_process_group(group, Signal::KILL);
+        for _ in 0..WAIT_STEPS {
+            let _reaped = child.try_wait();
+            if test_kill_process_group(group).is_err() {
+                return;
+            }
+            std::thread::sleep(WAIT_STEP);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Asks apt what the sets of a lock need, and writes down the very files.
+//!
+//! Apt decides on an empty machine, so it names all that is needed; a set that stands on others is
+//! asked for together with all of theirs, and keeps what is new. Hashes are those of the indexes,
+//! which are checked by Debian's signature.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use pins::{LockedPackage, PackageLock, PackageSet, PinName};
+
+use crate::apt::{Apt, Setup, SetupError, Suite};
+use crate::mirror::Mirrors;
+use crate::program::{ProgramError, Programs};
+
+/// What a set should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedSet {
+    /// The sets that it stands on.
+    pub on: BTreeSet<PinName>,
+    /// Package names, or `?essential`.
+    pub wanted: BTreeSet<String>,
+}
+
+/// What is looked up, and where.
+#[derive(Debug)]
+pub struct Resolve<'a> {
+    /// The release by its code name, for example `trixie`.
+    pub suite: &'a str,
+    /// The architecture as dpkg names it.
+    pub architecture: &'a str,
+    /// The day that the lock says it was looked up on, as `YYYY-MM-DD`.
+    pub checked: &'a str,
+    /// The sets by name.
+    pub sets: &'a BTreeMap<PinName, WantedSet>,
+    /// Where the indexes are downloaded from; of each list the first is asked.
+    pub mirrors: &'a Mirrors,
+    /// Debian's public keys, usually `/usr/share/keyrings/debian-archive-keyring.gpg`.
+    pub keyring: &'a Path,
+    /// Whether updates and security updates of the release count too.
+    pub with_updates: bool,
+    /// Whether the mirror is a copy of an earlier day, whose indexes may have expired.
+    pub is_snapshot: bool,
+    /// A folder for temporary files.
+    pub work: &'a Path,
+}
+
+/// Why the packages are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// There is no mirror to ask.
+    #[error("no mirror of the {archive} is known; give its url")]
+    NoMirror {
+        /// Which archive lacks one.
+        archive: &'static str,
+    },
+    /// A set stands on one that does not exist, or on itself.
+    #[error("set `{set}` stands on `{on}`, which stands on it too or is no set")]
+    Order {
+        /// The set.
+        set: PinName,
+        /// What it stands on.
+        on: PinName,
+    },
+    /// Files for apt cannot be written.
+    #[error("cannot look up the packages of `{suite}`")]
+    Setup {
+        /// The release.
+        suite: String,
+        /// What failed.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The indexes cannot be downloaded, or their signature does not fit.
+    #[error("cannot download the package indexes of `{suite}` from `{mirror}`")]
+    Update {
+        /// The release.
+        suite: String,
+        /// The first mirror.
+        mirror: String,
+        /// What apt says.
+        #[source]
+        source: ProgramError,
+    },
+    /// Apt finds no way to install a set: a name does not exist, or packages conflict.
+    #[error("apt cannot choose the packages of set `{set}` of `{suite}`")]
+    Choose {
+        /// The set.
+        set: PinName,
+        /// The release.
+        suite: String,
+        /// What apt says.
+        #[source]
+        source: ProgramError,
+    },
+    /// Apt answered something that makes no sense.
+    #[error("apt's answer about set `{set}` is not understood: {why}")]
+    Answer {
+        /// The set.
+        set: PinName,
+        /// What is odd.
+        why: String,
+    },
+}
+
+impl ResolveError {
+    /// Returns the end of what apt wrote, where it failed. It is not fit for a terminal.
+    pub fn output(&self) -> Option<&str> {
+        match self {
+            Self::Update { source, .. } | Self::Choose { source, .. } => source.output(),
+            Self::NoMirror { .. }
+            | Self::Order { .. }
+            | Self::Setup { .. }
+            | Self::Answer { .. } => None,
+        }
+    }
+}
+
+/// Looks up all that the sets need. Nothing of the machine's own apt is read or changed.
+///
+/// # Errors
+/// A program is missing, a mirror does not answer, a signature does not fit, or apt finds no way.
+pub async fn resolve(
+    programs: &Programs,
+    request: &Resolve<'_>,
+) -> Result<PackageLock, ResolveError> {
+    let suite = request.suite.to_owned();
+    let suites = suites(request)?;
+    let mirror = suites.first().map(|first| first.mirror.to_string()).unwrap_or_default();
+    let setup = Setup {
+        suites,
+        architecture: request.architecture,
+        keyring: request.keyring,
+        accepts_expired: request.is_snapshot,
+    };
+    let set_up =
+        |source: SetupError| ResolveError::Setup { suite: suite.clone(), source: source.into() };
+    let apt = Apt::new(programs, request.work, &setup).map_err(set_up)?;
+    let updated = apt.run("apt-get", ["-q", "update"]).await;
+    updated.map_err(|source| ResolveError::Update { suite: suite.clone(), mirror, source })?;
+
+    let mut sets: BTreeMap<PinName, PackageSet> = BTreeMap::new();
+    for name in in_order(request.sets)? {
+        let WantedSet { on, wanted } = &request.sets[name];
+        let below = below(&sets, on);
+        let chosen = choose(&apt, request, name, wanted, &below).await?;
+        let packages = chosen.into_iter().filter(|package| !below.contains(&package.name));
+        let packages = packages.collect();
+        let set = PackageSet { on: on.clone(), wanted: wanted.clone(), packages };
+        sets.insert(name.clone(), set);
+    }
+    let (architecture, checked) = (request.architecture.to_owned(), request.checked.to_owned());
+    Ok(PackageLock { suite, architecture, checked, sets })
+}
+
+fn suites<'a>(request: &Resolve<'a>) -> Result<Vec<Suite<'a>>, ResolveError> {
+    let archive = request.mirrors.archive.first();
+    let mirror = archive.ok_or(ResolveError::NoMirror { archive: "Debian archive" })?;
+    let mut suites = vec![Suite { mirror, name: request.suite.to_owned() }];
+    // The newest release in the making has neither.
+    if request.with_updates {
+        suites.push(Suite { mirror, name: format!("{}-updates", request.suite) });
+        let security = request.mirrors.security.first();
+        let mirror =
+            security.ok_or(ResolveError::NoMirror { archive: "archive of security updates" })?;
+        suites.push(Suite { mirror, name: format!("{}-security", request.suite) });
+    }
+    Ok(suites)
+}
+
+/// Returns the names of the sets, each behind those that it stands on.
+fn in_order(sets: &BTreeMap<PinName, WantedSet>) -> Result<Vec<&PinName>, ResolveError> {
+    let mut ordered: Vec<&PinName> = Vec::new();
+    while ordered.len() < sets.len() {
+        let is_ready = |set: &WantedSet| set.on.iter().all(|on| ordered.contains(&on));
+        let mut open = sets.iter().filter(|(name, _)| !ordered.contains(name));
+        match open.clone().find(|(_, set)| is_ready(set)) {
+            Some((name, _)) => ordered.push(name),
+            None => {
+                let blocked = open.find_map(|(name, set)| {
+                    let on = set.on.iter().find(|on| !ordered.contains(on))?;
+                    Some(ResolveError::Order { set: name.clone(), on: on.clone() })
+                });
+                return blocked.map_or(Ok(ordered), Err);
+            }
+        }
+    }
+    Ok(ordered)
+}
+
+/// Returns the names of all packages of `on` and of what that stands on.
+fn below(sets: &BTreeMap<PinName, PackageSet>, on: &BTreeSet<PinName>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for set in on.iter().filter_map(|name| sets.get(name)) {
+        names.extend(set.packages.iter().map(|package| package.name.clone()));
+        names.extend(below(sets, &set.on));
+    }
+    names
+}
+
+/// Returns all that apt would install for `wanted` and `below`, sorted.
+async fn choose(
+    apt: &Apt<'_>,
+    request: &Resolve<'_>,
+    set: &PinName,
+    wanted: &BTreeSet<String>,
+    below: &BTreeSet<String>,
+) -> Result<Vec<LockedPackage>, ResolveError> {
+    let failed =
+        |source| ResolveError::Choose { set: set.clone(), suite: request.suite.to_owned(), source };
+    let odd = |why: String| ResolveError::Answer { set: set.clone(), why };
+    let options = ["-q", "--simulate", "install", "--"].map(str::to_owned);
+    let names = wanted.union(below).cloned();
+    let plan = apt.run("apt-get", options.into_iter().chain(names)).await.map_err(failed)?;
+    let chosen = installed(&plan).map_err(odd)?;
+    let exact = chosen.iter().map(|(name, version)| format!("{name}={version}"));
+    let options = ["show", "--"].map(str::to_owned);
+    let shown = apt.run("apt-cache", options.into_iter().chain(exact)).await.map_err(failed)?;
+    packages(&shown, &chosen).map_err(odd)
+}
+
+/// Reads names and versions out of `Inst apt (3.0.3 Debian:13/stable [amd64])` lines.
+fn installed(plan: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut chosen = BTreeMap::new();
+    for line in plan.lines() {
+        let Some(rest) = line.strip_prefix("Inst ") else { continue };
+        let mut words = rest.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        // An installed version would stand between, in brackets; nothing is installed.
+        match words.next().and_then(|word| word.strip_prefix('(')) {
+            Some(version) => chosen.insert(name.to_owned(), version.to_owned()),
+            None => return Err(format!("the line `{line}` has no version")),
+        };
+    }
+    Ok(chosen)
+}
+
+/// Reads the paragraphs of an index that are about the `chosen` packages.
+fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Vec<LockedPackage>, String> {
+    let mut found: BTreeMap<String, LockedPackage> = BTreeMap::new();
+    for paragraph in index.split("\n\n") {
+        let field = |name: &str| {
+            let mut values = paragraph.lines().filter_map(|line| line.split_once(": "));
+            values.find(|(field, _)| *field == name).map(|(_, value)| value.trim().to_owned())
+        };
+        let (Some(name), Some(version)) = (field("Package"), field("Version")) else { continue };
+        if chosen.get(&name) != Some(&version) {
+            continue;
+        }
+        let lacks = |field: &str| format!("`{name}` has no valid field `{field}`");
+        let package = LockedPackage {
+            architecture: field("Architecture").ok_or_else(|| lacks("Architecture"))?,
+            file: field("Filename").ok_or_else(|| lacks("Filename"))?,
+            size: field("Size").and_then(|size| size.parse().ok()).ok_or_else(|| lacks("Size"))?,
+            sha256: field("SHA256")
+                .and_then(|hash| hash.parse().ok())
+                .ok_or_else(|| lacks("SHA256"))?,
+            name: name.clone(),
+            version,
+        };
+        // The same file may lie in both archives; the main one keeps it longer.
+        let is_better = found.get(&name).is_none_or(|known| known.is_security_update());
+        if is_better {
+            found.insert(name, package);
+        }
+    }
+    match chosen.keys().find(|name| !found.contains_key(*name)) {
+        Some(name) => Err(format!("the index has nothing about `{name}`")),
+        None => Ok(found.into_values().collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> PinName {
+        text.parse().unwrap()
+    }
+
+    fn sets(all: &[(&str, &[&str])]) -> BTreeMap<PinName, WantedSet> {
+        let set = |on: &[&str]| WantedSet {
+            on: on.iter().map(|on| name(on)).collect(),
+            wanted: BTreeSet::new(),
+        };
+        all.iter().map(|(key, on)| (name(key), set(on))).collect()
+    }
+
+    #[test]
+    fn sets_come_behind_what_they_stand_on() {
+        let sets = sets(&[("a", &["c"]), ("b", &["a", "c"]), ("c", &[])]);
+        assert_eq!(in_order(&sets).unwrap(), [&name("c"), &name("a"), &name("b")]);
+    }
+
+    #[test]
+    fn circles_and_unknown_sets_are_refused() {
+        for sets in [sets(&[("a", &["b"]), ("b", &["a"])]), sets(&[("a", &["x"])])] {
+            assert!(matches!(in_order(&sets), Err(ResolveError::Order { .. })));
+        }
+    }
+
+    #[test]
+    fn a_plan_is_read_line_by_line() {
+        let plan = "Reading package lists...\nInst libc6 (2.41-12+deb13u4 Debian:13.1/stable [amd64]) []\nInst base-files (13.8 Debian:13.1/stable [amd64])\nConf libc6 (2.41-12 x)\n";
+        let chosen = installed(plan).unwrap();
+        assert_eq!(chosen.len(), 2);
+        assert_eq!(chosen["libc6"], "2.41-12+deb13u4");
+        assert!(installed("Inst libc6\n").is_err());
+    }
+
+    #[test]
+    fn of_two_places_of_a_package_the_main_archive_is_taken() {
+        let paragraph = |file: &str| {
+            format!(
+                "Package: a\nVersion: 1\nArchitecture: all\nFilename: {file}\nSize: 3\nSHA256: {}\nDescription: b\n Package: c\n",
+                "0".repeat(64)
+            )
+        };
+        let chosen: BTreeMap<_, _> = [("a".to_owned(), "1".to_owned())].into();
+        let both = format!(
+            "{}\n{}",
+            paragraph("pool/updates/main/a/a/a_1_all.deb"),
+            paragraph("pool/main/a/a/a_1_all.deb")
+        );
+        assert_eq!(packages(&both, &chosen).unwrap()[0].file, "pool/main/a/a/a_1_all.deb");
+        let missing = packages("Package: b\nVersion: 1\n", &chosen).unwrap_err();
+        assert_eq!(missing, "the index has nothing about `a`");
+        let damaged = paragraph("x").replace("Size: 3", "Size: many");
+        assert_eq!(packages(&damaged, &chosen).unwrap_err(), "`a` has no valid field `Size`");
+    }
+}

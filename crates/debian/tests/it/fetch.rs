@@ -1,0 +1,70 @@
+//! Package files come by their hashes, from the first mirror that has them.
+
+use debian::{FetchError, Mirrors, fetch};
+use pins::LockedPackage;
+use sources::{ErrorKind, Settings, Sources};
+
+use crate::support::{fetched, lock, mirrors, name, offline};
+
+/// Sources with an empty cache and no patience.
+fn empty(folder: &tempfile::TempDir) -> Sources {
+    let mut settings = Settings::new(folder.path());
+    settings.tries = 1;
+    Sources::new(settings)
+}
+
+async fn hello() -> LockedPackage {
+    let tools = &lock().await.sets[&name("tools")];
+    tools.packages.iter().find(|package| package.name == "hello").unwrap().clone()
+}
+
+#[tokio::test]
+async fn what_was_fetched_is_asked_of_nobody() {
+    let first = fetched(&["tools"]).await;
+    let packages: Vec<&LockedPackage> = first.iter().map(|fetched| &fetched.package).collect();
+    let again = fetch(&offline(), &packages, &Mirrors::default()).await.unwrap();
+    assert!(again.iter().all(|fetched| fetched.received == 0));
+    for fetched in again {
+        assert_eq!(std::fs::metadata(&fetched.path).unwrap().len(), fetched.package.size);
+    }
+}
+
+#[tokio::test]
+async fn a_mirror_that_does_not_answer_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut mirrors = mirrors();
+    mirrors.archive.insert(0, "http://127.0.0.1:1/debian".parse().unwrap());
+    let hello = hello().await;
+    let fetched = fetch(&empty(&folder), &[&hello], &mirrors).await.unwrap();
+    assert_eq!(fetched[0].received, hello.size);
+}
+
+#[tokio::test]
+async fn a_file_that_was_superseded_is_told_apart_from_a_mirror_that_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = empty(&folder);
+    let hello = hello().await;
+    let old = LockedPackage { file: hello.file.replace("hello_", "hello_0."), ..hello.clone() };
+    let error = fetch(&sources, &[&old], &mirrors()).await.unwrap_err();
+    assert!(matches!(error, FetchError::Superseded { .. }), "{error}");
+    let nobody =
+        Mirrors { archive: vec!["http://127.0.0.1:1/debian".parse().unwrap()], security: vec![] };
+    let error = fetch(&sources, &[&hello], &nobody).await.unwrap_err();
+    assert!(matches!(error, FetchError::Fetch { .. }), "{error}");
+    let error = fetch(&sources, &[&hello], &Mirrors::default()).await.unwrap_err();
+    assert!(matches!(error, FetchError::NoMirror { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn another_file_than_the_locked_one_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let hello = hello().await;
+    let other = LockedPackage { sha256: "0".repeat(64).parse().unwrap(), ..hello.clone() };
+    match fetch(&empty(&folder), &[&other], &mirrors()).await {
+        Err(FetchError::Fetch { source, .. }) => assert_eq!(source.kind(), ErrorKind::Integrity),
+        other => panic!("{other:?}"),
+    }
+    let longer = LockedPackage { size: hello.size + 1, ..hello };
+    let error = fetch(&empty(&folder), &[&longer], &mirrors()).await.unwrap_err();
+    assert!(matches!(error, FetchError::Size { .. }), "{error}");
+}

@@ -1,0 +1,15 @@
+//! The way from names to a root file system, with the real programs and the machine's real mirror.
+//!
+//! `mmdebstrap` needs root here, or ranges in `/etc/subuid`; a machine that has neither fails.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail a test as tests themselves do"
+)]
+
+mod bootstrap;
+mod fetch;
+mod local;
+mod resolve;
+mod support;
