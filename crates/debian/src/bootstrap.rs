@@ -190,7 +190,7 @@ fn arguments(request: &Bootstrap<'_>, mmdebstrap: &Path, made: &Path) -> Vec<OsS
             "--format=tar".to_owned(),
             format!("--architectures={}", request.architecture),
             format!("--include={}", names.join(",")),
-            // A half-written system is thrown away, so nothing need be synced: 102 s became 12 s.
+            // A half-written system is thrown away, so nothing need be synced on the way.
             "--dpkgopt=force-unsafe-io".to_owned(),
             format!("--customize-hook={CLEAN_UP}"),
         ]
