@@ -142,6 +142,12 @@ pub(crate) struct Build {
     /// Push the image to a registry; the same as --output registry:REF
     #[arg(long, value_name = "REF")]
     pub(crate) push: Vec<String>,
+    /// Which engine runs Dockerfiles
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto, env = "BUILD_PIPELINE_ENGINE")]
+    pub(crate) engine: EngineChoice,
+    /// Carry out every step, also those that an earlier run finished
+    #[arg(long)]
+    pub(crate) fresh: bool,
     /// Copy the base's layers into oci:DIR too; without it they stay where they are
     #[arg(long)]
     pub(crate) with_layers: bool,
@@ -154,6 +160,18 @@ pub(crate) struct Build {
     /// Wait this many seconds for another run that writes the same image
     #[arg(long, value_name = "SECONDS", env = "BUILD_PIPELINE_LOCK_TIMEOUT")]
     pub(crate) lock_timeout: Option<u64>,
+}
+
+/// Which engine runs Dockerfiles.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineChoice {
+    /// What the environment names, else podman, else docker
+    #[default]
+    Auto,
+    /// podman
+    Podman,
+    /// docker
+    Docker,
 }
 
 /// The commands.

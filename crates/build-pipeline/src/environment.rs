@@ -3,16 +3,25 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use engine::Surroundings;
+
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 21] = [
+pub(crate) const TABLE: [(&str, &str); 25] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
     ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
     ("BUILD_PIPELINE_COLOR", "the same as --color"),
     ("BUILD_PIPELINE_LOCK_TIMEOUT", "the same as --lock-timeout"),
+    ("BUILD_PIPELINE_ENGINE", "the same as --engine"),
+    (
+        "BUILD_PIPELINE_HOST",
+        "the socket of the engine, `unix:///…`, before all other ways to find it",
+    ),
+    ("CONTAINER_HOST, CONTAINER_CONNECTION", "podman's socket, or the name of its connection"),
+    ("DOCKER_HOST, DOCKER_CONTEXT", "docker's socket, or the name of its context"),
     (
         "BUILDKIT_PROGRESS",
         "read as --progress where that is not given: auto, plain, tty or rawjson",
@@ -63,6 +72,51 @@ fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
 /// Returns the folder for what can be fetched again, where there is a home.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline"))
+}
+
+/// Returns the folder for sockets, which must have a short path.
+pub(crate) fn socket_folder() -> Result<PathBuf, CommandError> {
+    match path_variable("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir()) {
+        Some(folder) => Ok(folder.join("build-pipeline")),
+        None => Ok(state_folder()?.join("sockets")),
+    }
+}
+
+/// Returns the folder of apt's configuration.
+pub(crate) fn apt_folder() -> PathBuf {
+    PathBuf::from("/etc/apt")
+}
+
+/// Returns what the environment and the files of podman and docker say of engines.
+pub(crate) fn engines() -> Surroundings {
+    let text = |path: Option<PathBuf>| path.and_then(|path| std::fs::read_to_string(path).ok());
+    let containers = under_home("XDG_CONFIG_HOME", ".config").map(|one| one.join("containers"));
+    let docker = under_home("DOCKER_CONFIG", ".docker");
+    let contexts = docker.as_ref().map(|folder| folder.join("contexts/meta"));
+    let contexts = contexts.and_then(|folder| std::fs::read_dir(folder).ok());
+    let contexts = contexts.into_iter().flatten().flatten();
+    Surroundings {
+        host_option: None,
+        wanted: None,
+        own_host: variable("BUILD_PIPELINE_HOST"),
+        container_host: variable("CONTAINER_HOST"),
+        container_connection: variable("CONTAINER_CONNECTION"),
+        podman_connections: text(containers.map(|one| one.join("podman-connections.json"))),
+        docker_host: variable("DOCKER_HOST"),
+        docker_context: variable("DOCKER_CONTEXT"),
+        docker_config: text(docker.map(|one| one.join("config.json"))),
+        docker_contexts: contexts
+            .filter_map(|entry| text(Some(entry.path().join("meta.json"))))
+            .collect(),
+        runtime_dir: path_variable("XDG_RUNTIME_DIR"),
+        podman_program: program_in_path("podman"),
+    }
+}
+
+/// Returns where a program lies.
+fn program_in_path(name: &str) -> Option<PathBuf> {
+    let folders = program_path();
+    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// Returns the user's configuration file, which need not exist.

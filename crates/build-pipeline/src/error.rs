@@ -17,6 +17,8 @@ pub(crate) struct CommandError {
     pub(crate) message: Message,
     /// What each is caused by, outermost first.
     pub(crate) causes: Vec<String>,
+    /// The last lines of what failed, where it said something.
+    pub(crate) log: Vec<String>,
     /// What to do next, each naming a command or a file.
     pub(crate) hints: Vec<String>,
 }
@@ -34,7 +36,13 @@ pub(crate) enum Message {
 
 impl CommandError {
     pub(crate) fn new(code: ExitCode, message: impl Into<String>) -> Self {
-        Self { code, message: Message::Line(message.into()), causes: Vec::new(), hints: Vec::new() }
+        Self {
+            code,
+            message: Message::Line(message.into()),
+            causes: Vec::new(),
+            log: Vec::new(),
+            hints: Vec::new(),
+        }
     }
 
     /// Makes an error of `message` and all that `source` was caused by.
@@ -181,8 +189,17 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Disk { .. } => ExitCode::Machine,
             ExecuteKind::Target => ExitCode::Input,
             ExecuteKind::Plan => ExitCode::Bug,
+            ExecuteKind::Source(kind) => source_code(kind),
+            ExecuteKind::Patch => ExitCode::Patch,
+            ExecuteKind::Changed => ExitCode::Busy,
+            ExecuteKind::Engine => ExitCode::Machine,
+            ExecuteKind::Build | ExecuteKind::Capture => ExitCode::Failed,
+            ExecuteKind::Packages => ExitCode::Network,
         };
-        let told = Self::from_chain(code, error);
+        let mut told = Self::from_chain(code, error);
+        if let Some(failure) = error.run_failure() {
+            told.log.clone_from(&failure.log);
+        }
         match error.kind() {
             ExecuteKind::Registry(kind) => registry_hints(told, kind),
             ExecuteKind::Integrity => told.hint("nothing was written; if the registry is a mirror, look at what it serves"),
@@ -190,6 +207,15 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Disk { full: true } => told.hint("free some space, or write elsewhere with `--output oci:DIR`; what was there before is intact"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or write elsewhere with `--output oci:DIR`"),
             ExecuteKind::Target => told.hint("name a new or empty folder, or one that build-pipeline wrote: `--output oci:DIR`"),
+            ExecuteKind::Source(kind) => source_hints(told, kind),
+            ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` says where and why; no RUN was begun"),
+            ExecuteKind::Changed => told.hint("somebody edited it meanwhile; run the command again"),
+            ExecuteKind::Engine => told
+                .hint("install podman, or start docker; `--engine docker` chooses")
+                .hint("tracks `official`, `nightly-spoof`, `locked-spoof` and `ollama` need no engine"),
+            ExecuteKind::Build => told.hint("the lines above are the last ones of its log; steps that are finished are kept"),
+            ExecuteKind::Capture => told.hint("this is a defect of build-pipeline or of the engine: please report it with the engine's version"),
+            ExecuteKind::Packages => told.hint("mirrors delete old packages: `versions/locks/` may need newer ones"),
             ExecuteKind::Plan => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
     }
@@ -221,5 +247,42 @@ pub(crate) fn registry_hints(told: CommandError, kind: RegistryKind) -> CommandE
         RegistryKind::Integrity => told.hint("nothing was written; if the registry is a mirror, look at what it serves"),
         RegistryKind::Registry => told.hint("the fault is the registry's; try again later"),
         RegistryKind::Protocol | RegistryKind::TooLarge => told.hint("check that the address is a registry's and no login page or proxy stands between"),
+    }
+}
+
+impl From<sources::SourceError> for CommandError {
+    fn from(error: sources::SourceError) -> Self {
+        let kind = error.kind();
+        source_hints(Self::from_chain(source_code(kind), &error), kind)
+    }
+}
+
+/// Returns the exit code of a source that cannot be had.
+fn source_code(kind: sources::ErrorKind) -> ExitCode {
+    use sources::ErrorKind as Kind;
+    match kind {
+        Kind::NotFound | Kind::Unreachable | Kind::Timeout | Kind::Tool => ExitCode::Network,
+        Kind::Authentication => ExitCode::Authentication,
+        Kind::Integrity => ExitCode::Integrity,
+        Kind::Moved => ExitCode::OutOfDate,
+        Kind::Refused => ExitCode::Input,
+        Kind::Disk => ExitCode::Machine,
+    }
+}
+
+/// Adds what to do about a source that cannot be had.
+fn source_hints(told: CommandError, kind: sources::ErrorKind) -> CommandError {
+    use sources::ErrorKind as Kind;
+    match kind {
+            Kind::Unreachable | Kind::Timeout => told.hint(
+                "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server you can reach",
+            )
+            .hint("release archives on the Python index are pins too: `build-pipeline patch` takes one with `--pin NAME`"),
+            Kind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
+            Kind::Authentication => told.hint("only what is public is fetched; `--mirror FROM=TO` reads from a copy"),
+            Kind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, look at what that serves"),
+            Kind::Moved => told.hint("upstream changed what the name means; decide what you want, and pin that commit"),
+            Kind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
+            Kind::Tool | Kind::Refused => told,
     }
 }

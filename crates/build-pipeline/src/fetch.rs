@@ -9,8 +9,8 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use pins::{ArchivePin, CommitId, Pinned, Pins, Sha256, SourcePin};
 use sources::{
-    ArchiveLimits, ArchiveSource, Event, GitSource, ReleaseFile, Settings, SourceError, SourceUrl,
-    Sources, Submodules, Tree,
+    ArchiveLimits, ArchiveSource, Event, GitSource, ReleaseFile, Settings, SourceUrl, Sources,
+    Submodules, Tree,
 };
 
 use crate::cli::Global;
@@ -98,20 +98,7 @@ pub(crate) struct Fetcher {
 impl Fetcher {
     /// Makes a way to fetch sources. Nothing is asked for yet.
     pub(crate) fn new(global: &Global) -> Result<Self, CommandError> {
-        let cache = environment::cache_folder().ok_or_else(|| {
-            CommandError::new(ExitCode::Machine, "there is no home directory to keep sources in")
-                .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
-        })?;
-        let mirrors = mirrors::read(global)?.sources;
-        // A rule of the user's own may lead to a path; urls of data files may not.
-        let settings = Settings {
-            allow_local: !mirrors.is_empty(),
-            mirrors,
-            ..Settings::new(cache.join("sources"))
-        };
-        let progress = Progress::new(global);
-        let sources = Sources::new(settings).with_listener(move |event| progress.tell(event));
-        Ok(Self { sources, runtime: crate::runtime()? })
+        Ok(Self { sources: sources(global)?, runtime: crate::runtime()? })
     }
 
     /// Returns the tree of a pin, from the cache where it is there.
@@ -148,27 +135,19 @@ impl Fetcher {
         version: &str,
         sha256: &Sha256,
     ) -> Result<sources::Archive, CommandError> {
-        let mut source = ArchiveSource {
+        let source = ArchiveSource {
             project: project.to_owned(),
             version: version.to_owned(),
             sha256: sha256.clone(),
             url: None,
         };
+        // Asking pip takes a while, so it is asked only where the cache does not have it.
         let cached = self.runtime.block_on(self.sources.fetch_archive(&source));
         if !cached.as_ref().is_err_and(|error| error.kind() == sources::ErrorKind::NotFound) {
             return Ok(cached?);
         }
-        let files = self.releases(project)?;
-        let file = files.into_iter().find(|file| file.sha256.as_ref() == Some(sha256));
-        let file = file.ok_or_else(|| {
-            CommandError::new(
-                ExitCode::Network,
-                format!("the index has no file of `{project}` with the SHA-256 `{sha256}`"),
-            )
-            .hint("the release was deleted or made anew; if you have a copy, put it on an index of yours (`PIP_INDEX_URL`)")
-        })?;
-        source.url = Some(file.url);
-        Ok(self.runtime.block_on(self.sources.fetch_archive(&source))?)
+        let index = url(&python_index()?)?;
+        Ok(self.runtime.block_on(self.sources.fetch_release(Some(&index), source))?)
     }
 
     /// Returns the files that a project has released on the index that pip uses.
@@ -196,6 +175,23 @@ impl Fetcher {
     }
 }
 
+/// Makes what fetches sources, and tells what comes.
+pub(crate) fn sources(global: &Global) -> Result<Sources, CommandError> {
+    let cache = environment::cache_folder().ok_or_else(|| {
+        CommandError::new(ExitCode::Machine, "there is no home directory to keep sources in")
+            .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
+    })?;
+    let mirrors = mirrors::read(global)?.sources;
+    // A rule of the user's own may lead to a path; urls of data files may not.
+    let settings = Settings {
+        allow_local: !mirrors.is_empty(),
+        mirrors,
+        ..Settings::new(cache.join("sources"))
+    };
+    let progress = Progress::new(global);
+    Ok(Sources::new(settings).with_listener(move |event| progress.tell(event)))
+}
+
 fn url(text: &str) -> Result<SourceUrl, CommandError> {
     text.parse().map_err(|error: sources::ParseSourceError| {
         CommandError::from_chain(ExitCode::Input, &error)
@@ -209,7 +205,7 @@ fn unresolved(name: &str, key: &str, from: &str) -> CommandError {
 }
 
 /// Returns the url of the package index: what pip was told, or pip's own default.
-fn python_index() -> Result<String, CommandError> {
+pub(crate) fn python_index() -> Result<String, CommandError> {
     if let Some(index) = environment::python_index() {
         return Ok(index);
     }
@@ -233,34 +229,6 @@ fn index_in_help(text: &str) -> Option<String> {
     let (_, default) = behind.split_once("(default ")?;
     let (url, _) = default.split_once(')')?;
     Some(url.to_owned())
-}
-
-impl From<SourceError> for CommandError {
-    fn from(error: SourceError) -> Self {
-        use sources::ErrorKind as Kind;
-        let kind = error.kind();
-        let code = match kind {
-            Kind::NotFound | Kind::Unreachable | Kind::Timeout | Kind::Tool => ExitCode::Network,
-            Kind::Authentication => ExitCode::Authentication,
-            Kind::Integrity => ExitCode::Integrity,
-            Kind::Moved => ExitCode::OutOfDate,
-            Kind::Refused => ExitCode::Input,
-            Kind::Disk => ExitCode::Machine,
-        };
-        let told = Self::from_chain(code, &error);
-        match kind {
-            Kind::Unreachable | Kind::Timeout => told.hint(
-                "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server you can reach",
-            )
-            .hint("release archives on the Python index are pins too: `build-pipeline patch` takes one with `--pin NAME`"),
-            Kind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
-            Kind::Authentication => told.hint("only what is public is fetched; `--mirror FROM=TO` reads from a copy"),
-            Kind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, look at what that serves"),
-            Kind::Moved => told.hint("upstream changed what the name means; decide what you want, and pin that commit"),
-            Kind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
-            Kind::Tool | Kind::Refused => told,
-        }
-    }
 }
 
 /// Shows what comes.

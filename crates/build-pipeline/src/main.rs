@@ -3,7 +3,7 @@
 //! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
 //! reads the data files and `request` makes build requests of both; `planner` makes the plan,
 //! `executor` carries it out; `state` keeps records and locks; `error` says what went wrong and what
-//! to do next, with the codes of `exit_code`; `fetch` fetches pinned sources; `patching` is what patching needs of
+//! to do next, with the codes of `exit_code`; `fetch` fetches pinned sources; `workshop` finds the engine; `patching` is what patching needs of
 //! the machine. Only `output` prints, only `environment` reads variables.
 
 mod cli;
@@ -25,6 +25,7 @@ mod request;
 mod sanitise;
 mod sed;
 mod state;
+mod workshop;
 
 use std::path::PathBuf;
 

@@ -51,6 +51,9 @@ pub(crate) enum Talk {
         message: String,
         /// What it was caused by, outermost first.
         causes: Vec<String>,
+        /// The last lines of what failed, where it said something.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        log: Vec<String>,
         /// What to do next.
         hints: Vec<String>,
     },
@@ -180,6 +183,7 @@ pub(crate) fn error(error: &CommandError) {
         exit_code: error.code as u8,
         message: error.lines().into_iter().next().unwrap_or_default(),
         causes: error.causes.clone(),
+        log: error.log.clone(),
         hints: error.hints.clone(),
     };
     if said_as_json(as_talk) {
@@ -194,6 +198,9 @@ pub(crate) fn error(error: &CommandError) {
     }
     for cause in &error.causes {
         say(&format!("  caused by: {}", sanitise_line(cause)));
+    }
+    for line in &error.log {
+        say(&format!("  | {}", sanitise_line(line)));
     }
     for hint in &error.hints {
         self::hint(hint);

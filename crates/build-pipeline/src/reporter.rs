@@ -108,6 +108,20 @@ fn finished_line(event: &Event) -> Option<String> {
                 }
             })
         }
+        Event::BuildInstruction { number, total, line, instruction, .. } => {
+            let line = line.map(|line| format!(" (line {line})")).unwrap_or_default();
+            Some(format!("  {number}/{total}{line} {}", sanitise_line(instruction)))
+        }
+        Event::BuildLine { text, .. } => Some(format!("  | {}", sanitise_line(text))),
+        Event::LayerSealed { entries, unchanged, scrubbed, stale_bytecode, .. } => {
+            let stale = match stale_bytecode {
+                0 => String::new(),
+                count => format!(", {count} files of bytecode are stale"),
+            };
+            Some(format!(
+                "  sealed: {entries} entries; {unchanged} were as in the base, {scrubbed} scrubbed{stale}"
+            ))
+        }
         Event::StepBegun { .. } | Event::OutputBegun { .. } | Event::LayerProgress { .. } => None,
     }
 }
@@ -153,7 +167,17 @@ impl Live {
                     }
                 }
             }
-            Event::PlanBegun { .. } | Event::Note { .. } => {}
+            Event::BuildLine { step, text } => {
+                if let Some(bar) = bars.get(step) {
+                    bar.set_message(sanitise_line(text));
+                }
+                // The whole log would scroll everything else away.
+                return;
+            }
+            Event::PlanBegun { .. }
+            | Event::Note { .. }
+            | Event::BuildInstruction { .. }
+            | Event::LayerSealed { .. } => {}
         }
         if let Some(line) = finished_line(event) {
             // Above the live lines. `println` of a hidden target prints nothing, `suspend` always does.

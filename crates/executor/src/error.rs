@@ -2,10 +2,12 @@
 
 use std::error::Error;
 
+use engine::{EngineError, RunFailure};
 use image_ref::{Digest, ImageRef};
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use oci::media::MediaError;
 use oci::{DeriveError, LayoutError};
+use sources::SourceError;
 
 use crate::Base;
 
@@ -35,6 +37,20 @@ pub enum ErrorKind {
     },
     /// The target holds something that is not ours to overwrite.
     Target,
+    /// A source cannot be had; which kind of thing.
+    Source(sources::ErrorKind),
+    /// A patch does not fit, or a probe of it failed.
+    Patch,
+    /// A file of the project is not what it was when the plan was made.
+    Changed,
+    /// The engine is not there, or went away.
+    Engine,
+    /// An instruction of a Dockerfile failed.
+    Build,
+    /// What the engine built cannot be made canonical.
+    Capture,
+    /// Packages cannot be had, or no base can be made of them.
+    Packages,
     /// The plan asks for what no plan asks for: a bug.
     Plan,
 }
@@ -89,6 +105,72 @@ impl ExecuteError {
     pub(crate) fn index_in_index(image: &ImageRef, digest: &Digest) -> Self {
         let what = format!("`{image}` is an index whose entry `{digest}` is an index again");
         Self { what, kind: ErrorKind::Base, source: None }
+    }
+
+    pub(crate) fn disk(what: String, source: std::io::Error) -> Self {
+        let full = source.kind() == std::io::ErrorKind::StorageFull;
+        Self { what, kind: ErrorKind::Disk { full }, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn source(source: SourceError) -> Self {
+        let kind = ErrorKind::Source(source.kind());
+        Self { what: "a source cannot be had".to_owned(), kind, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn patch(id: &str, why: &str) -> Self {
+        let what = format!("patch `{id}` does not fit: {why}");
+        Self { what, kind: ErrorKind::Patch, source: None }
+    }
+
+    pub(crate) fn changed(path: &str) -> Self {
+        let what = format!("`{path}` is not what it was when the plan was made");
+        Self { what, kind: ErrorKind::Changed, source: None }
+    }
+
+    pub(crate) fn engine(what: String, source: EngineError) -> Self {
+        let kind = match &source {
+            EngineError::Run(_) | EngineError::Dockerfile { .. } => ErrorKind::Build,
+            EngineError::DiskFull { .. } => ErrorKind::Disk { full: true },
+            _ => ErrorKind::Engine,
+        };
+        Self { what, kind, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn no_engine(source: Box<dyn Error + Send + Sync>) -> Self {
+        let what = "there is no engine to build with".to_owned();
+        Self { what, kind: ErrorKind::Engine, source: Some(source) }
+    }
+
+    pub(crate) fn capture(what: String) -> Self {
+        Self { what, kind: ErrorKind::Capture, source: None }
+    }
+
+    pub(crate) fn seal(source: seal::SealError) -> Self {
+        let what = "a layer of the engine cannot be sealed".to_owned();
+        Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn assemble(source: oci::AssembleError) -> Self {
+        let what = "the sealed layers make no image".to_owned();
+        Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn packages(source: impl Error + Send + Sync + 'static) -> Self {
+        let what = "the packages of the lock cannot be had".to_owned();
+        Self { what, kind: ErrorKind::Packages, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn bootstrap(source: impl Error + Send + Sync + 'static) -> Self {
+        let what = "no base can be made of the packages".to_owned();
+        Self { what, kind: ErrorKind::Packages, source: Some(Box::new(source)) }
+    }
+
+    /// Returns what a failed RUN said last, if it is that.
+    pub fn run_failure(&self) -> Option<&RunFailure> {
+        match self.source.as_ref()?.downcast_ref::<EngineError>()? {
+            EngineError::Run(failure) => Some(failure),
+            _ => None,
+        }
     }
 
     pub(crate) fn plan(what: String) -> Self {

@@ -42,6 +42,39 @@ pub enum Event {
         /// What is so, and what follows.
         message: String,
     },
+    /// The engine begins an instruction of a Dockerfile.
+    BuildInstruction {
+        /// The step.
+        step: String,
+        /// Its number, from 1, as the engine counts.
+        number: u32,
+        /// How many there are, by the same count.
+        total: u32,
+        /// The line of the Dockerfile that it begins on, from 1, where that is known.
+        line: Option<usize>,
+        /// The instruction.
+        instruction: String,
+    },
+    /// A build says a line.
+    BuildLine {
+        /// The step.
+        step: String,
+        /// The line, as it came.
+        text: String,
+    },
+    /// A layer was made canonical.
+    LayerSealed {
+        /// The step.
+        step: String,
+        /// How many entries it has; none where nothing changed.
+        entries: usize,
+        /// How many entries were left out because the base has the same.
+        unchanged: u64,
+        /// How many paths the scrub list left out.
+        scrubbed: usize,
+        /// Bytecode of Python that is out of date, which Python compiles again at every start.
+        stale_bytecode: usize,
+    },
     /// An output begins to be written.
     OutputBegun {
         /// The output, spelled as `--output` takes it.

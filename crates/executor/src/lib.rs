@@ -6,11 +6,13 @@
 //! and reads no environment.
 
 mod base;
+mod built;
 mod cache;
 mod deliver;
 mod error;
 mod event;
 mod probes;
+mod workshop;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,17 +20,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use image_ref::ImageRef;
+use image_ref::{Digest, ImageRef};
 use oci::DerivedImage;
 use oci::client::RegistryClient;
 use plan::{Action, ImageEdit, Plan, Platform, Step};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
+use sources::Tree;
+use tokio::sync::OnceCell;
 
 pub use base::{Base, fetch_base};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
 pub use probes::{Edited, Tools};
+pub use workshop::{AnyEngine, Find, NoEngine, SourceTree, Store, Workshop};
+
+use workshop::{Captured, Made, Packages, Sink};
 
 /// Where and with what a plan is carried out.
 #[derive(Debug, Clone)]
@@ -39,6 +46,8 @@ pub struct Settings {
     pub cache: BlobCache,
     /// Where the image is put, in this order.
     pub outputs: Vec<Output>,
+    /// What built tracks are carried out with; others need none.
+    pub workshop: Option<Arc<Workshop>>,
 }
 
 /// A place that an image is put.
@@ -155,7 +164,8 @@ pub async fn execute(
     on_event: OnEvent,
 ) -> Execution {
     let progress = Mutex::new(Progress::default());
-    let run = Run { plan, settings, progress: &progress, on_event };
+    let (keys, sink) = (plan.step_keys(), OnceCell::new());
+    let run = Run { plan, keys, sink, settings, progress: &progress, on_event };
     let end = tokio::select! {
         done = run.all() => match done {
             Ok(()) => End::Succeeded,
@@ -178,6 +188,8 @@ pub async fn execute(
 /// One execution under way.
 struct Run<'a> {
     plan: &'a Plan,
+    keys: BTreeMap<&'a str, Digest>,
+    sink: OnceCell<Sink>,
     settings: &'a Settings,
     progress: &'a Mutex<Progress>,
     on_event: OnEvent,
@@ -187,6 +199,10 @@ struct Run<'a> {
 enum Product {
     Base(Box<Base>),
     Image(Box<(Base, DerivedImage)>),
+    Source(Tree),
+    Packages(Packages),
+    Built(Captured),
+    Made(Made),
 }
 
 impl Run<'_> {
@@ -198,19 +214,18 @@ impl Run<'_> {
         });
         // What a target tag points to now is asked for while the base is fetched.
         let found = deliver::ask_for_targets(self.settings);
-        let mut products: BTreeMap<&str, Product> = BTreeMap::new();
-        let mut image = None;
-        for step in &self.plan.steps {
+        let mut products = self.finished();
+        let wanted = self.wanted(&products);
+        for step in self.plan.steps.iter().filter(|step| wanted.contains(step.id.as_str())) {
             let product = self.step(step, &products).await?;
-            if matches!(product, Product::Image(_)) {
-                image = Some(step.id.as_str());
-            }
             products.insert(&step.id, product);
         }
-        let Some(Product::Image(made)) = image.and_then(|step| products.remove(step)) else {
-            return Ok(());
+        let last = self.plan.steps.last().and_then(|step| products.remove(step.id.as_str()));
+        let (base, image) = match last {
+            Some(Product::Image(made)) => *made,
+            Some(Product::Made(made)) => self.offered(&made).await?,
+            _ => return Ok(()),
         };
-        let (base, image) = *made;
         deliver::deliver(self, &base, &image, found).await
     }
 
@@ -245,13 +260,7 @@ impl Run<'_> {
                     step.id
                 ))),
             },
-            Action::FetchSource { .. }
-            | Action::FetchPackages { .. }
-            | Action::BootstrapBase { .. }
-            | Action::BuildImage { .. }
-            | Action::SealImage { .. } => {
-                Err(ExecuteError::plan(format!("step `{}` needs an engine", step.id)))
-            }
+            action => self.in_workshop(step, action, products).await,
         };
         let state = result.as_ref().map_or(StepState::Failed, |(_, state)| *state);
         let milliseconds = event::milliseconds(begun.elapsed());

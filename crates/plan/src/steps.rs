@@ -60,6 +60,8 @@ pub enum Action {
         packages: String,
         /// The set that the base is made of.
         set: String,
+        /// `created` of its config, RFC 3339 in UTC.
+        created: String,
         /// How the layer is sealed.
         seal: Seal,
     },

@@ -164,6 +164,7 @@ impl Making<'_> {
         let action = Action::BootstrapBase {
             packages: packages.clone(),
             set: "base".to_owned(),
+            created: self.created.clone(),
             seal: self.seal.clone(),
         };
         Ok(self.step("bootstrap-base".to_owned(), vec![packages], action))

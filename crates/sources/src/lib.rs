@@ -128,6 +128,32 @@ impl Sources {
         listed.map_err(|failure| failure.at("list the releases of", text::clean(project)))
     }
 
+    /// Returns an archive as [`Self::fetch_archive`] does. Where it lies is looked up by its hash on
+    /// a Python package index, if it is not in the cache.
+    ///
+    /// # Errors
+    /// As for [`Self::fetch_archive`], or the index does not have a file of that hash.
+    pub async fn fetch_release(
+        &self,
+        index: Option<&SourceUrl>,
+        source: ArchiveSource,
+    ) -> Result<Archive, SourceError> {
+        let source = ArchiveSource { url: None, ..source };
+        let cached = self.fetch_archive(&source).await;
+        let is_missing = cached.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        let Some(index) = index.filter(|_| is_missing) else { return cached };
+        let files = self.releases(index, &source.project).await?;
+        let file = files.into_iter().find(|file| file.sha256.as_ref() == Some(&source.sha256));
+        let Some(file) = file else {
+            let detail =
+                format!("the index has no file of it with the SHA-256 `{}`", source.sha256);
+            return Err(
+                Failure::fatal(ErrorKind::NotFound, detail).at("fetch the archive", source.name())
+            );
+        };
+        self.fetch_archive(&ArchiveSource { url: Some(file.url), ..source }).await
+    }
+
     /// Returns an archive, downloading it where it is not in the cache.
     ///
     /// # Errors

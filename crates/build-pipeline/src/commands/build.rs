@@ -20,7 +20,7 @@ use crate::rehearsal::Rehearsal;
 use crate::reporter::{Reporter, size};
 use crate::request::Wanted;
 use crate::state::RunLock;
-use crate::{environment, output, registry, rehearsal, render, request, state};
+use crate::{environment, output, registry, rehearsal, render, request, state, workshop};
 
 /// Builds the tracks that were asked for, one after the other.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
@@ -98,7 +98,12 @@ impl Session<'_> {
                     (registry::client(self.global)?, cache)
                 }
             };
-            built.push(self.one(one, Settings { client, cache, outputs }).await?);
+            let workshop =
+                match input.tracks.built.keys().any(|track| track.name() == one.plan.track) {
+                    true => Some(Arc::new(workshop::open(self.global, self.args, self.project)?)),
+                    false => None,
+                };
+            built.push(self.one(one, Settings { client, cache, outputs, workshop }).await?);
         }
         if self.args.format == Format::Json {
             return output::json(&serde_json::json!({ "schema": 1, "builds": built }));
@@ -278,6 +283,14 @@ impl Session<'_> {
                 .unwrap_or(path);
             all.push(Output::Layout { path, with_layers: self.args.with_layers });
         }
+        // The layers of what was built lie nowhere else.
+        let is_built =
+            plan.steps.iter().any(|step| matches!(step.action, plan::Action::SealImage { .. }));
+        for output in all.iter_mut().filter(|_| is_built) {
+            if let Output::Layout { with_layers, .. } = output {
+                *with_layers = true;
+            }
+        }
         Ok(all)
     }
 }
@@ -366,12 +379,13 @@ fn interrupted(code: ExitCode) -> CommandError {
 
 /// Returns what came of a build, for people.
 fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> String {
-    let edit_base = record.plan.pins.values().next().cloned().unwrap_or_default();
     let mut text = Page::default();
     text.line(format_args!("{}", record.plan.name));
     text.line(format_args!("  digest    {}", image.manifest_digest));
     text.line(format_args!("  image ID  {}", image.config_digest));
-    text.line(format_args!("  base      {edit_base}"));
+    for (name, value) in &record.plan.pins {
+        text.line(format_args!("  from      {value} ({name})"));
+    }
     if image.base_index.is_some() {
         text.line(format_args!(
             "            its manifest for linux/amd64 is {}",

@@ -269,6 +269,10 @@ async fn verified(
         }
     }
     let checks = match (fetch, plan.image_edit()) {
+        (None, Some(_)) => {
+            let why = "built layers are compared with those of another build only";
+            compare_with_plan(plan, documents, why).map_err(not_json)?
+        }
         (Some(Ok(base)), Some(edit)) => {
             let expected =
                 derive_image(plan, &base, edit).map_err(|error| CommandError::from(&error))?;

@@ -13,7 +13,7 @@ use patcher::{MAX_FILE_BYTES, Tree, TreePath, Unreadable};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use crate::patching::{Rooted, too_large};
+use crate::patching::Rooted;
 
 /// How a folder on the way is opened.
 const FOLDER: OFlags =
@@ -144,7 +144,7 @@ impl Tree for Directory {
         let failed = |error: io::Error| Unreadable(error.to_string());
         let size = file.metadata().map_err(failed)?.size();
         if size > MAX_FILE_BYTES as u64 {
-            return Err(too_large(size));
+            return Err(Unreadable(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
         }
         let mut bytes = Vec::new();
         file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;

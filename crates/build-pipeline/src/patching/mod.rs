@@ -13,7 +13,7 @@ pub(crate) mod pinned;
 pub(crate) mod replace;
 pub(crate) mod version;
 
-use patcher::{MAX_FILE_BYTES, Tree, Unreadable};
+use patcher::Tree;
 
 /// A tree whose root can be listed, and that people know by a name.
 pub(crate) trait Rooted: Tree + std::fmt::Debug {
@@ -22,9 +22,4 @@ pub(crate) trait Rooted: Tree + std::fmt::Debug {
 
     /// Returns which tree it is, for people.
     fn shown(&self) -> String;
-}
-
-/// Refuses a file that is too large to be patched.
-fn too_large(size: u64) -> Unreadable {
-    Unreadable(format!("it has {size} bytes, more than {MAX_FILE_BYTES}"))
 }

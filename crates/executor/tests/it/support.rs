@@ -84,7 +84,7 @@ impl Bench {
 
     pub(crate) fn settings(&self, outputs: Vec<Output>) -> Settings {
         let cache = BlobCache::new(self.path("cache"));
-        Settings { client: self.client(), cache, outputs }
+        Settings { client: self.client(), cache, outputs, workshop: None }
     }
 
     pub(crate) fn layout(&self, name: &str, with_layers: bool) -> Output {

@@ -1,0 +1,154 @@
+//! Makes the workshop that built tracks are carried out in: the engine, the store, where to fetch.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use engine::{
+    Address, Candidate, Capabilities, Docker, DockerBuilder, Engine as _, Kind, Podman, RunId,
+    ServiceSettings, Surroundings, discover,
+};
+use executor::{AnyEngine, Find, NoEngine, Store, Tools, Workshop};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use sources::SourceUrl;
+
+use crate::cli::{Build, EngineChoice, Global};
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::project::Project;
+use crate::{environment, fetch};
+
+/// Makes the workshop. No engine is looked for yet.
+pub(crate) fn open(
+    global: &Global,
+    args: &Build,
+    project: &Project,
+) -> Result<Workshop, CommandError> {
+    let cache = environment::cache_folder().ok_or_else(|| {
+        CommandError::new(ExitCode::Machine, "there is no home directory to keep finished steps in")
+            .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
+    })?;
+    let store = cache.join("store");
+    let mirrors = debian::Mirrors::from_apt(&environment::apt_folder()).map_err(|error| {
+        CommandError::from_chain(ExitCode::Machine, &error)
+            .hint("apt's sources say where Debian packages are fetched; mend them")
+    })?;
+    let engines = Engines {
+        choice: args.engine,
+        sockets: environment::socket_folder()?,
+        scratch: store.join("work"),
+    };
+    let number = std::process::id();
+    let run = RunId::parse(&format!("run-{number}"))
+        .ok_or_else(|| CommandError::new(ExitCode::Bug, "the name of the run is not valid"))?;
+    let path = environment::program_path();
+    Ok(Workshop {
+        find: Box::new(engines),
+        engine: tokio::sync::OnceCell::new(),
+        run,
+        sources: fetch::sources(global)?,
+        mirrors,
+        programs: debian::Programs { path: path.clone(), variables: BTreeMap::new() },
+        tools: Tools::new(&path),
+        project: project.root.clone(),
+        store: Store::new(store),
+        threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        is_fresh: args.fresh,
+    })
+}
+
+/// Finds the engine by the conventions of podman and docker.
+#[derive(Debug)]
+struct Engines {
+    choice: EngineChoice,
+    sockets: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Find for Engines {
+    fn engine(&self) -> BoxFuture<'_, Result<AnyEngine, NoEngine>> {
+        self.find().boxed()
+    }
+
+    fn index(&self) -> Option<SourceUrl> {
+        fetch::python_index().ok()?.parse().ok()
+    }
+}
+
+impl Engines {
+    async fn find(&self) -> Result<AnyEngine, NoEngine> {
+        let wanted = match self.choice {
+            EngineChoice::Auto => None,
+            EngineChoice::Podman => Some(Kind::Podman),
+            EngineChoice::Docker => Some(Kind::Docker),
+        };
+        let around = Surroundings { wanted, ..environment::engines() };
+        let found = discover(&around, is_there);
+        let Some(Candidate { kind, address: Ok(address), .. }) = found.chosen else {
+            let reasons: Vec<String> = found
+                .passed_over
+                .iter()
+                .map(|one| format!("{}: {}", one.candidate.origin, one.reason))
+                .collect();
+            return Err(
+                format!("neither podman nor docker answers ({})", reasons.join("; ")).into()
+            );
+        };
+        match address {
+            Address::PodmanProgram(program) => self.private_podman(program).await,
+            Address::Socket(socket) if kind == Some(Kind::Docker) => docker(socket).await,
+            Address::Socket(socket) => {
+                let podman = Podman::at(socket.clone());
+                match podman.probe().await {
+                    Ok(can) => checked(&can).map(|()| AnyEngine::Podman(podman)),
+                    Err(error) if kind == Some(Kind::Podman) => Err(Box::new(error)),
+                    // `DOCKER_HOST` may be either's.
+                    Err(_) => docker(socket).await,
+                }
+            }
+        }
+    }
+
+    /// Returns podman with services of our own, and with the OCI runtime that works here.
+    async fn private_podman(&self, program: PathBuf) -> Result<AnyEngine, NoEngine> {
+        let settings = ServiceSettings {
+            program,
+            arguments: Vec::new(),
+            runtime: None,
+            sockets: self.sockets.clone(),
+            scratch: self.scratch.clone(),
+        };
+        let podman = Podman::private(settings.clone());
+        let can = podman.probe().await?;
+        podman.stop().await;
+        checked(&can)?;
+        Ok(AnyEngine::Podman(Podman::private(ServiceSettings { runtime: can.runtime, ..settings })))
+    }
+}
+
+async fn docker(socket: PathBuf) -> Result<AnyEngine, NoEngine> {
+    let docker = Docker::at(socket.clone(), DockerBuilder::Classic);
+    let can = docker.probe().await?;
+    checked(&can)?;
+    let builder = if can.has_buildkit { DockerBuilder::BuildKit } else { DockerBuilder::Classic };
+    Ok(AnyEngine::Docker(Docker::at(socket, builder)))
+}
+
+/// Refuses an engine that cannot keep a RUN from the network.
+fn checked(can: &Capabilities) -> Result<(), NoEngine> {
+    match can.run.is_isolated {
+        true => Ok(()),
+        false => Err("the engine cannot keep a RUN from the network".into()),
+    }
+}
+
+fn is_there(address: &Address) -> Result<(), String> {
+    match address {
+        Address::PodmanProgram(program) if program.is_file() => Ok(()),
+        Address::PodmanProgram(program) => Err(format!("`{}` is not there", program.display())),
+        Address::Socket(socket) => std::os::unix::net::UnixStream::connect(socket)
+            .map(drop)
+            .map_err(|error| format!("`{}`: {error}", socket.display())),
+    }
+}

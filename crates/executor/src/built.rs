@@ -1,0 +1,210 @@
+//! The steps of built tracks: which must be carried out, and handing their work to the workshop.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use image_ref::ImageRef;
+use oci::DerivedImage;
+use plan::{Action, Step};
+use record::{ImageSummary, StepOutcome, StepState};
+use sources::Tree;
+
+use crate::workshop::{Instructions, Made, Sink, Workshop};
+use crate::{Base, Event, ExecuteError, Product, Run};
+
+/// What comes of a step, and how it stands then.
+type Outcome = Result<(Product, StepState), ExecuteError>;
+
+impl<'a> Run<'a> {
+    /// Returns the images of the steps that were finished by an earlier run.
+    pub(crate) fn finished(&self) -> BTreeMap<&'a str, Product> {
+        let Some(workshop) = self.settings.workshop.as_ref().filter(|one| !one.is_fresh) else {
+            return BTreeMap::new();
+        };
+        let made = self.plan.steps.iter().filter_map(|step| {
+            let has_image =
+                matches!(step.action, Action::SealImage { .. } | Action::BootstrapBase { .. });
+            let key = self.keys.get(step.id.as_str()).filter(|_| has_image)?;
+            Some((step.id.as_str(), Product::Made(workshop.store.finished(key)?)))
+        });
+        made.collect()
+    }
+
+    /// Returns the steps that must be carried out: those that the last one needs, and not those
+    /// that only finished ones need. Finished ones are noted as such.
+    pub(crate) fn wanted(&self, finished: &BTreeMap<&'a str, Product>) -> BTreeSet<&'a str> {
+        let mut wanted = BTreeSet::new();
+        let mut open: Vec<&'a str> =
+            self.plan.steps.last().map(|step| &*step.id).into_iter().collect();
+        while let Some(id) = open.pop() {
+            if finished.contains_key(id) || !wanted.insert(id) {
+                continue;
+            }
+            let step = self.plan.steps.iter().find(|step| step.id == id);
+            open.extend(step.into_iter().flat_map(|step| step.needs.iter().map(String::as_str)));
+        }
+        for step in self.plan.steps.iter().filter(|step| !wanted.contains(&*step.id)) {
+            let (step, state, milliseconds) = (step.id.clone(), StepState::Cached, 0);
+            (self.on_event)(Event::StepEnded { step: step.clone(), state, milliseconds });
+            self.note_progress(|progress| {
+                progress.steps.push(StepOutcome { step, state, milliseconds });
+            });
+        }
+        wanted
+    }
+
+    /// Carries out a step that the workshop is for.
+    pub(crate) async fn in_workshop(
+        &self,
+        step: &Step,
+        action: &Action,
+        products: &BTreeMap<&str, Product>,
+    ) -> Outcome {
+        let Some(workshop) = &self.settings.workshop else {
+            return Err(ExecuteError::plan(format!("step `{}` needs an engine", step.id)));
+        };
+        let missing = |need: &str| {
+            ExecuteError::plan(format!(
+                "step `{}` needs `{need}`, which makes something else",
+                step.id
+            ))
+        };
+        let product = match action {
+            Action::FetchSource { source, version, patches, .. } => {
+                let source = (source, version.as_deref());
+                Product::Source(workshop.fetch_source(self.plan, source, patches).await?)
+            }
+            Action::FetchPackages { lock, digest, sets } => {
+                Product::Packages(workshop.fetch_packages((lock, digest), sets).await?)
+            }
+            Action::BootstrapBase { packages, set, created, seal } => {
+                let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
+                    return Err(missing(packages));
+                };
+                let made = workshop.bootstrap(found, set, (seal, created)).await?;
+                self.finish(workshop, step, &made)?;
+                Product::Made(made)
+            }
+            Action::BuildImage { base, dockerfile, digest, args, context, network } => {
+                let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
+                let epoch = self.plan.source_date_epoch;
+                let (tree, _folders) = self.context(workshop, context, products).await?;
+                let instructions = Instructions {
+                    step: &step.id,
+                    dockerfile,
+                    digest,
+                    args,
+                    network: *network,
+                    epoch,
+                };
+                let way = (self.sink(workshop).await?, &self.settings.client);
+                Product::Built(
+                    workshop.build_image(&instructions, (&base, tree), way, &self.on_event).await?,
+                )
+            }
+            Action::SealImage { image, base, seal, edit } => {
+                let Some(Product::Built(built)) = products.get(image.as_str()) else {
+                    return Err(missing(image));
+                };
+                let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
+                // A stage on the way has no labels, and none of the plan's.
+                let labels = match edit.labels.is_empty() {
+                    true => BTreeMap::new(),
+                    false => self.plan.final_labels(),
+                };
+                let client = &self.settings.client;
+                let sealed =
+                    workshop.seal_image((built, &base), seal, (edit, &labels), client).await?;
+                let (made, sealed) = sealed;
+                let report = &sealed.report;
+                (self.on_event)(Event::LayerSealed {
+                    step: step.id.clone(),
+                    entries: sealed.layer.as_ref().map_or(0, |layer| layer.listing.entries.len()),
+                    unchanged: report.unchanged,
+                    scrubbed: report.scrubbed.values().map(Vec::len).sum(),
+                    stale_bytecode: report.bytecode.stale.len(),
+                });
+                self.finish(workshop, step, &made)?;
+                Product::Made(made)
+            }
+            Action::FetchBase { .. } | Action::DeriveImage { .. } => {
+                return Err(ExecuteError::plan(format!("step `{}` needs no engine", step.id)));
+            }
+        };
+        Ok((product, StepState::Done))
+    }
+
+    fn finish(&self, workshop: &Workshop, step: &Step, made: &Made) -> Result<(), ExecuteError> {
+        match self.keys.get(step.id.as_str()) {
+            Some(key) => workshop.store.finish(key, made),
+            None => Err(ExecuteError::plan(format!("step `{}` has no key", step.id))),
+        }
+    }
+
+    /// Puts the trees of steps together to one build context.
+    async fn context(
+        &self,
+        workshop: &Workshop,
+        folders: &BTreeMap<String, String>,
+        products: &BTreeMap<&str, Product>,
+    ) -> Result<(Tree, Vec<tempfile::TempDir>), ExecuteError> {
+        let mut whole = Tree::new();
+        let mut kept = Vec::new();
+        for (folder, step) in folders {
+            let tree = match products.get(step.as_str()) {
+                Some(Product::Source(tree)) => tree.clone(),
+                Some(Product::Packages(packages)) => {
+                    let epoch = self.plan.source_date_epoch;
+                    let (tree, work) = workshop.context_of(packages, epoch).await?;
+                    kept.push(work);
+                    tree
+                }
+                _ => return Err(ExecuteError::plan(format!("`{step}` makes no tree"))),
+            };
+            whole.mount(folder, tree).map_err(ExecuteError::source)?;
+        }
+        Ok((whole, kept))
+    }
+
+    async fn sink(&self, workshop: &Workshop) -> Result<&Sink, ExecuteError> {
+        self.sink.get_or_try_init(|| Sink::start(&workshop.store)).await
+    }
+
+    /// Offers a finished image on the registry in this process, from where it is delivered.
+    pub(crate) async fn offered(&self, made: &Made) -> Result<(Base, DerivedImage), ExecuteError> {
+        let Some(workshop) = &self.settings.workshop else {
+            return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
+        };
+        let way = (&workshop.store, &self.settings.client);
+        let reference: ImageRef = self.sink(workshop).await?.offer(&self.plan.name, made, way)?;
+        let image = made.image();
+        self.note_progress(|progress| {
+            progress.image = Some(ImageSummary {
+                manifest_digest: image.manifest_digest.clone(),
+                config_digest: image.config_digest.clone(),
+                base_index: None,
+                base_manifest: image.manifest_digest.clone(),
+                layers: image.layers.len(),
+                layer_bytes: made.manifest.layer_bytes(),
+                reset: image.reset.clone(),
+            });
+        });
+        let base = Base {
+            image: reference,
+            index: None,
+            manifest_digest: image.manifest_digest.clone(),
+            manifest: made.manifest.clone(),
+            config: made.config.clone(),
+            was_cached: true,
+        };
+        Ok((base, image))
+    }
+}
+
+/// Returns what a step made as what another one stands on.
+fn base_of(product: Option<&Product>) -> Option<Made> {
+    match product? {
+        Product::Made(made) => Some(made.clone()),
+        Product::Base(base) => Made::of_base(base),
+        _ => None,
+    }
+}

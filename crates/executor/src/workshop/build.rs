@@ -1,0 +1,182 @@
+//! Having the engine run a Dockerfile, and taking what it made out of it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use ::sources::Tree;
+use bytes::Bytes;
+use engine::{BuildEvent, BuildRequest, ByteStream, Engine as _, Network};
+use image_ref::Digest;
+use oci::client::RegistryClient;
+use oci::loopback::StoredBlob;
+use oci::media::Document;
+use tokio::sync::mpsc;
+
+use super::sink::{Sink, diff_ids};
+use super::store::Made;
+use super::{Workshop, on_engine};
+use crate::{Event, ExecuteError, OnEvent};
+
+/// How long the engine may say nothing: a compiler may take long over one file.
+const IDLE: Duration = Duration::from_secs(3600);
+/// How long a pull or push may take.
+const TRANSFER: Duration = Duration::from_secs(6 * 3600);
+/// The name of the Dockerfile in the context.
+const DOCKERFILE: &str = "Dockerfile";
+/// How many pieces of a context may wait for the engine.
+const PIECES_AHEAD: usize = 16;
+
+/// What is built.
+pub(crate) struct Instructions<'a> {
+    /// The step, for events and names.
+    pub(crate) step: &'a str,
+    /// The Dockerfile.
+    pub(crate) dockerfile: &'a str,
+    /// Its digest.
+    pub(crate) digest: &'a Digest,
+    /// Build arguments beside `BASE`.
+    pub(crate) args: &'a BTreeMap<String, String>,
+    /// Whether RUN may use the network.
+    pub(crate) network: bool,
+    /// The time of everything in the context.
+    pub(crate) epoch: u64,
+}
+
+/// What an engine made over a base.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    /// The config, as the engine wrote it.
+    pub(crate) config: Bytes,
+    /// The layers over the base, lowest first, as the engine compressed them.
+    pub(crate) layers: Vec<StoredBlob>,
+}
+
+impl Workshop {
+    /// Builds, and returns the new layers.
+    pub(crate) async fn build_image(
+        &self,
+        instructions: &Instructions<'_>,
+        (base, context): (&Made, Tree),
+        (sink, client): (&Sink, &RegistryClient),
+        on_event: &OnEvent,
+    ) -> Result<Captured, ExecuteError> {
+        let step = instructions.step;
+        let failed = |error| ExecuteError::engine(format!("step `{step}` failed"), error);
+        let text = self.project_file(instructions.dockerfile, instructions.digest)?;
+        let mut context = context;
+        context.put_file(DOCKERFILE, text.clone().into_bytes()).map_err(ExecuteError::source)?;
+
+        let engine = self.engine().await?;
+        let base_name = sink.offer(&format!("{step}-base"), base, (&self.store, client))?;
+        on_engine!(engine, engine => engine.pull(&base_name, true, TRANSFER).await)
+            .map_err(failed)?;
+        let mut build_args = instructions.args.clone();
+        build_args.insert("BASE".to_owned(), base_name.to_string());
+        let request = BuildRequest {
+            run: self.run.clone(),
+            dockerfile: DOCKERFILE.to_owned(),
+            dockerfile_text: text,
+            target: None,
+            build_args,
+            labels: BTreeMap::new(),
+            network: if instructions.network { Network::Host } else { Network::None },
+            use_cache: !self.is_fresh,
+            idle_limit: IDLE,
+        };
+        let mut tell = |event| {
+            let step = step.to_owned();
+            on_event(match event {
+                BuildEvent::Step(marker) => Event::BuildInstruction {
+                    step,
+                    number: marker.number,
+                    total: marker.total,
+                    line: marker.line,
+                    instruction: marker.instruction,
+                },
+                BuildEvent::Line(line) => Event::BuildLine { step, text: line.text },
+            });
+        };
+        let stream = stream(context, instructions.epoch);
+        let built = on_engine!(
+            engine,
+            engine => engine.build(&request, stream, &mut tell).await
+        );
+        let built = built.map_err(failed)?;
+        let target = sink.reference(step, "built")?;
+        let pushed = on_engine!(
+            engine,
+            engine => engine.push(&built.image, &target, TRANSFER).await
+        );
+        // What is not ours to keep goes, also if the push failed.
+        for name in [built.image.as_str(), &target.to_string(), &base_name.to_string()] {
+            let removed = on_engine!(engine, engine => engine.remove_image(name).await);
+            if let Err(error) = removed {
+                tracing::warn!(%error, name, "an image of a build is left in the engine");
+            }
+        }
+        pushed.map_err(failed)?;
+        captured(step, base, sink)
+    }
+}
+
+/// Takes what was pushed apart: what the base has, and what is new.
+fn captured(step: &str, base: &Made, sink: &Sink) -> Result<Captured, ExecuteError> {
+    let wrong = |what: &str| {
+        ExecuteError::capture(format!("what the engine pushed for step `{step}` {what}"))
+    };
+    let manifest = sink.manifest(step, "built").ok_or_else(|| wrong("has no manifest"))?;
+    let Ok(Document::Manifest(manifest)) = Document::parse(&manifest, None) else {
+        return Err(wrong("is no image manifest"));
+    };
+    let config = match sink.blob(&manifest.config.digest) {
+        Some(StoredBlob::Memory(bytes)) => bytes,
+        Some(StoredBlob::File { path, .. }) => {
+            std::fs::read(&path).map(Bytes::from).map_err(|error| {
+                ExecuteError::disk(format!("reading `{}` failed", path.display()), error)
+            })?
+        }
+        None => return Err(wrong("has no config")),
+    };
+    let (below, all) = (diff_ids(&base.config)?, diff_ids(&config)?);
+    if !all.starts_with(&below) || all.len() != manifest.layers.len() {
+        return Err(wrong("does not stand on the base of the plan"));
+    }
+    let new = &manifest.layers[below.len()..];
+    let layers = new.iter().map(|layer| sink.blob(&layer.digest)).collect::<Option<Vec<_>>>();
+    let layers = layers.ok_or_else(|| wrong("lacks a layer"))?;
+    Ok(Captured { config, layers })
+}
+
+/// Returns a tree as the tar stream that an engine reads.
+fn stream(tree: Tree, epoch: u64) -> ByteStream {
+    let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let mut pipe = io::BufWriter::with_capacity(256 << 10, Pipe(sender.clone()));
+        let written = tree.write_tar(epoch, &mut pipe);
+        let flushed = written.map_err(io::Error::other).and_then(|_| io::Write::flush(&mut pipe));
+        if let Err(error) = flushed {
+            drop(sender.blocking_send(Err(error)));
+        }
+    });
+    Box::pin(futures_util::stream::unfold(receiver, |mut receiver| async {
+        let piece = receiver.recv().await?;
+        Some((piece, receiver))
+    }))
+}
+
+/// Hands on what is written.
+struct Pipe(mpsc::Sender<io::Result<Bytes>>);
+
+impl io::Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes))) {
+            Ok(()) => Ok(bytes.len()),
+            Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

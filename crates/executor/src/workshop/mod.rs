@@ -1,0 +1,111 @@
+//! What the steps of built tracks are carried out with: an engine, sources, a store of what is done.
+//!
+//! `sources` fetches and patches, `packages` fetches packages and makes bases of them, `build` has
+//! the engine run a Dockerfile and takes the new layers out of it, `seal` makes them canonical,
+//! `store` keeps finished images by the key of their step, `sink` is the registry in this process
+//! that engines push to and pull from.
+
+mod build;
+mod packages;
+mod seal;
+mod sink;
+mod sources;
+mod store;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use ::sources::{SourceUrl, Sources};
+use engine::{Docker, Podman, RunId};
+use futures_util::future::BoxFuture;
+use image_ref::Digest;
+use tokio::sync::OnceCell;
+
+pub(crate) use build::{Captured, Instructions};
+pub(crate) use packages::Packages;
+pub(crate) use sink::Sink;
+pub use sources::SourceTree;
+pub(crate) use store::Made;
+pub use store::Store;
+
+use crate::ExecuteError;
+use crate::probes::Tools;
+
+/// The engine that builds.
+#[derive(Debug)]
+pub enum AnyEngine {
+    /// podman.
+    Podman(Podman),
+    /// docker.
+    Docker(Docker),
+}
+
+/// Runs a call on whichever engine it is.
+macro_rules! on_engine {
+    ($engine:expr, $name:ident => $call:expr) => {
+        match $engine {
+            $crate::workshop::AnyEngine::Podman($name) => $call,
+            $crate::workshop::AnyEngine::Docker($name) => $call,
+        }
+    };
+}
+pub(crate) use on_engine;
+
+/// Why an engine cannot be had.
+pub type NoEngine = Box<dyn std::error::Error + Send + Sync>;
+
+/// Finds what takes time to find, when it is first needed: a run of what is finished needs none.
+pub trait Find: fmt::Debug + Send + Sync {
+    /// Returns the engine that runs Dockerfiles.
+    fn engine(&self) -> BoxFuture<'_, Result<AnyEngine, NoEngine>>;
+
+    /// Returns the Python package index that archives are looked up on, where one is known.
+    fn index(&self) -> Option<SourceUrl>;
+}
+
+/// What the steps of built tracks are carried out with.
+#[derive(Debug)]
+pub struct Workshop {
+    /// Finds the engine.
+    pub find: Box<dyn Find>,
+    /// The engine, once it was needed.
+    pub engine: OnceCell<AnyEngine>,
+    /// The name of this run, which all that it makes in the engine carries.
+    pub run: RunId,
+    /// Fetches sources and packages.
+    pub sources: Sources,
+    /// Where Debian packages are fetched.
+    pub mirrors: debian::Mirrors,
+    /// The programs that bases are made with.
+    pub programs: debian::Programs,
+    /// The programs that the probes of patches run.
+    pub tools: Tools,
+    /// The root of the project: Dockerfiles, patches and locks lie below.
+    pub project: PathBuf,
+    /// Where finished images are kept.
+    pub store: Store,
+    /// How many threads compress layers. No byte depends on it.
+    pub threads: NonZeroUsize,
+    /// Whether every step is carried out, also those that are finished.
+    pub is_fresh: bool,
+}
+
+impl Workshop {
+    /// Returns the engine, looking for it where that was not done.
+    async fn engine(&self) -> Result<&AnyEngine, ExecuteError> {
+        self.engine.get_or_try_init(|| self.find.engine()).await.map_err(ExecuteError::no_engine)
+    }
+
+    /// Reads a file of the project that the plan names by its digest.
+    fn project_file(&self, path: &str, digest: &Digest) -> Result<String, ExecuteError> {
+        let whole = self.project.join(path);
+        let bytes = std::fs::read(&whole).map_err(|error| {
+            ExecuteError::disk(format!("reading `{}` failed", whole.display()), error)
+        })?;
+        if Digest::of(&bytes) != *digest {
+            return Err(ExecuteError::changed(path));
+        }
+        String::from_utf8(bytes).map_err(|_| ExecuteError::changed(path))
+    }
+}

@@ -1,0 +1,196 @@
+//! Making the layers of an image canonical, and the image of them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use image_ref::Digest;
+use oci::client::RegistryClient;
+use oci::loopback::StoredBlob;
+use oci::media::{Descriptor, Document, Manifest, OCI_CONFIG, OCI_MANIFEST};
+use oci::{NewLayer, assemble};
+use plan::{ImageEdit, Platform, Seal};
+use seal::{Glob, Index, Listing, Rules, Sealed, Sealer};
+use serde_json::json;
+
+use super::Workshop;
+use super::build::Captured;
+use super::store::Made;
+use crate::ExecuteError;
+
+/// The piece that layers are read in, in bytes.
+const PIECE: usize = 256 << 10;
+
+impl Workshop {
+    /// Seals what an engine made over a base, and composes the image. All layers of the engine
+    /// become one, because engines do not agree where one ends.
+    pub(crate) async fn seal_image(
+        &self,
+        (captured, base): (&Captured, &Made),
+        seal: &Seal,
+        (edit, labels): (&ImageEdit, &BTreeMap<String, String>),
+        client: &RegistryClient,
+    ) -> Result<(Made, Sealed), ExecuteError> {
+        let mut view = Index::new();
+        for layer in &base.manifest.layers {
+            view.apply(&self.listing(base, layer, client).await?);
+        }
+        tokio::task::block_in_place(|| {
+            let tars = captured.layers.iter().map(|layer| self.unpacked(layer));
+            let tars = tars.collect::<Result<Vec<_>, _>>()?;
+            let (layer, sealed) = self.seal_layers(seal, view, tars, &edit.created_by)?;
+            let below = (&base.manifest, &*base.config);
+            let (platform, new) = (Platform::linux_amd64(), layer.as_slice());
+            let image = assemble(below, &platform, &captured.config, new, edit, labels);
+            let image = image.map_err(ExecuteError::assemble)?;
+            Ok((Made::new(&image, base.remote.clone())?, sealed))
+        })
+    }
+
+    /// Makes an image of one layer.
+    pub(crate) fn image_of_tar(
+        &self,
+        tar: File,
+        seal: &Seal,
+        edit: &ImageEdit,
+    ) -> Result<Made, ExecuteError> {
+        let tars = vec![BufReader::new(tar)];
+        let (layer, _) = self.seal_layers(seal, Index::new(), tars, &edit.created_by)?;
+        let platform = Platform::linux_amd64();
+        let (manifest, config) = scratch(&platform)?;
+        let (below, new) = ((&manifest, &*config), layer.as_slice());
+        let image = assemble(below, &platform, &config, new, edit, &BTreeMap::new());
+        Made::new(&image.map_err(ExecuteError::assemble)?, None)
+    }
+
+    /// Seals layers into one, which is kept with its listing.
+    fn seal_layers<R: Read + io::Seek>(
+        &self,
+        seal: &Seal,
+        view: Index,
+        tars: Vec<R>,
+        created_by: &str,
+    ) -> Result<(Option<NewLayer>, Sealed), ExecuteError> {
+        let scrub = seal.scrub.iter().map(|glob| glob.parse::<Glob>());
+        let scrub = scrub.collect::<Result<Vec<_>, _>>();
+        let scrub = scrub.map_err(|error| ExecuteError::plan(error.to_string()))?;
+        let rules = Rules { epoch: seal.epoch, scrub, threads: self.threads };
+        let mut sealer = Sealer::new(rules, view).map_err(ExecuteError::seal)?;
+        let mut file = self.store.begin()?;
+        let mut out = BufWriter::with_capacity(PIECE, file.as_file_mut());
+        let sealed = sealer.squash(tars, &mut out).map_err(ExecuteError::seal)?;
+        let flushed = out.flush();
+        drop(out);
+        flushed.map_err(|error| ExecuteError::disk("writing a layer failed".to_owned(), error))?;
+        let Some(layer) = &sealed.layer else { return Ok((None, sealed)) };
+        self.store.keep(file, &layer.digest)?;
+        self.store.keep_listing(&layer.digest, &layer.listing)?;
+        let new = NewLayer {
+            digest: layer.digest.clone(),
+            size: layer.size,
+            diff_id: layer.diff_id.clone(),
+            created_by: created_by.to_owned(),
+        };
+        Ok((Some(new), sealed))
+    }
+
+    /// Returns a layer of an engine as a tar that can be read twice.
+    fn unpacked(&self, layer: &StoredBlob) -> Result<BufReader<File>, ExecuteError> {
+        let failed = |error| ExecuteError::disk("unpacking a layer failed".to_owned(), error);
+        let unpack = |mut packed: BufReader<Box<dyn Read>>| -> io::Result<File> {
+            let mut file = tempfile::tempfile_in(self.store.work().map_err(io::Error::other)?)?;
+            let start = io::BufRead::fill_buf(&mut packed)?;
+            match start {
+                [0x1f, 0x8b, ..] => io::copy(&mut MultiGzDecoder::new(packed), &mut file)?,
+                _ => io::copy(&mut packed, &mut file)?,
+            };
+            file.seek(SeekFrom::Start(0))?;
+            Ok(file)
+        };
+        let packed: Box<dyn Read> = match layer {
+            StoredBlob::Memory(bytes) => Box::new(io::Cursor::new(bytes.clone())),
+            StoredBlob::File { path, .. } => Box::new(File::open(path).map_err(failed)?),
+        };
+        let file = unpack(BufReader::with_capacity(PIECE, packed)).map_err(failed)?;
+        Ok(BufReader::with_capacity(PIECE, file))
+    }
+
+    /// Returns the listing of a layer of a base. That of a layer at a registry is read once: the
+    /// whole layer passes, and nothing of it is kept but the listing.
+    async fn listing(
+        &self,
+        base: &Made,
+        layer: &Descriptor,
+        client: &RegistryClient,
+    ) -> Result<Listing, ExecuteError> {
+        if let Some(listing) = self.store.listing(&layer.digest) {
+            return Ok(listing);
+        }
+        let list = |reader: Box<dyn Read + Send>| {
+            let mut reader = BufReader::with_capacity(PIECE, reader);
+            let start =
+                io::BufRead::fill_buf(&mut reader).map(|start| start.starts_with(&[0x1f, 0x8b]));
+            match start {
+                Ok(true) => Listing::of_layer(MultiGzDecoder::new(reader)),
+                _ => Listing::of_layer(reader),
+            }
+        };
+        let listing = match (self.store.blob(&layer.digest), &base.remote) {
+            (Some(path), _) => {
+                let file = File::open(&path).map_err(|error| {
+                    ExecuteError::disk(format!("opening `{}` failed", path.display()), error)
+                })?;
+                tokio::task::block_in_place(|| list(Box::new(file)))
+            }
+            (None, Some(remote)) => {
+                let stream =
+                    client.blob_stream(&remote.repository, &layer.digest, layer.size).await;
+                let stream = stream.map_err(|error| {
+                    ExecuteError::registry(format!("reading a layer of `{remote}` failed"), error)
+                })?;
+                let stream = futures_util::TryStreamExt::map_err(stream, io::Error::other);
+                let reader = tokio_util::io::StreamReader::new(Box::pin(stream));
+                let reader = tokio_util::io::SyncIoBridge::new(reader);
+                tokio::task::spawn_blocking(move || list(Box::new(reader))).await.map_err(
+                    |error| ExecuteError::plan(format!("a thread of ours ended early: {error}")),
+                )?
+            }
+            (None, None) => {
+                return Err(ExecuteError::capture(format!(
+                    "the layer `{}` of a base is not in the store",
+                    layer.digest
+                )));
+            }
+        };
+        let listing = listing.map_err(|error| ExecuteError::seal(error.into()))?;
+        self.store.keep_listing(&layer.digest, &listing)?;
+        Ok(listing)
+    }
+}
+
+/// Returns the image of nothing, which a root file system stands on.
+fn scratch(platform: &Platform) -> Result<(Manifest, Bytes), ExecuteError> {
+    // Without a path engines add one of their own, and not the same one.
+    let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let config = json!({
+        "architecture": platform.architecture,
+        "os": platform.os,
+        "config": { "Env": [path], "Cmd": ["/bin/bash"] },
+        "rootfs": { "type": "layers", "diff_ids": [] },
+    });
+    let config = Bytes::from(config.to_string());
+    let descriptor =
+        json!({ "mediaType": OCI_CONFIG, "digest": Digest::of(&config), "size": config.len() });
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "config": descriptor,
+        "layers": [],
+    });
+    match Document::parse(manifest.to_string().as_bytes(), None) {
+        Ok(Document::Manifest(manifest)) => Ok((manifest, config)),
+        _ => Err(ExecuteError::plan("the empty image cannot be read".to_owned())),
+    }
+}

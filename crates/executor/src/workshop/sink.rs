@@ -1,0 +1,130 @@
+//! The registry in this process that engines pull bases from and push images to.
+//!
+//! Of a base it claims all layers, so that an engine sends only what it added.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use image_ref::{Digest, ImageRef, Tag};
+use oci::client::RegistryClient;
+use oci::loopback::{BlobSource, BlobStream, LoopbackRegistry, StoredBlob};
+use oci::media::{Descriptor, OCI_MANIFEST};
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+
+use super::store::{Made, Store};
+use crate::ExecuteError;
+
+/// The piece that files are read in, in bytes.
+const PIECE: usize = 256 << 10;
+/// What the repositories of the sink are below.
+const NAMESPACE: &str = "build-pipeline";
+
+/// The registry, and the folder that it spools to.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    registry: LoopbackRegistry,
+    _spool: TempDir,
+}
+
+impl Sink {
+    /// Begins to serve.
+    pub(crate) async fn start(store: &Store) -> Result<Self, ExecuteError> {
+        let work = store.work()?;
+        let spool =
+            tempfile::Builder::new().prefix("spool-").tempdir_in(&work).map_err(|error| {
+                ExecuteError::disk(format!("writing into `{}` failed", work.display()), error)
+            })?;
+        let registry = LoopbackRegistry::start_in(spool.path()).await;
+        let registry = registry.map_err(|error| {
+            ExecuteError::disk("no port on 127.0.0.1 can be had".to_owned(), error)
+        })?;
+        Ok(Self { registry, _spool: spool })
+    }
+
+    /// Returns the reference of a repository here, with a tag.
+    pub(crate) fn reference(&self, name: &str, tag: &str) -> Result<ImageRef, ExecuteError> {
+        let text = format!("{}/{NAMESPACE}/{name}:{tag}", self.registry.host());
+        text.parse().map_err(|_| ExecuteError::plan(format!("`{text}` is no reference")))
+    }
+
+    /// Offers an image, and returns its reference, with the digest.
+    pub(crate) fn offer(
+        &self,
+        name: &str,
+        made: &Made,
+        (store, client): (&Store, &RegistryClient),
+    ) -> Result<ImageRef, ExecuteError> {
+        let tag: Tag = "base".parse().map_err(|_| ExecuteError::plan("no valid tag".to_owned()))?;
+        self.registry.add_blob(made.config.clone());
+        for (layer, diff_id) in made.manifest.layers.iter().zip(diff_ids(&made.config)?) {
+            let source = source_of(layer, made.remote.as_ref(), (store, client));
+            self.registry.claim(&layer.digest, layer.size, Some(source));
+            // Who does not know the digest of the compressed layer asks by this one.
+            self.registry.claim(&diff_id, layer.size, None);
+        }
+        let repository = format!("{NAMESPACE}/{name}");
+        let bytes = made.manifest_bytes.clone();
+        let digest = self.registry.add_manifest(&repository, Some(&tag), OCI_MANIFEST, bytes);
+        let reference = self.reference(name, tag.as_str())?;
+        Ok(ImageRef { tag: None, digest: Some(digest), ..reference })
+    }
+
+    /// Returns the manifest that was pushed to a repository under a tag.
+    pub(crate) fn manifest(&self, name: &str, tag: &str) -> Option<Bytes> {
+        let (_, _, bytes) = self.registry.manifest(&format!("{NAMESPACE}/{name}"), tag)?;
+        Some(bytes)
+    }
+
+    /// Returns a blob that was pushed.
+    pub(crate) fn blob(&self, digest: &Digest) -> Option<StoredBlob> {
+        self.registry.blob(digest)
+    }
+}
+
+/// Returns the digests of an image's layers as tars.
+pub(crate) fn diff_ids(config: &[u8]) -> Result<Vec<Digest>, ExecuteError> {
+    let bad = || ExecuteError::plan("a config has no valid `rootfs.diff_ids`".to_owned());
+    let config: serde_json::Value = serde_json::from_slice(config).map_err(|_| bad())?;
+    let items = config.pointer("/rootfs/diff_ids").and_then(|value| value.as_array());
+    let parsed = items.ok_or_else(bad)?.iter().map(|item| item.as_str()?.parse().ok());
+    parsed.collect::<Option<_>>().ok_or_else(bad)
+}
+
+/// Returns where the bytes of a layer come from: the store, or the registry that it lies at.
+fn source_of(
+    layer: &Descriptor,
+    remote: Option<&ImageRef>,
+    (store, client): (&Store, &RegistryClient),
+) -> BlobSource {
+    let (layer, remote) = (layer.clone(), remote.cloned());
+    let (path, client) = (store.blob(&layer.digest), client.clone());
+    Arc::new(move |_| {
+        let (layer, remote, path, client) =
+            (layer.clone(), remote.clone(), path.clone(), client.clone());
+        async move {
+            match (path, remote) {
+                (Some(path), _) => file(path).await,
+                (None, Some(remote)) => {
+                    let (repository, digest) = (remote.repository.clone(), layer.digest.clone());
+                    let stream = client.blob_stream(&repository, &digest, layer.size).await;
+                    let stream = stream.map_err(std::io::Error::other)?;
+                    Ok(stream.map_err(std::io::Error::other).boxed() as BlobStream)
+                }
+                (None, None) => Err(std::io::ErrorKind::NotFound.into()),
+            }
+        }
+        .boxed()
+    })
+}
+
+async fn file(path: PathBuf) -> std::io::Result<BlobStream> {
+    let file = tokio::fs::File::open(path).await?;
+    Ok(Box::pin(stream::try_unfold(file, |mut file| async {
+        let mut piece = BytesMut::with_capacity(PIECE);
+        let length = file.read_buf(&mut piece).await?;
+        Ok((length > 0).then(|| (piece.freeze(), file)))
+    })))
+}

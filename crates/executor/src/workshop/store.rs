@@ -1,0 +1,228 @@
+//! Finished images of steps, by the key of the step, with their layers by digest.
+//!
+//! Nothing in here is needed: it may be deleted at any time, and is made again.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use image_ref::{Digest, ImageRef};
+use oci::DerivedImage;
+use oci::media::{Document, Manifest};
+use seal::Listing;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+use crate::{Base, ExecuteError};
+
+/// The number of the form of a step's note.
+const SCHEMA: u32 = 1;
+
+/// A folder of finished images. It may be shared by many processes.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// An image that a step made, or a base that it stands on.
+#[derive(Debug, Clone)]
+pub(crate) struct Made {
+    /// Its manifest.
+    pub(crate) manifest: Manifest,
+    /// The bytes of the manifest.
+    pub(crate) manifest_bytes: Bytes,
+    /// The bytes of the config.
+    pub(crate) config: Bytes,
+    /// Where layers come from that are not in the store.
+    pub(crate) remote: Option<ImageRef>,
+    /// Labels and annotations of the base that were dropped.
+    pub(crate) reset: Vec<String>,
+}
+
+/// What is written down of a finished step.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    schema: u32,
+    manifest: Digest,
+    config: Digest,
+    remote: Option<ImageRef>,
+    reset: Vec<String>,
+}
+
+impl Made {
+    /// Makes it of a composed image.
+    pub(crate) fn new(
+        image: &DerivedImage,
+        remote: Option<ImageRef>,
+    ) -> Result<Self, ExecuteError> {
+        let manifest = parse(&image.manifest)?;
+        let (manifest_bytes, config) = (image.manifest.clone(), image.config.clone());
+        Ok(Self { manifest, manifest_bytes, config, remote, reset: image.reset.clone() })
+    }
+
+    /// Makes it of a base that was fetched. Its manifest must be one of OCI, or be made one.
+    pub(crate) fn of_base(base: &Base) -> Option<Self> {
+        let manifest_bytes = Bytes::from(base.manifest.json.to_string());
+        Some(Self {
+            manifest: base.manifest.clone(),
+            manifest_bytes,
+            config: base.config.clone(),
+            remote: Some(base.image.clone()),
+            reset: Vec::new(),
+        })
+    }
+
+    /// Returns the image as what is delivered.
+    pub(crate) fn image(&self) -> DerivedImage {
+        DerivedImage {
+            manifest: self.manifest_bytes.clone(),
+            manifest_digest: Digest::of(&self.manifest_bytes),
+            config: self.config.clone(),
+            config_digest: Digest::of(&self.config),
+            layers: self.manifest.layers.clone(),
+            reset: self.reset.clone(),
+        }
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<Manifest, ExecuteError> {
+    match Document::parse(bytes, None) {
+        Ok(Document::Manifest(manifest)) => Ok(manifest),
+        Ok(Document::Index(_)) => {
+            Err(ExecuteError::plan("an image of ours is an index".to_owned()))
+        }
+        Err(error) => Err(ExecuteError::media("an image of ours cannot be read".to_owned(), error)),
+    }
+}
+
+impl Store {
+    /// Names the folder. Nothing is touched yet.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Returns where a blob lies, if it is there.
+    pub(crate) fn blob(&self, digest: &Digest) -> Option<PathBuf> {
+        let path = self.blob_path(digest);
+        path.is_file().then_some(path)
+    }
+
+    fn blob_path(&self, digest: &Digest) -> PathBuf {
+        self.folder.join("blobs").join(digest.hex())
+    }
+
+    /// Returns the folder for what is under way.
+    pub(crate) fn work(&self) -> Result<PathBuf, ExecuteError> {
+        let work = self.folder.join("work");
+        fs::create_dir_all(&work).map_err(|error| failed("making", &work, error))?;
+        Ok(work)
+    }
+
+    /// Begins a file that becomes a blob.
+    pub(crate) fn begin(&self) -> Result<NamedTempFile, ExecuteError> {
+        let work = self.work()?;
+        NamedTempFile::new_in(&work).map_err(|error| failed("writing into", &work, error))
+    }
+
+    /// Takes a whole file as the blob of that digest.
+    pub(crate) fn keep(&self, file: NamedTempFile, digest: &Digest) -> Result<(), ExecuteError> {
+        let path = self.blob_path(digest);
+        let kept = || {
+            fs::create_dir_all(self.folder.join("blobs"))?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)?;
+            File::open(self.folder.join("blobs"))?.sync_all()
+        };
+        kept().map_err(|error| failed("writing", &path, error))
+    }
+
+    fn keep_bytes(&self, bytes: &[u8]) -> Result<Digest, ExecuteError> {
+        let digest = Digest::of(bytes);
+        if self.blob(&digest).is_none() {
+            let mut file = self.begin()?;
+            file.write_all(bytes).map_err(|error| failed("writing", file.path(), error))?;
+            self.keep(file, &digest)?;
+        }
+        Ok(digest)
+    }
+
+    /// Returns the image of a finished step, if it is all there.
+    pub(crate) fn finished(&self, key: &Digest) -> Option<Made> {
+        let note = fs::read(self.note(key)).ok()?;
+        let note: Note = serde_json::from_slice(&note).ok()?;
+        if note.schema != SCHEMA {
+            return None;
+        }
+        let checked = |digest: &Digest| {
+            let bytes = fs::read(self.blob(digest)?).ok()?;
+            (Digest::of(&bytes) == *digest).then(|| Bytes::from(bytes))
+        };
+        let (manifest_bytes, config) = (checked(&note.manifest)?, checked(&note.config)?);
+        let manifest = parse(&manifest_bytes).ok()?;
+        let is_there = |layer: &oci::media::Descriptor| {
+            let size =
+                self.blob(&layer.digest).and_then(|path| Some(fs::metadata(path).ok()?.len()));
+            size == Some(layer.size) || (size.is_none() && note.remote.is_some())
+        };
+        manifest.layers.iter().all(is_there).then(|| Made {
+            manifest,
+            manifest_bytes,
+            config,
+            remote: note.remote,
+            reset: note.reset,
+        })
+    }
+
+    /// Writes down that a step is finished. Its layers were kept before.
+    pub(crate) fn finish(&self, key: &Digest, made: &Made) -> Result<(), ExecuteError> {
+        let note = Note {
+            schema: SCHEMA,
+            manifest: self.keep_bytes(&made.manifest_bytes)?,
+            config: self.keep_bytes(&made.config)?,
+            remote: made.remote.clone(),
+            reset: made.reset.clone(),
+        };
+        let text = serde_json::to_vec_pretty(&note)
+            .map_err(|error| ExecuteError::plan(format!("a note cannot be written: {error}")))?;
+        self.write(&self.note(key), &text)
+    }
+
+    fn note(&self, key: &Digest) -> PathBuf {
+        self.folder.join("steps").join(format!("{}.json", key.hex()))
+    }
+
+    /// Returns the listing of a layer, if it was kept.
+    pub(crate) fn listing(&self, layer: &Digest) -> Option<Listing> {
+        fs::read_to_string(self.listing_path(layer)).ok()?.parse().ok()
+    }
+
+    /// Keeps the listing of a layer.
+    pub(crate) fn keep_listing(
+        &self,
+        layer: &Digest,
+        listing: &Listing,
+    ) -> Result<(), ExecuteError> {
+        self.write(&self.listing_path(layer), listing.to_string().as_bytes())
+    }
+
+    fn listing_path(&self, layer: &Digest) -> PathBuf {
+        self.folder.join("listings").join(layer.hex())
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), ExecuteError> {
+        let write = || {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let mut file = atomic_write_file::AtomicWriteFile::open(path)?;
+            file.write_all(bytes)?;
+            file.commit()
+        };
+        write().map_err(|error| failed("writing", path, error))
+    }
+}
+
+fn failed(doing: &str, path: &Path, error: io::Error) -> ExecuteError {
+    ExecuteError::disk(format!("{doing} `{}` failed", path.display()), error)
+}
