@@ -39,7 +39,7 @@ fn all_facts(pins: &Pins) -> Vec<(&PinName, &Facts)> {
 
 #[test]
 fn the_time_of_all_images_is_the_day_of_the_newest_pin_change() {
-    assert_eq!(versions().source_date_epoch, 1_795_132_800);
+    assert_eq!(versions().source_date_epoch, 1_795_219_200);
 }
 
 #[test]
@@ -47,7 +47,8 @@ fn every_pin_says_when_it_was_checked_and_where_it_was_read() {
     let pins = versions();
     assert_eq!(all_facts(&pins).len(), pins.names().len());
     for (name, facts) in all_facts(&pins) {
-        assert_eq!(facts.checked.as_deref(), Some("2026-11-20"), "{name}");
+        let checked = facts.checked.as_deref();
+        assert!(matches!(checked, Some("2026-11-20" | "2026-11-21")), "{name}: {checked:?}");
         assert!(facts.evidence.is_some(), "{name}");
     }
 }

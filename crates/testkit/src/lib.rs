@@ -5,6 +5,7 @@
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with stores of their own, and
 //!   [`busybox_root`] is a base for them.
+//! - [`releases`] are real release archives; the Python index has them.
 //! - [`RandomImage`] makes the same image from the same seed and pushes it.
 //!
 //! All of it is plain threads and blocking sockets, so that it works in tests of any runtime and
@@ -17,6 +18,7 @@ mod http;
 mod image;
 mod proxy;
 mod registry;
+mod releases;
 mod spoil;
 mod tls;
 mod tokens;
@@ -27,5 +29,6 @@ pub use git_server::{GitDaemon, GitFolder, GitHttp};
 pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
 pub use proxy::{FaultProxy, Recorded, Server};
 pub use registry::{DebianRegistry, shared_registry};
+pub use releases::{Release, python_index, releases, releases_cache};
 pub use tls::authority_der;
 pub use tokens::{Auth, Bearer};
