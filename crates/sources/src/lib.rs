@@ -20,11 +20,11 @@ mod archive;
 mod error;
 mod event;
 mod files;
+#[cfg(test)]
+mod fuzz;
 mod git;
 mod http;
 mod index;
-#[cfg(test)]
-mod mutation;
 mod names;
 mod session;
 mod text;

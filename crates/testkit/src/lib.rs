@@ -2,6 +2,7 @@
 //!
 //! - [`DebianRegistry`] runs the `docker-registry` of Debian; nothing is more like a registry.
 //! - [`FaultProxy`] stands in front of it, writes down every request and misbehaves as told.
+//! - [`fuzz()`] gives a function 200,000 changed inputs.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with stores of their own, and
 //!   [`busybox_root`] is a base for them.
@@ -13,6 +14,7 @@
 
 mod engines;
 mod fault;
+mod fuzz;
 mod git_server;
 mod http;
 mod image;
@@ -25,6 +27,7 @@ mod tokens;
 
 pub use engines::{Dockerd, PodmanStore, busybox_root};
 pub use fault::{Answer, Fault, RuleBuilder};
+pub use fuzz::{Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz};
 pub use git_server::{GitDaemon, GitFolder, GitHttp};
 pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
 pub use proxy::{FaultProxy, Recorded, Server};

@@ -7,10 +7,12 @@
 
 mod blocks;
 mod download;
+#[cfg(test)]
+mod fuzz;
 mod reader;
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
@@ -117,7 +119,11 @@ impl Archive {
 }
 
 /// Reads a tar, compressed or not, into a tree whose contents lie in `spool`.
-fn read_tree(mut file: File, spool: File, limits: &ArchiveLimits) -> Result<Tree, Failure> {
+fn read_tree(
+    mut file: impl Read + io::Seek,
+    spool: File,
+    limits: &ArchiveLimits,
+) -> Result<Tree, Failure> {
     let mut start = [0; 262];
     let count = read_up_to(&mut file, &mut start).map_err(|error| {
         Failure::fatal(crate::ErrorKind::Disk, "it cannot be read").because(&error)
@@ -140,7 +146,7 @@ fn read_tree(mut file: File, spool: File, limits: &ArchiveLimits) -> Result<Tree
     }
 }
 
-fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_up_to(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {
         match file.read(&mut buffer[count..])? {

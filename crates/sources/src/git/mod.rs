@@ -3,7 +3,7 @@
 //! [`list`] and [`fetch`] do it for one repository. A fetch asks for one commit without history,
 //! indexes the pack while it comes, and believes it when the tree is there to its last object.
 
-mod gitmodules;
+pub(crate) mod gitmodules;
 mod local;
 mod message;
 mod objects;

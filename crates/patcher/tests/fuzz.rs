@@ -1,0 +1,93 @@
+//! Fuzzes patch files: whatever one says, it is refused or applied, all or nothing, in little time.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the corpus is the patch files of the project; a test may read them"
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use patcher::{NoProbes, PatchSet, Subject, TreePath, apply, parse_patch, revert};
+use testkit::{Corpus, fuzz};
+
+/// Bytes that mean something in patch files.
+const WORDS: [&[u8]; 30] = [
+    b"\n[[edit]]\n",
+    b"\n[[assert]]\n",
+    b"\n[[test]]\n",
+    b"'''",
+    b"\"",
+    b"= ",
+    b"{gpu}",
+    b"{gpu_number}",
+    b"{",
+    b"}",
+    b"(?P<list>",
+    b"(?P<value>",
+    b"(?s:.*)",
+    b"(?:(?:a*)*)*",
+    b"{1000}",
+    b"{50}{50}",
+    b"\\b",
+    b"[^a]",
+    b"[^",
+    b".*",
+    b"|",
+    b"$",
+    b"^",
+    b"../",
+    b"list-prepend",
+    b"insert-after",
+    b"expect = 0\n",
+    b">=0.1, <",
+    b"\xc3\xbc",
+    b"\r\n",
+];
+
+#[test]
+fn fuzzed_patch_files_are_refused_or_applied_whole() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../patches");
+    let mut inputs = Vec::new();
+    let mut tree: BTreeMap<TreePath, Vec<u8>> = BTreeMap::new();
+    for component in std::fs::read_dir(root).unwrap() {
+        for file in std::fs::read_dir(component.unwrap().path()).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let patch = parse_patch("patch.toml", &text).unwrap();
+            for (path, given) in patch.tests.iter().flat_map(|test| &test.given) {
+                tree.entry(path.clone()).or_default().extend_from_slice(given.as_bytes());
+            }
+            inputs.push(text.into_bytes());
+        }
+    }
+    inputs.sort();
+    let (gpu, base) = ("gfx1151".parse().unwrap(), BTreeMap::new());
+    let subject = Subject {
+        gpu: &gpu,
+        version: None,
+        build_env: None,
+        is_pristine: true,
+        base: &base,
+        receipts: &[],
+    };
+    let (mut good, mut applied) = (0, 0);
+    fuzz(&Corpus { inputs, words: &WORDS, seed: 0x5eed_0007 }, |bytes, _| {
+        let text = String::from_utf8_lossy(&bytes);
+        let Ok(mut patch) = parse_patch("patch.toml", &text) else { return };
+        good += 1;
+        patch.relations.requires.clear();
+        let outcome = apply(&PatchSet::new(vec![patch]).unwrap(), &subject, &tree, &NoProbes);
+        assert!(outcome.ok || outcome.files.is_empty(), "half of it: {:?}", outcome.patches);
+        let Some(receipt) = outcome.receipt() else { return };
+        applied += 1;
+        let mut patched = tree.clone();
+        for file in &outcome.files {
+            assert_eq!(tree.get(&file.path), Some(&file.old));
+            patched.insert(file.path.clone(), file.new.clone());
+        }
+        for (path, bytes) in revert(&receipt, &patched).unwrap() {
+            assert_eq!(tree.get(&path), Some(&bytes));
+        }
+    });
+    assert!(good > 20_000 && applied > 2_000, "{good} were patches, {applied} applied");
+}

@@ -1,0 +1,119 @@
+//! A fuzzer that is the same each time: real inputs, changed at random, in 200,000 runs.
+//!
+//! [`fuzz`] is what tests call. It needs no special compiler and no service, so it can be a part
+//! of every test run; in turn it knows nothing of coverage. What it holds is that no input makes
+//! the code panic, takes longer than [`LONGEST`], or needs more memory than [`MOST_MEMORY`].
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// How many inputs each test tries.
+pub const RUNS: usize = 200_000;
+
+/// How long one input may take, in time of the processor: a busy machine fails no test.
+pub const LONGEST: Duration = Duration::from_secs(1);
+
+/// How much the peak memory of the test's process may grow meanwhile.
+pub const MOST_MEMORY: u64 = 256 << 20;
+
+/// What a fuzz test starts from.
+#[derive(Debug)]
+pub struct Corpus<'a> {
+    /// Real inputs.
+    pub inputs: Vec<Vec<u8>>,
+    /// Bytes that mean something in such inputs.
+    pub words: &'a [&'a [u8]],
+    /// The seed of the random numbers; not 0.
+    pub seed: u64,
+}
+
+/// Gives `one` 200,000 inputs, each a changed one of the corpus.
+///
+/// # Panics
+/// `one` panics (the input is told), takes too long, or needs too much memory.
+pub fn fuzz(corpus: &Corpus<'_>, mut one: impl FnMut(Vec<u8>, &mut Random)) {
+    let mut random = Random(corpus.seed);
+    let before = peak_memory();
+    for run in 0..RUNS {
+        let mut bytes = corpus.inputs[run % corpus.inputs.len()].clone();
+        mutate(&mut bytes, corpus.words, &mut random);
+        let told = || format!("run {run}, input: {}", bytes.escape_ascii());
+        let begun = processor_time();
+        let ended = catch_unwind(AssertUnwindSafe(|| one(bytes.clone(), &mut random)));
+        let took = processor_time() - begun;
+        if let Err(panic) = ended {
+            tell(&told());
+            resume_unwind(panic);
+        }
+        assert!(took < LONGEST, "took {} s: {}", took.as_secs_f64(), told());
+    }
+    let grown = peak_memory() - before;
+    assert!(grown < MOST_MEMORY, "the peak of memory grew by {grown} bytes");
+}
+
+#[expect(clippy::print_stderr, reason = "the test harness shows it beside the panic's message")]
+fn tell(text: &str) {
+    eprintln!("{text}");
+}
+
+/// The time that this thread has had of a processor.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("a time since the thread began")
+}
+
+/// The most memory that this process ever had, in bytes.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM is told");
+    let kib = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of KiB");
+    kib << 10
+}
+
+/// A small generator of numbers (xorshift64*).
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Returns a number from 0 up to, and without, `end`; 0 where that is 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() >> 33).expect("31 bits") % end.max(1)
+    }
+}
+
+/// Changes `bytes` in one to four places.
+fn mutate(bytes: &mut Vec<u8>, words: &[&[u8]], random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        let word = words[random.below(words.len())];
+        match random.below(8) {
+            0 if at < bytes.len() => bytes[at] = u8::try_from(random.below(256)).expect("a byte"),
+            1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            2 | 3 => drop(bytes.splice(at..at, word.iter().copied())),
+            4 => {
+                let end = (at + word.len()).min(bytes.len());
+                bytes[at..end].copy_from_slice(&word[..end - at]);
+            }
+            5 => {
+                let end = (at + random.below(16)).min(bytes.len());
+                drop(bytes.drain(at..end));
+            }
+            // Cuts are rare: little of a short input is left to be read.
+            6 if random.below(4) == 0 => bytes.truncate(at),
+            _ => {
+                let (from, length) = (random.below(bytes.len() + 1), random.below(64));
+                let piece = bytes[from..(from + length).min(bytes.len())].to_vec();
+                drop(bytes.splice(at..at, piece));
+            }
+        }
+    }
+}
