@@ -19,7 +19,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   test [ARGS]   setup, then all tests; ARGS go to `cargo test`
   tidy          the rules that no linter knows
   schema        write schemas/*.json anew
-  bench [GIB]   measure the build of a metadata-only image against its peers";
+  bench [GIB]   measure the build of a metadata-only image, and sources, against their peers
+  bench sources only the preparing and patching of sources";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

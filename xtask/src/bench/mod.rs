@@ -1,8 +1,11 @@
-//! Measures the build of a metadata-only image against peers, side by side in one run.
+//! Measures the build of a metadata-only image against peers, side by side in one run; and, in
+//! [`sources`], the preparing of sources.
 //!
 //! Two real registries (Debian's docker-registry) run on loopback; a base of random layers lies in
 //! the first. Each figure is the median of several runs taken in turn, so that a machine that gets
 //! slower gets slower for all.
+
+mod sources;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -36,12 +39,29 @@ impl Drop for Registry {
     }
 }
 
-/// Runs the benchmarks. The base has as many GiB as the first argument says (1).
+/// Runs the benchmarks. The base has as many GiB as the first argument says (1); with `sources`
+/// only those of sources are run.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     setup::install()?;
+    cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
+    let tool = target()?.join("release/build-pipeline");
+    if arguments == ["sources"] {
+        return sources::run(&tool);
+    }
     let gib: u64 =
         arguments.first().map_or(Ok(1), |text| text.parse()).context("GIB is a number")?;
-    cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
+    images(&tool, gib)?;
+    sources::run(&tool)
+}
+
+/// Returns the folder that cargo builds into.
+fn target() -> Result<PathBuf> {
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let root = root()?;
+    Ok(folder.map_or_else(|| root.join("target"), |folder| root.join(folder)))
+}
+
+fn images(tool: &Path, gib: u64) -> Result<()> {
     let work = root()?.join("target/bench");
     drop(std::fs::remove_dir_all(&work));
     std::fs::create_dir_all(&work)?;
@@ -49,11 +69,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     say(&format!("pushing a base of {gib} GiB in {LAYERS} layers"));
     let base = push_base(&work, here.port, gib)?;
 
-    let tool = root()?.join("target/release/build-pipeline").display().to_string();
     let mirror = format!("docker.io=127.0.0.1:{}", here.port);
     let set = format!("vllm-dev-locked={base}");
     let ours = |port: u16, run: usize| {
-        let mut command = Command::new(&tool);
+        let mut command = Command::new(tool);
         command.args(["--track", "locked-spoof", "--mirror", &mirror, "--set", &set, "--push"]);
         command.arg(format!("127.0.0.1:{port}/ours{run}/image:v1"));
         // An empty cache every time: the first build is what is measured.
@@ -81,7 +100,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         &|run| elsewhere("ours", run).map(|there| (ours(there.port, run), Some(there))),
         &|run| elsewhere("skopeo", run).map(|there| (skopeo(there.port, run), Some(there))),
     )?;
-    let version = || Command::new(&tool);
+    let version = || Command::new(tool);
     side_by_side(
         "P7, plan against --version",
         &|_| {
