@@ -33,10 +33,18 @@ pub struct Corpus<'a> {
 ///
 /// # Panics
 /// `one` panics (the input is told), takes too long, or needs too much memory.
-pub fn fuzz(corpus: &Corpus<'_>, mut one: impl FnMut(Vec<u8>, &mut Random)) {
+pub fn fuzz(corpus: &Corpus<'_>, one: impl FnMut(Vec<u8>, &mut Random)) {
+    fuzz_part(corpus, RUNS, one);
+}
+
+/// As [`fuzz`], with so many inputs: for tests that share the 200,000, to run side by side.
+///
+/// # Panics
+/// As [`fuzz`].
+pub fn fuzz_part(corpus: &Corpus<'_>, runs: usize, mut one: impl FnMut(Vec<u8>, &mut Random)) {
     let mut random = Random(corpus.seed);
     let before = peak_memory();
-    for run in 0..RUNS {
+    for run in 0..runs {
         let mut bytes = corpus.inputs[run % corpus.inputs.len()].clone();
         mutate(&mut bytes, corpus.words, &mut random);
         let told = || format!("run {run}, input: {}", bytes.escape_ascii());

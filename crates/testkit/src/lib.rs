@@ -27,7 +27,7 @@ mod tokens;
 
 pub use engines::{Dockerd, PodmanStore, busybox_root};
 pub use fault::{Answer, Fault, RuleBuilder};
-pub use fuzz::{Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz};
+pub use fuzz::{Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part};
 pub use git_server::{GitDaemon, GitFolder, GitHttp};
 pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
 pub use proxy::{FaultProxy, Recorded, Server};

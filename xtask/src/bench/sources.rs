@@ -21,7 +21,7 @@ const PIN: &str = "vllm-sdist-legacy";
 const UPSTREAM: &str = "https://git.example.org";
 
 /// How often a check is measured: it is short.
-const CHECKS: usize = 21;
+const CHECKS: usize = 11;
 
 /// A `git daemon`. It ends when this is dropped.
 struct Daemon {
