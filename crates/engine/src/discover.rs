@@ -3,7 +3,10 @@
 //! Pure: variables and the texts of files are given, and what exists is told by the caller.
 //!
 //! The order: what the command line says; `BUILD_PIPELINE_HOST`; `CONTAINER_HOST`; podman's
-//! default connection; `DOCKER_HOST`; docker's context; the well-known sockets, podman's first.
+//! default connection; `DOCKER_HOST`; docker's context; the podman program; the well-known
+//! sockets, podman's first. The program comes before podman's own socket because a service of
+//! ours can be made to stop a `RUN`, and one that others use cannot.
+//!
 //! The first that was *named* wins even if nothing answers there: to build elsewhere than the
 //! user said would be worse than to stop. (podman-system-connection(1), docker's "Docker
 //! contexts", podman-system-service(1).)
@@ -130,7 +133,8 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
 }
 
 /// Chooses the first candidate that can be used. `is_there` says whether something answers, or
-/// why not; it is asked for in order, and not after the choice.
+/// why not; it is asked for in order, and not after the choice. Where an engine is wanted and a
+/// candidate's is not known, it is for `is_there` to ask ([`crate::Client::kind_at`]).
 pub fn discover(
     around: &Surroundings,
     mut is_there: impl FnMut(&Address) -> Result<(), String>,

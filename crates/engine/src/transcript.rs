@@ -153,10 +153,12 @@ impl Transcript {
         if self.silent.is_some_and(|silent| line.text.contains(silent)) {
             return;
         }
-        if self.tail.len() == LOG_LINES {
-            self.tail.pop_front();
-        }
-        self.tail.push_back(line.text.clone());
+        // The oldest line's memory is used again: this runs for each line of a log of gigabytes.
+        let oldest = if self.tail.len() == LOG_LINES { self.tail.pop_front() } else { None };
+        let mut kept = oldest.unwrap_or_default();
+        kept.clear();
+        kept.push_str(&line.text);
+        self.tail.push_back(kept);
         emit(BuildEvent::Line(line));
     }
 
