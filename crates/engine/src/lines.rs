@@ -33,7 +33,7 @@ impl LineAssembler {
     pub fn push(&mut self, piece: &[u8], emit: &mut dyn FnMut(Line)) {
         let mut rest = piece;
         while !rest.is_empty() {
-            let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+            let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
                 return self.hold(rest);
             };
             if end > 0 {

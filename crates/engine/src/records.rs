@@ -40,7 +40,7 @@ impl RecordReader {
         mut bytes: &[u8],
         emit: &mut dyn FnMut(Piece),
     ) -> Result<(), EngineError> {
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (record, rest) = (&bytes[..end], &bytes[end + 1..]);
             if self.held.is_empty() {
                 read(record, emit)?;
