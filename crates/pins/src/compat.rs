@@ -318,7 +318,7 @@ fn gpus(report: &mut Report<'_>, table: &Table<'_>) -> Result<Vec<GpuTarget>, Re
     some(report, table, "gpus", "gfx1151", checks::gpu_target)
 }
 
-fn releases(text: &str) -> Result<Releases, Wrong> {
+pub(crate) fn releases(text: &str) -> Result<Releases, Wrong> {
     text.parse().map_err(|_| {
         wrong(
             format!("{} is not a range of releases", quote(text)),

@@ -102,6 +102,20 @@ pub(crate) fn name(text: &str) -> Result<String, Wrong> {
     Ok(text.to_owned())
 }
 
+/// Returns what is wrong with a variable that somebody set, and what to do about it, where it is
+/// one that does nothing, does not exist, or is for debugging. The override has its own rules.
+pub fn refused_variable(variable: &str, text: &str) -> Option<(String, String)> {
+    let is_known =
+        REFUSED.iter().any(|(refused, ..)| *refused == variable) || variable.starts_with("OLLAMA_");
+    let named = is_known.then(|| name(variable).err()).flatten();
+    let valued = || {
+        let is_judged =
+            matches!(variable, "GGML_CUDA_ENABLE_UNIFIED_MEMORY" | "VLLM_LOGGING_LEVEL");
+        is_judged.then(|| value(variable, text).err()).flatten()
+    };
+    named.or_else(valued).map(|wrong| (wrong.message, wrong.help))
+}
+
 /// Accepts the value of the variable `name`.
 pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
     if let Some(character) = text.chars().find(|c| c.is_control()) {

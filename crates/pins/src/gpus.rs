@@ -10,6 +10,7 @@ use std::str::FromStr;
 use crate::checks::{self, line};
 use crate::problem::{Report, Reported, quote};
 use crate::reader::{Entry, Table, collect, document};
+use crate::variables::{self, Variable};
 use crate::{GpuTarget, ParseError};
 
 /// The content of `gpus.toml`.
@@ -17,6 +18,8 @@ use crate::{GpuTarget, ParseError};
 pub struct Gpus {
     /// GPU targets, by name.
     pub gpus: BTreeMap<GpuTarget, Gpu>,
+    /// Environment variables that builds and programs read, by name.
+    pub variables: BTreeMap<String, Variable>,
 }
 
 /// What is known about one GPU target.
@@ -26,6 +29,8 @@ pub struct Gpu {
     pub name: String,
     /// The family, for example `RDNA 3.5`.
     pub family: String,
+    /// Whether it is part of the processor and shares the host's memory.
+    pub is_integrated: bool,
     /// The `HSA_OVERRIDE_GFX_VERSION` that a spoof of this target uses, where one is of use.
     pub spoof: Option<GfxVersion>,
     /// The first ROCm release that supports the target natively, for example `7.2.1`.
@@ -123,9 +128,10 @@ pub fn parse_gpus(file: &str, text: &str) -> Result<Gpus, ParseError> {
     let mut report = Report::new(file, text);
     let gpus = document(&mut report).and_then(|entries| {
         let root = Table::root(&mut report, &entries)?;
-        let targets = root.entries().filter(|entry| entry.key != "schema");
-        let gpus = collect(&mut report, targets, read_gpu)?;
-        Ok(Gpus { gpus })
+        let targets = root.entries().filter(|entry| !matches!(entry.key, "schema" | "variable"));
+        let gpus = collect(&mut report, targets, read_gpu);
+        let variables = variables::read(&mut report, &root);
+        Ok(Gpus { gpus: gpus?, variables: variables? })
     });
     report.finish(gpus)
 }
@@ -140,15 +146,18 @@ fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gp
     }
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table.check_keys(report, &["name", "family", "spoof", "native-since", "evidence"]);
+    table
+        .check_keys(report, &["name", "family", "integrated", "spoof", "native-since", "evidence"]);
     let name = table.required(report, "name", "name = \"Strix Halo\"", line(100));
     let family = table.required(report, "family", "family = \"RDNA 3.5\"", line(100));
+    let is_integrated = table.flag(report, "integrated");
     let spoof = table.optional(report, "spoof", |text| checks::spoof(text, target.as_ref().ok()));
     let native_since = table.optional(report, "native-since", checks::rocm_release);
     let evidence = table.optional(report, "evidence", line(500));
     let gpu = Gpu {
         name: name?,
         family: family?,
+        is_integrated: is_integrated?,
         spoof: spoof?,
         native_since: native_since?,
         evidence: evidence?,

@@ -20,16 +20,19 @@ pub mod reader;
 mod releases;
 mod syntax;
 mod tracks;
+mod variables;
 mod versions;
 
 pub use built::{BuiltSettings, Stage, Variant, VariantBase};
 pub use compat::{Compat, parse_compat};
+pub use environment::refused_variable;
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use package_lock::{LockedPackage, PackageLock, PackageSet, parse_package_lock};
 pub use problem::{ParseError, Problem};
 pub use releases::{ParseReleasesError, Releases};
 pub use tracks::{Track, TrackSettings, Tracks, parse_tracks, parse_tracks_with};
+pub use variables::{OVERRIDE, Setting, Variable, When};
 pub use versions::{
     ArchivePin, Facts, ImagePin, ManifestKind, PinKind, Pinned, Pins, Release, SourcePin,
     parse_versions,

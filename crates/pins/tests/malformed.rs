@@ -13,9 +13,10 @@ use pins::{
 
 mod malformed_cases;
 use malformed_cases::locks::LOCKS;
+use malformed_cases::{COMPAT, GPUS, TOML, TRACKS, VARIABLES, VERSIONS};
+use malformed_cases::{COMPAT, GPUS, TOML, TRACKS, VERSIONS};
 use malformed_cases::{GPUS, TOML, TRACKS, VERSIONS};
 use pins::{ParseError, parse_compat, parse_gpus, parse_tracks, parse_tracks_with, parse_versions};
-use malformed_cases::{COMPAT, GPUS, TOML, TRACKS, VERSIONS};
 
 /// What the cases of `versions.toml` begin with, unless they are about it.
 const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
@@ -123,6 +124,15 @@ fn tracks() {
 }
 
 #[test]
+fn variables() {
+    insta::assert_snapshot!(answers(VARIABLES, "schema = 1\n", |text| {
+        parse_gpus("gpus.toml", text)
+    }));
+}
+
+#[test]
+fn compat() {
+    insta::assert_snapshot!(answers(COMPAT, "schema = 1\n", |text| {
         parse_compat("compat.toml", text)
     insta::assert_snapshot!(answers(&heads, "", |text| parse_package_lock("a.toml", text)));
     insta::assert_snapshot!(answers(COMPAT, "schema = 1\n", |text| {
@@ -136,9 +146,14 @@ fn package_locks() {
 
 #[test]
 fn there_are_enough_cases_and_no_name_stands_twice() {
-    let mut names: Vec<_> =
+        .collect();
+        .concat()
+        .into_iter()
+        .map(|(name, _)| name)
         [TOML, VERSIONS, GPUS, TRACKS, COMPAT].concat().into_iter().map(|(name, _)| name).collect();
         [TOML, VERSIONS, GPUS, TRACKS, LOCKS].concat().into_iter().map(|(name, _)| name).collect();
+    let mut names: Vec<_> =
+    let mut names: Vec<_> = [TOML, VERSIONS, GPUS, TRACKS, COMPAT, VARIABLES]
     assert!(names.len() >= 80, "{}", names.len());
     let all = names.len();
     names.sort_unstable();

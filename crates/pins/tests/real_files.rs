@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use pins::compat::{Kernel, Support};
 use pins::{
-    Compat, Facts, Gpus, PinKind, PinName, Pinned, Pins, Track, Tracks, parse_compat, parse_gpus,
-    parse_tracks, parse_tracks_with, parse_versions,
+    Compat, Facts, Gpus, PinKind, PinName, Pinned, Pins, Track, Tracks, When, parse_compat,
+    parse_gpus, parse_tracks, parse_tracks_with, parse_versions,
 };
 use proptest::prelude::*;
 
@@ -120,7 +120,49 @@ fn strix_halo_is_native_since_7_2_1_and_can_be_spoofed() {
     assert_eq!(strix_halo.native_since.as_deref(), Some("7.2.1"));
     assert_eq!(strix_halo.spoof.unwrap().to_string(), "11.0.0");
     assert_eq!(gpus[&"gfx1031".parse().unwrap()].spoof.unwrap().to_string(), "10.3.0");
-    assert_eq!(gpus.len(), 10);
+    assert_eq!(gpus.len(), 14);
+}
+
+#[test]
+fn every_gpu_has_the_environment_it_needs_and_no_other() {
+    let gpus = gpus();
+    let text = |gpu: &str, rocm: Option<&str>, asked: &[When]| {
+        let settings = gpus.environment(&gpu.parse().unwrap(), rocm, asked);
+        let lines = settings.iter().map(|one| format!("{}={}", one.name, one.value));
+        lines.collect::<Vec<_>>().join(" ")
+    };
+    let all = |asked: &[When]| {
+        let lines =
+            gpus.gpus.keys().map(|gpu| format!("{gpu}: {}", text(gpu.as_str(), None, asked)));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!("environment_build", all(&[When::Build]));
+    insta::assert_snapshot!("environment_run", all(&[When::Run]));
+    insta::assert_snapshot!("environment_debug", all(&[When::Debug]));
+    // The override goes as soon as a release has the GPU's own kernels.
+    for (gpu, rocm, wanted) in [
+        ("gfx1151", Some("6.4.4"), Some("11.0.0")),
+        ("gfx1151", Some("7.2.0"), Some("11.0.0")),
+        ("gfx1151", Some("7.2.1"), None),
+        ("gfx1151", None, None),
+        ("gfx1031", Some("7.2.1"), Some("10.3.0")),
+        ("gfx1031", None, Some("10.3.0")),
+        ("gfx1030", Some("6.4.1"), None),
+        ("gfx1100", None, None),
+        ("gfx9999", None, None),
+    ] {
+        let gpu = gpu.parse().unwrap();
+        assert_eq!(gpus.wanted_override(&gpu, rocm).as_deref(), wanted, "{gpu} {rocm:?}");
+    }
+    assert!(
+        text("gfx1151", Some("10.1.0a20260806"), &[When::Run]).contains("IN_THREAD_TRANSPOSE=0")
+    );
+    assert!(!text("gfx1151", Some("7.14.0"), &[When::Run]).contains("IN_THREAD_TRANSPOSE"));
+    // What an image may not set is set by no row but those for debugging.
+    for (name, variable) in &gpus.variables {
+        let is_debug = variable.when == [When::Debug];
+        assert_eq!(pins::refused_variable(name, &variable.value).is_some(), is_debug, "{name}");
+    }
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! The environment that a GPU wants: `[variable.NAME]` of `versions/gpus.toml`.
+//!
+//! Start at [`Gpus::environment`]. Quoting for a shell, and what a running machine adds, is for the
+//! command line.
+
+use std::collections::BTreeMap;
+
+use crate::checks::{self, line};
+use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
+use crate::reader::{Table, collect};
+use crate::{GpuTarget, Gpus, Releases, environment};
+
+/// When a variable is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum When {
+    /// While something is compiled.
+    Build,
+    /// By a program that runs.
+    Run,
+    /// By a program whose fault somebody looks for; it is slow.
+    Debug,
+}
+
+/// A variable that exists and changes something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its value; `{gpu}` in it stands for the target.
+    pub value: String,
+    /// When it is read.
+    pub when: Vec<When>,
+    /// The targets it is for; none means all.
+    pub gpus: Vec<GpuTarget>,
+    /// The ROCm releases it is for; none means all.
+    pub rocm: Vec<Releases>,
+    /// What it does, for readers.
+    pub why: String,
+    /// Where it was read, for readers.
+    pub evidence: String,
+}
+
+/// A variable to set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// When it is read, of what was asked for.
+    pub when: When,
+    /// What it does.
+    pub why: String,
+    /// Where that was read.
+    pub evidence: String,
+}
+
+impl When {
+    /// All, in order.
+    pub const ALL: [Self; 3] = [Self::Build, Self::Run, Self::Debug];
+
+    /// Returns the name, as the file spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Build => "build",
+            Self::Run => "run",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+/// The override of the GPU's version.
+pub const OVERRIDE: &str = "HSA_OVERRIDE_GFX_VERSION";
+
+impl Gpus {
+    /// Returns the variables to set for `gpu` in `asked`, in the order of their names; the override
+    /// comes first where the GPU needs one. A row for some ROCm releases is left out where `rocm`
+    /// is not known.
+    pub fn environment(&self, gpu: &GpuTarget, rocm: Option<&str>, asked: &[When]) -> Vec<Setting> {
+        let wanted_override = self
+            .wanted_override(gpu, rocm)
+            .filter(|_| asked.contains(&When::Run))
+            .map(|value| Setting {
+                name: OVERRIDE.to_owned(),
+                value,
+                when: When::Run,
+                why: format!(
+                    "this ROCm has no kernels for {gpu}; AMD does not support the override"
+                ),
+                evidence: self.gpus[gpu].evidence.clone().unwrap_or_default(),
+            });
+        let fits = |variable: &&Variable| {
+            let is_for_gpu = variable.gpus.is_empty() || variable.gpus.contains(gpu);
+            let is_for_rocm = variable.rocm.is_empty()
+                || rocm.is_some_and(|rocm| variable.rocm.iter().any(|r| r.contains(rocm)));
+            is_for_gpu && is_for_rocm
+        };
+        let rows = self.variables.iter().filter(|(_, variable)| fits(variable));
+        let settings = rows.filter_map(|(name, variable)| {
+            let when = *asked.iter().find(|when| variable.when.contains(when))?;
+            Some(Setting {
+                name: name.clone(),
+                value: variable.value.replace("{gpu}", gpu.as_str()),
+                when,
+                why: variable.why.clone(),
+                evidence: variable.evidence.clone(),
+            })
+        });
+        wanted_override.into_iter().chain(settings).collect()
+    }
+
+    /// Returns the override that `gpu` needs: its spoof, where `rocm` is older than the first
+    /// release that supports the GPU, or none is known to.
+    pub fn wanted_override(&self, gpu: &GpuTarget, rocm: Option<&str>) -> Option<String> {
+        let known = self.gpus.get(gpu)?;
+        let spoof = known.spoof?;
+        let is_native = known.native_since.as_ref().is_some_and(|since| {
+            let native = format!("{since} or newer").parse::<Releases>();
+            rocm.is_none_or(|rocm| native.is_ok_and(|native| native.contains(rocm)))
+        });
+        (!is_native).then(|| spoof.to_string())
+    }
+}
+
+/// Reads all tables `[variable.NAME]`.
+pub(crate) fn read(
+    report: &mut Report<'_>,
+    root: &Table<'_>,
+) -> Result<BTreeMap<String, Variable>, Reported> {
+    let Some(entry) = root.get("variable") else { return Ok(BTreeMap::new()) };
+    let all = entry.table(report, "`[variable.NAME]`")?;
+    collect(report, all.entries(), |report, entry| {
+        let place = quote(&format!("[variable.{}]", entry.key));
+        let table = entry.table(report, &place)?;
+        table.check_keys(report, &["value", "when", "gpus", "rocm", "why", "evidence"]);
+        let when = table.texts(report, "when", "run", when);
+        if when.as_ref().is_ok_and(Vec::is_empty) {
+            table.add_missing(report, "when", "when = [\"run\"]");
+        }
+        let is_debug = when.as_ref().is_ok_and(|when| when.as_slice() == [When::Debug]);
+        let name = match is_debug {
+            // What images may not set is just what somebody who looks for a fault wants.
+            true => Ok(entry.key.to_owned()),
+            false => {
+                environment::name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))
+            }
+        };
+        let value = table
+            .required(report, "value", "value = \"1\"", |text| environment::value(entry.key, text));
+        let gpus = table.texts(report, "gpus", "gfx1151", checks::gpu_target);
+        let rocm = table.texts(report, "rocm", "7.2.1 or newer", crate::compat::releases);
+        let why = table.required(report, "why", "why = \"what it does\"", line(200));
+        let evidence = table.required(report, "evidence", "evidence = \"ROCm/vllm\"", line(500));
+        let variable = Variable {
+            value: value?,
+            when: when?,
+            gpus: gpus?,
+            rocm: rocm?,
+            why: why?,
+            evidence: evidence?,
+        };
+        Ok((name?, variable))
+    })
+}
+
+fn when(text: &str) -> Result<When, Wrong> {
+    When::ALL.into_iter().find(|when| when.name() == text).ok_or_else(|| {
+        let names = list(When::ALL.map(When::name));
+        let help = match nearest(text, When::ALL.map(When::name)) {
+            Some(near) => format!("did you mean `{near}`? It is one of {names}"),
+            None => format!("write one of {names}"),
+        };
+        wrong(format!("{} is no time at which a variable is read", quote(text)), help)
+    })
+}
