@@ -18,6 +18,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("plan", true, &["image-ref"]),
     ("planner", true, &["image-ref", "pins", "plan"]),
     ("record", true, &["image-ref", "plan"]),
+    ("host", false, &["pins"]),
     ("seal", true, &["image-ref"]),
     ("oci", false, &["image-ref", "plan"]),
     ("engine", false, &["image-ref"]),
@@ -25,7 +26,6 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     (
         "build-pipeline",
         false,
-        &[
             "executor",
             "image-ref",
             "oci",
@@ -35,6 +35,8 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "planner",
             "record",
             "sources",
+        &[
+        &["executor", "host", "image-ref", "oci", "patcher", "pins", "plan", "planner", "record"],
         ],
     ),
     ("debian", false, &["pins", "sources"]),

@@ -1,6 +1,5 @@
 //! What lies in an installed system: places of Python packages, ROCm, the GPU.
 
-use std::fs;
 use std::path::Path;
 
 use patcher::{Tree as _, TreePath, Version};
@@ -64,45 +63,13 @@ pub(crate) fn rocm(places: &[Directory]) -> Option<(Version, String)> {
 /// Returns the GPU targets that the kernel of a system names, each once. An override of the HSA
 /// runtime has no say here.
 pub(crate) fn gpus(host: &Path) -> Vec<(GpuTarget, String)> {
-    let nodes = host.join("sys/class/kfd/kfd/topology/nodes");
     let mut found: Vec<(GpuTarget, String)> = Vec::new();
-    let entries = fs::read_dir(nodes).into_iter().flatten().flatten();
-    let mut paths: Vec<_> = entries.map(|entry| entry.path().join("properties")).collect();
-    paths.sort();
-    for path in paths {
-        let Ok(text) = fs::read_to_string(&path) else { continue };
-        let number = text.lines().find_map(|line| line.strip_prefix("gfx_target_version "));
-        if let Some(target) = number.and_then(|number| target(number.trim().parse().ok()?))
+    for gpu in host::gpus(host) {
+        if let (Some(target), Some(node)) = (gpu.target, gpu.node)
             && !found.iter().any(|(known, _)| *known == target)
         {
-            found.push((target, path.display().to_string()));
+            found.push((target, host.join(node).display().to_string()));
         }
     }
     found
-}
-
-/// Returns the target of a `gfx_target_version`: `110501` is gfx1151. A CPU has 0.
-fn target(number: u32) -> Option<GpuTarget> {
-    let (major, minor, stepping) = (number / 10_000, number / 100 % 100, number % 100);
-    (major > 0).then(|| format!("gfx{major}{minor:x}{stepping:x}").parse().ok())?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_are_read_as_the_kernel_writes_them() {
-        for (number, name) in [
-            (110_501, Some("gfx1151")),
-            (110_000, Some("gfx1100")),
-            (90_010, Some("gfx90a")),
-            (90_402, Some("gfx942")),
-            (100_306, Some("gfx1036")),
-            (120_001, Some("gfx1201")),
-            (0, None),
-        ] {
-            assert_eq!(target(number).as_ref().map(GpuTarget::as_str), name, "{number}");
-        }
-    }
 }

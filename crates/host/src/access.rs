@@ -1,0 +1,288 @@
+//! Who may use the GPU: device nodes, the user and the groups, and the container engines that are
+//! there, as far as files tell. What an engine says when it is called comes in from outside.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+
+use crate::root::Root;
+use crate::snapshot::Caller;
+
+/// A device node of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceNode {
+    /// Its path, for example `/dev/kfd`.
+    pub path: String,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// The user who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The number.
+    pub uid: u32,
+    /// The name in `/etc/passwd`.
+    pub name: Option<String>,
+    /// The groups of the running process, which are those of the last login.
+    pub gids: Vec<u32>,
+    /// The names of groups that `/etc/group` lists the user in, also those added since.
+    pub listed: Vec<String>,
+    /// Whether `/etc/subuid` and `/etc/subgid` give the user numbers of its own.
+    pub has_subids: bool,
+}
+
+/// Which container engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EngineKind {
+    /// Podman.
+    Podman,
+    /// Docker.
+    Docker,
+}
+
+/// A container engine. What files do not tell is `None`; the caller may fill it in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Engine {
+    /// Which one.
+    pub kind: EngineKind,
+    /// Its socket, where one lies; podman also runs without.
+    pub socket: Option<String>,
+    /// Whether the socket is the user's own; podman without a socket is, unless root asks.
+    pub is_rootless: bool,
+    /// Whether the user may connect to the socket.
+    pub may_connect: Option<bool>,
+    /// The engine's version.
+    pub version: Option<String>,
+    /// The OCI runtime that it starts containers with, for example `crun`.
+    pub runtime: Option<String>,
+}
+
+/// Who is there, and what they may open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) devices: Vec<DeviceNode>,
+    pub(crate) user: User,
+    pub(crate) groups: BTreeMap<u32, String>,
+    pub(crate) engines: Vec<Engine>,
+}
+
+impl DeviceNode {
+    /// Returns whether that user may read and write it.
+    pub fn is_open_to(&self, user: &User) -> bool {
+        let bits = match () {
+            () if user.uid == 0 => return true,
+            () if user.uid == self.uid => self.mode >> 6,
+            () if user.gids.contains(&self.gid) => self.mode >> 3,
+            () => self.mode,
+        };
+        bits & 0o6 == 0o6
+    }
+
+    /// Returns whether everybody may write it.
+    pub fn is_open_to_all(&self) -> bool {
+        self.mode & 0o2 != 0
+    }
+}
+
+pub(crate) fn read(root: &Root, caller: &Caller) -> Access {
+    let groups = root.text("etc/group").unwrap_or_default();
+    let recorded = root.recorded("user").next().map(|line| {
+        line.split_whitespace().filter_map(|number| number.parse().ok()).collect::<Vec<u32>>()
+    });
+    let (uid, gids) = match recorded.as_deref() {
+        Some([uid, gids @ ..]) => (*uid, gids.to_vec()),
+        _ => (caller.uid, caller.gids.clone()),
+    };
+    let passwd = root.text("etc/passwd").unwrap_or_default();
+    let name = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    let has = |file: &str| {
+        let text = root.text(file).unwrap_or_default();
+        let number = uid.to_string();
+        text.lines()
+            .filter_map(|line| line.split(':').next())
+            .any(|owner| owner == number || name.as_deref() == Some(owner))
+    };
+    let user = User {
+        uid,
+        gids,
+        listed: listed_groups(&groups, name.as_deref()),
+        has_subids: has("etc/subuid") && has("etc/subgid"),
+        name,
+    };
+    Access {
+        devices: devices(root),
+        engines: engines(root, &user),
+        groups: group_names(&groups),
+        user,
+    }
+}
+
+fn group_names(text: &str) -> BTreeMap<u32, String> {
+    let name = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        Some((fields.nth(1)?.parse().ok()?, name))
+    };
+    text.lines().filter_map(name).collect()
+}
+
+fn listed_groups(text: &str, user: Option<&str>) -> Vec<String> {
+    let Some(user) = user else { return Vec::new() };
+    let lists = |line: &&str| {
+        line.rsplit(':').next().is_some_and(|members| members.split(',').any(|one| one == user))
+    };
+    let name = |line: &str| line.split(':').next().map(str::to_owned);
+    text.lines().filter(lists).filter_map(name).collect()
+}
+
+/// Reads `/dev/kfd` and the nodes in `/dev/dri`.
+fn devices(root: &Root) -> Vec<DeviceNode> {
+    if root.is_recorded() {
+        return root.recorded("device").filter_map(recorded_device).collect();
+    }
+    let in_dri = root.names("dev/dri").into_iter().map(|name| format!("dev/dri/{name}"));
+    let nodes = ["dev/kfd".to_owned()].into_iter().chain(in_dri);
+    nodes
+        .filter_map(|path| {
+            let metadata = root.path(&path).symlink_metadata().ok()?;
+            metadata.file_type().is_char_device().then(|| DeviceNode {
+                path: format!("/{path}"),
+                mode: metadata.mode() & 0o7777,
+                uid: metadata.uid(),
+                gid: metadata.gid(),
+            })
+        })
+        .collect()
+}
+
+/// Reads `/dev/kfd 660 0 105`: path, mode, owner, group.
+fn recorded_device(line: &str) -> Option<DeviceNode> {
+    let mut fields = line.split_whitespace();
+    Some(DeviceNode {
+        path: fields.next()?.to_owned(),
+        mode: u32::from_str_radix(fields.next()?, 8).ok()?,
+        uid: fields.next()?.parse().ok()?,
+        gid: fields.next()?.parse().ok()?,
+    })
+}
+
+/// Looks for engines by their sockets and programs, without calling any.
+fn engines(root: &Root, user: &User) -> Vec<Engine> {
+    let runtime = runtime(root);
+    let has_program = |name: &str| {
+        ["usr/bin", "usr/local/bin", "bin"]
+            .iter()
+            .any(|folder| root.has(&format!("{folder}/{name}")))
+    };
+    let own = format!("run/user/{}/podman/podman.sock", user.uid);
+    let mut all = Vec::new();
+    for (kind, path, is_rootless) in [
+        (EngineKind::Podman, own.as_str(), user.uid != 0),
+        (EngineKind::Podman, "run/podman/podman.sock", false),
+        (EngineKind::Docker, "run/docker.sock", false),
+        (EngineKind::Docker, "var/run/docker.sock", false),
+    ] {
+        let known = |engine: &Engine| engine.kind == kind && kind == EngineKind::Docker;
+        if !root.has(path) || all.iter().any(known) {
+            continue;
+        }
+        all.push(Engine {
+            kind,
+            socket: Some(format!("/{path}")),
+            is_rootless,
+            may_connect: may_connect(root, path, user),
+            version: None,
+            runtime: runtime.clone().filter(|_| kind == EngineKind::Podman),
+        });
+    }
+    if all.iter().all(|engine| engine.kind != EngineKind::Podman) && has_program("podman") {
+        all.push(Engine {
+            kind: EngineKind::Podman,
+            socket: None,
+            is_rootless: user.uid != 0,
+            may_connect: None,
+            version: None,
+            runtime,
+        });
+    }
+    all
+}
+
+/// Returns whether the user may write to a socket; a recorded one does not tell.
+fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
+    let metadata = root.path(path).symlink_metadata().ok()?;
+    if root.is_recorded() || metadata.file_type().is_symlink() {
+        return None;
+    }
+    let node = DeviceNode {
+        path: String::new(),
+        mode: metadata.mode() & 0o7777,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+    };
+    Some(node.is_open_to(user))
+}
+
+/// Returns the OCI runtime that podman takes: that of containers.conf, otherwise the first that is
+/// installed of those it looks for (containers.conf(5)).
+fn runtime(root: &Root) -> Option<String> {
+    let files = ["etc/containers/containers.conf", "usr/share/containers/containers.conf"];
+    let configured = files.iter().find_map(|file| {
+        root.text(file)?.lines().find_map(|line| {
+            let value = line.trim().strip_prefix("runtime")?.trim_start().strip_prefix('=')?;
+            Some(value.trim().trim_matches('"').to_owned())
+        })
+    });
+    configured.or_else(|| {
+        let there = |name: &&str| {
+            ["usr/bin", "usr/sbin", "usr/local/bin"]
+                .iter()
+                .any(|folder| root.has(&format!("{folder}/{name}")))
+        };
+        ["crun", "runc"].into_iter().find(there).map(str::to_owned)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(uid: u32, gids: &[u32]) -> User {
+        User { uid, name: None, gids: gids.to_vec(), listed: Vec::new(), has_subids: false }
+    }
+
+    #[test]
+    fn the_first_of_owner_group_and_others_that_fits_decides() {
+        for (mode, uid, gids, is_open) in [
+            (0o660, 1000, &[105][..], true),
+            (0o660, 1000, &[27], false),
+            (0o666, 1000, &[27], true),
+            (0o640, 1000, &[105], false),
+            (0o606, 1000, &[105], false),
+            (0o000, 0, &[], true),
+        ] {
+            let node = DeviceNode { path: "/dev/kfd".to_owned(), mode, uid: 0, gid: 105 };
+            assert_eq!(node.is_open_to(&user(uid, gids)), is_open, "{mode:o} {uid} {gids:?}");
+        }
+    }
+
+    #[test]
+    fn groups_are_read_with_their_members() {
+        let text = "root:x:0:\nvideo:x:44:alex,kim\nrender:x:105:kim\nbroken\nplus:x:y:kim\n";
+        assert_eq!(
+            group_names(text),
+            BTreeMap::from([(0, "root".to_owned()), (44, "video".into()), (105, "render".into())])
+        );
+        assert_eq!(listed_groups(text, Some("kim")), ["video", "render", "plus"]);
+        assert_eq!(listed_groups(text, Some("alex")), ["video"]);
+        assert_eq!(listed_groups(text, None), [""; 0]);
+    }
+}

@@ -1,0 +1,285 @@
+//! The kernel: its release, its parameters, the firmware it loaded, the memory it gives away.
+
+use crate::root::Root;
+
+/// The running kernel and its distribution.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// What `uname -r` prints, for example `6.18.8-200.fc43.x86_64`.
+    pub release: Option<String>,
+    /// The number of the build, from the `#…` of `uname -v`, for example `19~24.04.2`.
+    pub build: Option<String>,
+    /// `ID-VERSION_ID` of os-release, for example `fedora-43`.
+    pub distribution: Option<String>,
+    /// What os-release calls the system, for readers.
+    pub system: Option<String>,
+    /// Parameters of modules, from the command line and from modprobe.d.
+    pub parameters: Vec<Parameter>,
+    /// Other words of the command line, for example `amd_iommu=off`.
+    pub words: Vec<String>,
+    /// The names of the modules that are loaded and have a folder in `/sys/module`, of those asked for.
+    pub modules: Vec<String>,
+}
+
+/// A parameter that somebody gave to a kernel module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// The module, with `_` for `-`.
+    pub module: String,
+    /// The parameter.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The file it stands in, for example `/proc/cmdline`.
+    pub file: String,
+}
+
+/// The GPU's firmware.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Firmware {
+    /// The version of the MES scheduler's firmware, of each GPU. Only root may read it.
+    pub mes: Vec<u32>,
+    /// The packages that bring firmware.
+    pub packages: Vec<FirmwarePackage>,
+}
+
+/// A package that brings firmware.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirmwarePackage {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The date in its version, as linux-firmware numbers its releases, for example `20251125`.
+    pub date: Option<String>,
+}
+
+/// The host's memory, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// All that the kernel has.
+    pub total: Option<u64>,
+    /// What programs can get now.
+    pub available: Option<u64>,
+    /// What GPUs may take of it: `ttm.pages_limit`.
+    pub gpu_limit: Option<u64>,
+}
+
+/// The size of a page, which `ttm.pages_limit` counts.
+pub(crate) const PAGE: u64 = 4096;
+
+/// The modules whose presence is looked for.
+const MODULES: [&str; 4] = ["amdgpu", "ttm", "amdttm", "vfio_pci"];
+
+impl Kernel {
+    pub(crate) fn read(root: &Root) -> Self {
+        let version = root.line("proc/version");
+        let release = root.line("proc/sys/kernel/osrelease").or_else(|| {
+            Some(version.as_deref()?.strip_prefix("Linux version ")?.split(' ').next()?.to_owned())
+        });
+        let build = version.as_deref().and_then(|version| {
+            let build = version.rsplit_once(" #")?.1.split(' ').next()?;
+            Some(build.trim_end_matches("-Ubuntu").to_owned())
+        });
+        let os = root
+            .text("etc/os-release")
+            .or_else(|| root.text("usr/lib/os-release"))
+            .unwrap_or_default();
+        let field = |name: &str| {
+            let value = os.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+            Some(value.trim_matches(['"', '\'']).to_owned())
+        };
+        // Arch and Debian's testing have no version.
+        let distribution = field("ID").map(|id| match field("VERSION_ID") {
+            Some(version) => format!("{id}-{version}"),
+            None => id,
+        });
+        let (mut parameters, mut words) = (Vec::new(), Vec::new());
+        for word in root.line("proc/cmdline").unwrap_or_default().split_whitespace() {
+            match parameter(word) {
+                Some((module, name, value)) => parameters.push(Parameter {
+                    module,
+                    name,
+                    value,
+                    file: "/proc/cmdline".to_owned(),
+                }),
+                None => words.push(word.to_owned()),
+            }
+        }
+        parameters.extend(from_modprobe(root));
+        let modules = MODULES.into_iter().filter(|name| root.has(&format!("sys/module/{name}")));
+        Self {
+            release,
+            build,
+            distribution,
+            system: field("PRETTY_NAME"),
+            parameters,
+            words,
+            modules: modules.map(str::to_owned).collect(),
+        }
+    }
+
+    /// Returns the parameters of that name, from wherever they were given.
+    pub fn given<'a>(
+        &'a self,
+        module: &'a str,
+        name: &'a str,
+    ) -> impl Iterator<Item = &'a Parameter> {
+        self.parameters.iter().filter(move |one| one.module == module && one.name == name)
+    }
+
+    /// Returns whether a module is loaded.
+    pub fn has_module(&self, name: &str) -> bool {
+        self.modules.iter().any(|module| module == name)
+    }
+}
+
+/// Splits `amdgpu.gttsize=126976`. A word of the command line without a dot before its `=` is no
+/// module's.
+fn parameter(word: &str) -> Option<(String, String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let (module, name) = name.split_once('.')?;
+    let is_module = module.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    is_module.then(|| (module.replace('-', "_"), name.to_owned(), value.to_owned()))
+}
+
+/// Reads the `options` lines of modprobe.d.
+fn from_modprobe(root: &Root) -> Vec<Parameter> {
+    let mut all = Vec::new();
+    for file in root.names("etc/modprobe.d").iter().filter(|name| name.ends_with(".conf")) {
+        let text = root.text(&format!("etc/modprobe.d/{file}")).unwrap_or_default();
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            if words.next() != Some("options") {
+                continue;
+            }
+            let Some(module) = words.next() else { continue };
+            all.extend(words.filter_map(|word| {
+                let (name, value) = word.split_once('=')?;
+                Some(Parameter {
+                    module: module.replace('-', "_"),
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                    file: format!("/etc/modprobe.d/{file}"),
+                })
+            }));
+        }
+    }
+    all
+}
+
+impl Firmware {
+    pub(crate) fn read(root: &Root) -> Self {
+        let mut mes = Vec::new();
+        for card in root.names("sys/kernel/debug/dri") {
+            let text = root.text(&format!("sys/kernel/debug/dri/{card}/amdgpu_firmware_info"));
+            mes.extend(text.as_deref().and_then(mes_version));
+        }
+        // The same GPU stands there as card and as render node.
+        mes.sort_unstable();
+        mes.dedup();
+        let mut packages = debian_packages(&root.text("var/lib/dpkg/status").unwrap_or_default());
+        packages.extend(root.names("var/lib/pacman/local").iter().filter_map(|folder| {
+            // `linux-firmware-amdgpu-20260110-1`: version and build stand behind the last dashes.
+            let (rest, build) = folder.rsplit_once('-')?;
+            let (name, version) = rest.rsplit_once('-')?;
+            let is_wanted = matches!(name, "linux-firmware" | "linux-firmware-amdgpu");
+            is_wanted.then(|| package(name, &format!("{version}-{build}")))
+        }));
+        Self { mes, packages }
+    }
+}
+
+/// Returns the version in a line such as `MES feature version: 1, firmware version: 0x00000083`.
+fn mes_version(text: &str) -> Option<u32> {
+    let line = text.lines().find(|line| line.starts_with("MES feature version"))?;
+    let digits = line.rsplit_once("0x")?.1.trim();
+    // The kernel compares the lower twelve bits only.
+    u32::from_str_radix(digits, 16)
+        .ok()
+        .map(|version| version & 0xfff)
+        .filter(|version| *version > 0)
+}
+
+/// Reads the packages of interest from dpkg's list.
+fn debian_packages(status: &str) -> Vec<FirmwarePackage> {
+    const NAMES: [&str; 3] = ["linux-firmware", "firmware-amd-graphics", "amdgpu-dkms-firmware"];
+    let mut found = Vec::new();
+    for name in NAMES {
+        let head = format!("Package: {name}\n");
+        let starts = status.match_indices(&head).map(|(at, _)| at);
+        for at in starts.filter(|at| *at == 0 || status[..*at].ends_with('\n')) {
+            let fields = status[at..].split("\n\n").next().unwrap_or_default();
+            let field = |name: &str| fields.lines().find_map(|line| line.strip_prefix(name));
+            if field("Status: ").is_some_and(|state| state.ends_with(" installed"))
+                && let Some(version) = field("Version: ")
+            {
+                found.push(package(name, version.trim()));
+            }
+        }
+    }
+    found
+}
+
+fn package(name: &str, version: &str) -> FirmwarePackage {
+    let numbers = version.split(|c: char| !c.is_ascii_digit());
+    let date = numbers.into_iter().find(|part| part.len() == 8 && part.starts_with("20"));
+    FirmwarePackage {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        date: date.map(str::to_owned),
+    }
+}
+
+impl Memory {
+    pub(crate) fn read(root: &Root) -> Self {
+        let text = root.text("proc/meminfo").unwrap_or_default();
+        let field = |name: &str| {
+            let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+            rest.trim().trim_end_matches(" kB").parse::<u64>().ok()?.checked_mul(1024)
+        };
+        Self {
+            total: field("MemTotal:"),
+            available: field("MemAvailable:"),
+            gpu_limit: root
+                .number("sys/module/ttm/parameters/pages_limit")
+                .and_then(|pages| pages.checked_mul(PAGE)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_command_line_are_told_apart() {
+        let check = |word: &str| parameter(word).map(|(a, b, c)| format!("{a} {b} {c}"));
+        assert_eq!(check("amdgpu.gttsize=126976").as_deref(), Some("amdgpu gttsize 126976"));
+        assert_eq!(check("vfio-pci.ids=1002:1586").as_deref(), Some("vfio_pci ids 1002:1586"));
+        for word in ["quiet", "root=UUID=1.2", "amd_iommu=off", "BOOT_IMAGE=/vmlinuz-6.18.4"] {
+            assert_eq!(check(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_version_of_mes_is_its_own_and_not_that_of_its_queue() {
+        let text = "SDMA0 feature version: 60, firmware version: 0x0000000e\n\
+            MES_KIQ feature version: 6, firmware version: 0x0000006f\n\
+            MES feature version: 1, firmware version: 0x00000083\n";
+        assert_eq!(mes_version(text), Some(0x83));
+        assert_eq!(mes_version("MES feature version: 0, firmware version: 0x00000000\n"), None);
+        assert_eq!(mes_version("MES_KIQ feature version: 6, firmware version: 0x0000006f\n"), None);
+    }
+
+    #[test]
+    fn only_installed_packages_count() {
+        let status = "Package: linux-firmware\nStatus: install ok installed\nVersion: 20251125-1\n\n\
+            Package: linux-firmware-extra\nStatus: install ok installed\nVersion: 1\n\n\
+            Package: amdgpu-dkms-firmware\nStatus: deinstall ok config-files\nVersion: 30.20\n";
+        let found = debian_packages(status);
+        assert_eq!(found, [package("linux-firmware", "20251125-1")]);
+        assert_eq!(found[0].date.as_deref(), Some("20251125"));
+        assert_eq!(package("a", "30.20.0.0.30200000-2238411.24.04").date, None);
+    }
+}

@@ -1,0 +1,31 @@
+//! Looks at the machine that images run on, and judges it.
+//!
+//! Start at [`Snapshot::read`], which reads a machine from a root directory, so that a recorded
+//! machine is one as well; then [`rules::check`], which is pure: rules over a snapshot and the data
+//! under `versions/`. [`failures`] recognises known failures in logs. Nothing here calls an engine,
+//! changes the machine, reads the environment (it comes in with [`Caller`]) or prints.
+
+mod access;
+pub mod failures;
+mod gpu;
+mod kernel;
+mod root;
+pub mod rules;
+mod snapshot;
+mod storage;
+
+pub use access::{DeviceNode, Engine, EngineKind, User};
+pub use gpu::{Gpu, gpus};
+pub use kernel::{Firmware, FirmwarePackage, Kernel, Memory, Parameter};
+pub use snapshot::{Caller, Snapshot};
+pub use storage::{BrokenImage, Disk};
+
+/// Returns `text` as one word of a POSIX shell: as it is where no character means anything there,
+/// otherwise in single quotes.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}

@@ -1,0 +1,279 @@
+//! Device nodes, groups, engines: may this user, and a container of theirs, use the GPU?
+
+use super::{Context, Finding, Severity, Verdict};
+use crate::access::{DeviceNode, Engine, EngineKind};
+
+/// The nodes that ROCm opens. `card*` is for displays.
+fn compute_nodes<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a DeviceNode> {
+    let is_wanted =
+        |node: &&DeviceNode| node.path == "/dev/kfd" || node.path.starts_with("/dev/dri/renderD");
+    context.machine.devices.iter().filter(is_wanted)
+}
+
+fn group_name(context: &Context<'_>, gid: u32) -> Option<String> {
+    context.machine.groups.get(&gid).cloned()
+}
+
+/// The node of the compute driver is there.
+pub(super) fn kfd(context: &Context<'_>) -> Verdict {
+    node(context, "/dev/kfd", |path| path == "/dev/kfd")
+}
+
+/// A render node is there.
+pub(super) fn render(context: &Context<'_>) -> Verdict {
+    node(context, "/dev/dri/renderD128", |path| path.starts_with("/dev/dri/renderD"))
+}
+
+fn node(context: &Context<'_>, name: &str, is_it: impl Fn(&str) -> bool) -> Verdict {
+    let has_driver =
+        |gpu: &crate::Gpu| gpu.target.is_some() || gpu.driver.as_deref() == Some("amdgpu");
+    if !context.machine.gpus.iter().any(has_driver) {
+        return Verdict::skipped("no GPU with its driver");
+    }
+    if let Some(node) = context.machine.devices.iter().find(|node| is_it(&node.path)) {
+        return Verdict::fine(format!("{} is there", node.path));
+    }
+    Finding::new(Severity::Error, format!("{name} is missing"), format!("{name} is a device node"))
+        .because(
+            "the driver makes it; in a container it is there only where the engine was told so",
+            "the run flags of every public ROCm image",
+        )
+        .repair("sudo modprobe amdgpu && sudo udevadm trigger")
+        .repair("# in a container: start it with `--device /dev/kfd --device /dev/dri`")
+        .into()
+}
+
+/// The file that our rules for device nodes go into.
+const UDEV: &str = "/etc/udev/rules.d/70-amdgpu.rules";
+
+/// The user may open the nodes.
+pub(super) fn open(context: &Context<'_>) -> Verdict {
+    let user = &context.machine.user;
+    let nodes: Vec<&DeviceNode> = compute_nodes(context).collect();
+    if nodes.is_empty() {
+        return Verdict::skipped("no device nodes");
+    }
+    let mut closed: Vec<(u32, Vec<&str>)> = Vec::new();
+    for node in nodes.iter().filter(|node| !node.is_open_to(user)) {
+        match closed.iter_mut().find(|(gid, _)| *gid == node.gid) {
+            Some((_, paths)) => paths.push(&node.path),
+            None => closed.push((node.gid, vec![&node.path])),
+        }
+    }
+    let findings = closed.iter().map(|(gid, paths)| {
+        let group = group_name(context, *gid);
+        let named = group.as_ref().map_or(format!("group {gid}"), |name| format!("group {name} ({gid})"));
+        let finding = Finding::new(
+            Severity::Error,
+            format!("{} may not be opened by {}; for {named}", paths.join(" and "), context.user()),
+            "the user is in that group",
+        )
+        .because(
+            "ROCm then finds no GPU, or stops with `Permission denied`",
+            "kyuz0/amd-strix-halo-toolboxes#53",
+        );
+        match group {
+            Some(name) if *gid != 0 && user.listed.contains(&name) => {
+                finding.repair("# the group is there since the last login: log out and in again")
+            }
+            Some(name) if *gid != 0 => finding
+                .repair(format!("sudo usermod --append --groups {name} {}", context.user()))
+                .repair("# then log out and in again"),
+            _ => finding
+                .repair(format!("echo 'SUBSYSTEM==\"kfd\", GROUP=\"render\", MODE=\"0660\"' | sudo tee {UDEV}"))
+                .repair(format!("echo 'KERNEL==\"renderD*\", GROUP=\"render\", MODE=\"0660\"' | sudo tee -a {UDEV}"))
+                .repair(format!("sudo usermod --append --groups render {}", context.user()))
+                .repair("sudo udevadm control --reload && sudo udevadm trigger"),
+        }
+    });
+    let paths: Vec<&str> = nodes.iter().map(|node| node.path.as_str()).collect();
+    Verdict::of(findings.collect(), || format!("{} may be opened", paths.join(" and ")))
+}
+
+/// Not everybody on the machine may use the GPU.
+pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
+    let nodes: Vec<&DeviceNode> = compute_nodes(context).collect();
+    if nodes.is_empty() {
+        return Verdict::skipped("no device nodes");
+    }
+    let open: Vec<&str> =
+        nodes.iter().filter(|node| node.is_open_to_all()).map(|node| node.path.as_str()).collect();
+    if open.is_empty() {
+        return Verdict::fine("for a group");
+    }
+    Finding::new(
+        Severity::Note,
+        format!("{} may be written by everybody (mode 0666)", open.join(" and ")),
+        "mode 0660 and a group",
+    )
+    .because(
+        "every account and service of the machine can use the GPU and its memory; some distributions choose that",
+        "kyuz0/amd-strix-halo-toolboxes#16",
+    )
+    .repair("grep -rn 0666 /etc/udev/rules.d")
+    .into()
+}
+
+/// There is an engine.
+pub(super) fn engine(context: &Context<'_>) -> Verdict {
+    let found: Vec<String> = context.machine.engines.iter().map(describe).collect();
+    if !found.is_empty() {
+        return Verdict::fine(found.join("; "));
+    }
+    let needed: Vec<&str> = context
+        .images
+        .iter()
+        .filter(|image| matches!(image.track.letter(), 'B' | 'E'))
+        .map(|image| image.track.name())
+        .collect();
+    let is_needed = context.is_asked && !needed.is_empty();
+    let severity = if is_needed { Severity::Error } else { Severity::Note };
+    let install = match context.distribution() {
+        "ubuntu" | "debian" => "sudo apt install podman crun",
+        "fedora" => "sudo dnf install podman",
+        "arch" => "sudo pacman -S podman crun",
+        _ => "# install podman",
+    };
+    Finding::new(
+        severity,
+        "neither podman nor docker",
+        "podman, to run images and to build tracks source and vulkan",
+    )
+    .because(
+        "the tracks official, nightly-spoof, locked-spoof and ollama are made without one",
+        "README.md",
+    )
+    .repair(install)
+    .into()
+}
+
+fn describe(engine: &Engine) -> String {
+    let name = match engine.kind {
+        EngineKind::Podman => "podman",
+        EngineKind::Docker => "docker",
+    };
+    let rootless = if engine.is_rootless { "rootless " } else { "" };
+    let version = engine.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+    let at = engine.socket.as_ref().map_or(", no socket".to_owned(), |path| format!(" at {path}"));
+    format!("{rootless}{name}{version}{at}")
+}
+
+/// The user may talk to at least one engine.
+pub(super) fn socket(context: &Context<'_>) -> Verdict {
+    let engines = &context.machine.engines;
+    let closed = |engine: &&Engine| engine.may_connect == Some(false);
+    if engines.is_empty() || !engines.iter().any(|engine| engine.may_connect.is_some()) {
+        return Verdict::skipped("no socket to look at");
+    }
+    match engines.iter().find(closed) {
+        Some(engine) if engines.iter().all(|engine| engine.may_connect != Some(true)) => {
+            let socket = engine.socket.clone().unwrap_or_default();
+            Finding::new(
+                Severity::Warning,
+                format!("{socket} may not be opened by {}", context.user()),
+                "podman's socket of the user's own",
+            )
+            .because(
+                "whoever may write to docker's socket is root on the machine, so a rootless socket is the better way",
+                "docker's documentation of post-installation steps",
+            )
+            .repair("systemctl --user enable --now podman.socket")
+            .into()
+        }
+        _ => Verdict::fine("open to the user"),
+    }
+}
+
+/// A container gets the groups that the nodes want.
+pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
+    let mut gids: Vec<u32> = compute_nodes(context).map(|node| node.gid).collect();
+    gids.sort_unstable();
+    gids.dedup();
+    if gids.is_empty() {
+        return Verdict::skipped("no device nodes");
+    }
+    let numbers: Vec<String> = gids.iter().map(|gid| format!("--group-add {gid}")).collect();
+    let Some(podman) = context
+        .machine
+        .engines
+        .iter()
+        .find(|engine| engine.kind == EngineKind::Podman && engine.is_rootless)
+    else {
+        return match context.machine.engines.is_empty() {
+            true => Verdict::skipped("no engine"),
+            // Names are looked up in the container, where they mean other numbers or nothing.
+            false => Verdict::fine(format!("start containers with `{}`", numbers.join(" "))),
+        };
+    };
+    match podman.runtime.as_deref() {
+        Some("crun") => {
+            Verdict::fine("start containers with `--group-add keep-groups` (rootless podman, crun)")
+        }
+        None => Verdict::skipped("podman's OCI runtime is not known"),
+        Some(runtime) => Finding::new(
+            Severity::Warning,
+            format!("rootless podman with the runtime {runtime}"),
+            "crun, which can keep the user's groups",
+        )
+        .because(
+            "without `--group-add keep-groups` /dev/kfd is `Permission denied` in the container; a named group is looked up in the image and grants nothing",
+            "kyuz0/amd-strix-halo-toolboxes#53; podman-run(1)",
+        )
+        .repair(match context.distribution() {
+            "fedora" => "sudo dnf install crun",
+            "arch" => "sudo pacman -S crun",
+            _ => "sudo apt install crun",
+        })
+        .repair("podman --runtime crun run --group-add keep-groups --device /dev/kfd --device /dev/dri …")
+        .into(),
+    }
+}
+
+/// Rootless podman has numbers to give to users in containers.
+pub(super) fn subids(context: &Context<'_>) -> Verdict {
+    let user = &context.machine.user;
+    let is_rootless = context.machine.engines.iter().any(|engine| engine.is_rootless);
+    if !is_rootless {
+        return Verdict::skipped("no rootless engine");
+    }
+    if user.has_subids {
+        return Verdict::fine("/etc/subuid and /etc/subgid have the user");
+    }
+    Finding::new(
+        Severity::Error,
+        format!("/etc/subuid or /etc/subgid has no line for {}", context.user()),
+        "65536 numbers in each",
+    )
+    .because(
+        "rootless podman can then unpack no image that has files of several users",
+        "podman(1), rootless mode",
+    )
+    .repair(format!(
+        "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {}",
+        context.user()
+    ))
+    .repair("podman system migrate")
+    .into()
+}
+
+/// SELinux lets containers use the GPU.
+pub(super) fn selinux(context: &Context<'_>) -> Verdict {
+    if context.machine.selinux_enforces != Some(true) {
+        return Verdict::skipped("SELinux does not enforce");
+    }
+    match context.machine.selinux_devices {
+        Some(true) => Verdict::fine("container_use_devices is on"),
+        None => Verdict::skipped("the boolean container_use_devices cannot be read"),
+        Some(false) => Finding::new(
+            Severity::Warning,
+            "SELinux enforces, and container_use_devices is off",
+            "container_use_devices is on",
+        )
+        .because(
+            "containers may then not open /dev/kfd, whatever its permissions",
+            "ollama docs/gpu.mdx",
+        )
+        .repair("sudo setsebool -P container_use_devices=1")
+        .into(),
+    }
+}

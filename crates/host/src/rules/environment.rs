@@ -1,0 +1,141 @@
+//! Variables that leak from a shell into every container and change what the GPU seems to be.
+
+use pins::{GfxVersion, OVERRIDE, refused_variable};
+
+use super::{Context, Finding, Severity, Verdict};
+
+/// Returns the override and its forms for one device (`…_0`), with their values.
+fn overrides<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let all = context.machine.environment.iter();
+    all.filter(|(name, _)| name.starts_with(OVERRIDE))
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+fn where_from(name: &str) -> String {
+    format!(
+        "grep -rn {name} ~/.bashrc ~/.profile ~/.config/environment.d /etc/environment /etc/profile.d 2>/dev/null"
+    )
+}
+
+/// The override is one that the HSA runtime can read.
+pub(super) fn override_form(context: &Context<'_>) -> Verdict {
+    let findings = overrides(context).filter_map(|(name, value)| {
+        let error = value.parse::<GfxVersion>().err()?;
+        let seen = match value {
+            "" => format!("{name} is set and empty"),
+            _ => format!("{name}={value}: {error}"),
+        };
+        let finding = Finding::new(
+            Severity::Error,
+            seen,
+            "not set at all, or `major.minor.stepping`",
+        )
+        .because(
+            "the HSA runtime refuses to start, so that no GPU is found; an empty value counts as a wrong one",
+            "libhsakmt topology.c",
+        );
+        Some(finding.repair(format!("unset {name}")).repair(where_from(name)))
+    });
+    Verdict::of(findings.collect(), || match overrides(context).next() {
+        None => "not set".to_owned(),
+        Some((name, value)) => format!("{name}={value}"),
+    })
+}
+
+/// The override does not make another GPU of one that ROCm supports.
+pub(super) fn override_value(context: &Context<'_>) -> Verdict {
+    if overrides(context).next().is_none() {
+        return Verdict::fine("not set");
+    }
+    let Some((_, target)) = context.gpu() else {
+        return Verdict::skipped("set, and no GPU to compare with");
+    };
+    if overrides(context).all(|(_, value)| value.parse::<GfxVersion>().is_err()) {
+        return Verdict::skipped("set, and not readable as a version");
+    }
+    let own = GfxVersion::of_target(target);
+    let findings = overrides(context).filter_map(|(name, value)| {
+        let version = value.parse::<GfxVersion>().ok()?;
+        if Some(version) == own {
+            let same = Finding::new(
+                Severity::Note,
+                format!("{name}={value} is what {target} says by itself"),
+                "not set",
+            )
+            .because(
+                "it changes nothing here, and breaks every other GPU that a container is started on",
+                "libhsakmt topology.c",
+            );
+            return Some(same.repair(format!("unset {name}")));
+        }
+        spoof(context, name, value)
+    });
+    Verdict::of(findings.collect(), || "is the one that this GPU needs".to_owned())
+}
+
+/// Judges an override that names another GPU.
+fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
+    let (_, target) = context.gpu()?;
+    let releases = context.releases();
+    let is_needed = |rocm: Option<&str>| context.gpus.wanted_override(target, rocm);
+    let native: Vec<String> = releases
+        .iter()
+        .filter(|(rocm, _)| is_needed(Some(rocm)).is_none())
+        .map(|(rocm, tracks)| format!("ROCm {rocm} ({})", tracks.join(", ")))
+        .collect();
+    let wanted = is_needed(releases.first().map(|(rocm, _)| *rocm));
+    let finding = |severity, why: String| {
+        Finding::new(severity, format!("{name}={value} on a {target}"), "not set")
+            .because(
+                why,
+                "ROCm/legacy-rocm-build#5238 and #5824; kyuz0/amd-strix-halo-toolboxes PR 115",
+            )
+            .repair(format!("unset {name}"))
+            .repair(where_from(name))
+    };
+    let is_native = context.gpus.gpus.get(target).is_some_and(|gpu| gpu.native_since.is_some());
+    if is_native && !native.is_empty() {
+        return Some(finding(
+            Severity::Error,
+            format!(
+                "it makes code for another GPU run; {} has this one's own, and crashes with it",
+                native.join(" and ")
+            ),
+        ));
+    }
+    if wanted.as_deref() == Some(value) {
+        return None;
+    }
+    Some(finding(
+        Severity::Warning,
+        "it makes code for another GPU run, which AMD means for debugging only".to_owned(),
+    ))
+}
+
+/// Variables that never existed, do nothing, or belong into a single run.
+pub(super) fn variables(context: &Context<'_>) -> Verdict {
+    let findings = context.machine.environment.iter().filter_map(|(name, value)| {
+        let (what, help) = refused_variable(name, value).or_else(|| outdated(name, value))?;
+        let finding = Finding::new(Severity::Warning, what, help)
+            .because("it looks like a setting and is none, or slows everything down", SOURCE);
+        Some(finding.repair(format!("unset {name}")))
+    });
+    Verdict::of(findings.collect(), || "none that is wrong".to_owned())
+}
+
+const SOURCE: &str =
+    "ollama envconfig/config.go; vllm-project/vllm#32180; ROCm's documentation of HIP variables";
+
+/// Variables of vLLM that it reads no more.
+fn outdated(name: &str, value: &str) -> Option<(String, String)> {
+    match (name, value) {
+        ("VLLM_USE_V1", "0") => {
+            Some(("`VLLM_USE_V1=0` is ignored since vLLM 0.14".to_owned(), "not set".to_owned()))
+        }
+        ("VLLM_ATTENTION_BACKEND", _) => Some((
+            format!("`VLLM_ATTENTION_BACKEND={value}` is not read by current vLLM"),
+            format!("`vllm serve --attention-backend {value}`"),
+        )),
+        _ => None,
+    }
+}

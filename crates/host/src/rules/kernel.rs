@@ -1,0 +1,274 @@
+//! Kernel, its parameters, and firmware: by AMD's table and what is known of bad releases.
+
+use pins::compat;
+
+use super::{Context, Finding, Severity, Verdict};
+use crate::kernel::Parameter;
+
+/// The ROCm inside the pinned images runs on this kernel, by AMD's table.
+pub(super) fn rocm(context: &Context<'_>) -> Verdict {
+    let Some((_, gpu)) = context.gpu() else {
+        return Verdict::skipped("no GPU to look up in AMD's table");
+    };
+    let facts = &context.machine.kernel;
+    let Some(release) = &facts.release else {
+        return Verdict::skipped("the kernel's release cannot be read");
+    };
+    if !context.compat.rocm.values().any(|row| row.gpus.contains(gpu)) {
+        return Verdict::skipped(format!("no table of kernels for {gpu} is known"));
+    }
+    let releases = context.releases();
+    if releases.is_empty() {
+        return Verdict::skipped("the pins do not say which ROCm the images have");
+    }
+    let kernel = compat::Kernel {
+        release,
+        build: facts.build.as_deref(),
+        distribution: facts.distribution.as_deref(),
+    };
+    let is_fixed = context.compat.fixed_kernel(gpu, &kernel).is_some();
+    let (mut findings, mut fine) = (Vec::new(), Vec::new());
+    for (rocm, tracks) in releases {
+        let tracks = tracks.join(", ");
+        let Some((row, word)) = context.compat.kernel_support(gpu, rocm, is_fixed) else {
+            fine.push(format!("ROCm {rocm} ({tracks}) is not in AMD's table"));
+            continue;
+        };
+        let severity = match word {
+            compat::Support::Supported => {
+                fine.push(format!("ROCm {rocm} ({tracks}) is supported"));
+                continue;
+            }
+            compat::Support::Unstable => Severity::Warning,
+            compat::Support::Unsupported => Severity::Error,
+        };
+        let is_kernels_fault = row.fixed_kernel == compat::Support::Supported;
+        let right = match is_kernels_fault {
+            true => "a kernel of 6.18.4 or newer, or one of Ubuntu with the fix",
+            false => "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on a kernel of 6.18.4 or newer",
+        };
+        let finding = Finding::new(
+            severity,
+            format!(
+                "kernel {release} with ROCm {rocm} of AMD (track {tracks}): {}",
+                word.name()
+            ),
+            right,
+        )
+        .because(
+            "the driver and ROCm disagree about the GPU's registers: memory faults, hangs, segmentation faults in hipMalloc",
+            format!("{}; ROCm/TheRock#2991", row.evidence.source),
+        );
+        findings.push(match is_kernels_fault {
+            true => finding.repair(newer_kernel(context)),
+            false => {
+                finding.repair("build-pipeline --track official  # its image has a newer ROCm")
+            }
+        });
+    }
+    if !findings.is_empty() {
+        return Verdict::Found(findings);
+    }
+    Verdict::fine(format!("kernel {release}: {}", fine.join(", ")))
+}
+
+/// Returns the command that brings a newer kernel.
+fn newer_kernel(context: &Context<'_>) -> &'static str {
+    match context.machine.kernel.distribution.as_deref().unwrap_or_default() {
+        "ubuntu-24.04" => "sudo apt install linux-generic-hwe-24.04 && sudo reboot",
+        _ => match context.distribution() {
+            "fedora" => "sudo dnf upgrade --refresh 'kernel*' && sudo reboot",
+            "arch" => "sudo pacman -Syu && sudo reboot",
+            "debian" => {
+                "sudo apt install -t \"$(. /etc/os-release; echo $VERSION_CODENAME)-backports\" linux-image-amd64  # if that is 6.18.4 or newer"
+            }
+            _ => "# install a kernel of 6.18.4 or newer, then reboot",
+        },
+    }
+}
+
+/// `amdgpu.gttsize` is not given.
+pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
+    let given = context.machine.kernel.given("amdgpu", "gttsize");
+    let findings = given.map(|parameter| {
+        Finding::new(
+            Severity::Warning,
+            format!("`amdgpu.gttsize={}` in {}", parameter.value, parameter.file),
+            "`ttm.pages_limit` alone",
+        )
+        .because(
+            "the kernel calls it deprecated, and where the two disagree programs see more memory than there is",
+            "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c",
+        )
+        .repair(remove(context, parameter))
+    });
+    Verdict::of(findings.collect(), || "not given".to_owned())
+}
+
+/// Parameters stand behind the name of the module that is loaded.
+pub(super) fn amdttm(context: &Context<'_>) -> Verdict {
+    let kernel = &context.machine.kernel;
+    if kernel.has_module("amdttm") {
+        return Verdict::skipped("the module amdttm of amdgpu-dkms is loaded");
+    }
+    let wrong = kernel.parameters.iter().filter(|parameter| parameter.module == "amdttm");
+    let findings = wrong.map(|parameter| {
+        let Parameter { name, value, file, .. } = parameter;
+        Finding::new(
+            Severity::Warning,
+            format!("`amdttm.{name}={value}` in {file}, and no module amdttm"),
+            format!("`ttm.{name}={value}`"),
+        )
+        .because(
+            "amdttm is the module of AMD's own driver package; the kernel's is ttm, so this does nothing",
+            "ROCm/rocm-docs rdna3-5.rst names ttm alone",
+        )
+        .repair(replace(context, parameter, &format!("ttm.{name}={value}")))
+    });
+    Verdict::of(findings.collect(), || "none given".to_owned())
+}
+
+/// `amdgpu.cwsr_enable=0` is gone where the kernel is mended.
+pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
+    let given = context.machine.kernel.given("amdgpu", "cwsr_enable");
+    let off = given.filter(|parameter| parameter.value == "0");
+    let findings = off.map(|parameter| {
+        Finding::new(
+            Severity::Note,
+            format!("`amdgpu.cwsr_enable=0` in {}", parameter.file),
+            "nothing, on a kernel of 6.18.4 or newer",
+        )
+        .because(
+            "it is a way around a fault of older kernels, does not help against MES 0x83, and keeps the GPU from switching between programs",
+            "ROCm/TheRock#2991; ROCm/legacy-rocm-build#5724",
+        )
+        .repair(remove(context, parameter))
+    });
+    Verdict::of(findings.collect(), || "not switched off".to_owned())
+}
+
+/// The IOMMU is on; off is faster, and a choice.
+pub(super) fn iommu(context: &Context<'_>) -> Verdict {
+    match context.machine.kernel.words.iter().any(|word| word == "amd_iommu=off") {
+        false => Verdict::fine("not switched off"),
+        true => Finding::new(
+            Severity::Note,
+            "`amd_iommu=off` on the kernel's command line",
+            "a choice: 5 to 12 % faster without, but no isolation of devices",
+        )
+        .because(
+            "virtual machines with devices, RDMA and the NPU need the IOMMU; `iommu=pt` keeps it",
+            "kyuz0/amd-strix-halo-toolboxes#66; ROCm/legacy-rocm-build#5824",
+        )
+        .repair("# leave it, or write `iommu=pt` in its place and reboot")
+        .into(),
+    }
+}
+
+/// The firmware is none that is known to be bad.
+pub(super) fn firmware(context: &Context<'_>) -> Verdict {
+    let Some((_, gpu)) = context.gpu() else {
+        return Verdict::skipped("no GPU to look up");
+    };
+    let facts = &context.machine.firmware;
+    let Some(row) = context.compat.firmware.values().find(|row| row.gpus.contains(gpu)) else {
+        return Verdict::skipped(format!("no bad firmware of {gpu} is known"));
+    };
+    let bad_mes = facts.mes.iter().find(|version| row.bad_mes.contains(version));
+    let is_listed = |list: &[pins::Releases], date: &Option<String>| {
+        date.as_ref().is_some_and(|date| list.iter().any(|releases| releases.contains(date)))
+    };
+    let bad_package = facts.packages.iter().find(|package| is_listed(&row.bad, &package.date));
+    let seen = match (bad_mes, bad_package) {
+        (Some(version), _) => format!("MES {version:#04x}"),
+        // What is loaded counts more than what is installed.
+        (None, Some(package)) if facts.mes.is_empty() => {
+            format!("{} {}", package.name, package.version)
+        }
+        _ => {
+            let good = facts.packages.iter().find(|package| is_listed(&row.good, &package.date));
+            return match (facts.mes.first(), good) {
+                (Some(version), _) => Verdict::fine(format!("MES {version:#04x}")),
+                (None, Some(package)) => {
+                    Verdict::fine(format!("{} {}", package.name, package.version))
+                }
+                (None, None) => Verdict::skipped(
+                    "only root may read it: sudo grep ^MES /sys/kernel/debug/dri/*/amdgpu_firmware_info",
+                ),
+            };
+        }
+    };
+    let good: Vec<String> = row.good.iter().map(ToString::to_string).collect();
+    let update = match context.distribution() {
+        "fedora" => "sudo dnf upgrade --refresh amd-gpu-firmware linux-firmware".to_owned(),
+        "ubuntu" => "sudo apt update && sudo apt install --only-upgrade linux-firmware".to_owned(),
+        "debian" => {
+            "sudo apt update && sudo apt install --only-upgrade firmware-amd-graphics".to_owned()
+        }
+        "arch" => "sudo pacman -Syu linux-firmware".to_owned(),
+        _ => format!("# install linux-firmware {}", good.join(", or ")),
+    };
+    Finding::new(Severity::Error, seen, format!("linux-firmware {} (MES 0x80)", good.join(", or ")))
+        .because(row.why.as_str(), row.evidence.source.as_str())
+        .repair(update)
+        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+        .into()
+}
+
+/// No firmware of AMD's driver package hides the distribution's.
+pub(super) fn dkms_firmware(context: &Context<'_>) -> Verdict {
+    let name = "amdgpu-dkms-firmware";
+    match context.machine.firmware.packages.iter().find(|package| package.name == name) {
+        None => Verdict::fine("not installed"),
+        Some(package) => Finding::new(
+            Severity::Warning,
+            format!("{name} {} is installed", package.version),
+            "the distribution's firmware alone",
+        )
+        .because(
+            "its files come before those of linux-firmware, so an update there changes nothing",
+            "ROCm/legacy-rocm-build#5991",
+        )
+        .repair(format!("sudo apt purge {name}"))
+        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+        .into(),
+    }
+}
+
+/// Returns the command that takes a parameter away.
+fn remove(context: &Context<'_>, parameter: &Parameter) -> String {
+    replace(context, parameter, "")
+}
+
+/// Returns the command that writes `new`, of the form `module.name=value`, in a parameter's place.
+fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
+    let Parameter { module, name, value, file } = parameter;
+    if file != "/proc/cmdline" {
+        let initramfs = context.rebuild_initramfs();
+        return match new.strip_prefix("ttm.") {
+            Some(option) => format!(
+                "sudo sed -i 's/^options {module} {name}={value}/options ttm {option}/' {file} && {initramfs}"
+            ),
+            None => format!("sudo sed -i 's/ {name}={value}//' {file} && {initramfs}"),
+        };
+    }
+    match context.distribution() {
+        "fedora" => {
+            let add = if new.is_empty() { String::new() } else { format!(" --args='{new}'") };
+            format!(
+                "sudo grubby --update-kernel=ALL --remove-args='{module}.{name}={value}'{add} && sudo reboot"
+            )
+        }
+        "ubuntu" | "debian" => format!(
+            "sudo sed -i 's/{module}\\.{name}={value}/{new}/' /etc/default/grub && sudo update-grub && sudo reboot"
+        ),
+        _ if new.is_empty() => {
+            format!(
+                "# remove `{module}.{name}={value}` from the kernel's command line, then reboot"
+            )
+        }
+        _ => format!(
+            "# write `{new}` for `{module}.{name}={value}` on the kernel's command line, then reboot"
+        ),
+    }
+}

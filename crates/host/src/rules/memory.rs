@@ -1,0 +1,135 @@
+//! Memory of a GPU that shares it with the host: the limit, the carve-out, and what disagrees.
+
+use super::{Context, Finding, Severity, Verdict, gib};
+use crate::gpu::Gpu;
+use crate::kernel::PAGE;
+
+const GIB: u64 = 1 << 30;
+const AMD_DOCS: &str = "ROCm/rocm-docs rdna3-5.rst";
+
+/// Returns the GPU that is judged, where it is part of the processor.
+fn integrated<'a>(context: &'a Context<'_>) -> Option<&'a Gpu> {
+    context.gpu().filter(|(_, target)| context.is_integrated(target)).map(|(gpu, _)| gpu)
+}
+
+/// The limit that is advised, in bytes: all but at least 4 GiB, in steps of 4 GiB. It reserves
+/// nothing; programs on the host get what the GPU does not use.
+fn advised(total: u64) -> u64 {
+    total.saturating_sub(4 * GIB) / (4 * GIB) * (4 * GIB)
+}
+
+/// The GPU may use most of the memory.
+pub(super) fn limit(context: &Context<'_>) -> Verdict {
+    if integrated(context).is_none() {
+        return Verdict::skipped("no GPU that shares the host's memory");
+    }
+    let memory = &context.machine.memory;
+    let (Some(total), Some(limit)) = (memory.total, memory.gpu_limit) else {
+        return Verdict::skipped(
+            "/sys/module/ttm/parameters/pages_limit or /proc/meminfo cannot be read",
+        );
+    };
+    let seen = format!("ttm.pages_limit allows {} of {}", gib(limit), gib(total));
+    let best = advised(total);
+    // The kernel's default is about half.
+    if limit * 4 >= best * 3 || best == 0 {
+        return Verdict::fine(seen);
+    }
+    let pages = best / PAGE;
+    Finding::new(
+        Severity::Warning,
+        seen,
+        format!("{} (ttm.pages_limit={pages}), with a small carve-out", gib(best)),
+    )
+    .because(
+        "a model that is larger than the limit does not load, however much memory is free",
+        AMD_DOCS,
+    )
+    .repair(format!("echo 'options ttm pages_limit={pages}' | sudo tee /etc/modprobe.d/ttm.conf"))
+    .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+    .into()
+}
+
+/// A limit that somebody gave is in effect.
+pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
+    let kernel = &context.machine.kernel;
+    let Some(limit) = context.machine.memory.gpu_limit else {
+        return Verdict::skipped("/sys/module/ttm/parameters/pages_limit cannot be read");
+    };
+    // The last one counts, and the command line counts more than modprobe.d.
+    let mut given: Vec<_> = kernel.given("ttm", "pages_limit").collect();
+    given.sort_by_key(|parameter| parameter.file == "/proc/cmdline");
+    let Some(parameter) = given.last() else { return Verdict::skipped("none given") };
+    match parameter.value.parse::<u64>() {
+        Ok(pages) if pages == limit / PAGE => {
+            Verdict::fine(format!("{pages} pages, {}", gib(limit)))
+        }
+        _ => Finding::new(
+            Severity::Warning,
+            format!(
+                "{} says ttm.pages_limit={}, in effect is {}",
+                parameter.file,
+                parameter.value,
+                limit / PAGE
+            ),
+            "the value that was given, in pages of 4 KiB",
+        )
+        .because(
+            "the module was loaded from an initramfs that does not have the file yet",
+            AMD_DOCS,
+        )
+        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+        .into(),
+    }
+}
+
+/// The driver does not promise more than the limit.
+pub(super) fn gtt(context: &Context<'_>) -> Verdict {
+    let Some(gpu) = integrated(context) else {
+        return Verdict::skipped("no GPU that shares the host's memory");
+    };
+    let (Some(gtt), Some(limit)) = (gpu.gtt, context.machine.memory.gpu_limit) else {
+        return Verdict::skipped("mem_info_gtt_total or pages_limit cannot be read");
+    };
+    // Both are rounded in their own way.
+    if gtt <= limit + 64 * (1 << 20) {
+        return Verdict::fine(format!("GTT {}, limit {}", gib(gtt), gib(limit)));
+    }
+    Finding::new(
+        Severity::Warning,
+        format!("GTT is {}, but ttm.pages_limit allows {}", gib(gtt), gib(limit)),
+        "GTT follows from ttm.pages_limit; `amdgpu.gttsize` is not given",
+    )
+    .because(
+        "programs are told of memory that they cannot get: they fail while a model loads",
+        "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c: `this is unusual`",
+    )
+    .repair(format!(
+        "echo 'options ttm pages_limit={}' | sudo tee /etc/modprobe.d/ttm.conf",
+        context.machine.memory.total.map_or(gtt, advised) / PAGE
+    ))
+    .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+    .into()
+}
+
+/// The firmware keeps little memory back for the GPU.
+pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
+    let Some(gpu) = integrated(context) else {
+        return Verdict::skipped("no GPU that shares the host's memory");
+    };
+    let (Some(vram), Some(total)) = (gpu.vram, context.machine.memory.total) else {
+        return Verdict::skipped("mem_info_vram_total or /proc/meminfo cannot be read");
+    };
+    let seen = format!("{} kept for the GPU, {} left to the host", gib(vram), gib(total));
+    if vram <= 2 * GIB {
+        return Verdict::fine(seen);
+    }
+    let severity = if vram >= total { Severity::Warning } else { Severity::Note };
+    Finding::new(severity, seen, "0.5 GiB kept, and a high ttm.pages_limit")
+        .because(
+            "memory that the firmware keeps is lost to the host, and a model is read through the host's memory",
+            format!("{AMD_DOCS}; kyuz0/amd-strix-halo-vllm-toolboxes#81"),
+        )
+        .repair("# in the firmware setup: set the UMA frame buffer to 512 MB")
+        .into()
+}

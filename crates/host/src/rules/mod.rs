@@ -1,0 +1,279 @@
+//! The rules: what is seen on a machine, what would be right, why, and the command that repairs it.
+//!
+//! Start at [`check`]. A rule is a pure function of a [`Context`]; what can be data is data
+//! (`versions/compat.toml`, `versions/gpus.toml`). To add one, add it to [`RULES`] and, in the
+//! tests, a machine that trips it and one that does not.
+
+mod access;
+mod environment;
+mod gpu;
+mod kernel;
+mod memory;
+mod storage;
+
+use pins::{Compat, GpuTarget, Gpus, Track};
+use serde::Serialize;
+
+use crate::gpu::Gpu;
+use crate::snapshot::Snapshot;
+
+/// What rules judge by.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The machine.
+    pub machine: &'a Snapshot,
+    /// What runs with what.
+    pub compat: &'a Compat,
+    /// What is known about GPUs.
+    pub gpus: &'a Gpus,
+    /// The target that images are made for.
+    pub wanted: &'a GpuTarget,
+    /// The images that are to run here.
+    pub images: &'a [Image],
+    /// Whether they were asked for by name, so that what only they need is needed.
+    pub is_asked: bool,
+}
+
+/// An image that is to run on the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its track.
+    pub track: Track,
+    /// The pin it stands on; none for a track that has none.
+    pub pin: Option<String>,
+    /// The ROCm release inside, where the pin tells.
+    pub rocm: Option<String>,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know; nothing fails for it.
+    Note,
+    /// It fails sometimes, is slow, or is not safe.
+    Warning,
+    /// It does not work.
+    Error,
+}
+
+/// Something that is not right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was seen, and where.
+    pub seen: String,
+    /// What would be right.
+    pub right: String,
+    /// What follows otherwise.
+    pub why: String,
+    /// Where that was read.
+    pub source: String,
+    /// The commands that repair it, in order. A line that is no command begins with `#`.
+    pub repair: Vec<String>,
+}
+
+/// What a rule came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Check {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What it looks at.
+    pub title: &'static str,
+    /// Whether it applied, and held.
+    pub result: Outcome,
+    /// What was seen, or why the rule does not apply.
+    pub seen: String,
+    /// What is not right.
+    pub findings: Vec<Finding>,
+}
+
+/// Whether a rule applied, and held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// All is right.
+    Ok,
+    /// Something is not right.
+    Found,
+    /// The rule does not apply to this machine, or what it needs cannot be read.
+    Skipped,
+}
+
+/// What a rule says.
+enum Verdict {
+    /// All is right; this was seen.
+    Fine(String),
+    /// These are not right.
+    Found(Vec<Finding>),
+    /// It does not apply; this is why.
+    Skipped(String),
+}
+
+/// A rule: its name, what it looks at, and how it judges.
+type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
+
+/// All rules, in the order in which they are told.
+const RULES: [Rule; 29] = [
+    ("gpu-present", "GPU", gpu::present),
+    ("gpu-wanted", "GPU and images", gpu::wanted),
+    ("gpu-several", "several GPUs", gpu::several),
+    ("kernel-rocm", "kernel and ROCm", kernel::rocm),
+    ("kernel-gttsize", "amdgpu.gttsize", kernel::gttsize),
+    ("kernel-amdttm", "amdttm parameters", kernel::amdttm),
+    ("kernel-cwsr", "amdgpu.cwsr_enable", kernel::cwsr),
+    ("kernel-iommu", "IOMMU", kernel::iommu),
+    ("firmware-mes", "firmware", kernel::firmware),
+    ("firmware-dkms", "firmware of amdgpu-dkms", kernel::dkms_firmware),
+    ("memory-gpu-limit", "memory for the GPU", memory::limit),
+    ("memory-limit-unused", "ttm.pages_limit as given", memory::unused_limit),
+    ("memory-gtt", "GTT and ttm.pages_limit", memory::gtt),
+    ("memory-carve-out", "memory carve-out", memory::carve_out),
+    ("device-kfd", "/dev/kfd", access::kfd),
+    ("device-render", "/dev/dri", access::render),
+    ("device-access", "access to the GPU", access::open),
+    ("device-open-to-all", "permissions of the GPU", access::open_to_all),
+    ("engine-present", "container engine", access::engine),
+    ("engine-socket", "engine's socket", access::socket),
+    ("engine-groups", "groups in containers", access::container_groups),
+    ("engine-subids", "user numbers for containers", access::subids),
+    ("selinux-devices", "SELinux", access::selinux),
+    ("override-form", "HSA_OVERRIDE_GFX_VERSION, form", environment::override_form),
+    ("override-spoof", "HSA_OVERRIDE_GFX_VERSION, value", environment::override_value),
+    ("environment", "environment variables", environment::variables),
+    ("disk-space", "disk space", storage::space),
+    ("podman-store", "podman's store", storage::store),
+    ("podman-leftovers", "leftovers of builds", storage::leftovers),
+];
+
+/// Applies all rules, in a fixed order.
+pub fn check(context: &Context<'_>) -> Vec<Check> {
+    let apply = |(rule, title, judge): &Rule| {
+        let (result, seen, findings) = match judge(context) {
+            Verdict::Fine(seen) => (Outcome::Ok, seen, Vec::new()),
+            Verdict::Skipped(why) => (Outcome::Skipped, why, Vec::new()),
+            Verdict::Found(findings) => {
+                let seen: Vec<&str> = findings.iter().map(|one| one.seen.as_str()).collect();
+                (Outcome::Found, seen.join("; "), findings)
+            }
+        };
+        Check { rule, title, result, seen, findings }
+    };
+    RULES.iter().map(apply).collect()
+}
+
+/// Returns the names of all rules.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|(name, ..)| *name)
+}
+
+/// Returns the worst severity, where anything was found.
+pub fn worst(checks: &[Check]) -> Option<Severity> {
+    checks.iter().flat_map(|check| &check.findings).map(|finding| finding.severity).max()
+}
+
+impl Context<'_> {
+    /// Returns the GPU that is judged: the one images are made for, otherwise the first that is no
+    /// part of the processor, otherwise the first.
+    fn gpu(&self) -> Option<(&Gpu, &GpuTarget)> {
+        let with_target =
+            || self.machine.gpus.iter().filter_map(|gpu| Some((gpu, gpu.target.as_ref()?)));
+        with_target()
+            .find(|(_, target)| *target == self.wanted)
+            .or_else(|| with_target().find(|(_, target)| !self.is_integrated(target)))
+            .or_else(|| with_target().next())
+    }
+
+    /// Returns whether a GPU is part of the processor.
+    fn is_integrated(&self, target: &GpuTarget) -> bool {
+        self.gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated)
+    }
+
+    /// Returns the ROCm releases of the images, each once, with the tracks that have it.
+    fn releases(&self) -> Vec<(&str, Vec<&'static str>)> {
+        let mut all: Vec<(&str, Vec<&'static str>)> = Vec::new();
+        for image in self.images {
+            let Some(rocm) = &image.rocm else { continue };
+            match all.iter_mut().find(|(known, _)| known == rocm) {
+                Some((_, tracks)) => tracks.push(image.track.name()),
+                None => all.push((rocm, vec![image.track.name()])),
+            }
+        }
+        all
+    }
+
+    /// Returns the first part of the distribution's name, for example `ubuntu`.
+    fn distribution(&self) -> &str {
+        let name = self.machine.kernel.distribution.as_deref().unwrap_or_default();
+        name.split('-').next().unwrap_or_default()
+    }
+
+    /// Returns the command that puts files of modprobe.d into effect.
+    fn rebuild_initramfs(&self) -> String {
+        match self.distribution() {
+            "ubuntu" | "debian" | "linuxmint" | "pop" => "sudo update-initramfs -u -k all",
+            "arch" | "cachyos" | "manjaro" => "sudo mkinitcpio -P",
+            _ => "sudo dracut --force --regenerate-all",
+        }
+        .to_owned()
+    }
+
+    /// Returns the user's name for a command.
+    fn user(&self) -> &str {
+        self.machine.user.name.as_deref().unwrap_or("$USER")
+    }
+}
+
+impl Finding {
+    fn new(severity: Severity, seen: impl Into<String>, right: impl Into<String>) -> Self {
+        Self {
+            severity,
+            seen: seen.into(),
+            right: right.into(),
+            why: String::new(),
+            source: String::new(),
+            repair: Vec::new(),
+        }
+    }
+
+    fn because(mut self, why: impl Into<String>, source: impl Into<String>) -> Self {
+        (self.why, self.source) = (why.into(), source.into());
+        self
+    }
+
+    fn repair(mut self, command: impl Into<String>) -> Self {
+        self.repair.push(command.into());
+        self
+    }
+}
+
+impl From<Finding> for Verdict {
+    fn from(finding: Finding) -> Self {
+        Self::Found(vec![finding])
+    }
+}
+
+impl Verdict {
+    fn fine(seen: impl Into<String>) -> Self {
+        Self::Fine(seen.into())
+    }
+
+    fn skipped(why: impl Into<String>) -> Self {
+        Self::Skipped(why.into())
+    }
+
+    /// Found where there is something, fine otherwise.
+    fn of(findings: Vec<Finding>, fine: impl FnOnce() -> String) -> Self {
+        if findings.is_empty() { Self::Fine(fine()) } else { Self::Found(findings) }
+    }
+}
+
+/// Returns bytes as GiB, with one decimal where it is not whole.
+fn gib(bytes: u64) -> String {
+    let tenths = (u128::from(bytes) * 10 + (1 << 29)) >> 30;
+    match tenths % 10 {
+        0 => format!("{} GiB", tenths / 10),
+        decimal => format!("{}.{decimal} GiB", tenths / 10),
+    }
+}

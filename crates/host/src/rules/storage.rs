@@ -1,0 +1,83 @@
+//! Disk space against what images need, and what killed builds left behind.
+
+use pins::Track;
+
+use super::{Context, Finding, Severity, Verdict, gib};
+use crate::shell_word;
+
+const GB: u64 = 1_000_000_000;
+
+/// Returns the bytes that a track's image needs in an engine's store, and where that was read.
+fn need(track: Track) -> Option<(u64, &'static str)> {
+    match track {
+        // The build's own figure, and what a store needs to move about in.
+        Track::Source => {
+            Some((45 * GB, "ROCm/vllm docker/Dockerfile.gfx11: some 40 GB while it builds"))
+        }
+        Track::Official | Track::NightlySpoof | Track::LockedSpoof => {
+            Some((25 * GB, "ROCm/vllm#363: rocm/vllm has 22 GB unpacked"))
+        }
+        Track::Vulkan | Track::Ollama => None,
+    }
+}
+
+/// The images fit onto the disk.
+pub(super) fn space(context: &Context<'_>) -> Verdict {
+    let needs = context.images.iter().filter_map(|image| Some((need(image.track)?, image.track)));
+    let Some(((bytes, source), track)) = needs.max_by_key(|((bytes, _), _)| *bytes) else {
+        return Verdict::skipped("how much these tracks need is not known");
+    };
+    let Some(best) = context.machine.disks.iter().max_by_key(|disk| disk.free) else {
+        return Verdict::skipped("no engine has stored anything yet");
+    };
+    let seen = format!("{} free in {}", gib(best.free), best.path);
+    if best.free >= bytes {
+        return Verdict::fine(seen);
+    }
+    Finding::new(Severity::Warning, seen, format!("{} for track {}", gib(bytes), track.name()))
+        .because("a pull or build that fills the disk fails at its end", source)
+        .repair("podman system df && podman image prune")
+        .into()
+}
+
+/// No image breaks podman's store.
+pub(super) fn store(context: &Context<'_>) -> Verdict {
+    let findings = context.machine.broken_images.iter().map(|image| {
+        let short = image.id.get(..12).unwrap_or(&image.id);
+        Finding::new(
+            Severity::Error,
+            format!("image {short} in {} has no manifest", image.store),
+            "every listed image has one",
+        )
+        .because(
+            "`podman images` and all that lists images fails; a `podman build` that was killed leaves this",
+            "seen with podman 4.3: 2 of 60 killed builds",
+        )
+        .repair(format!("podman rmi --force {}", image.id))
+    });
+    Verdict::of(findings.collect(), || "no broken images".to_owned())
+}
+
+/// Killed builds left no copies of their contexts.
+pub(super) fn leftovers(context: &Context<'_>) -> Verdict {
+    let all = &context.machine.leftovers;
+    if all.is_empty() {
+        return Verdict::fine("none in /var/tmp");
+    }
+    let count = match all.len() {
+        1 => "1 folder".to_owned(),
+        many => format!("{many} folders"),
+    };
+    Finding::new(
+        Severity::Note,
+        format!("{count} of killed builds in /var/tmp, the first {}", all[0]),
+        "none while no build runs",
+    )
+    .because("each holds a whole build context", "seen with podman 4.3: 37 after 280 killed builds")
+    .repair("pgrep -a 'podman|buildah'  # only if this prints nothing:")
+    .repair(format!(
+        "rm -rf -- {}",
+        all.iter().map(|path| shell_word(path)).collect::<Vec<_>>().join(" ")
+    ))
+    .into()
+}

@@ -1,0 +1,106 @@
+//! One look at a machine.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::access::{self, DeviceNode, Engine, User};
+use crate::gpu::{self, Gpu};
+use crate::kernel::{Firmware, Kernel, Memory};
+use crate::root::Root;
+use crate::storage::{self, BrokenImage, Disk};
+
+/// Who looks, and from which environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The user's number.
+    pub uid: u32,
+    /// The groups of the process.
+    pub gids: Vec<u32>,
+    /// The environment variables that matter to ROCm, Vulkan and Ollama, and `HOME`.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Caller {
+    /// Returns the user of this process, with the variables given.
+    pub fn this_process(environment: BTreeMap<String, String>) -> Self {
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        let mut gids: Vec<u32> = groups.into_iter().map(|gid| gid.as_raw()).collect();
+        gids.push(rustix::process::getegid().as_raw());
+        gids.sort_unstable();
+        gids.dedup();
+        Self { uid: rustix::process::geteuid().as_raw(), gids, environment }
+    }
+}
+
+/// What is known of a machine. A fact that could not be read is absent; nothing is guessed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The GPUs of AMD, those with a target first.
+    pub gpus: Vec<Gpu>,
+    /// The kernel and its parameters.
+    pub kernel: Kernel,
+    /// The GPU's firmware.
+    pub firmware: Firmware,
+    /// The host's memory.
+    pub memory: Memory,
+    /// Device nodes of GPUs.
+    pub devices: Vec<DeviceNode>,
+    /// The user who asks.
+    pub user: User,
+    /// The names of groups, by number.
+    pub groups: BTreeMap<u32, String>,
+    /// Whether SELinux enforces; absent where it is not there.
+    pub selinux_enforces: Option<bool>,
+    /// Whether SELinux lets containers use devices.
+    pub selinux_devices: Option<bool>,
+    /// Container engines; the caller may add what they answer.
+    pub engines: Vec<Engine>,
+    /// Environment variables that matter.
+    pub environment: BTreeMap<String, String>,
+    /// Where images are stored.
+    pub disks: Vec<Disk>,
+    /// What killed builds left in `/var/tmp`.
+    pub leftovers: Vec<String>,
+    /// Images that break podman's store.
+    pub broken_images: Vec<BrokenImage>,
+}
+
+impl Snapshot {
+    /// Reads the machine whose root directory is `root`. Where that is a recorded machine (a file
+    /// `recorded` lies in it), nothing of this one is mixed in.
+    pub fn read(root: &Path, caller: &Caller) -> Self {
+        let root = Root::new(root);
+        let environment = match root.is_recorded() {
+            true => {
+                let pairs = root.recorded("env").filter_map(|line| line.split_once('='));
+                pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+            }
+            false => caller.environment.clone(),
+        };
+        let access = access::read(&root, caller);
+        let home = environment.get("HOME").map(String::as_str);
+        let storage = storage::read(&root, home, access.user.uid);
+        let is_on = |path: &str| Some(root.line(path)?.starts_with('1'));
+        Self {
+            gpus: gpu::read(&root),
+            kernel: Kernel::read(&root),
+            firmware: Firmware::read(&root),
+            memory: Memory::read(&root),
+            devices: access.devices,
+            user: access.user,
+            groups: access.groups,
+            selinux_enforces: is_on("sys/fs/selinux/enforce"),
+            selinux_devices: is_on("sys/fs/selinux/booleans/container_use_devices"),
+            engines: access.engines,
+            environment,
+            disks: storage.disks,
+            leftovers: storage.leftovers,
+            broken_images: storage.broken,
+        }
+    }
+
+    /// Returns the variable of that name.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str)
+    }
+}

@@ -1,0 +1,83 @@
+//! Disk space, and what engines left behind.
+
+use std::os::unix::fs::MetadataExt as _;
+
+use crate::root::Root;
+
+/// A place where images are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    /// The directory.
+    pub path: String,
+    /// Bytes that a user may still fill.
+    pub free: u64,
+}
+
+/// An image in podman's store whose manifest is missing. It makes every listing of images fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenImage {
+    /// The store's directory.
+    pub store: String,
+    /// The image's ID.
+    pub id: String,
+}
+
+/// What engines keep on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Storage {
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) leftovers: Vec<String>,
+    pub(crate) broken: Vec<BrokenImage>,
+}
+
+/// The beginnings of what killed builds leave in `/var/tmp`, each with a whole build context in it.
+const LEFTOVERS: [&str; 4] = ["libpod_builder", "buildah", "container_images_", "storage"];
+
+pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
+    let own =
+        home.map(|home| format!("{}/.local/share/containers/storage", home.trim_matches('/')));
+    let podman: Vec<String> =
+        own.into_iter().chain(["var/lib/containers/storage".to_owned()]).collect();
+    let docker = ["var/lib/docker".to_owned()];
+    let disks = match root.is_recorded() {
+        true => root.recorded("disk").filter_map(recorded_disk).collect(),
+        false => podman.iter().chain(&docker).filter_map(|path| disk(root, path)).collect(),
+    };
+    let leftovers = root.names("var/tmp").into_iter().filter(|name| {
+        let is_ours = || {
+            let metadata = root.path(&format!("var/tmp/{name}")).symlink_metadata();
+            root.is_recorded() || metadata.is_ok_and(|metadata| metadata.uid() == uid)
+        };
+        LEFTOVERS.iter().any(|start| name.starts_with(start)) && is_ours()
+    });
+    Storage {
+        disks,
+        leftovers: leftovers.map(|name| format!("/var/tmp/{name}")).collect(),
+        broken: podman.iter().flat_map(|store| broken(root, store)).collect(),
+    }
+}
+
+fn disk(root: &Root, path: &str) -> Option<Disk> {
+    let facts = rustix::fs::statvfs(root.path(path)).ok()?;
+    Some(Disk { path: format!("/{path}"), free: facts.f_bavail.checked_mul(facts.f_frsize)? })
+}
+
+/// Reads `/var/lib/containers/storage 500000000000`.
+fn recorded_disk(line: &str) -> Option<Disk> {
+    let (path, free) = line.rsplit_once(' ')?;
+    Some(Disk { path: path.to_owned(), free: free.parse().ok()? })
+}
+
+/// Returns the images of a store that are listed and have no manifest: a `podman build` that was
+/// killed while it committed leaves such.
+fn broken(root: &Root, store: &str) -> Vec<BrokenImage> {
+    let folder = format!("{store}/overlay-images");
+    let Some(list) = root.text(&format!("{folder}/images.json")) else { return Vec::new() };
+    let is_broken = |id: &String| {
+        id.len() == 64
+            && list.contains(&format!("\"{id}\""))
+            && !root.has(&format!("{folder}/{id}/manifest"))
+    };
+    let ids = root.names(&folder).into_iter().filter(is_broken);
+    ids.map(|id| BrokenImage { store: format!("/{store}"), id }).collect()
+}

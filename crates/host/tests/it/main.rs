@@ -1,0 +1,8 @@
+//! Recorded machines, unfolded and judged: the facts that are read, and every rule both ways.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+mod failures;
+mod machine;
+mod rules;
+mod snapshot;

@@ -1,0 +1,211 @@
+//! Every rule, on a machine that trips it and on one that does not; and all rules on all machines.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use host::Snapshot;
+use host::rules::{self, Check, Context, Image, Outcome, Severity};
+use pins::Track;
+
+use crate::machine;
+
+const COMPAT: &str = include_str!("../../../../versions/compat.toml");
+const GPUS: &str = include_str!("../../../../versions/gpus.toml");
+
+/// The images that the project pins.
+pub(crate) fn images() -> Vec<Image> {
+    let image = |track, rocm: Option<&str>| Image {
+        track,
+        pin: Some("pin".to_owned()),
+        rocm: rocm.map(str::to_owned),
+    };
+    vec![image(Track::Official, Some("7.2.1")), image(Track::Ollama, Some("7.2.1"))]
+}
+
+pub(crate) fn check(machine: &Snapshot, images: &[Image]) -> Vec<Check> {
+    let compat = pins::parse_compat("compat.toml", COMPAT).unwrap();
+    let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
+    let wanted = "gfx1151".parse().unwrap();
+    rules::check(&Context {
+        machine,
+        compat: &compat,
+        gpus: &gpus,
+        wanted: &wanted,
+        images,
+        is_asked: false,
+    })
+}
+
+/// A rule, a machine with changes that trips it, how bad that is and a part of what is said, and a
+/// machine with changes on which it holds.
+struct Case {
+    rule: &'static str,
+    trips: (&'static str, &'static str),
+    severity: Severity,
+    says: &'static str,
+    holds: (&'static str, &'static str),
+}
+
+const fn case(
+    rule: &'static str,
+    trips: (&'static str, &'static str),
+    severity: Severity,
+    says: &'static str,
+    holds: (&'static str, &'static str),
+) -> Case {
+    Case { rule, trips, severity, says, holds }
+}
+
+const GOOD: (&str, &str) = ("strix-halo", "");
+const OLD: (&str, &str) = ("strix-halo-old-kernel", "");
+const DEBIAN: (&str, &str) = ("strix-halo-rootless-debian", "");
+
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    case("gpu-present", ("no-gpu", ""), Severity::Note, "no GPU of AMD", GOOD),
+    case("gpu-present", ("gpu-without-driver", ""), Severity::Error, "nomodeset", GOOD),
+    case("gpu-present", ("gpu-without-driver", "-> sys/bus/pci/devices/0000:c5:00.0/driver ../vfio-pci\n"), Severity::Warning, "vfio-pci", GOOD),
+    case("gpu-present", ("gpu-without-driver", "-> sys/bus/pci/devices/0000:c5:00.0/driver ../amdgpu\n"), Severity::Error, "no entry in /sys/class/kfd", GOOD),
+    case("gpu-wanted", ("rdna3", ""), Severity::Warning, "this machine has gfx1100", GOOD),
+    case("gpu-several", ("desktop-two-gpus", ""), Severity::Warning, "export ROCR_VISIBLE_DEVICES=0", ("desktop-two-gpus", "== recorded\nuser 1000 1000\nenv ROCR_VISIBLE_DEVICES=0\n")),
+    case("kernel-rocm", OLD, Severity::Warning, "unstable", GOOD),
+    case("kernel-rocm", ("strix-halo-rootless-debian", ""), Severity::Warning, "backports", ("strix-halo-fixed-hwe", "")),
+    case("kernel-gttsize", OLD, Severity::Warning, "amdgpu.gttsize=126976", GOOD),
+    case("kernel-gttsize", ("strix-halo", "== etc/modprobe.d/gpu.conf\noptions amdgpu gttsize=1 noretry=0\n"), Severity::Warning, "/etc/modprobe.d/gpu.conf", GOOD),
+    case("kernel-amdttm", OLD, Severity::Warning, "ttm.pages_limit=32505856", GOOD),
+    case("kernel-cwsr", OLD, Severity::Note, "cwsr_enable=0", GOOD),
+    case("kernel-iommu", OLD, Severity::Note, "amd_iommu=off", GOOD),
+    case("firmware-mes", ("strix-halo-bad-firmware", ""), Severity::Error, "MES 0x83", GOOD),
+    case("firmware-mes", DEBIAN, Severity::Error, "firmware-amd-graphics 20251125-1", ("strix-halo-rootless-debian", "== var/lib/dpkg/status\nPackage: firmware-amd-graphics\nStatus: install ok installed\nVersion: 20260110-1\n")),
+    case("firmware-dkms", DEBIAN, Severity::Warning, "amdgpu-dkms-firmware", GOOD),
+    case("memory-gpu-limit", OLD, Severity::Warning, "options ttm pages_limit=31457280", GOOD),
+    case("memory-limit-unused", ("strix-halo", "== sys/module/ttm/parameters/pages_limit\n16356352\n"), Severity::Warning, "in effect is 16356352", GOOD),
+    case("memory-gtt", OLD, Severity::Warning, "GTT is 124 GiB", GOOD),
+    case("memory-carve-out", ("strix-halo-carve-out", ""), Severity::Warning, "96 GiB kept for the GPU", GOOD),
+    case("memory-carve-out", ("strix-halo", "== sys/bus/pci/devices/0000:c5:00.0/mem_info_vram_total\n34359738368\n"), Severity::Note, "32 GiB kept", GOOD),
+    case("device-kfd", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/dri/renderD128 660 0 105\n"), Severity::Error, "/dev/kfd is missing", GOOD),
+    case("device-render", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 660 0 105\n"), Severity::Error, "renderD128 is missing", GOOD),
+    case("device-access", OLD, Severity::Error, "usermod --append --groups render kim", GOOD),
+    case("device-access", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 660 0 105\n"), Severity::Error, "log out and in again", GOOD),
+    case("device-access", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 600 0 0\n"), Severity::Error, "70-amdgpu.rules", GOOD),
+    case("device-open-to-all", ("rdna2-wrong-override", ""), Severity::Note, "0666", GOOD),
+    case("engine-present", ("no-gpu", ""), Severity::Note, "sudo apt install podman", GOOD),
+    case("engine-groups", DEBIAN, Severity::Warning, "sudo apt install crun", GOOD),
+    case("engine-subids", DEBIAN, Severity::Error, "--add-subuids", GOOD),
+    case("selinux-devices", ("strix-halo", "== sys/fs/selinux/booleans/container_use_devices\n0 0\n"), Severity::Warning, "setsebool -P container_use_devices=1", GOOD),
+    case("override-form", ("rdna2-wrong-override", ""), Severity::Error, "gfx1031", GOOD),
+    case("override-form", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=\n"), Severity::Error, "set and empty", ("desktop-two-gpus", "")),
+    case("override-spoof", DEBIAN, Severity::Error, "HSA_OVERRIDE_GFX_VERSION=11.0.0 on a gfx1151", ("desktop-two-gpus", "")),
+    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.5.1\n"), Severity::Note, "by itself", GOOD),
+    case("override-spoof", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=10.3.0\n"), Severity::Warning, "on a gfx1010", GOOD),
+    case("environment", DEBIAN, Severity::Warning, "OLLAMA_GPU_MEMORY", ("strix-halo", "== recorded\nuser 1000 1000\nenv OLLAMA_IGPU_ENABLE=1\nenv PATH=/usr/bin\n")),
+    case("disk-space", DEBIAN, Severity::Warning, "8.4 GiB free", GOOD),
+    case("podman-store", DEBIAN, Severity::Error, "podman rmi --force 0f0e0d0c", ("strix-halo", "== home/kim/.local/share/containers/storage/overlay-images/images.json\n[]\n")),
+    case("podman-leftovers", DEBIAN, Severity::Note, "rm -rf -- /var/tmp/buildah765 /var/tmp/libpod_builder1234567", GOOD),
+];
+
+/// What no recorded machine can show: the permissions of a socket.
+const ELSEWHERE: [&str; 1] = ["engine-socket"];
+
+fn one<'a>(checks: &'a [Check], rule: &str) -> &'a Check {
+    checks.iter().find(|check| check.rule == rule).unwrap()
+}
+
+#[test]
+fn every_rule_is_tripped_by_one_machine_and_holds_on_another() {
+    for Case { rule, trips, severity, says, holds } in CASES {
+        let checks = check(&machine::read(trips.0, trips.1), &images());
+        let found = one(&checks, rule);
+        assert_eq!(found.result, Outcome::Found, "{rule} on {trips:?}: {found:?}");
+        let worst = found.findings.iter().map(|finding| finding.severity).max();
+        assert_eq!(worst, Some(*severity), "{rule} on {trips:?}: {found:?}");
+        for finding in &found.findings {
+            let all = [&finding.seen, &finding.right, &finding.why, &finding.source];
+            assert!(all.iter().all(|text| !text.is_empty()), "{rule}: {finding:?}");
+            assert!(!finding.repair.is_empty(), "{rule}: {finding:?}");
+        }
+        let text = format!("{:?}", found.findings);
+        assert!(text.contains(says), "{rule} on {trips:?} does not say `{says}`: {text}");
+        let checks = check(&machine::read(holds.0, holds.1), &images());
+        assert_eq!(one(&checks, rule).result, Outcome::Ok, "{rule}: {:?}", one(&checks, rule));
+    }
+    let covered: BTreeSet<&str> = CASES.iter().map(|case| case.rule).chain(ELSEWHERE).collect();
+    assert_eq!(covered, rules::names().collect(), "each rule has a case");
+}
+
+#[test]
+fn a_socket_that_is_closed_is_found_and_an_open_one_is_not() {
+    let mut machine = machine::read("strix-halo-fixed-hwe", "");
+    for (may_connect, result) in
+        [(Some(false), Outcome::Found), (Some(true), Outcome::Ok), (None, Outcome::Skipped)]
+    {
+        machine.engines[0].may_connect = may_connect;
+        assert_eq!(one(&check(&machine, &images()), "engine-socket").result, result);
+    }
+}
+
+#[test]
+fn an_engine_is_an_error_only_where_a_track_was_asked_for_that_needs_one() {
+    let machine = machine::read("no-gpu", "");
+    let compat = pins::parse_compat("compat.toml", COMPAT).unwrap();
+    let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
+    let wanted = "gfx1151".parse().unwrap();
+    for (track, is_asked, severity) in [
+        (Track::Source, true, Severity::Error),
+        (Track::Source, false, Severity::Note),
+        (Track::Official, true, Severity::Note),
+    ] {
+        let images = [Image { track, pin: None, rocm: None }];
+        let context = Context {
+            machine: &machine,
+            compat: &compat,
+            gpus: &gpus,
+            wanted: &wanted,
+            images: &images,
+            is_asked,
+        };
+        let checks = rules::check(&context);
+        assert_eq!(one(&checks, "engine-present").findings[0].severity, severity, "{track:?}");
+    }
+}
+
+#[test]
+fn amds_table_is_asked_for_each_image() {
+    let machine = machine::read("strix-halo", "");
+    for (rocm, severity) in [
+        ("7.2.1", None),
+        ("7.2.0", None),
+        ("7.1.1", Some(Severity::Error)),
+        ("6.4.4", Some(Severity::Error)),
+        ("10.0.0", None),
+    ] {
+        let images = [Image { track: Track::Official, pin: None, rocm: Some(rocm.to_owned()) }];
+        let checks = check(&machine, &images);
+        let found = one(&checks, "kernel-rocm");
+        assert_eq!(found.findings.first().map(|one| one.severity), severity, "{rocm}");
+        assert!(found.seen.contains(rocm), "{}", found.seen);
+    }
+}
+
+#[test]
+fn all_rules_on_all_machines() {
+    let mut text = String::new();
+    for name in machine::names() {
+        let checks = check(&machine::read(&name, ""), &images());
+        writeln!(text, "━━ {name}: {:?}", rules::worst(&checks)).unwrap();
+        for Check { rule, result, seen, findings, .. } in &checks {
+            match result {
+                Outcome::Ok => writeln!(text, "ok       {rule}: {seen}").unwrap(),
+                Outcome::Skipped => writeln!(text, "skipped  {rule}: {seen}").unwrap(),
+                Outcome::Found => findings.iter().for_each(|one| {
+                    let severity = format!("{:?}", one.severity).to_lowercase();
+                    writeln!(text, "{severity:8} {rule}: {}\n    right: {}", one.seen, one.right)
+                        .unwrap();
+                    one.repair.iter().for_each(|line| writeln!(text, "    $ {line}").unwrap());
+                }),
+            }
+        }
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text);
+}
