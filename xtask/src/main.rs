@@ -97,6 +97,9 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "patch-audit",
         "patch-lint-sed",
         "patch-revert",
+        "doctor",
+        "env",
+        "diagnose",
     ] {
         let text = run::output(
             "cargo",

@@ -85,7 +85,7 @@ pub(crate) enum Color {
 }
 
 /// Returns the names of all tracks, with their letters as other names.
-fn track_names() -> PossibleValuesParser {
+pub(crate) fn track_names() -> PossibleValuesParser {
     let name = |track: Track| {
         let letter = track.letter();
         PossibleValue::new(track.name())
@@ -187,6 +187,12 @@ pub(crate) enum Command {
     Patch(crate::commands::patch::args::Patch),
     /// List what was built, or show one record
     Records(Records),
+    /// Look at this machine and say what is not right, with the commands that repair it
+    Doctor(crate::commands::doctor::Doctor),
+    /// Print the environment that a GPU wants, for `eval "$(build-pipeline env)"`
+    Env(crate::commands::env::Env),
+    /// Recognise known failures in a log
+    Diagnose(crate::commands::diagnose::Diagnose),
     /// Print a JSON schema of what the commands print
     Schema(SchemaArgs),
     /// Print completions for a shell
@@ -289,4 +295,10 @@ pub(crate) enum Document {
     PatchLintSed,
     /// `patch revert --format json`
     PatchRevert,
+    /// `doctor --format json`
+    Doctor,
+    /// `env --format json`
+    Env,
+    /// `diagnose --format json`
+    Diagnose,
 }

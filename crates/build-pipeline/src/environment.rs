@@ -9,6 +9,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
+pub(crate) const TABLE: [(&str, &str); 21] = [
 pub(crate) const TABLE: [(&str, &str); 25] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
@@ -49,6 +50,10 @@ pub(crate) const TABLE: [(&str, &str); 25] = [
     (
         "XDG_CONFIG_HOME",
         "containers/ in it holds auth.json and registries.conf, build-pipeline/config.toml mirrors (default ~/.config)",
+    ),
+        "HSA_*, HIP_*, ROCR_*, AMD_*, GPU_*, VLLM_*, OLLAMA_* and the like",
+        "looked at by doctor; nothing else acts on them",
+    (
     ),
     ("PIP_INDEX_URL", "where release archives are looked up; without it, where pip looks"),
     ("PATH", "where the programs of `patch` lie: cmake, g++ or clang++, python3, sed"),
@@ -201,6 +206,21 @@ pub(crate) fn buildkit_progress() -> Option<String> {
 /// Returns the directories that programs are looked for in.
 pub(crate) fn program_path() -> std::ffi::OsString {
     env::var_os("PATH").unwrap_or_default()
+}
+
+/// Returns the variables that change what a GPU seems to be, or how programs use it, and `HOME`.
+pub(crate) fn gpu_variables() -> std::collections::BTreeMap<String, String> {
+    const STARTS: [&str; 12] = [
+        "HSA_", "HIP_", "ROC_", "ROCR_", "AMD_", "GPU_", "CUDA_", "TORCH_", "PYTORCH_", "VLLM_",
+        "OLLAMA_", "GGML_",
+    ];
+    env::vars_os()
+        .filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            let is_wanted = name == "HOME" || STARTS.iter().any(|start| name.starts_with(start));
+            is_wanted.then(|| (name, value.to_string_lossy().into_owned()))
+        })
+        .collect()
 }
 
 /// Returns where this program lies.

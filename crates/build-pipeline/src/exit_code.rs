@@ -37,9 +37,15 @@ impl ExitCode {
     /// All codes with what they mean, in the order of their numbers.
     pub(crate) const TABLE: [(Self, &str); 14] = [
         (Self::Done, "all that was asked for is done"),
-        (Self::Failed, "the build or check failed for a reason without a code of its own"),
+        (
+            Self::Failed,
+            "the build or check failed for a reason without a code of its own; doctor: the worst finding is a warning; diagnose: the log shows a known failure",
+        ),
         (Self::Input, "arguments or input files are wrong, or a pin that is needed is unresolved"),
-        (Self::Machine, "the machine lacks something: disk space, a permission, a home directory"),
+        (
+            Self::Machine,
+            "the machine lacks something: disk space, a permission, a home directory; doctor: something does not work",
+        ),
         (
             Self::Authentication,
             "a registry wants other credentials, or does not allow this with yours",

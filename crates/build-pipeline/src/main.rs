@@ -3,8 +3,9 @@
 //! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
 //! reads the data files and `request` makes build requests of both; `planner` makes the plan,
 //! `executor` carries it out; `state` keeps records and locks; `error` says what went wrong and what
-//! to do next, with the codes of `exit_code`; `fetch` fetches pinned sources; `workshop` finds the engine; `patching` is what patching needs of
 //! the machine. Only `output` prints, only `environment` reads variables.
+//! to do next, with the codes of `exit_code`; `fetch` fetches pinned sources; `workshop` finds the engine; `patching` is what patching needs of
+//! to do next, with the codes of `exit_code`; `patching` is what patching needs of the machine, `machine` what looking at one does. Only `output` prints, only `environment` reads variables.
 
 mod cli;
 mod commands;
@@ -12,6 +13,7 @@ mod environment;
 mod error;
 mod exit_code;
 mod fetch;
+mod machine;
 mod mirrors;
 mod output;
 mod patching;
@@ -74,6 +76,9 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Verify(args) => commands::verify::run(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
+        Command::Doctor(args) => commands::doctor::run(&cli.global, args),
+        Command::Env(args) => commands::env::run(&cli.global, args),
+        Command::Diagnose(args) => commands::diagnose::run(&cli.global, args),
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -114,7 +114,7 @@ impl Project {
         Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
     }
 
-    fn parse<T>(
+    pub(crate) fn parse<T>(
         &self,
         name: &str,
         parse: impl FnOnce(&str, &str) -> Result<T, ParseError>,

@@ -1,6 +1,9 @@
 //! One module per command: reads its arguments, calls the crates, prints what came of it.
 
 pub(crate) mod build;
+pub(crate) mod diagnose;
+pub(crate) mod doctor;
+pub(crate) mod env;
 pub(crate) mod help;
 pub(crate) mod patch;
 pub(crate) mod plan;

@@ -1,6 +1,9 @@
 //! `build-pipeline schema`: the JSON schemas of what the tool prints.
 
 use crate::cli::{Document, SchemaArgs};
+use crate::commands::diagnose::DiagnoseReport;
+use crate::commands::doctor::DoctorReport;
+use crate::commands::env::EnvReport;
 use crate::commands::patch::audit::AuditReport;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
@@ -28,6 +31,9 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::PatchAudit => schemars::schema_for!(AuditReport),
         Document::PatchLintSed => schemars::schema_for!(LintReport),
         Document::PatchRevert => schemars::schema_for!(RevertReport),
+        Document::Doctor => schemars::schema_for!(DoctorReport),
+        Document::Env => schemars::schema_for!(EnvReport),
+        Document::Diagnose => schemars::schema_for!(DiagnoseReport),
     };
     output::json(&schema)
 }

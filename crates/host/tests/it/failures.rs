@@ -1,6 +1,7 @@
 //! The catalogue of known failures against logs: each is recognised, and no clean log is accused.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::io::{self, Read};
 
 use host::failures::{Failures, parse_failures};
@@ -147,7 +148,7 @@ fn a_wrong_catalogue_is_answered_with_places() {
     for (name, body) in cases {
         let head = if body.starts_with("schema") { "" } else { "schema = 1\n" };
         let error = parse_failures("failures.toml", &format!("{head}{body}")).unwrap_err();
-        answers += &format!("━━ {name}\n{error}\n");
+        writeln!(answers, "━━ {name}\n{error}").unwrap();
     }
     insta::assert_snapshot!(answers);
 }

@@ -1,0 +1,277 @@
+//! `build-pipeline doctor`: what is not right on this machine, and what repairs it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use host::rules::{self, Check, Context, Image, Outcome, Severity};
+use host::{EngineKind, Snapshot};
+use pins::{Pins, Track, Tracks};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::{Format, Global, track_names};
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::machine::{self, Data};
+use crate::output::{self, Page};
+
+/// Look at this machine and say what is not right, with the commands that repair it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Ends with 0 where nothing is worse than a note, with 1 for a warning, with 3 where something does not work."
+)]
+pub(crate) struct Doctor {
+    /// Judge by what this track's image needs; its letter will do (repeatable) [default: all]
+    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
+    tracks: Vec<String>,
+    /// The GPU target that images are made for [default: that of tracks.toml]
+    #[arg(long, value_name = "GFX")]
+    gpu: Option<String>,
+    /// Look at the machine below this folder [default: /]
+    #[arg(long, value_name = "DIR")]
+    host_root: Option<PathBuf>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// What `doctor --format json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DoctorReport {
+    /// The number of this JSON form.
+    schema: u32,
+    /// The machine.
+    machine: Machine,
+    /// The GPU target that images are made for.
+    wanted: String,
+    /// The images that are to run here.
+    images: Vec<PinnedImage>,
+    /// The worst severity, where anything was found.
+    worst: Option<Severity>,
+    /// Every rule, in a fixed order.
+    checks: Vec<Check>,
+}
+
+/// The machine in short.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Machine {
+    /// The operating system.
+    system: Option<String>,
+    /// The kernel's release.
+    kernel: Option<String>,
+    /// All memory in bytes.
+    memory: Option<u64>,
+    /// The GPUs.
+    gpus: Vec<MachineGpu>,
+    /// The container engines.
+    engines: Vec<MachineEngine>,
+}
+
+/// A GPU of the machine.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MachineGpu {
+    /// Its target, where the compute driver names one.
+    target: Option<String>,
+    /// Its PCI address.
+    address: Option<String>,
+    /// Its driver.
+    driver: Option<String>,
+    /// Bytes of its own memory, or carved out for it.
+    vram: Option<u64>,
+    /// Bytes of the host's memory that it may use.
+    gtt: Option<u64>,
+}
+
+/// A container engine of the machine.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MachineEngine {
+    /// `podman` or `docker`.
+    kind: &'static str,
+    /// Its socket.
+    socket: Option<String>,
+    /// Whether it runs without root.
+    rootless: bool,
+    /// The OCI runtime.
+    runtime: Option<String>,
+}
+
+/// An image that is to run on the machine.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PinnedImage {
+    /// Its track.
+    track: &'static str,
+    /// The pin it stands on.
+    pin: Option<String>,
+    /// The ROCm in it.
+    rocm: Option<String>,
+}
+
+/// Looks, judges and prints.
+pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), CommandError> {
+    let data = Data::find(global)?;
+    let (gpus, tracks) = (data.gpus()?, data.tracks()?);
+    let wanted = match &args.gpu {
+        Some(text) => machine::known_gpu(text, &gpus)?,
+        None => tracks.gpu.clone(),
+    };
+    let images = images(&args.tracks, &tracks, &data.pins()?);
+    let compat = data.compat()?;
+    let machine = machine::look(&machine::root(global, args.host_root.as_deref())?);
+    let checks = rules::check(&Context {
+        machine: &machine,
+        compat: &compat,
+        gpus: &gpus,
+        wanted: &wanted,
+        images: &images,
+        is_asked: !args.tracks.is_empty(),
+    });
+    let worst = rules::worst(&checks);
+    match args.format {
+        Format::Text => output::sanitised_result(&text(&machine, &images, &checks))?,
+        Format::Json => output::json(&DoctorReport {
+            schema: 1,
+            machine: summary(&machine),
+            wanted: wanted.to_string(),
+            images: images.iter().map(pinned).collect(),
+            worst,
+            checks,
+        })?,
+    }
+    match worst {
+        None | Some(Severity::Note) => Ok(()),
+        Some(Severity::Warning) => Err(CommandError::told(ExitCode::Failed)),
+        Some(Severity::Error) => Err(CommandError::told(ExitCode::Machine)),
+    }
+}
+
+/// Returns the images of the tracks that were asked for, or of all that have one.
+fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Vec<Image> {
+    let is_asked = |track: &Track| match asked.is_empty() {
+        true => tracks.tracks.contains_key(track),
+        false => asked.iter().any(|name| {
+            name == track.name() || name.eq_ignore_ascii_case(&track.letter().to_string())
+        }),
+    };
+    let image = |track: Track| {
+        let base = tracks.tracks.get(&track).map(|settings| &settings.base);
+        let pin = base.and_then(|base| pins.images.get(base));
+        Image {
+            track,
+            pin: base.map(ToString::to_string),
+            rocm: pin.and_then(|pin| pin.rocm.clone()),
+        }
+    };
+    Track::ALL.into_iter().filter(is_asked).map(image).collect()
+}
+
+fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
+    let mut page = Page::default();
+    let unknown = || "unknown".to_owned();
+    page.line(format_args!(
+        "machine  {}, kernel {}",
+        machine.kernel.system.clone().unwrap_or_else(unknown),
+        machine.kernel.release.clone().unwrap_or_else(unknown)
+    ));
+    let named: Vec<String> = images
+        .iter()
+        .map(|image| match &image.rocm {
+            Some(rocm) => format!("{} (ROCm {rocm})", image.track.name()),
+            None => image.track.name().to_owned(),
+        })
+        .collect();
+    page.line(format_args!("images   {}\n", named.join(", ")));
+    let width = checks.iter().map(|check| check.title.len()).max().unwrap_or_default();
+    for Check { title, result, seen, findings, .. } in checks {
+        let state = match (result, findings.iter().map(|finding| finding.severity).max()) {
+            (_, Some(severity)) => name(severity),
+            (Outcome::Skipped, None) => "-",
+            (Outcome::Ok | Outcome::Found, None) => "ok",
+        };
+        page.line(format_args!("{state:8} {title:width$}  {seen}"));
+    }
+    let mut found: Vec<_> = checks
+        .iter()
+        .flat_map(|check| check.findings.iter().map(move |finding| (check.rule, finding)))
+        .collect();
+    found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
+    for (rule, finding) in &found {
+        page.line(format_args!("\n{}: {} [{rule}]", name(finding.severity), finding.seen));
+        page.line(format_args!("  right   {}", finding.right));
+        page.line(format_args!("  why     {}", finding.why));
+        page.line(format_args!("  source  {}", finding.source));
+        for (index, command) in finding.repair.iter().enumerate() {
+            let head = if index == 0 { "repair" } else { "" };
+            page.line(format_args!("  {head:7} {command}"));
+        }
+    }
+    page.line(format_args!(
+        "\n{}",
+        count(machine, &found.iter().map(|(_, one)| one.severity).collect::<Vec<_>>())
+    ));
+    page.into_text()
+}
+
+/// Returns the last line: how much was found.
+fn count(machine: &Snapshot, found: &[Severity]) -> String {
+    let of = |severity: Severity| {
+        let count = found.iter().filter(|one| **one == severity).count();
+        let plural = if count == 1 { "" } else { "s" };
+        (count > 0).then(|| format!("{count} {}{plural}", name(severity)))
+    };
+    let counts: Vec<String> =
+        [Severity::Error, Severity::Warning, Severity::Note].into_iter().filter_map(of).collect();
+    let counts = match counts.is_empty() {
+        true => "nothing to repair".to_owned(),
+        false => counts.join(", "),
+    };
+    match machine.gpus.is_empty() {
+        true => format!(
+            "{counts}; without a GPU of AMD, images can be built, verified and pushed here, and not run on ROCm"
+        ),
+        false => counts,
+    }
+}
+
+fn name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    }
+}
+
+fn summary(machine: &Snapshot) -> Machine {
+    Machine {
+        system: machine.kernel.system.clone(),
+        kernel: machine.kernel.release.clone(),
+        memory: machine.memory.total,
+        gpus: machine
+            .gpus
+            .iter()
+            .map(|gpu| MachineGpu {
+                target: gpu.target.as_ref().map(ToString::to_string),
+                address: gpu.address.clone(),
+                driver: gpu.driver.clone(),
+                vram: gpu.vram,
+                gtt: gpu.gtt,
+            })
+            .collect(),
+        engines: machine
+            .engines
+            .iter()
+            .map(|engine| MachineEngine {
+                kind: match engine.kind {
+                    EngineKind::Podman => "podman",
+                    EngineKind::Docker => "docker",
+                },
+                socket: engine.socket.clone(),
+                rootless: engine.is_rootless,
+                runtime: engine.runtime.clone(),
+            })
+            .collect(),
+    }
+}
+
+fn pinned(image: &Image) -> PinnedImage {
+    PinnedImage { track: image.track.name(), pin: image.pin.clone(), rocm: image.rocm.clone() }
+}
