@@ -83,7 +83,7 @@ impl Gpus {
                 value,
                 when: When::Run,
                 why: format!(
-                    "this ROCm has no kernels for {gpu}; AMD does not support the override"
+                    "this ROCm is not known to have kernels for {gpu}; AMD does not support the override"
                 ),
                 evidence: self.gpus[gpu].evidence.clone().unwrap_or_default(),
             });

@@ -10,6 +10,7 @@ mod determinism;
 mod dsl;
 mod failures;
 mod input;
+mod machine;
 mod messages;
 mod patch;
 mod patch_installed;
@@ -19,4 +20,6 @@ mod patch_trees;
 mod schemas;
 mod signals;
 mod tutorial;
+#[path = "../../../host/tests/it/unfold.rs"]
+mod unfold;
 mod verify;

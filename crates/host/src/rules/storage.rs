@@ -68,16 +68,14 @@ pub(super) fn leftovers(context: &Context<'_>) -> Verdict {
         1 => "1 folder".to_owned(),
         many => format!("{many} folders"),
     };
+    let words: Vec<String> = all.iter().map(|path| shell_word(path)).collect();
     Finding::new(
         Severity::Note,
         format!("{count} of killed builds in /var/tmp, the first {}", all[0]),
         "none while no build runs",
     )
     .because("each holds a whole build context", "seen with podman 4.3: 37 after 280 killed builds")
-    .repair("pgrep -a 'podman|buildah'  # only if this prints nothing:")
-    .repair(format!(
-        "rm -rf -- {}",
-        all.iter().map(|path| shell_word(path)).collect::<Vec<_>>().join(" ")
-    ))
+    // Only while nothing builds; another's build has its context there as well.
+    .repair(format!("pgrep -x 'podman|buildah' || rm -rf -- {}", words.join(" ")))
     .into()
 }

@@ -6,3 +6,4 @@ mod failures;
 mod machine;
 mod rules;
 mod snapshot;
+mod unfold;

@@ -1,0 +1,281 @@
+//! `doctor`, `env` and `diagnose`: on recorded machines, in real shells, on logs.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use crate::dsl::{Project, Ran, ran, workspace};
+use crate::schemas;
+use crate::unfold;
+
+/// A project with a recorded machine in `machine/`.
+fn with_machine(name: &str, changes: &str) -> Project {
+    let project = Project::new();
+    unfold::machine(&project.path("machine"), name);
+    unfold::text(&project.path("machine"), changes);
+    project
+}
+
+fn doctor(name: &str, changes: &str, more: &str) -> Ran {
+    with_machine(name, changes).run(&format!("doctor --host-root machine {more}"))
+}
+
+fn json(ran: &Ran) -> serde_json::Value {
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_worst_finding() {
+    for (name, code) in [
+        ("strix-halo", 0),
+        ("strix-halo-fixed-hwe", 0),
+        ("no-gpu", 0),
+        ("strix-halo-carve-out", 1),
+        ("desktop-two-gpus", 1),
+        ("strix-halo-old-kernel", 3),
+        ("strix-halo-bad-firmware", 3),
+        ("strix-halo-rootless-debian", 3),
+        ("gpu-without-driver", 3),
+    ] {
+        let text = doctor(name, "", "").expect(code);
+        let document = json(&doctor(name, "", "--format json").expect(code));
+        let worst = document["worst"].as_str();
+        let expected = match (name, code) {
+            ("no-gpu", _) => Some("note"),
+            (_, 0) => None,
+            (_, 1) => Some("warning"),
+            _ => Some("error"),
+        };
+        assert_eq!(worst, expected, "{name}");
+        assert_eq!(text.stderr, "", "{name}");
+    }
+}
+
+#[test]
+fn what_is_found_is_told_with_what_is_right_and_what_repairs_it() {
+    let all = doctor("strix-halo-old-kernel", "", "").expect(3).stdout;
+    insta::assert_snapshot!("doctor_old_kernel", all);
+    let all = doctor("strix-halo", "", "").expect(0).stdout;
+    insta::assert_snapshot!("doctor_good", all);
+}
+
+#[test]
+fn a_machine_without_a_gpu_is_told_what_works() {
+    doctor("no-gpu", "", "").expect(0).prints("no GPU of AMD").prints(
+        "without a GPU of AMD, images can be built, verified and pushed here, and not run on ROCm",
+    );
+    // A track that needs an engine is another matter.
+    doctor("no-gpu", "", "--track source").expect(3).prints("neither podman nor docker");
+    doctor("no-gpu", "", "--track b,D").expect(3).prints("images   source, locked-spoof");
+}
+
+#[test]
+fn the_rocm_of_the_pinned_image_is_judged_and_no_other() {
+    let project = with_machine("strix-halo", "");
+    project.run("doctor --host-root machine --track official").expect(0).prints("ROCm 7.2.1");
+    let (from, to) = ("base = \"vllm-openai-rocm\"", "base = \"vllm-dev-navi-legacy\"");
+    project.edit("versions/tracks.toml", from, to);
+    project
+        .run("doctor --host-root machine --track official")
+        .expect(3)
+        .prints("with ROCm 7.1.1 of AMD (track official): unsupported")
+        .prints("ROCm/rocm-docs rdna3-5.rst");
+    project.run("doctor --host-root machine --track ollama").expect(0);
+    project.run("doctor --host-root machine --track ollama --gpu gfx1100").expect(1);
+}
+
+#[test]
+fn this_machine_is_looked_at_too() {
+    let project = Project::new();
+    let code = project.run("doctor").code;
+    assert!([0, 1, 3].contains(&code), "{code}");
+    // Without a project, the data files that the program was built with are used.
+    std::fs::remove_dir_all(project.path("versions")).unwrap();
+    assert_eq!(project.run("doctor").code, code);
+    project.run("env --gpu gfx1151").expect(0).prints("export ");
+}
+
+#[test]
+fn wrong_arguments_and_data_files_are_answered() {
+    let project = with_machine("strix-halo", "");
+    project.run("doctor --gpu gfx1511").expect(2).says("did you mean `gfx1151`?");
+    project.run("doctor --host-root nowhere").expect(2).says("`--host-root nowhere` names no");
+    project.run("doctor --track g").expect(2);
+    project.run("env --gpu 8060S").expect(2).says("a target looks like `gfx1151`");
+    project.run("env --rocm seven").expect(2).says("`--rocm seven` is not a ROCm release");
+    project.run("diagnose nowhere.log").expect(2).says("nowhere.log").says("standard input");
+    project.run("diagnose machine").expect(2);
+    project.edit("versions/compat.toml", "\"unsupported\"", "\"broken\"");
+    project.run("doctor --host-root machine").expect(2).says("versions/compat.toml");
+    project.edit("versions/failures.toml", "any = ['GCVM", "any = ['(GCVM");
+    project.run("diagnose").expect(2).says("is not a regular expression");
+    std::fs::remove_file(project.path("versions/failures.toml")).unwrap();
+    project.run("diagnose").expect(2).says("git checkout -- versions/failures.toml");
+}
+
+#[test]
+fn nothing_that_a_machine_says_acts_on_a_terminal() {
+    let payload = "\x1b]0;title\x07\x1b[2J\u{202e}";
+    let changes = format!(
+        "== etc/os-release\nID=evil\nPRETTY_NAME=\"{payload}\"\n\
+         == etc/modprobe.d/a.conf\noptions amdgpu gttsize={payload}\n\
+         == recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION={payload}\n"
+    );
+    for format in ["text", "json"] {
+        let ran = doctor("strix-halo", &changes, &format!("--format {format}"));
+        let rest = ran.stdout.chars().filter(|c| c.is_control() && *c != '\n');
+        assert_eq!(rest.count(), 0, "{}", ran.stdout);
+        assert!(!ran.stdout.contains('\u{202e}'));
+    }
+    let project = Project::new();
+    project.write("log", &format!("{payload}invalid device function{payload}\n"));
+    let ran = project.run("diagnose log").expect(1).prints("invalid device function");
+    assert!(!ran.stdout.contains(|c: char| c.is_control() && c != '\n'));
+}
+
+#[test]
+fn documents_keep_to_their_schemas() {
+    let names = std::fs::read_dir(unfold::folder()).unwrap().flatten();
+    let names = names
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".machine")?.to_owned()));
+    let project = Project::new();
+    let documents: Vec<_> = names.map(|name| json(&doctor(&name, "", "--format json"))).collect();
+    assert!(documents.len() >= 13);
+    schemas::check(&project, "doctor", &documents);
+    let gpus = ["gfx1151", "gfx1031", "gfx942"];
+    let documents: Vec<_> = gpus
+        .iter()
+        .map(|gpu| json(&project.run(&format!("env --gpu {gpu} --build --debug --format json"))))
+        .collect();
+    schemas::check(&project, "env", &documents);
+    project.write("log", "invalid device function\n");
+    schemas::check(&project, "diagnose", &[json(&project.run("diagnose log --format json"))]);
+}
+
+/// Evaluates what `env` prints in a shell and returns the environment after it.
+fn evaluated(
+    project: &Project,
+    shell: &str,
+    quotes: &str,
+    arguments: &str,
+) -> BTreeMap<String, String> {
+    let program = env!("CARGO_BIN_EXE_build-pipeline");
+    let script = format!("eval {quotes}$({program} env {arguments} 2>/dev/null){quotes}; env -0");
+    let output = Command::new(shell)
+        .args(["-c", &script])
+        .current_dir(project.path(""))
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HSA_OVERRIDE_GFX_VERSION", "stale")
+        .output()
+        .unwrap();
+    let ran = ran(output).expect(0);
+    assert_eq!(ran.stderr, "", "{shell}");
+    let pairs = ran.stdout.split('\0').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn real_shells_get_the_environment_as_it_is_meant() {
+    let project = Project::new();
+    // Nothing that stands in a data file may ever run.
+    let hostile = r#"a'b "c" $(touch pwned) `touch pwned` \ ; touch pwned & # * ~ $HOME !x"#;
+    project.edit(
+        "versions/gpus.toml",
+        "[variable.HSA_NO_SCRATCH_RECLAIM]\nvalue = \"1\"",
+        &format!("[variable.HSA_NO_SCRATCH_RECLAIM]\nvalue = '''{hostile}'''"),
+    );
+    for shell in ["sh", "bash", "dash"] {
+        for gpu in ["gfx1151", "gfx1031", "gfx1100", "gfx942"] {
+            let line = format!("env --gpu {gpu} --build --debug --format json");
+            let document = json(&project.run(&line).expect(0));
+            let arguments = format!("--gpu {gpu} --build --debug");
+            let all = evaluated(&project, shell, "\"", &arguments);
+            for variable in document["set"].as_array().unwrap() {
+                let name = variable["name"].as_str().unwrap();
+                assert_eq!(all.get(name).unwrap(), variable["value"].as_str().unwrap(), "{shell}");
+            }
+            let is_set = all.get("HSA_OVERRIDE_GFX_VERSION").map(String::as_str);
+            assert_eq!(is_set, (gpu == "gfx1031").then_some("10.3.0"), "{shell} {gpu}");
+            let reclaim = all.get("HSA_NO_SCRATCH_RECLAIM").map(String::as_str);
+            let wanted = matches!(gpu, "gfx1151" | "gfx942").then_some(hostile);
+            assert_eq!(reclaim, wanted, "{shell} {gpu}");
+        }
+    }
+    assert!(!project.path("pwned").exists());
+    // Without the quotes it is one line; plain values survive that.
+    for shell in ["sh", "bash", "dash"] {
+        let all = evaluated(&project, shell, "", "--gpu gfx1100");
+        assert_eq!(all["VLLM_ROCM_USE_AITER"], "0");
+        assert_eq!(all.get("HSA_OVERRIDE_GFX_VERSION"), None);
+    }
+}
+
+#[test]
+fn of_two_gpus_the_one_that_is_no_part_of_the_processor_is_taken() {
+    let project = with_machine("desktop-two-gpus", "");
+    project
+        .run("env --host-root machine")
+        .expect(0)
+        .prints("export ROCR_VISIBLE_DEVICES=0;\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0;");
+    project
+        .run("env --host-root machine --gpu gfx1036")
+        .expect(0)
+        .prints("unset HSA_OVERRIDE_GFX_VERSION;\nexport ROCR_VISIBLE_DEVICES=1;");
+    // One alone hides nothing.
+    let one = with_machine("strix-halo", "").run("env --host-root machine").expect(0);
+    assert!(!one.stdout.contains("VISIBLE_DEVICES"), "{}", one.stdout);
+    assert_eq!(one.stderr, "");
+    let none = with_machine("no-gpu", "").run("env --host-root machine").expect(0);
+    none.says("no GPU of AMD was found").prints("TORCH_ROCM_AOTRITON");
+}
+
+#[test]
+fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() {
+    let project = Project::new();
+    let plain = project.run("env --gpu gfx1151").expect(0).stdout;
+    for name in ["PYTORCH_ROCM_ARCH", "AMD_SERIALIZE_KERNEL", "HIP_LAUNCH_BLOCKING"] {
+        assert!(!plain.contains(name), "{plain}");
+    }
+    project.run("env --gpu gfx1151 --build").expect(0).prints("export PYTORCH_ROCM_ARCH=gfx1151;");
+    project.run("env --gpu gfx1151 --debug").expect(0).prints("export AMD_SERIALIZE_KERNEL=3;");
+    let old = project.run("env --gpu gfx1151 --rocm 6.4.1").expect(0);
+    old.prints("export HSA_OVERRIDE_GFX_VERSION=11.0.0;").says("not supported by AMD");
+    let dotenv = project.run("env --gpu gfx1031 --format dotenv").expect(0).stdout;
+    let lines: Vec<&str> = dotenv.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(
+        lines,
+        ["HSA_OVERRIDE_GFX_VERSION=10.3.0", "SGLANG_USE_AITER=0", "VLLM_ROCM_USE_AITER=0"]
+    );
+}
+
+/// Returns a log of one of the files of logs.
+fn log(file: &str, name: &str) -> String {
+    let path = workspace().join("crates/host/tests/logs").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = text.split_once(&format!("━━ {name}\n")).unwrap();
+    rest.split("━━").next().unwrap().to_owned()
+}
+
+#[test]
+fn logs_are_read_from_files_and_from_standard_input() {
+    let project = Project::new();
+    project.write("clean.log", &log("clean.txt", "vllm builds"));
+    project.write("failing.log", &log("failing.txt", "memory-access-fault"));
+    project.run("diagnose clean.log").expect(0).prints("no known failure in 8 lines");
+    project
+        .run("diagnose failing.log")
+        .expect(1)
+        .prints("memory-access-fault: ")
+        .prints("  line 3: Memory access fault by GPU node-1")
+        .prints("1 known failure in 5 lines");
+    let piped = Command::new("sh")
+        .args(["-c", "cat failing.log | \"$0\" diagnose --format json"])
+        .arg(env!("CARGO_BIN_EXE_build-pipeline"))
+        .current_dir(project.path(""))
+        .output()
+        .unwrap();
+    let piped = ran(piped).expect(1);
+    assert_eq!(json(&piped)["failures"][0]["name"], "memory-access-fault");
+    // Standard input is empty here.
+    project.run("diagnose").expect(0).prints("no known failure in 0 lines");
+}

@@ -1,0 +1,48 @@
+//! Unfolds a recorded machine (`tests/machines`) into a directory; other crates' tests use it too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Returns the folder of the recorded machines, from the folder of any crate.
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/machines")
+}
+
+/// Unfolds the recorded machine `name` into `root`.
+pub(crate) fn machine(root: &Path, name: &str) {
+    text(root, &fs::read_to_string(folder().join(format!("{name}.machine"))).unwrap());
+}
+
+/// Unfolds a text of the format that `tests/machines/README.md` describes into `root`.
+pub(crate) fn text(root: &Path, text: &str) {
+    let mut file: Option<(PathBuf, String)> = None;
+    let finish = |file: Option<(PathBuf, String)>| {
+        if let Some((path, text)) = file {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    };
+    for line in text.lines() {
+        if let Some(path) = line.strip_prefix("== ") {
+            finish(file.replace((root.join(path), String::new())));
+        } else if let Some(link) = line.strip_prefix("-> ") {
+            finish(file.take());
+            let (path, target) = link.split_once(' ').unwrap();
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            drop(fs::remove_file(&path));
+            std::os::unix::fs::symlink(target, path).unwrap();
+        } else if let Some(path) = line.strip_prefix("-- ") {
+            finish(file.take());
+            fs::remove_file(root.join(path)).unwrap();
+        } else if let Some(name) = line.strip_prefix("base ") {
+            machine(root, name);
+        } else if let Some((_, text)) = &mut file {
+            text.push_str(line);
+            text.push('\n');
+        } else {
+            assert_eq!(line, "", "a line that belongs to no file");
+        }
+    }
+    finish(file);
+}
