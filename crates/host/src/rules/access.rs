@@ -62,10 +62,10 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
     }
     let findings = closed.iter().map(|(gid, paths)| {
         let group = group_name(context, *gid);
-        let named = group.as_ref().map_or(format!("group {gid}"), |name| format!("group {name} ({gid})"));
+        let named = group.as_ref().map_or(format!("the group {gid}"), |name| format!("the group {name} ({gid})"));
         let finding = Finding::new(
             Severity::Error,
-            format!("{} may not be opened by {}; for {named}", paths.join(" and "), context.user()),
+            format!("{} may not be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
             "the user is in that group",
         )
         .because(

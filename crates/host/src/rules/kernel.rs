@@ -69,6 +69,11 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     if !findings.is_empty() {
         return Verdict::Found(findings);
     }
+    let unknown = context.images.iter().filter(|image| image.rocm.is_none());
+    let unknown: Vec<&str> = unknown.map(|image| image.track.name()).collect();
+    if !unknown.is_empty() {
+        fine.push(format!("the ROCm of {} is not known", unknown.join(", ")));
+    }
     Verdict::fine(format!("kernel {release}: {}", fine.join(", ")))
 }
 

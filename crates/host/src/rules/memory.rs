@@ -18,6 +18,15 @@ fn advised(total: u64) -> u64 {
     total.saturating_sub(4 * GIB) / (4 * GIB) * (4 * GIB)
 }
 
+/// Returns whether the limit was given to a module that is not there, which has its own finding.
+fn given_to_amdttm(context: &Context<'_>) -> bool {
+    let kernel = &context.machine.kernel;
+    !kernel.has_module("amdttm") && kernel.given("amdttm", "pages_limit").next().is_some()
+}
+
+/// What repairs a limit that was given to a module that is not there.
+const AS_AMDTTM: &str = "# as for kernel-amdttm: a limit was given, to a module that is not there";
+
 /// The GPU may use most of the memory.
 pub(super) fn limit(context: &Context<'_>) -> Verdict {
     if integrated(context).is_none() {
@@ -36,7 +45,7 @@ pub(super) fn limit(context: &Context<'_>) -> Verdict {
         return Verdict::fine(seen);
     }
     let pages = best / PAGE;
-    Finding::new(
+    let finding = Finding::new(
         Severity::Warning,
         seen,
         format!("{} (ttm.pages_limit={pages}), with a small carve-out", gib(best)),
@@ -44,10 +53,16 @@ pub(super) fn limit(context: &Context<'_>) -> Verdict {
     .because(
         "a model that is larger than the limit does not load, however much memory is free",
         AMD_DOCS,
-    )
-    .repair(format!("echo 'options ttm pages_limit={pages}' | sudo tee /etc/modprobe.d/ttm.conf"))
-    .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
-    .into()
+    );
+    if given_to_amdttm(context) {
+        return finding.repair(AS_AMDTTM).into();
+    }
+    finding
+        .repair(format!(
+            "echo 'options ttm pages_limit={pages}' | sudo tee /etc/modprobe.d/ttm.conf"
+        ))
+        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+        .into()
 }
 
 /// A limit that somebody gave is in effect.
@@ -95,7 +110,7 @@ pub(super) fn gtt(context: &Context<'_>) -> Verdict {
     if gtt <= limit + 64 * (1 << 20) {
         return Verdict::fine(format!("GTT {}, limit {}", gib(gtt), gib(limit)));
     }
-    Finding::new(
+    let finding = Finding::new(
         Severity::Warning,
         format!("GTT is {}, but ttm.pages_limit allows {}", gib(gtt), gib(limit)),
         "GTT follows from ttm.pages_limit; `amdgpu.gttsize` is not given",
@@ -103,13 +118,17 @@ pub(super) fn gtt(context: &Context<'_>) -> Verdict {
     .because(
         "programs are told of memory that they cannot get: they fail while a model loads",
         "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c: `this is unusual`",
-    )
-    .repair(format!(
-        "echo 'options ttm pages_limit={}' | sudo tee /etc/modprobe.d/ttm.conf",
-        context.machine.memory.total.map_or(gtt, advised) / PAGE
-    ))
-    .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
-    .into()
+    );
+    if given_to_amdttm(context) {
+        return finding.repair(AS_AMDTTM).into();
+    }
+    let pages = context.machine.memory.total.map_or(gtt, advised) / PAGE;
+    finding
+        .repair(format!(
+            "echo 'options ttm pages_limit={pages}' | sudo tee /etc/modprobe.d/ttm.conf"
+        ))
+        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+        .into()
 }
 
 /// The firmware keeps little memory back for the GPU.
