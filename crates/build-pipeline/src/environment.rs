@@ -9,8 +9,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 21] = [
-pub(crate) const TABLE: [(&str, &str); 25] = [
+pub(crate) const TABLE: [(&str, &str); 26] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
     ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
@@ -51,9 +50,9 @@ pub(crate) const TABLE: [(&str, &str); 25] = [
         "XDG_CONFIG_HOME",
         "containers/ in it holds auth.json and registries.conf, build-pipeline/config.toml mirrors (default ~/.config)",
     ),
+    (
         "HSA_*, HIP_*, ROCR_*, AMD_*, GPU_*, VLLM_*, OLLAMA_* and the like",
         "looked at by doctor; nothing else acts on them",
-    (
     ),
     ("PIP_INDEX_URL", "where release archives are looked up; without it, where pip looks"),
     ("PATH", "where the programs of `patch` lie: cmake, g++ or clang++, python3, sed"),

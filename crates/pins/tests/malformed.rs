@@ -8,15 +8,13 @@
 use std::fmt::Write as _;
 
 use pins::{
-    ParseError, parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with, parse_versions,
+    ParseError, parse_compat, parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with,
+    parse_versions,
 };
 
 mod malformed_cases;
 use malformed_cases::locks::LOCKS;
 use malformed_cases::{COMPAT, GPUS, TOML, TRACKS, VARIABLES, VERSIONS};
-use malformed_cases::{COMPAT, GPUS, TOML, TRACKS, VERSIONS};
-use malformed_cases::{GPUS, TOML, TRACKS, VERSIONS};
-use pins::{ParseError, parse_compat, parse_gpus, parse_tracks, parse_tracks_with, parse_versions};
 
 /// What the cases of `versions.toml` begin with, unless they are about it.
 const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
@@ -124,6 +122,14 @@ fn tracks() {
 }
 
 #[test]
+fn package_locks() {
+    let head = "schema = 1\nsuite = 'trixie'\narchitecture = 'amd64'\nchecked = 2026-11-21\n";
+    insta::assert_snapshot!(answers(LOCKS, head, |text| parse_package_lock("a.toml", text)));
+    let heads = [("the head of a lock", "schema = 1\nsuite = 'Trixie'\nchecked = '2026-11-21'\n")];
+    insta::assert_snapshot!(answers(&heads, "", |text| parse_package_lock("a.toml", text)));
+}
+
+#[test]
 fn variables() {
     insta::assert_snapshot!(answers(VARIABLES, "schema = 1\n", |text| {
         parse_gpus("gpus.toml", text)
@@ -134,26 +140,13 @@ fn variables() {
 fn compat() {
     insta::assert_snapshot!(answers(COMPAT, "schema = 1\n", |text| {
         parse_compat("compat.toml", text)
-    insta::assert_snapshot!(answers(&heads, "", |text| parse_package_lock("a.toml", text)));
-    insta::assert_snapshot!(answers(COMPAT, "schema = 1\n", |text| {
-    insta::assert_snapshot!(answers(LOCKS, head, |text| parse_package_lock("a.toml", text)));
-    let head = "schema = 1\nsuite = 'trixie'\narchitecture = 'amd64'\nchecked = 2026-11-21\n";
-    let heads = [("the head of a lock", "schema = 1\nsuite = 'Trixie'\nchecked = '2026-11-21'\n")];
     }));
-fn compat() {
-fn package_locks() {
 }
 
 #[test]
 fn there_are_enough_cases_and_no_name_stands_twice() {
-        .collect();
-        .concat()
-        .into_iter()
-        .map(|(name, _)| name)
-        [TOML, VERSIONS, GPUS, TRACKS, COMPAT].concat().into_iter().map(|(name, _)| name).collect();
-        [TOML, VERSIONS, GPUS, TRACKS, LOCKS].concat().into_iter().map(|(name, _)| name).collect();
-    let mut names: Vec<_> =
-    let mut names: Vec<_> = [TOML, VERSIONS, GPUS, TRACKS, COMPAT, VARIABLES]
+    let all = [TOML, VERSIONS, GPUS, TRACKS, LOCKS, COMPAT, VARIABLES].concat();
+    let mut names: Vec<_> = all.into_iter().map(|(name, _)| name).collect();
     assert!(names.len() >= 80, "{}", names.len());
     let all = names.len();
     names.sort_unstable();

@@ -18,24 +18,26 @@ use crate::{BuildRequest, PlanError, Planned, PlanningInput, Warning};
 const CONTRACT: &str = "seal/1";
 
 /// What sealing leaves out of every image: it differs from run to run, and nobody needs it.
-const SCRUB: [&str; 17] = [
+const SCRUB: [&str; 19] = [
     "etc/hostname",
     "etc/hosts",
     "etc/machine-id",
     "etc/resolv.conf",
-    "root/.cache/**",
-    "tmp/**",
-    "var/cache/apt/**",
-    "var/cache/dnf/**",
+    "root/.cache/*",
+    "tmp/*",
+    "var/cache/apt/*.bin",
+    "var/cache/apt/archives/*.deb",
+    "var/cache/apt/archives/lock",
+    "var/cache/dnf/*",
     "var/cache/ldconfig/aux-cache",
-    "var/cache/libdnf5/**",
-    "var/lib/apt/lists/**",
+    "var/cache/libdnf5/*",
+    "var/lib/apt/lists/*",
     "var/lib/dnf/history.sqlite*",
     "var/log/alternatives.log",
-    "var/log/apt/**",
+    "var/log/apt/*",
     "var/log/dnf*",
     "var/log/dpkg.log",
-    "var/tmp/**",
+    "var/tmp/*",
 ];
 
 /// Makes the plan of a track that an engine builds.
