@@ -1,12 +1,13 @@
 //! Turns the text of the files under `versions/` into typed pins, or says exactly where they are wrong.
 //!
-//! Start at [`parse_versions`]. A *pin* is a name bound to a digest, a full commit or a hash,
+//! Start at [`parse_versions`]; [`PinChange`] goes the other way and edits the text. A *pin* is a name bound to a digest, a full commit or a hash,
 //! together with the tag or git ref it came from (for readers). A pin whose value nobody could
 //! verify is [`Pinned::Unresolved`]: it is never invented, and a build that needs it is refused.
 //!
 //! This crate knows no files, no network, no environment and no clock. Text goes in, values or a
 //! list of [`Problem`]s with spans come out; where two values are wrong, both are reported.
 
+mod change;
 mod checks;
 mod environment;
 mod gpus;
@@ -18,6 +19,7 @@ mod syntax;
 mod tracks;
 mod versions;
 
+pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use problem::{ParseError, Problem};
