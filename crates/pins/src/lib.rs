@@ -9,20 +9,24 @@
 
 mod change;
 mod checks;
+pub mod compat;
 mod environment;
 mod gpus;
 mod hashes;
 mod names;
 mod problem;
 pub mod reader;
+mod releases;
 mod syntax;
 mod tracks;
 mod versions;
 
 pub use change::{ChangeError, Changed, NewValue, PinChange};
+pub use compat::{Compat, parse_compat};
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use problem::{ParseError, Problem};
+pub use releases::{ParseReleasesError, Releases};
 pub use tracks::{Track, TrackSettings, Tracks, parse_tracks, parse_tracks_with};
 pub use versions::{
     ArchivePin, Facts, ImagePin, ManifestKind, PinKind, Pinned, Pins, Release, SourcePin,

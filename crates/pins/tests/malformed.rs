@@ -7,10 +7,10 @@
 
 use std::fmt::Write as _;
 
-use pins::{ParseError, parse_gpus, parse_tracks, parse_tracks_with, parse_versions};
+use pins::{ParseError, parse_compat, parse_gpus, parse_tracks, parse_tracks_with, parse_versions};
 
 mod malformed_cases;
-use malformed_cases::{GPUS, TOML, TRACKS, VERSIONS};
+use malformed_cases::{COMPAT, GPUS, TOML, TRACKS, VERSIONS};
 
 /// What the cases of `versions.toml` begin with, unless they are about it.
 const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
@@ -118,9 +118,16 @@ fn tracks() {
 }
 
 #[test]
+fn compat() {
+    insta::assert_snapshot!(answers(COMPAT, "schema = 1\n", |text| {
+        parse_compat("compat.toml", text)
+    }));
+}
+
+#[test]
 fn there_are_enough_cases_and_no_name_stands_twice() {
     let mut names: Vec<_> =
-        [TOML, VERSIONS, GPUS, TRACKS].concat().into_iter().map(|(name, _)| name).collect();
+        [TOML, VERSIONS, GPUS, TRACKS, COMPAT].concat().into_iter().map(|(name, _)| name).collect();
     assert!(names.len() >= 80, "{}", names.len());
     let all = names.len();
     names.sort_unstable();
@@ -135,6 +142,7 @@ fn a_file_over_a_mebibyte_is_refused() {
         parse_versions("versions.toml", &text).unwrap_err(),
         parse_gpus("gpus.toml", &text).unwrap_err(),
         parse_tracks("tracks.toml", &text).unwrap_err(),
+        parse_compat("compat.toml", &text).unwrap_err(),
     ] {
         assert_eq!(error.problems[0].message, "the file is `1048588` bytes long");
         check_rules("too long", &text, &error);

@@ -2,15 +2,24 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+use std::collections::BTreeMap;
+
+use pins::compat::{Kernel, Support};
 use pins::{
-    Facts, Gpus, PinKind, PinName, Pinned, Pins, Track, Tracks, parse_gpus, parse_tracks,
-    parse_tracks_with, parse_versions,
+    Compat, Facts, Gpus, PinKind, PinName, Pinned, Pins, Track, Tracks, parse_compat, parse_gpus,
+    parse_tracks, parse_tracks_with, parse_versions,
 };
 use proptest::prelude::*;
 
 const VERSIONS: &str = include_str!("../../../versions/versions.toml");
 const GPUS: &str = include_str!("../../../versions/gpus.toml");
 const TRACKS: &str = include_str!("../../../versions/tracks.toml");
+
+const COMPAT: &str = include_str!("../../../versions/compat.toml");
+
+fn compat() -> Compat {
+    parse_compat("versions/compat.toml", COMPAT).unwrap_or_else(|error| panic!("{error}"))
+}
 
 fn versions() -> Pins {
     parse_versions("versions/versions.toml", VERSIONS).unwrap_or_else(|error| panic!("{error}"))
@@ -96,7 +105,7 @@ fn wheels_that_belong_together_carry_one_stamp() {
 
 #[test]
 fn no_package_index_for_rust_python_debian_or_javascript_is_named() {
-    for text in [VERSIONS, GPUS, TRACKS] {
+    for text in [VERSIONS, GPUS, TRACKS, COMPAT] {
         for host in ["crates.io", "pypi", "pythonhosted", "debian.org", "npmjs"] {
             assert!(!text.to_lowercase().contains(host), "{host}");
         }
@@ -111,6 +120,80 @@ fn strix_halo_is_native_since_7_2_1_and_can_be_spoofed() {
     assert_eq!(strix_halo.spoof.unwrap().to_string(), "11.0.0");
     assert_eq!(gpus[&"gfx1031".parse().unwrap()].spoof.unwrap().to_string(), "10.3.0");
     assert_eq!(gpus.len(), 10);
+}
+
+#[test]
+fn amds_table_of_kernels_is_read_as_amd_wrote_it() {
+    let compat = compat();
+    let gpu = "gfx1151".parse().unwrap();
+    for (rocm, fixed, other) in [
+        ("7.14.1", Some(Support::Supported), Some(Support::Unstable)),
+        ("7.11.0", Some(Support::Supported), Some(Support::Unstable)),
+        ("7.2.1", Some(Support::Supported), Some(Support::Unstable)),
+        ("7.2.4", Some(Support::Supported), Some(Support::Unstable)),
+        ("7.2.0", Some(Support::Supported), Some(Support::Unsupported)),
+        ("7.1.1", Some(Support::Unsupported), Some(Support::Unstable)),
+        ("7.9.0", Some(Support::Unsupported), Some(Support::Unstable)),
+        ("7.10.0", Some(Support::Unsupported), Some(Support::Unstable)),
+        ("6.4.4", Some(Support::Unsupported), Some(Support::Unstable)),
+        // AMD's table does not speak of these.
+        ("6.3.4", None, None),
+        ("7.0.2", None, None),
+        ("7.2.5", None, None),
+        ("10.0.0", None, None),
+    ] {
+        let word = |is_fixed| compat.kernel_support(&gpu, rocm, is_fixed).map(|(_, word)| word);
+        assert_eq!((word(true), word(false)), (fixed, other), "{rocm}");
+    }
+    assert_eq!(compat.kernel_support(&"gfx1100".parse().unwrap(), "7.1.1", true), None);
+}
+
+#[test]
+fn kernels_with_the_fixes_are_told_from_those_without() {
+    let compat = compat();
+    let gpu = "gfx1151".parse().unwrap();
+    for (release, build, distribution, is_fixed) in [
+        ("6.18.4-200.fc43.x86_64", None, Some("fedora-43"), true),
+        ("6.18.3-200.fc43.x86_64", None, Some("fedora-43"), false),
+        ("6.17.0-19-generic", Some("19~24.04.2"), Some("ubuntu-24.04"), true),
+        ("6.17.0-19-generic", Some("19~24.04.1"), Some("ubuntu-24.04"), false),
+        ("6.17.0-14-generic", Some("14~24.04.1"), Some("ubuntu-24.04"), false),
+        ("6.17.0-19-generic", None, Some("debian-13"), false),
+        ("6.14.0-1018-oem", Some("18~24.04.1"), Some("ubuntu-24.04"), true),
+        ("6.14.0-1017-oem", Some("17"), Some("ubuntu-24.04"), false),
+        ("6.14.0-37-generic", Some("37~24.04.1"), Some("ubuntu-24.04"), false),
+        ("6.17.0-8-generic", Some("8"), Some("ubuntu-26.04"), true),
+        ("6.12.57+deb13-amd64", None, Some("debian-13"), false),
+    ] {
+        let kernel = Kernel { release, build, distribution };
+        assert_eq!(compat.fixed_kernel(&gpu, &kernel).is_some(), is_fixed, "{kernel:?}");
+    }
+}
+
+#[test]
+fn known_bad_releases_are_found_and_good_ones_are_not() {
+    let compat = compat();
+    let company = BTreeMap::from([("torch".to_owned(), "2.11.0+rocm7.14.0".to_owned())]);
+    let alone = BTreeMap::new();
+    for (package, release, others, rows) in [
+        ("rocm", "7.14.0a20260610", &alone, &["therock-init-dma"][..]),
+        ("rocm", "7.14.0a20260608", &alone, &[]),
+        ("rocm", "7.14.0", &alone, &[]),
+        ("vllm", "0.10.2", &company, &["vllm-hip-found"]),
+        ("vllm", "0.10.2", &alone, &[]),
+        ("vllm", "0.27.1", &company, &[]),
+        ("vllm", "v0.10.3", &alone, &["vllm-tag-that-never-was"]),
+    ] {
+        let found: Vec<&str> = compat.bad(package, release, others).map(|(name, _)| name).collect();
+        assert_eq!(found, rows, "{package} {release}");
+    }
+    let wheels = &versions().releases[&name("rocm-wheels")];
+    let row = compat.coupling("torch", &wheels.packages["torch"]).unwrap();
+    for (package, releases) in &row.with {
+        assert!(releases.contains(&wheels.packages[package]), "{package}");
+    }
+    assert!(compat.moved_index("https://rocm.nightlies.amd.com/v2/gfx1151/").is_some());
+    assert!(compat.moved_index("https://repo.amd.com/rocm/whl-multi-arch/").is_none());
 }
 
 #[test]
@@ -149,6 +232,8 @@ fn byte_order_marks_and_windows_line_ends_are_accepted() {
     assert_eq!(parse_versions("f", &windows), Ok(versions()));
     let windows = format!("\u{feff}{}", GPUS.replace('\n', "\r\n"));
     assert_eq!(parse_gpus("f", &windows), Ok(gpus()));
+    let windows = format!("\u{feff}{}", COMPAT.replace('\n', "\r\n"));
+    assert_eq!(parse_compat("f", &windows), Ok(compat()));
     let windows = format!("\u{feff}{}", TRACKS.replace('\n', "\r\n"));
     assert_eq!(parse_tracks("f", &windows), Ok(tracks()));
 }
@@ -189,6 +274,10 @@ fn check_versions(text: &str) {
 
 fn check_gpus(text: &str) {
     check_answer(text, parse_gpus("f", text));
+}
+
+fn check_compat(text: &str) {
+    check_answer(text, parse_compat("f", text));
 }
 
 fn check_tracks(text: &str) {
@@ -270,5 +359,6 @@ proptest! {
         check_versions(&edited(VERSIONS, &edits));
         check_gpus(&edited(GPUS, &edits));
         check_tracks(&edited(TRACKS, &edits));
+        check_compat(&edited(COMPAT, &edits));
     }
 }

@@ -28,7 +28,7 @@ impl Project {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let project = Self { folder };
-        for name in ["versions.toml", "gpus.toml", "tracks.toml"] {
+        for name in ["versions.toml", "gpus.toml", "tracks.toml", "compat.toml"] {
             let text = std::fs::read_to_string(workspace().join("versions").join(name)).unwrap();
             project.write(&format!("versions/{name}"), &text);
         }
