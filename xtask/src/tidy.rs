@@ -23,7 +23,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     (
         "build-pipeline",
         false,
-        &["executor", "image-ref", "oci", "patcher", "pins", "plan", "planner", "record"],
+        &["executor", "image-ref", "oci", "patcher", "pins", "plan", "planner", "record", "sources"],
     ),
     ("sources", false, &["oci", "pins"]),
     ("testkit", false, &["image-ref"]),

@@ -39,7 +39,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) directory: Option<PathBuf>,
-    /// Read a registry, or a part of it, from elsewhere
+    /// Read a registry, a part of it, or the git repositories and indexes below a url from elsewhere
     #[arg(
         long,
         global = true,
@@ -151,6 +151,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Patch a source or installed tree, or say why not
     Patch(crate::commands::patch::args::Patch),
+    /// Look up a new value for a pin, check it, and write it into versions.toml
+    Bump(crate::commands::bump::args::Bump),
     /// List what was built, or show one record
     Records(Records),
     /// Print a JSON schema of what the commands print

@@ -7,12 +7,17 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 20] = [
+pub(crate) const TABLE: [(&str, &str); 22] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
     ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
     ("BUILD_PIPELINE_COLOR", "the same as --color"),
     ("BUILD_PIPELINE_LOCK_TIMEOUT", "the same as --lock-timeout"),
+    ("BUILD_PIPELINE_INDEX", "the same as --index"),
+    (
+        "UV_DEFAULT_INDEX, PIP_INDEX_URL, PIP_CONFIG_FILE",
+        "the Python index where --index is not given; pip's configuration files are read too",
+    ),
     (
         "BUILDKIT_PROGRESS",
         "read as --progress where that is not given: auto, plain, tty or rawjson",
@@ -118,6 +123,40 @@ pub(crate) fn source_date_epoch() -> Result<Option<u64>, CommandError> {
         CommandError::new(ExitCode::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a number of seconds since 1970"))
             .hint("`date +%s` prints one; `unset SOURCE_DATE_EPOCH` takes the time of `versions/versions.toml`")
     })
+}
+
+/// Returns the Python index that uv and pip use on this machine, where one is set.
+pub(crate) fn python_index() -> Option<String> {
+    let in_variable = || variable("UV_DEFAULT_INDEX").or_else(|| variable("PIP_INDEX_URL"));
+    in_variable().or_else(|| {
+        // The last one that says something counts, as in pip ("Configuration", load order).
+        let files = [
+            Some(PathBuf::from("/etc/pip.conf")),
+            path_variable("HOME").map(|home| home.join(".pip/pip.conf")),
+            under_home("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("pip/pip.conf")),
+            path_variable("PIP_CONFIG_FILE"),
+        ];
+        let texts =
+            files.into_iter().flatten().filter_map(|file| std::fs::read_to_string(file).ok());
+        texts.filter_map(|text| index_of_pip(&text)).last()
+    })
+}
+
+/// Reads `index-url` of the section `[global]` of a `pip.conf`.
+fn index_of_pip(text: &str) -> Option<String> {
+    let mut is_global = false;
+    let mut found = None;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            is_global = line == "[global]";
+        } else if is_global
+            && let Some((key, value)) = line.split_once('=')
+            && matches!(key.trim(), "index-url" | "index_url")
+        {
+            found = Some(value.trim().to_owned());
+        }
+    }
+    found
 }
 
 /// Returns whether this is a run of a CI system.

@@ -10,6 +10,7 @@ mod commands;
 mod environment;
 mod error;
 mod exit_code;
+mod fetching;
 mod output;
 mod patching;
 mod project;
@@ -69,6 +70,7 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Plan(args) => commands::plan::run(&cli.global, args),
         Command::Verify(args) => commands::verify::run(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),
+        Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {

@@ -21,7 +21,11 @@ pub(crate) fn client(mirrors: &[String]) -> Result<RegistryClient, CommandError>
             ..CredentialFiles::default()
         },
         registries_conf: registries_conf()?,
-        mirrors: mirrors.iter().map(|text| mirror(text)).collect::<Result<_, _>>()?,
+        mirrors: mirrors
+            .iter()
+            .filter(|text| !crate::fetching::is_source_mirror(text))
+            .map(|text| mirror(text))
+            .collect::<Result<_, _>>()?,
         user_agent: user_agent(),
         ..ClientSettings::default()
     };

@@ -1,6 +1,7 @@
 //! One module per command: reads its arguments, calls the crates, prints what came of it.
 
 pub(crate) mod build;
+pub(crate) mod bump;
 pub(crate) mod help;
 pub(crate) mod patch;
 pub(crate) mod plan;
