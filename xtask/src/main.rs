@@ -92,6 +92,8 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "record",
         "event",
         "verify",
+        "bump",
+        "outdated",
         "patch",
         "patch-audit",
         "patch-lint-sed",

@@ -153,6 +153,8 @@ pub(crate) enum Command {
     Patch(crate::commands::patch::args::Patch),
     /// Look up a new value for a pin, check it, and write it into versions.toml
     Bump(crate::commands::bump::args::Bump),
+    /// Ask what became of the pins: newer, moved, rewritten, yanked, vanished
+    Outdated(crate::commands::outdated::Outdated),
     /// List what was built, or show one record
     Records(Records),
     /// Print a JSON schema of what the commands print
@@ -249,6 +251,10 @@ pub(crate) enum Document {
     Event,
     /// `verify --format json`
     Verify,
+    /// `bump --format json`
+    Bump,
+    /// `outdated --format json`
+    Outdated,
     /// `patch check|diff|apply --format json`
     Patch,
     /// `patch audit --format json`

@@ -64,7 +64,10 @@ impl ExitCode {
         (Self::OutOfDate, "verify: the image was made from other pins than those of today"),
         (Self::Busy, "another run held what this one needs for longer than --lock-timeout"),
         (Self::Differs, "verify: the image differs from what plan and pins give"),
-        (Self::Newer, "outdated: newer releases exist (of several findings, the one listed last counts)"),
+        (
+            Self::Newer,
+            "outdated: newer releases exist (of several findings, the one listed last counts)",
+        ),
         (Self::Unresolved, "outdated: pins are unresolved"),
         (Self::Expired, "outdated: pins are past their `expires`"),
         (Self::Moved, "outdated: a tag or release is something else than when it was pinned"),

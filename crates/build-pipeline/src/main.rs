@@ -5,6 +5,7 @@
 //! `executor` carries it out; `state` keeps records and locks; `error` says what went wrong and what
 //! to do next, with the codes of `exit_code`; `patching` is what patching needs of the machine. Only `output` prints, only `environment` reads variables.
 
+mod annotations;
 mod cli;
 mod commands;
 mod environment;
@@ -71,6 +72,7 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Verify(args) => commands::verify::run(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Bump(args) => commands::bump::run(&cli.global, args),
+        Command::Outdated(args) => commands::outdated::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {

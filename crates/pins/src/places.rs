@@ -31,7 +31,8 @@ mod tests {
 
     #[test]
     fn headers_are_found() {
-        let text = "schema = 1\n# why\n[source.a]\nurl = 'x'\n[image.b-c]\n\n[release]\nd.index = 'x'\n";
+        let text =
+            "schema = 1\n# why\n[source.a]\nurl = 'x'\n[image.b-c]\n\n[release]\nd.index = 'x'\n";
         let found: Vec<_> =
             pin_lines(text).into_iter().map(|(name, line)| (name.to_string(), line)).collect();
         assert_eq!(found, [("a".to_owned(), 3), ("b-c".to_owned(), 5), ("d".to_owned(), 8)]);

@@ -3,6 +3,7 @@
 pub(crate) mod build;
 pub(crate) mod bump;
 pub(crate) mod help;
+pub(crate) mod outdated;
 pub(crate) mod patch;
 pub(crate) mod plan;
 pub(crate) mod records;

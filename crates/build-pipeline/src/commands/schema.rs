@@ -1,6 +1,8 @@
 //! `build-pipeline schema`: the JSON schemas of what the tool prints.
 
 use crate::cli::{Document, SchemaArgs};
+use crate::commands::bump::report::BumpReport;
+use crate::commands::outdated::OutdatedReport;
 use crate::commands::patch::audit::AuditReport;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
@@ -24,6 +26,8 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Record => schemars::schema_for!(record::BuildRecord),
         Document::Event => schemars::schema_for!(Line),
         Document::Verify => schemars::schema_for!(Verification),
+        Document::Bump => schemars::schema_for!(BumpReport),
+        Document::Outdated => schemars::schema_for!(OutdatedReport),
         Document::Patch => schemars::schema_for!(PatchReport),
         Document::PatchAudit => schemars::schema_for!(AuditReport),
         Document::PatchLintSed => schemars::schema_for!(LintReport),

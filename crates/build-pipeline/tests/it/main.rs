@@ -12,6 +12,7 @@ mod dsl;
 mod failures;
 mod input;
 mod messages;
+mod outdated;
 mod patch;
 mod patch_installed;
 mod patch_sed;

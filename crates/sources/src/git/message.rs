@@ -92,7 +92,7 @@ impl Advertisement {
 }
 
 /// Returns the failure that a line `ERR …` stands for.
-pub(crate) fn server_error(line: &[u8]) -> Option<Failure> {
+fn server_error(line: &[u8]) -> Option<Failure> {
     let words = line.strip_prefix(b"ERR ")?;
     Some(said(&String::from_utf8_lossy(words)))
 }

@@ -1,20 +1,24 @@
-//! Asks a server whether a branch still has a commit, without fetching anything.
+//! Asks a server whether a branch still has a commit, and fetches next to nothing for it.
 //!
-//! In protocol 2 a client names what it wants and what it has. A server that knows the commit we
-//! "have" says `ACK`, and says `ready` only once everything wanted leads back to it (git's
-//! `gitprotocol-v2`, "fetch", and `ok_to_give_up` of its upload-pack). We hang up at that word.
+//! The commit is asked for by a client that says it has the branch. What comes back is a pack of
+//! all that the branch lacks: of no objects at all where the branch leads to the commit. How many
+//! objects there are stands in the first twelve bytes, behind which we hang up. Protocol 2 gives
+//! out any commit that the server has (git's `gitprotocol-v2`, "fetch"; `gitformat-pack`).
 
 use pins::CommitId;
 
-use super::message::{AGENT, server_error};
+use super::message::{AGENT, PackAnswer, PackStep};
 use super::packet::Encoder;
 use super::server::Server;
 use crate::address::SourceUrl;
-use crate::error::Failure;
+use crate::error::{ErrorKind, Failure};
 use crate::session::Session;
 
-/// The most that is read of the answer; what matters are some lines.
-const MAX_ANSWER: u64 = 1 << 20;
+/// The most that is read of the answer; what matters are its first lines.
+const MAX_ANSWER: u64 = 4 << 20;
+
+/// The start of a pack: `PACK`, the version, and how many objects follow.
+const PACK_HEADER: usize = 12;
 
 /// Where a commit is, seen from a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,23 +69,28 @@ async fn ask(
         .line("command=fetch")
         .line(&format!("agent={AGENT}"))
         .delimiter()
-        .line(&format!("want {tip}"))
-        .line(&format!("have {commit}"))
+        .line("no-progress")
+        .line(&format!("want {commit}"))
+        .line(&format!("have {tip}"))
+        .line("done")
         .flush()
         .bytes();
     let mut packets = server.ask(question, MAX_ANSWER).await?;
-    let mut reach = Reach::Missing;
+    let mut answer = PackAnswer::new(true);
+    let mut pack = Vec::new();
     while let Some(packet) = packets.next().await? {
-        let Some(line) = packet.line() else { break };
-        if let Some(failure) = server_error(line) {
-            return Err(failure);
+        match answer.take(packet) {
+            Ok(PackStep::Pack(piece)) => pack.extend_from_slice(&piece),
+            Ok(PackStep::Done) => break,
+            Ok(PackStep::Nothing | PackStep::Progress(_)) => {}
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Some(Reach::Missing)),
+            Err(failure) => return Err(failure),
         }
-        if line == b"ready" {
-            return Ok(Some(Reach::Inside));
-        }
-        if line.strip_prefix(b"ACK ") == Some(commit.as_str().as_bytes()) {
-            reach = Reach::Outside;
+        if let Some(header) = pack.first_chunk::<PACK_HEADER>() {
+            let is_empty = header[8..] == [0; 4];
+            return Ok(Some(if is_empty { Reach::Inside } else { Reach::Outside }));
         }
     }
-    Ok(Some(reach))
+    let detail = "the server's answer ended before it was whole";
+    Err(Failure::passing(ErrorKind::Unreachable, detail))
 }

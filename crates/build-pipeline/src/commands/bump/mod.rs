@@ -77,7 +77,8 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
     }
 }
 
-fn read(path: &Path) -> Result<(String, Pins), CommandError> {
+/// Reads the pins, and the text they stand in.
+pub(crate) fn read(path: &Path) -> Result<(String, Pins), CommandError> {
     let text = read_text(path).map_err(|error| {
         CommandError::caused(
             ExitCode::Input,
@@ -105,7 +106,7 @@ pub(crate) fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, CommandError
 }
 
 /// Returns the first second of today and its date, in UTC.
-fn today() -> Result<(u64, String), CommandError> {
+pub(crate) fn today() -> Result<(u64, String), CommandError> {
     let bad = |error: jiff::Error| {
         CommandError::caused(ExitCode::Input, "the time of the change cannot be used", &error)
     };
