@@ -94,6 +94,8 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "verify",
         "bump",
         "outdated",
+        "lint",
+        "versions",
         "patch",
         "patch-audit",
         "patch-lint-sed",

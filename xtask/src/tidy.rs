@@ -15,6 +15,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("image-ref", true, &[]),
     ("pins", true, &["image-ref"]),
     ("patcher", true, &["image-ref", "pins"]),
+    ("lint", true, &["patcher", "pins"]),
     ("plan", true, &["image-ref"]),
     ("planner", true, &["image-ref", "pins", "plan"]),
     ("record", true, &["image-ref", "plan"]),
@@ -23,17 +24,18 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     (
         "build-pipeline",
         false,
-        &["executor", "image-ref", "oci", "patcher", "pins", "plan", "planner", "record", "sources"],
+        &["executor", "image-ref", "lint", "oci", "patcher", "pins", "plan", "planner", "record", "sources"],
     ),
     ("sources", false, &["oci", "pins"]),
     ("testkit", false, &["image-ref"]),
 ];
 
 /// Crates of others that a pure crate may use: they compute, and do nothing else.
-const PURE_OUTSIDE: [&str; 11] = [
+const PURE_OUTSIDE: [&str; 12] = [
     "jiff",
     "regex",
     "regex-syntax",
+    "saphyr-parser",
     "schemars",
     "serde",
     "serde_json",

@@ -155,6 +155,12 @@ pub(crate) enum Command {
     Bump(crate::commands::bump::args::Bump),
     /// Ask what became of the pins: newer, moved, rewritten, yanked, vanished
     Outdated(crate::commands::outdated::Outdated),
+    /// Find wrong, stale and dangerous advice in pins, Dockerfiles, scripts, environment and compose files
+    Lint(crate::commands::lint::Lint),
+    /// Explain a rule of `lint`, or list all rules
+    Explain(crate::commands::lint::Explain),
+    /// Print the pins: for reading, for programs, for shells
+    Pins(crate::commands::pins::PinsArgs),
     /// List what was built, or show one record
     Records(Records),
     /// Print a JSON schema of what the commands print
@@ -255,6 +261,10 @@ pub(crate) enum Document {
     Bump,
     /// `outdated --format json`
     Outdated,
+    /// `lint --format json`
+    Lint,
+    /// The file versions/versions.toml
+    Versions,
     /// `patch check|diff|apply --format json`
     Patch,
     /// `patch audit --format json`

@@ -73,6 +73,9 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),
+        Command::Lint(args) => commands::lint::run(&cli.global, args),
+        Command::Explain(args) => commands::lint::explain(args),
+        Command::Pins(args) => commands::pins::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {

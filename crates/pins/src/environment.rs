@@ -102,6 +102,12 @@ pub(crate) fn name(text: &str) -> Result<String, Wrong> {
     Ok(text.to_owned())
 }
 
+/// Says that a variable looks like one of Ollama's and is none: with the real name that is nearest.
+pub fn unknown_ollama_variable(name: &str) -> Option<Option<&'static str>> {
+    let is_unknown = name.starts_with("OLLAMA_") && !OLLAMA_VARIABLES.contains(&name);
+    is_unknown.then(|| nearest(name, OLLAMA_VARIABLES))
+}
+
 /// Accepts the value of the variable `name`.
 pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
     if let Some(character) = text.chars().find(|c| c.is_control()) {

@@ -24,6 +24,7 @@ mod versions;
 
 pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use compat::{Compat, parse_compat};
+pub use environment::unknown_ollama_variable;
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use places::pin_lines;

@@ -3,8 +3,10 @@
 pub(crate) mod build;
 pub(crate) mod bump;
 pub(crate) mod help;
+pub(crate) mod lint;
 pub(crate) mod outdated;
 pub(crate) mod patch;
+pub(crate) mod pins;
 pub(crate) mod plan;
 pub(crate) mod records;
 pub(crate) mod schema;
