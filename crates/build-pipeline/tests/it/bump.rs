@@ -130,6 +130,7 @@ fn latest_is_the_newest_that_is_no_pre_release() {
     let output =
         command.args(mirror.split(' ')).env("SOURCE_DATE_EPOCH", "1798934399").output().unwrap();
     let report = json(&ran(output).expect(0));
+    crate::schemas::check(&project, "bump", std::slice::from_ref(&report));
     assert_eq!(report["to"]["value"], upstream.commit("v0.33.0"));
     assert_eq!((&report["changed"], &report["written"]), (&true.into(), &true.into()));
     let text = project.read(FILE);
