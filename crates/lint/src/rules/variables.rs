@@ -67,7 +67,9 @@ fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
             "remove it; the GPU's memory is the host's `ttm.pages_limit`, and `OLLAMA_GPU_OVERHEAD` reserves bytes",
         ),
         _ => {
-            if let Some(near) = ::pins::unknown_ollama_variable(name) {
+            // `OLLAMA_VERSION` and the like are the pins of whoever builds Ollama.
+            let near = ::pins::unknown_ollama_variable(name).filter(|_| !is_pin_name(name));
+            if let Some(near) = near {
                 let help = match near {
                     Some(near) => format!("did you mean `{near}`? Otherwise remove it"),
                     None => "remove it; `ollama serve --help` lists the variables that exist".to_owned(),
@@ -174,8 +176,16 @@ fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Names that look like a pin's.
-const PIN_ENDS: [&str; 10] =
-    ["VERSION", "COMMIT", "REF", "TAG", "DIGEST", "SHA", "SHA256", "BRANCH", "IMAGE", "REVISION"];
+const PIN_ENDS: [&str; 11] = [
+    "VERSION", "COMMIT", "REF", "TAG", "DIGEST", "SHA", "SHA256", "BRANCH", "IMAGE", "REVISION",
+    "URL",
+];
+
+fn is_pin_name(name: &str) -> bool {
+    PIN_ENDS.iter().any(|end| {
+        name.strip_suffix(end).is_some_and(|before| before.ends_with('_') && before.len() > 1)
+    })
+}
 
 /// Names that a system sets.
 const SYSTEM: [&str; 8] =
@@ -195,9 +205,7 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         return;
     }
     for (name, line) in &facts.missing {
-        let is_pin = PIN_ENDS.iter().any(|end| {
-            name.strip_suffix(end).is_some_and(|before| before.ends_with('_') && before.len() > 1)
-        });
+        let is_pin = is_pin_name(name);
         let is_set = facts.settings.iter().any(|setting| setting.name == *name)
             || others.is_some_and(|names| names.contains(name));
         let is_system = SYSTEM.iter().any(|start| name.starts_with(start)) || name == "TARGET_SHA";

@@ -123,6 +123,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             {
                 continue;
             }
+            if rule == "flash-attention-branch" && facts.kind == Kind::Environment {
+                continue;
+            }
             if rule == "rocm-too-old" {
                 let help = format!("use ROCm {FIRST_ROCM} or newer");
                 found.add_with(rule, line, message, help);
