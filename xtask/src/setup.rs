@@ -7,12 +7,17 @@ use crate::say;
 
 /// Programs the tests run, with the Debian packages that have them.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("busybox", "busybox-static"),
+    ("containerd", "containerd"),
     ("curl", "curl"),
     ("docker-registry", "docker-registry"),
+    ("dockerd", "docker.io"),
     ("faketime", "faketime"),
     ("git", "git"),
     ("pip3", "python3-pip"),
+    ("podman", "podman"),
     ("python3", "python3"),
+    ("runc", "runc"),
     ("skopeo", "skopeo"),
 ];
 

@@ -19,7 +19,9 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("plan", true, &["image-ref"]),
     ("planner", true, &["image-ref", "pins", "plan"]),
     ("record", true, &["image-ref", "plan"]),
+    ("seal", true, &["image-ref"]),
     ("oci", false, &["image-ref", "plan"]),
+    ("engine", false, &["image-ref"]),
     ("executor", false, &["image-ref", "oci", "patcher", "plan", "record"]),
     (
         "build-pipeline",
@@ -37,13 +39,15 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "sources",
         ],
     ),
-    ("sources", false, &["oci", "pins"]),
+    ("sources", false, &["oci", "pins", "seal"]),
     ("testkit", false, &["image-ref"]),
 ];
 
 /// Crates of others that a pure crate may use: they compute, and do nothing else.
-const PURE_OUTSIDE: [&str; 12] = [
+const PURE_OUTSIDE: [&str; 13] = [
     "jiff",
+    // Compresses buffers in memory.
+    "libdeflater",
     "regex",
     "regex-syntax",
     "saphyr-parser",

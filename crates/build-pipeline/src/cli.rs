@@ -101,6 +101,9 @@ pub(crate) struct Subject {
     /// Build this track; its letter will do (repeatable)
     #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
     pub(crate) tracks: Vec<String>,
+    /// Build this variant of a track that an engine builds, for example debian
+    #[arg(long, value_name = "VARIANT")]
+    pub(crate) variant: Option<String>,
     /// Use another value for a pin: a digest, or a tag that is resolved now (repeatable)
     #[arg(long = "set", value_name = "PIN=VALUE")]
     pub(crate) set: Vec<String>,
@@ -113,6 +116,19 @@ pub(crate) struct Subject {
     /// Build on small stand-in bases made on the fly: no network, nothing to publish
     #[arg(long)]
     pub(crate) rehearse: bool,
+}
+
+impl Subject {
+    /// Returns whether an engine builds one of the tracks.
+    pub(crate) fn is_built(&self) -> bool {
+        let built = Track::ALL.into_iter().filter(|track| track.is_built());
+        built.into_iter().any(|track| {
+            let letter = track.letter().to_string();
+            self.tracks
+                .iter()
+                .any(|name| name == track.name() || name.eq_ignore_ascii_case(&letter))
+        })
+    }
 }
 
 /// Build an image (the default command)

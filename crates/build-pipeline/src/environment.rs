@@ -15,10 +15,6 @@ pub(crate) const TABLE: [(&str, &str); 22] = [
     ("BUILD_PIPELINE_LOCK_TIMEOUT", "the same as --lock-timeout"),
     ("BUILD_PIPELINE_INDEX", "the same as --index"),
     (
-        "UV_DEFAULT_INDEX, PIP_INDEX_URL, PIP_CONFIG_FILE",
-        "the Python index where --index is not given; pip's configuration files are read too",
-    ),
-    (
         "BUILDKIT_PROGRESS",
         "read as --progress where that is not given: auto, plain, tty or rawjson",
     ),
@@ -37,12 +33,16 @@ pub(crate) const TABLE: [(&str, &str); 22] = [
     ),
     ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "proxies; never used for loopback addresses"),
     ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities beside the system's"),
-    ("XDG_CACHE_HOME", "build-pipeline/ in it holds manifests and configs (default ~/.cache)"),
+    (
+        "XDG_CACHE_HOME",
+        "build-pipeline/ in it holds manifests, configs and sources (default ~/.cache)",
+    ),
     ("XDG_STATE_HOME", "build-pipeline/ in it holds records and locks (default ~/.local/state)"),
     (
         "XDG_CONFIG_HOME",
-        "containers/ in it holds auth.json and registries.conf (default ~/.config)",
+        "containers/ in it holds auth.json and registries.conf, build-pipeline/config.toml mirrors (default ~/.config)",
     ),
+    ("PIP_INDEX_URL", "where release archives are looked up; without it, where pip looks"),
     ("PATH", "where the programs of `patch` lie: cmake, g++ or clang++, python3, sed"),
     ("RUST_LOG", "what to log to standard error, for finding defects"),
 ];
@@ -64,6 +64,16 @@ fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
 /// Returns the folder for what can be fetched again, where there is a home.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline"))
+}
+
+/// Returns the user's configuration file, which need not exist.
+pub(crate) fn config_file() -> Option<PathBuf> {
+    Some(under_home("XDG_CONFIG_HOME", ".config")?.join("build-pipeline/config.toml"))
+}
+
+/// Returns the Python package index that pip is told to use.
+pub(crate) fn python_index() -> Option<String> {
+    variable("PIP_INDEX_URL")
 }
 
 /// Returns the folder for records and locks.
@@ -123,40 +133,6 @@ pub(crate) fn source_date_epoch() -> Result<Option<u64>, CommandError> {
         CommandError::new(ExitCode::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a number of seconds since 1970"))
             .hint("`date +%s` prints one; `unset SOURCE_DATE_EPOCH` takes the time of `versions/versions.toml`")
     })
-}
-
-/// Returns the Python index that uv and pip use on this machine, where one is set.
-pub(crate) fn python_index() -> Option<String> {
-    let in_variable = || variable("UV_DEFAULT_INDEX").or_else(|| variable("PIP_INDEX_URL"));
-    in_variable().or_else(|| {
-        // The last one that says something counts, as in pip ("Configuration", load order).
-        let files = [
-            Some(PathBuf::from("/etc/pip.conf")),
-            path_variable("HOME").map(|home| home.join(".pip/pip.conf")),
-            under_home("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("pip/pip.conf")),
-            path_variable("PIP_CONFIG_FILE"),
-        ];
-        let texts =
-            files.into_iter().flatten().filter_map(|file| std::fs::read_to_string(file).ok());
-        texts.filter_map(|text| index_of_pip(&text)).last()
-    })
-}
-
-/// Reads `index-url` of the section `[global]` of a `pip.conf`.
-fn index_of_pip(text: &str) -> Option<String> {
-    let mut is_global = false;
-    let mut found = None;
-    for line in text.lines().map(str::trim) {
-        if line.starts_with('[') {
-            is_global = line == "[global]";
-        } else if is_global
-            && let Some((key, value)) = line.split_once('=')
-            && matches!(key.trim(), "index-url" | "index_url")
-        {
-            found = Some(value.trim().to_owned());
-        }
-    }
-    found
 }
 
 /// Returns whether this is a run of a CI system.

@@ -109,6 +109,24 @@ impl From<PlanError> for CommandError {
             PlanError::NeedsEngine { .. } => told.hint(
                 "tracks `official`, `nightly-spoof`, `locked-spoof` and `ollama` need no engine",
             ),
+            PlanError::NoRehearsal { track } => told.hint(format!(
+                "`build-pipeline plan --track {track}` shows what would be done"
+            )),
+            PlanError::UnknownVariant { variant, known, .. } => {
+                match nearest(variant, known.iter().map(String::as_str)) {
+                    Some(near) => told.hint(format!("did you mean `--variant {near}`?")),
+                    None => told.hint(format!("there are {}", known.join(", "))),
+                }
+            }
+            PlanError::NoVariants { .. } => {
+                told.hint("leave out `--variant`; tracks `source` and `vulkan` have some")
+            }
+            PlanError::NoSuchFile { path, .. } => {
+                told.hint(format!("`git checkout -- {path}` brings it back"))
+            }
+            PlanError::UnresolvedSource { pin, .. } => told.hint(format!(
+                "write its commit or SHA-256 into `versions/versions.toml`, or have the track name a pin that is resolved in place of `{pin}`"
+            )),
             PlanError::NoSettings { track } => {
                 told.hint(format!("add a table `[{track}]` to `versions/tracks.toml`"))
             }

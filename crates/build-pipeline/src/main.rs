@@ -3,7 +3,8 @@
 //! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
 //! reads the data files and `request` makes build requests of both; `planner` makes the plan,
 //! `executor` carries it out; `state` keeps records and locks; `error` says what went wrong and what
-//! to do next, with the codes of `exit_code`; `patching` is what patching needs of the machine. Only `output` prints, only `environment` reads variables.
+//! to do next, with the codes of `exit_code`; `fetch` fetches pinned sources; `patching` is what patching needs of
+//! the machine. Only `output` prints, only `environment` reads variables.
 
 mod annotations;
 mod cli;
@@ -11,7 +12,9 @@ mod commands;
 mod environment;
 mod error;
 mod exit_code;
+mod fetch;
 mod fetching;
+mod mirrors;
 mod output;
 mod patching;
 mod project;
@@ -133,8 +136,8 @@ fn start_logging(verbose: u8) {
     let filter = environment::log_filter().unwrap_or_else(|| {
         match verbose {
             0 => "off",
-            1 => "oci=info,executor=info,build_pipeline=info",
-            _ => "oci=debug,executor=debug,build_pipeline=debug",
+            1 => "oci=info,executor=info,sources=info,build_pipeline=info",
+            _ => "oci=debug,executor=debug,sources=debug,build_pipeline=debug",
         }
         .to_owned()
     });

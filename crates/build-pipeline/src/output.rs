@@ -28,6 +28,11 @@ pub(crate) enum Talk {
         /// What is so, and what follows.
         message: String,
     },
+    /// A source is being fetched.
+    Fetching {
+        /// What, and from where.
+        message: String,
+    },
     /// The run waits for another.
     Waiting {
         /// What for, and who holds it.
@@ -142,6 +147,13 @@ pub(crate) fn say(text: &str) {
 pub(crate) fn warn(rule: &str, message: &str) {
     if !said_as_json(|| Talk::Warning { rule: rule.to_owned(), message: message.to_owned() }) {
         say(&format!("{WARNING}warning{WARNING:#}: {} [{rule}]", sanitise_line(message)));
+    }
+}
+
+/// Says that a source is being fetched.
+pub(crate) fn fetching(message: &str) {
+    if !said_as_json(|| Talk::Fetching { message: message.to_owned() }) {
+        say(&sanitise_line(message));
     }
 }
 

@@ -1,14 +1,18 @@
 //! Finds the project folder and reads what plans are made from.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use image_ref::Digest;
 use pins::{GpuTarget, ParseError};
+use plan::PatchUse;
 use planner::PlanningInput;
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::patching::patches;
 use crate::recipe;
 
 /// The data files: pins, GPU targets, tracks.
@@ -40,14 +44,69 @@ impl Project {
         }
     }
 
-    /// Reads the data files and the commit they stand at.
-    pub(crate) fn read(&self) -> Result<PlanningInput, CommandError> {
-        let pins = self.parse(FILES[0], pins::parse_versions)?;
+    /// Reads the data files and the commit they stand at; for tracks that an engine builds also
+    /// patches, Dockerfiles and locks.
+    pub(crate) fn read(&self, built: bool) -> Result<PlanningInput, CommandError> {
+        let pins = self.pins()?;
         let gpus = self.parse(FILES[1], pins::parse_gpus)?;
         let tracks =
             self.parse(FILES[2], |file, text| pins::parse_tracks_with(file, text, &pins))?;
-        let recipe = recipe::read(&self.root, &FILES)?;
-        Ok(PlanningInput { pins, gpus, tracks, recipe })
+        let mut input = PlanningInput {
+            pins,
+            gpus,
+            tracks,
+            patches: BTreeMap::new(),
+            files: BTreeMap::new(),
+            recipe: None,
+        };
+        if !built {
+            input.recipe = recipe::read(&self.root, (&["versions"], &FILES))?;
+            return Ok(input);
+        }
+        let mut names: BTreeSet<String> = FILES.map(str::to_owned).into();
+        for (component, patches) in patches::read_all(self)? {
+            let set = patches::select(patches, &[])?;
+            let mut uses = Vec::new();
+            for patch in set.patches() {
+                let name = format!("patches/{component}/{}.toml", patch.id);
+                let digest = self.digest(&name)?;
+                uses.extend(digest.map(|digest| PatchUse {
+                    component: component.clone(),
+                    id: patch.id.clone(),
+                    digest,
+                }));
+                names.insert(name);
+            }
+            input.patches.insert(component, uses);
+        }
+        for name in files_of_tracks(&input.tracks) {
+            if let Some(digest) = self.digest(&name)? {
+                input.files.insert(name.clone(), digest);
+                names.insert(name);
+            }
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let folders = ["dockerfiles", "patches", "versions"];
+        input.recipe = recipe::read(&self.root, (&folders, &names))?;
+        Ok(input)
+    }
+
+    /// Returns the SHA-256 of a file, where there is one.
+    fn digest(&self, name: &str) -> Result<Option<Digest>, CommandError> {
+        match fs::read(self.root.join(name)) {
+            Ok(bytes) => Ok(Some(Digest::of(&bytes))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(CommandError::caused(
+                ExitCode::Input,
+                format!("reading `{}` failed", self.root.join(name).display()),
+                &error,
+            )),
+        }
+    }
+
+    /// Reads the pins alone.
+    pub(crate) fn pins(&self) -> Result<pins::Pins, CommandError> {
+        self.parse(FILES[0], pins::parse_versions)
     }
 
     /// Reads the GPU target that images are made for where none is asked for.
@@ -84,6 +143,18 @@ impl Project {
         })?;
         parse(name, &text).map_err(|error| CommandError::places(error, text))
     }
+}
+
+/// Returns the Dockerfiles and locks that the tracks name.
+fn files_of_tracks(tracks: &pins::Tracks) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for variant in tracks.built.values().flat_map(|settings| settings.variants.values()) {
+        names.extend(variant.stages.iter().map(|stage| stage.dockerfile.clone()));
+        if let pins::VariantBase::Packages(lock) = &variant.base {
+            names.insert(format!("versions/locks/{lock}.toml"));
+        }
+    }
+    names
 }
 
 /// Reads the text of a data file.

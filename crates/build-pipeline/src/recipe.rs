@@ -1,6 +1,7 @@
-//! The commit of the recipe: which state of `versions/` an image is from.
+//! The commit of the recipe: which state of `versions/` an image is from, and of `patches/` and
+//! `dockerfiles/` where an engine builds it.
 //!
-//! It is the last commit that changed that folder, not the newest of all, so that a commit to a
+//! It is the last commit that changed those folders, not the newest of all, so that a commit to a
 //! README gives no image another digest. In a shallow clone that commit may lie beyond what was
 //! fetched; then the oldest one there is stands in for it, with a warning.
 
@@ -13,12 +14,13 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output;
 
-/// The folder that the images of this version's tracks are made from.
-const FOLDER: &str = "versions";
-
-/// Reads the recipe's commit, where the project is a git checkout with a commit. `files` are those
-/// that are read from it; the recipe is modified where one of them is not what the commit has.
-pub(crate) fn read(root: &Path, files: &[&str]) -> Result<Option<Recipe>, CommandError> {
+/// Reads the recipe's commit, where the project is a git checkout with a commit. `folders` are what
+/// the image is made from, `files` those that are read from it; the recipe is modified where one of
+/// them is not what the commit has.
+pub(crate) fn read(
+    root: &Path,
+    (folders, files): (&[&str], &[&str]),
+) -> Result<Option<Recipe>, CommandError> {
     // Objects are looked at here, not built from; checking their hashes is half of what this takes.
     git2::opts::strict_hash_verification(false);
     // Only the project's own repository counts, not one that some folder above happens to be.
@@ -37,7 +39,7 @@ pub(crate) fn read(root: &Path, files: &[&str]) -> Result<Option<Recipe>, Comman
             Err(error) => return Err(error),
         };
         let modified = is_modified(root, &head.tree()?, files);
-        let commit = last_change(&repository, head)?;
+        let commit = last_change(&repository, head, folders)?;
         Ok(Some(Recipe { url: origin(&repository), commit: commit.to_string(), modified }))
     };
     read().map_err(|error| unreadable(root, &error))
@@ -55,9 +57,15 @@ fn unreadable(root: &Path, error: &git2::Error) -> CommandError {
     }
 }
 
-/// Returns the last commit on the first-parent line that changed the folder.
-fn last_change(repository: &Repository, head: git2::Commit<'_>) -> Result<Oid, git2::Error> {
-    let state = |tree: &Tree<'_>| tree.get_name(FOLDER).map(|entry| entry.id());
+/// Returns the last commit on the first-parent line that changed one of the folders.
+fn last_change(
+    repository: &Repository,
+    head: git2::Commit<'_>,
+    folders: &[&str],
+) -> Result<Oid, git2::Error> {
+    let state = |tree: &Tree<'_>| -> Vec<Option<Oid>> {
+        folders.iter().map(|name| tree.get_name(name).map(|entry| entry.id())).collect()
+    };
     let wanted = state(&head.tree()?);
     let mut newest = head;
     loop {

@@ -1,12 +1,13 @@
 //! Makes the client that talks to registries, from the command line and the machine's files.
 
-use oci::client::{ClientSettings, Mirror, RegistryClient};
+use oci::client::{ClientSettings, Mirror, ParseMirrorError, RegistryClient};
 use oci::credentials::CredentialFiles;
 use oci::registries_conf::RegistriesConf;
 
-use crate::environment;
+use crate::cli::Global;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::{environment, mirrors};
 
 /// Returns the `User-Agent` of all requests.
 fn user_agent() -> String {
@@ -14,18 +15,14 @@ fn user_agent() -> String {
 }
 
 /// Makes the client of a real run.
-pub(crate) fn client(mirrors: &[String]) -> Result<RegistryClient, CommandError> {
+pub(crate) fn client(global: &Global) -> Result<RegistryClient, CommandError> {
     let settings = ClientSettings {
         credentials: CredentialFiles {
             files: environment::credential_files(),
             ..CredentialFiles::default()
         },
         registries_conf: registries_conf()?,
-        mirrors: mirrors
-            .iter()
-            .filter(|text| !crate::fetching::is_source_mirror(text))
-            .map(|text| mirror(text))
-            .collect::<Result<_, _>>()?,
+        mirrors: mirrors::read(global)?.registries,
         user_agent: user_agent(),
         ..ClientSettings::default()
     };
@@ -35,18 +32,12 @@ pub(crate) fn client(mirrors: &[String]) -> Result<RegistryClient, CommandError>
 /// Makes the client of a rehearsal: it reads everything from the registry inside this process, and
 /// no file of the machine.
 pub(crate) fn rehearsal_client(bases: &[&str], host: &str) -> Result<RegistryClient, CommandError> {
-    let mirrors =
-        bases.iter().map(|base| mirror(&format!("{base}={host}"))).collect::<Result<_, _>>()?;
+    let mirrors: Result<_, ParseMirrorError> =
+        bases.iter().map(|base| Mirror::new(base, host)).collect();
+    let mirrors = mirrors.map_err(|error| CommandError::from_chain(ExitCode::Bug, &error))?;
     let settings =
         ClientSettings { mirrors, user_agent: user_agent(), ..ClientSettings::default() };
     Ok(RegistryClient::new(settings))
-}
-
-fn mirror(text: &str) -> Result<Mirror, CommandError> {
-    text.parse().map_err(|e: oci::client::ParseMirrorError| {
-        CommandError::caused(ExitCode::Input, format!("`--mirror {text}` cannot be used"), &e)
-            .hint("write `--mirror docker.io=127.0.0.1:5000`, or a part: `--mirror docker.io/rocm=registry.example.org/rocm`")
-    })
 }
 
 fn registries_conf() -> Result<RegistriesConf, CommandError> {

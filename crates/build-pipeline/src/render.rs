@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Action, Plan, labels};
+use plan::{Action, ImageEdit, Plan, Seal, Source, labels};
 use planner::Warning;
 
 use crate::output::Page;
@@ -58,27 +58,84 @@ fn action(out: &mut Page, bar: &str, action: &Action, labels: &BTreeMap<String, 
                 "{bar}└─ {platform}: manifest and config, every byte checked; no layer moves"
             ));
         }
-        Action::DeriveImage { contract, edit, .. } => {
-            out.line(format_args!("{bar}├─ contract {contract}"));
-            for (name, value) in &edit.env {
-                out.line(format_args!("{bar}├─ env {name}={value}"));
-            }
-            if !edit.entrypoint_prefix.is_empty() {
-                out.line(format_args!(
-                        "{bar}├─ entrypoint: a wrapper that honours BUILD_PIPELINE_SPOOF=off, then the base's own"
-                    ),
-                );
-            }
-            out.line(format_args!(
-                "{bar}├─ {} labels of the base are reset where it has them",
-                edit.reset.len()
-            ));
-            let last = labels.len().saturating_sub(1);
-            for (index, (key, value)) in labels.iter().enumerate() {
-                let branch = if index == last { "└─" } else { "├─" };
-                out.line(format_args!("{bar}{branch} label {key}={value}"));
+        Action::FetchSource { pin, source, patches, .. } => {
+            let branch = if patches.is_empty() { "└─" } else { "├─" };
+            out.line(format_args!("{bar}{branch} pin {pin}: {}", spelled(source)));
+            for (index, patch) in patches.iter().enumerate() {
+                let branch = if index + 1 == patches.len() { "└─" } else { "├─" };
+                let (id, digest) = (&patch.id, patch.digest.short());
+                out.line(format_args!("{bar}{branch} patch {}/{id} ({digest})", patch.component));
             }
         }
+        Action::FetchPackages { lock, digest, sets } => {
+            out.line(format_args!("{bar}├─ lock {lock} ({})", digest.short()));
+            out.line(format_args!(
+                "{bar}└─ sets {}: every package by its SHA-256",
+                sets.join(", ")
+            ));
+        }
+        Action::BootstrapBase { set, seal, .. } => {
+            out.line(format_args!("{bar}├─ a root file system of the packages `{set}`"));
+            self::seal(out, (bar, "└─"), seal);
+        }
+        Action::BuildImage { base, dockerfile, digest, args, context, network } => {
+            out.line(format_args!("{bar}├─ {dockerfile} ({}) on {base}", digest.short()));
+            for (name, value) in args {
+                out.line(format_args!("{bar}├─ ARG {name}={value}"));
+            }
+            for (folder, step) in context {
+                out.line(format_args!("{bar}├─ context {folder}/ from {step}"));
+            }
+            let network = if *network { "with the network" } else { "without network" };
+            out.line(format_args!("{bar}└─ RUN {network}"));
+        }
+        Action::SealImage { seal, edit, .. } => {
+            self::seal(out, (bar, "├─"), seal);
+            // A stage on the way has no labels of its own.
+            let none = BTreeMap::new();
+            self::edit(out, bar, edit, if edit.labels.is_empty() { &none } else { labels });
+        }
+        Action::DeriveImage { contract, edit, .. } => {
+            out.line(format_args!("{bar}├─ contract {contract}"));
+            self::edit(out, bar, edit, labels);
+        }
+    }
+}
+
+/// Returns a source as people write it.
+fn spelled(source: &Source) -> String {
+    match source {
+        Source::Git { url, commit } => format!("{url} at {commit}"),
+        Source::Archive { project, version, sha256, subdirectory } => {
+            let inside = subdirectory.as_ref().map(|inside| format!(", {inside}/ of it"));
+            format!("{project} {version}, sha256 {sha256}{}", inside.unwrap_or_default())
+        }
+    }
+}
+
+fn seal(out: &mut Page, (bar, branch): (&str, &str), seal: &Seal) {
+    out.line(format_args!("{bar}├─ contract {}", seal.contract));
+    out.line(format_args!("{bar}{branch} left out: {}", seal.scrub.join(" ")));
+}
+
+fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, String>) {
+    for (name, value) in &edit.env {
+        out.line(format_args!("{bar}├─ env {name}={value}"));
+    }
+    if !edit.entrypoint_prefix.is_empty() {
+        out.line(format_args!(
+            "{bar}├─ entrypoint: a wrapper that honours BUILD_PIPELINE_SPOOF=off, then the base's own"
+        ));
+    }
+    let branch = if labels.is_empty() { "└─" } else { "├─" };
+    out.line(format_args!(
+        "{bar}{branch} {} labels of the base are reset where it has them",
+        edit.reset.len()
+    ));
+    let last = labels.len().saturating_sub(1);
+    for (index, (key, value)) in labels.iter().enumerate() {
+        let branch = if index == last { "└─" } else { "├─" };
+        out.line(format_args!("{bar}{branch} label {key}={value}"));
     }
 }
 
@@ -122,7 +179,17 @@ fn caption(id: &str, action: &Action) -> String {
             let digest = image.digest.as_ref().map(|digest| digest.short()).unwrap_or_default();
             format!("{id}\n{}@{digest}", image.repository)
         }
-        Action::DeriveImage { contract, edit, .. } => {
+        Action::FetchSource { source, .. } => match source {
+            Source::Git { url, commit } => {
+                format!("{id}\n{url}@{}", &commit[..commit.len().min(12)])
+            }
+            Source::Archive { project, version, .. } => format!("{id}\n{project} {version}"),
+        },
+        Action::FetchPackages { lock, .. } => format!("{id}\n{lock}"),
+        Action::BootstrapBase { set, .. } => format!("{id}\npackages `{set}`"),
+        Action::BuildImage { dockerfile, .. } => format!("{id}\n{dockerfile}"),
+        Action::SealImage { seal: Seal { contract, .. }, edit, .. }
+        | Action::DeriveImage { contract, edit, .. } => {
             format!(
                 "{id}\n{contract}: {} variables, {} labels",
                 edit.env.len(),

@@ -39,6 +39,7 @@ pub(crate) fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<Wante
         let mut request =
             BuildRequest { gpu: gpu.clone(), spoof, source_date_epoch, ..BuildRequest::new(track) };
         request.rehearse = subject.rehearse;
+        request.variant.clone_from(&subject.variant);
         let mut unresolved = Vec::new();
         for (pin, value) in &set {
             match value {
@@ -61,6 +62,9 @@ fn followed_tag(
     set: &[(PinName, Tag)],
     input: &PlanningInput,
 ) -> Result<Option<(PinName, Tag)>, CommandError> {
+    if request.track.is_built() {
+        return Ok(None);
+    }
     let (name, pin) = planner::base_pin(request.track, input)?;
     let is_settled = request.rehearse
         || request.overrides.contains_key(name)
@@ -131,7 +135,7 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Comman
         Some(pins::PinKind::Image) => {}
         Some(_) => {
             return Err(bad(format!(
-                "pin `{pin}` is not an image, and the tracks of this version stand on images only"
+                "pin `{pin}` is not an image, and `--set` changes images only"
             ))
             .hint("`build-pipeline plan --track TRACK` shows what a track uses"));
         }

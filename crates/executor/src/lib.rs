@@ -245,6 +245,13 @@ impl Run<'_> {
                     step.id
                 ))),
             },
+            Action::FetchSource { .. }
+            | Action::FetchPackages { .. }
+            | Action::BootstrapBase { .. }
+            | Action::BuildImage { .. }
+            | Action::SealImage { .. } => {
+                Err(ExecuteError::plan(format!("step `{}` needs an engine", step.id)))
+            }
         };
         let state = result.as_ref().map_or(StepState::Failed, |(_, state)| *state);
         let milliseconds = event::milliseconds(begun.elapsed());
@@ -314,5 +321,10 @@ fn describe(action: &Action) -> String {
     match action {
         Action::FetchBase { image, .. } => format!("fetch manifest and config of {image}"),
         Action::DeriveImage { .. } => "write config and manifest".to_owned(),
+        Action::FetchSource { pin, .. } => format!("fetch and patch {pin}"),
+        Action::FetchPackages { lock, .. } => format!("fetch the packages of {lock}"),
+        Action::BootstrapBase { .. } => "make the base of packages".to_owned(),
+        Action::BuildImage { dockerfile, .. } => format!("build {dockerfile}"),
+        Action::SealImage { .. } => "seal the layers".to_owned(),
     }
 }

@@ -7,6 +7,7 @@
 //! This crate knows no files, no network, no environment and no clock. Text goes in, values or a
 //! list of [`Problem`]s with spans come out; where two values are wrong, both are reported.
 
+mod built;
 mod change;
 mod checks;
 pub mod compat;
@@ -22,6 +23,7 @@ mod syntax;
 mod tracks;
 mod versions;
 
+pub use built::{BuiltSettings, Stage, Variant, VariantBase};
 pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use compat::{Compat, parse_compat};
 pub use environment::unknown_ollama_variable;

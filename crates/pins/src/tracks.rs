@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::built::{self, BuiltSettings};
 use crate::checks::{self, line};
 use crate::environment;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
@@ -33,11 +34,13 @@ pub enum Track {
 pub struct Tracks {
     /// The GPU target that images are made for where none is asked for.
     pub gpu: GpuTarget,
-    /// The settings of each track that has any.
+    /// The settings of each track that only adds metadata.
     pub tracks: BTreeMap<Track, TrackSettings>,
+    /// The settings of each track that an engine builds.
+    pub built: BTreeMap<Track, BuiltSettings>,
 }
 
-/// The settings of a track.
+/// The settings of a track that only adds metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrackSettings {
     /// The title that the image's label carries.
@@ -90,6 +93,11 @@ impl Track {
         Self::ALL.into_iter().find(|track| track.name() == name)
     }
 
+    /// Returns whether an engine builds the track.
+    pub fn is_built(self) -> bool {
+        matches!(self, Self::Source | Self::Vulkan)
+    }
+
     /// Returns whether the track's image sets `HSA_OVERRIDE_GFX_VERSION`.
     pub fn is_spoof(self) -> bool {
         matches!(self, Self::NightlySpoof | Self::LockedSpoof)
@@ -119,17 +127,30 @@ fn parse(file: &str, text: &str, pins: Option<&Pins>) -> Result<Tracks, ParseErr
         let root = Table::root(&mut report, &entries)?;
         let gpu = root.required(&mut report, "gpu", "gpu = \"gfx1151\"", checks::gpu_target);
         let named = root.entries().filter(|entry| !matches!(entry.key, "schema" | "gpu"));
-        let tracks = collect(&mut report, named, |report, entry| read_track(report, entry, pins));
-        Ok(Tracks { gpu: gpu?, tracks: tracks? })
+        let all = collect(&mut report, named, |report, entry| read_track(report, entry, pins));
+        let (mut tracks, mut built) = (BTreeMap::new(), BTreeMap::new());
+        for (track, settings) in all? {
+            match settings {
+                Settings::Derived(settings) => drop(tracks.insert(track, settings)),
+                Settings::Built(settings) => drop(built.insert(track, settings)),
+            }
+        }
+        Ok(Tracks { gpu: gpu?, tracks, built })
     });
     report.finish(tracks)
+}
+
+/// The settings of a track of either sort.
+enum Settings {
+    Derived(TrackSettings),
+    Built(BuiltSettings),
 }
 
 fn read_track(
     report: &mut Report<'_>,
     entry: &Entry<'_>,
     pins: Option<&Pins>,
-) -> Result<(Track, TrackSettings), Reported> {
+) -> Result<(Track, Settings), Reported> {
     let track = track(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
@@ -139,9 +160,18 @@ fn read_track(
         let help = "remove it; the value is `spoof` of the GPU in versions/gpus.toml, and the tracks `nightly-spoof` and `locked-spoof` use it";
         report.add(&spoof.key_span, wrong(message, help));
     }
-    // It has its own answer above.
-    let keys = ["title", "description", "base", "env", "spoof"];
-    table.check_keys(report, if spoof.is_some() { &keys } else { &keys[..4] });
+    // `spoof` has its own answer above.
+    let of_sort: &[&str] = if track.is_built() { &["variant", "variants"] } else { &["base"] };
+    let spoofed: &[&str] = if spoof.is_some() { &["spoof"] } else { &[] };
+    table.check_keys(report, &[&["title", "description"], of_sort, &["env"], spoofed].concat());
+    if track.is_built() {
+        let env = match table.get("env") {
+            None => BTreeMap::new(),
+            Some(entry) => read_env(report, &entry)?,
+        };
+        let settings = built::read_track(report, &table, (env, pins))?;
+        return Ok((track, Settings::Built(settings)));
+    }
     let title = table.required(report, "title", "title = \"vLLM for gfx1151\"", line(100));
     let description = table.required(
         report,
@@ -164,7 +194,7 @@ fn read_track(
     };
     let settings =
         TrackSettings { title: title?, description: description?, base: base?, env: env? };
-    Ok((track, settings))
+    Ok((track, Settings::Derived(settings)))
 }
 
 fn track(name: &str) -> Result<Track, Wrong> {

@@ -53,6 +53,16 @@ pub const MODIFIED: &str = "io.github.build-pipeline.recipe-modified";
 /// The ROCm release inside, where the pin knows it.
 pub const ROCM_VERSION: &str = "io.github.build-pipeline.rocm.version";
 
+/// The variant of a track that an engine built.
+pub const VARIANT: &str = "io.github.build-pipeline.variant";
+/// What the keys of source labels start with; behind it stand the pin and `.source`, `.revision`
+/// or `.version`.
+pub const PIN_PREFIX: &str = "io.github.build-pipeline.pin.";
+/// SHA-256 over the patches that the sources were built with, in order. Absent where none was.
+pub const PATCHES_DIGEST: &str = "io.github.build-pipeline.patches-digest";
+/// What sealing leaves out of the layers, parted by spaces.
+pub const SCRUBBED: &str = "io.github.build-pipeline.scrubbed";
+
 /// Labels and annotations of a base that would lie about an image made from it.
 ///
 /// They describe the image they stand on: who built it, from what, when. A final `*` makes a prefix.

@@ -16,7 +16,7 @@ use image_ref::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use steps::{Action, ImageEdit, ManifestKind, Platform, Step};
+pub use steps::{Action, ImageEdit, ManifestKind, PatchUse, Platform, Seal, Source, Step};
 
 /// The number of the plan's JSON form. A reader refuses a larger one.
 pub const SCHEMA: u32 = 1;
@@ -40,7 +40,8 @@ pub struct Plan {
     /// The commit of the recipe, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Recipe>,
-    /// What this run changes against the data files, by name: pins, `spoof`, `gpu`, `source-date-epoch`.
+    /// What this run changes against the data files, by name: pins, `variant`, `spoof`, `gpu`,
+    /// `source-date-epoch`.
     pub overrides: BTreeMap<String, String>,
     /// The value of every pin that the image is made from, by name.
     pub pins: BTreeMap<String, String>,
@@ -113,10 +114,26 @@ impl Plan {
 
     /// Returns the edit that makes the image of the plan, where it has one.
     pub fn image_edit(&self) -> Option<&ImageEdit> {
-        self.steps.iter().find_map(|step| match &step.action {
-            Action::DeriveImage { edit, .. } => Some(edit),
-            Action::FetchBase { .. } => None,
+        self.steps.iter().rev().find_map(|step| match &step.action {
+            Action::DeriveImage { edit, .. } | Action::SealImage { edit, .. } => Some(edit),
+            _ => None,
         })
+    }
+
+    /// Returns the key of each step by its name: the SHA-256 of what it does and of the keys of the
+    /// steps it needs. Steps of equal keys make the same thing, in whichever plan they stand.
+    ///
+    /// The last step's labels name the plan's digest too, which stands beside the keys.
+    pub fn step_keys(&self) -> BTreeMap<&str, Digest> {
+        let mut keys: BTreeMap<&str, Digest> = BTreeMap::new();
+        for step in &self.steps {
+            let needs: Vec<Option<&Digest>> =
+                step.needs.iter().map(|need| keys.get(need.as_str())).collect();
+            let text = serde_json::to_string(&(&step.action, needs))
+                .expect("a step holds text, numbers and maps keyed by text");
+            keys.insert(&step.id, Digest::of(text.as_bytes()));
+        }
+        keys
     }
 }
 

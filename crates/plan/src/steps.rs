@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use image_ref::ImageRef;
+use image_ref::{Digest, ImageRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,62 @@ pub enum Action {
         /// The platform to choose where the digest is that of an index.
         platform: Platform,
     },
+    /// Fetches a source tree by commit or hash, and patches it.
+    FetchSource {
+        /// The pin.
+        pin: String,
+        /// What is fetched.
+        source: Source,
+        /// The version that patches go by, where the pin states one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+        /// The patches, in the order in which they are applied; every one must fit.
+        patches: Vec<PatchUse>,
+    },
+    /// Fetches the Debian packages of a lock, each by its SHA-256.
+    FetchPackages {
+        /// The lock, a path from the root of the project.
+        lock: String,
+        /// The SHA-256 of the lock's text.
+        digest: Digest,
+        /// The sets of the lock that are fetched.
+        sets: Vec<String>,
+    },
+    /// Makes a base image of fetched packages: a root file system of one sealed layer.
+    BootstrapBase {
+        /// The step that fetched the packages.
+        packages: String,
+        /// The set that the base is made of.
+        set: String,
+        /// How the layer is sealed.
+        seal: Seal,
+    },
+    /// Runs the instructions of a Dockerfile in an engine.
+    BuildImage {
+        /// The step whose image the Dockerfile stands on; it is the build argument `BASE`.
+        base: String,
+        /// The Dockerfile, a path from the root of the project.
+        dockerfile: String,
+        /// The SHA-256 of the Dockerfile's text.
+        digest: Digest,
+        /// Build arguments beside `BASE`.
+        args: BTreeMap<String, String>,
+        /// The steps whose trees lie in the build context, by folder.
+        context: BTreeMap<String, String>,
+        /// Whether RUN instructions may use the network.
+        network: bool,
+    },
+    /// Makes the canonical image of what an engine built: the same bytes whichever engine it was.
+    SealImage {
+        /// The step that built it.
+        image: String,
+        /// The step whose image it stands on.
+        base: String,
+        /// How the layers are sealed.
+        seal: Seal,
+        /// What the config has beside what the Dockerfile says.
+        edit: ImageEdit,
+    },
     /// Writes a new config and manifest over a fetched base, by the rules of a numbered contract.
     DeriveImage {
         /// The step that fetched the base.
@@ -42,6 +98,55 @@ pub enum Action {
         /// What changes.
         edit: ImageEdit,
     },
+}
+
+/// A source tree, by something that cannot move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Source {
+    /// A commit of a git repository, with its submodules.
+    Git {
+        /// The repository.
+        url: String,
+        /// The commit, 40 hexadecimal digits.
+        commit: String,
+    },
+    /// A release archive on a Python package index.
+    Archive {
+        /// The project.
+        project: String,
+        /// The version.
+        version: String,
+        /// The SHA-256 of the archive.
+        sha256: String,
+        /// The directory inside that is meant.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        subdirectory: Option<String>,
+    },
+}
+
+/// A patch that a source is built with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchUse {
+    /// The component, a folder of `patches/`.
+    pub component: String,
+    /// The patch.
+    pub id: String,
+    /// The SHA-256 of the patch file.
+    pub digest: Digest,
+}
+
+/// How layers are made canonical.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Seal {
+    /// The contract, `seal/1`: equal content gives equal bytes for as long as the number stands.
+    pub contract: String,
+    /// Paths that are left out, as patterns: what differs from run to run and nobody needs.
+    pub scrub: Vec<String>,
+    /// The latest time that a file has, in seconds since 1970-01-01 UTC.
+    pub epoch: u64,
 }
 
 /// What a digest is the digest of.

@@ -3,13 +3,49 @@
 /// Why no plan can be made. What to do about it is said by the command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// The track runs commands in an engine, which this version cannot drive.
-    #[error(
-        "track `{track}` is built by an engine, which this version of build-pipeline does not drive yet"
-    )]
+    /// An engine builds the track, so it stands on no image that only gets metadata.
+    #[error("track `{track}` is built by an engine; it does not only add metadata to an image")]
     NeedsEngine {
         /// The track.
         track: &'static str,
+    },
+    /// The track cannot be rehearsed.
+    #[error("track `{track}` cannot be rehearsed")]
+    NoRehearsal {
+        /// The track.
+        track: &'static str,
+    },
+    /// The track has no such variant.
+    #[error("track `{track}` has no variant `{variant}`")]
+    UnknownVariant {
+        /// The track.
+        track: &'static str,
+        /// The variant that was asked for.
+        variant: String,
+        /// All variants there are.
+        known: Vec<String>,
+    },
+    /// A variant was asked for on a track that has none.
+    #[error("track `{track}` has no variants")]
+    NoVariants {
+        /// The track.
+        track: &'static str,
+    },
+    /// A file that the settings of the track name is not there.
+    #[error("track `{track}` needs `{path}`, which is not there")]
+    NoSuchFile {
+        /// The track.
+        track: &'static str,
+        /// The file, from the root of the project.
+        path: String,
+    },
+    /// Nobody could verify the commit or hash of a source yet.
+    #[error("pin `{pin}` is unresolved: nobody has recorded a commit or hash of `{from}`")]
+    UnresolvedSource {
+        /// The pin.
+        pin: String,
+        /// The repository or project.
+        from: String,
     },
     /// `tracks.toml` has no table for the track.
     #[error("`tracks.toml` has no settings for track `{track}`")]

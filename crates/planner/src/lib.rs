@@ -1,10 +1,11 @@
 //! Makes a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
 //!
 //! Start at [`plan()`]. The tracks that only add metadata to a vendor's image differ in nothing but
-//! their settings, so one module, `metadata`, makes them all. The planner never reads files, the network, the environment or the
+//! their settings, so one module, `metadata`, makes them all; `built` makes those that an engine builds. The planner never reads files, the network, the environment or the
 //! clock: tags were resolved and files were read before it is called, so equal arguments give
 //! byte-equal plans.
 
+mod built;
 mod error;
 mod metadata;
 mod request;
@@ -34,7 +35,10 @@ pub struct Planned {
 /// The request names a pin, GPU or spoof that cannot be used, or a pin that the track stands on is
 /// unresolved.
 pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
-    metadata::plan(request, input)
+    match request.track.is_built() {
+        true => built::plan(request, input),
+        false => metadata::plan(request, input),
+    }
 }
 
 /// Returns the image pin that a track stands on, before anything is planned.

@@ -17,7 +17,7 @@ pub(crate) fn base(
     input: &PlanningInput,
 ) -> Result<(&TrackSettings, &ImagePin), PlanError> {
     let name = track.name();
-    if matches!(track, Track::Source | Track::Vulkan) {
+    if track.is_built() {
         return Err(PlanError::NeedsEngine { track: name });
     }
     let settings = input.tracks.tracks.get(&track).ok_or(PlanError::NoSettings { track: name })?;
@@ -30,6 +30,9 @@ pub(crate) fn base(
 /// Makes the plan of a metadata-only track.
 pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
     let (settings, pin) = base(request.track, input)?;
+    if request.variant.is_some() {
+        return Err(PlanError::NoVariants { track: request.track.name() });
+    }
     check_overrides(request, input, &settings.base)?;
     let pin = with_override(pin, request, &settings.base);
     let image = base_reference(&pin, &settings.base)?;
@@ -81,11 +84,7 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     if let Some(release) = &pin.rocm {
         all_labels.insert(labels::ROCM_VERSION.to_owned(), release.clone());
     }
-    if !overrides.is_empty() {
-        let spelled: Vec<_> =
-            overrides.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        all_labels.insert(labels::OVERRIDES.to_owned(), spelled.join(" "));
-    }
+    all_labels.extend(overridden_labels(request));
 
     let edit = ImageEdit {
         created_by: format!("build-pipeline {CONTRACT}: {} for {target}", request.track.name()),
@@ -95,10 +94,7 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: all_labels,
     };
-    let kind = pin.kind.map(|kind| match kind {
-        pins::ManifestKind::Index => plan::ManifestKind::Index,
-        pins::ManifestKind::Manifest => plan::ManifestKind::Manifest,
-    });
+    let kind = pin.kind.map(manifest_kind);
     let plan = Plan {
         schema: plan::SCHEMA,
         track: request.track.name().to_owned(),
@@ -115,6 +111,21 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         steps: steps(image, kind, edit),
     };
     Ok(Planned { plan, warnings })
+}
+
+/// Returns a kind of digest as plans spell it.
+pub(crate) fn manifest_kind(kind: pins::ManifestKind) -> plan::ManifestKind {
+    match kind {
+        pins::ManifestKind::Index => plan::ManifestKind::Index,
+        pins::ManifestKind::Manifest => plan::ManifestKind::Manifest,
+    }
+}
+
+/// Returns the label that says what a request changes, where it changes something.
+pub(crate) fn overridden_labels(request: &BuildRequest) -> Option<(String, String)> {
+    let overrides = request.spelled_overrides();
+    let spelled: Vec<_> = overrides.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    (!spelled.is_empty()).then(|| (labels::OVERRIDES.to_owned(), spelled.join(" ")))
 }
 
 /// Returns the two steps of a metadata-only image.
@@ -155,7 +166,7 @@ fn check_overrides(
 }
 
 /// Returns the pin with the digest it has in this run. What was known about another digest is forgotten.
-fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinName) -> ImagePin {
+pub(crate) fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinName) -> ImagePin {
     let Some(image) = request.overrides.get(name) else { return pin.clone() };
     if pin.digest == Pinned::Resolved(image.digest.clone()) {
         return pin.clone();
@@ -171,7 +182,7 @@ fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinName) -> Imag
 }
 
 /// Returns the reference of a pin at its digest, or an error where nobody knows one.
-fn base_reference(pin: &ImagePin, name: &PinName) -> Result<ImageRef, PlanError> {
+pub(crate) fn base_reference(pin: &ImagePin, name: &PinName) -> Result<ImageRef, PlanError> {
     let reference =
         |digest| ImageRef { repository: pin.repository.clone(), tag: pin.tag.clone(), digest };
     match &pin.digest {
@@ -190,7 +201,7 @@ fn used_pins(base: &PinName, image: &ImageRef) -> BTreeMap<String, String> {
 }
 
 /// Returns the labels that say which recipe made the image.
-fn recipe_labels(recipe: Option<&plan::Recipe>) -> BTreeMap<String, String> {
+pub(crate) fn recipe_labels(recipe: Option<&plan::Recipe>) -> BTreeMap<String, String> {
     let Some(recipe) = recipe else { return BTreeMap::new() };
     let mut all = text_labels(&[
         (labels::REVISION, &recipe.commit),
@@ -206,12 +217,12 @@ fn recipe_labels(recipe: Option<&plan::Recipe>) -> BTreeMap<String, String> {
     all
 }
 
-fn text_labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+pub(crate) fn text_labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 /// Returns the base's name without its digest, which has a label of its own.
-fn base_name(image: &ImageRef) -> String {
+pub(crate) fn base_name(image: &ImageRef) -> String {
     ImageRef { digest: None, ..image.clone() }.to_string()
 }
 
@@ -224,12 +235,12 @@ fn version(image: &ImageRef) -> String {
     }
 }
 
-fn canonical_json(value: &BTreeMap<String, String>) -> String {
+pub(crate) fn canonical_json(value: &BTreeMap<String, String>) -> String {
     serde_json::to_string(value).expect("a map of text is JSON")
 }
 
 /// Returns the time as RFC 3339 in UTC, to the second.
-fn timestamp(epoch: u64) -> Result<String, PlanError> {
+pub(crate) fn timestamp(epoch: u64) -> Result<String, PlanError> {
     let seconds = i64::try_from(epoch).map_err(|_| PlanError::Epoch(epoch))?;
     let time = jiff::Timestamp::from_second(seconds).map_err(|_| PlanError::Epoch(epoch))?;
     Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())

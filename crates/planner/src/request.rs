@@ -10,6 +10,9 @@ use pins::{GfxVersion, GpuTarget, Gpus, PinName, Pins, Track, Tracks};
 pub struct BuildRequest {
     /// The way to the image.
     pub track: Track,
+    /// The variant, where it is not the default of `tracks.toml`. Only tracks that an engine builds
+    /// have variants.
+    pub variant: Option<String>,
     /// The GPU target, where it is not the default of `tracks.toml`.
     pub gpu: Option<GpuTarget>,
     /// Whether and how the image pretends to run on another GPU.
@@ -51,6 +54,10 @@ pub struct PlanningInput {
     pub gpus: Gpus,
     /// `versions/tracks.toml`
     pub tracks: Tracks,
+    /// The patches of each component, in the order in which they are applied.
+    pub patches: BTreeMap<String, Vec<plan::PatchUse>>,
+    /// The SHA-256 of each Dockerfile and lock that tracks name, by its path from the project's root.
+    pub files: BTreeMap<String, Digest>,
     /// The commit of the recipe, where it is known.
     pub recipe: Option<plan::Recipe>,
 }
@@ -60,6 +67,7 @@ impl BuildRequest {
     pub fn new(track: Track) -> Self {
         Self {
             track,
+            variant: None,
             gpu: None,
             spoof: SpoofChoice::Auto,
             overrides: BTreeMap::new(),
@@ -78,6 +86,7 @@ impl BuildRequest {
                 (name.to_string(), format!("{tag}{}", image.digest))
             })
             .collect();
+        all.extend(self.variant.iter().map(|value| ("variant".to_owned(), value.clone())));
         if let Some(gpu) = &self.gpu {
             all.insert("gpu".to_owned(), gpu.to_string());
         }
@@ -106,6 +115,7 @@ impl BuildRequest {
     fn read_override(&mut self, entry: &str) -> Option<()> {
         let (name, value) = entry.split_once('=')?;
         match name {
+            "variant" => self.variant = Some(value.to_owned()),
             "gpu" => self.gpu = Some(value.parse().ok()?),
             "source-date-epoch" => self.source_date_epoch = Some(value.parse().ok()?),
             "spoof" if value == "off" => self.spoof = SpoofChoice::Off,

@@ -29,7 +29,7 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
             .hint("write `--track locked-spoof`, or `--track locked-spoof --rehearse` to try it without a network"));
     }
     let project = Project::find(&crate::working_folder(global)?)?;
-    let input = project.read()?;
+    let input = project.read(args.subject.is_built())?;
     let wanted = request::read(&args.subject, &input)?;
     let session = Session {
         global,
@@ -77,7 +77,7 @@ impl Session<'_> {
         let mut planned = Vec::new();
         for mut one in wanted {
             if !one.unresolved.is_empty() {
-                request::resolve(&mut one, &input, &registry::client(&self.global.mirror)?).await?;
+                request::resolve(&mut one, &input, &registry::client(self.global)?).await?;
             }
             planned.push(planner::plan(&one.request, &input)?);
         }
@@ -95,7 +95,7 @@ impl Session<'_> {
                 None => {
                     let cache = environment::cache_folder()
                         .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
-                    (registry::client(&self.global.mirror)?, cache)
+                    (registry::client(self.global)?, cache)
                 }
             };
             built.push(self.one(one, Settings { client, cache, outputs }).await?);

@@ -41,7 +41,7 @@ fn plans(global: &Global, subject: &Subject) -> Result<Vec<Planned>, CommandErro
         return Err(CommandError::new(ExitCode::Input, "no track was named")
             .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan and ollama"));
     }
-    let mut input = Project::find(&crate::working_folder(global)?)?.read()?;
+    let mut input = Project::find(&crate::working_folder(global)?)?.read(subject.is_built())?;
     let mut all = request::read(subject, &input)?;
     resolve_all(global, &mut all, &input)?;
     let mut planned = Vec::new();
@@ -62,7 +62,7 @@ fn resolve_all(
     if all.iter().all(|wanted| wanted.unresolved.is_empty()) {
         return Ok(());
     }
-    let client = registry::client(&global.mirror)?;
+    let client = registry::client(global)?;
     crate::runtime()?.block_on(async {
         for wanted in all {
             request::resolve(wanted, input, &client).await?;

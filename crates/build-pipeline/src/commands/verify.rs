@@ -61,8 +61,8 @@ struct Found {
 /// Verifies what was named.
 pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
     let project = Project::find(&crate::working_folder(global)?)?;
-    let mut input = project.read()?;
-    let client = registry::client(&global.mirror)?;
+    let mut input = project.read(true)?;
+    let client = registry::client(global)?;
     crate::runtime()?.block_on(async {
         let found = find(&args.target, &project, &client).await?;
         let request = request_of(&found)?;

@@ -25,7 +25,7 @@ pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
             page.line(format_args!("  build-pipeline --track locked-spoof"));
             page.line(format_args!("  build-pipeline verify locked-spoof\n"));
             page.line(format_args!("tracks:"));
-            let tracks = project.read()?.tracks.tracks;
+            let tracks = project.read(false)?.tracks.tracks;
             for track in Track::ALL {
                 let (letter, name) = (track.letter(), track.name());
                 let title = tracks.get(&track).map(|settings| settings.title.as_str());

@@ -13,6 +13,8 @@ use patcher::{MAX_FILE_BYTES, Tree, TreePath, Unreadable};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
+use crate::patching::{Rooted, too_large};
+
 /// How a folder on the way is opened.
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -61,17 +63,6 @@ impl Directory {
         let place = self.place(path).ok().flatten()?;
         let root = openat(&place.folder, place.name, FOLDER, Mode::empty()).ok()?;
         Some(Self { root: File::from(root), path: self.path.join(path.as_str()) })
-    }
-
-    /// Returns the names in the root, sorted; what cannot be read is left out.
-    pub(crate) fn names(&self) -> Vec<String> {
-        let Ok(entries) = Dir::read_from(&self.root) else { return Vec::new() };
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned))
-            .filter(|name| !matches!(name.as_str(), "." | ".."))
-            .collect();
-        names.sort();
-        names
     }
 
     /// Opens the folders down to a file's; there is no place where one of them is missing.
@@ -130,6 +121,22 @@ impl Place<'_> {
     }
 }
 
+impl Rooted for Directory {
+    fn names(&self) -> Vec<String> {
+        let Ok(entries) = Dir::read_from(&self.root) else { return Vec::new() };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| !matches!(name.as_str(), "." | ".."))
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
 impl Tree for Directory {
     fn read(&self, path: &TreePath) -> Result<Option<Vec<u8>>, Unreadable> {
         let Some(place) = self.place(path)? else { return Ok(None) };
@@ -137,7 +144,7 @@ impl Tree for Directory {
         let failed = |error: io::Error| Unreadable(error.to_string());
         let size = file.metadata().map_err(failed)?.size();
         if size > MAX_FILE_BYTES as u64 {
-            return Err(Unreadable(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
+            return Err(too_large(size));
         }
         let mut bytes = Vec::new();
         file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use patcher::{Tree as _, TreePath, Version};
 use pins::GpuTarget;
 
+use crate::patching::Rooted as _;
 use crate::patching::directory::Directory;
 use crate::patching::version::dist_infos;
 
@@ -52,7 +53,7 @@ pub(crate) fn rocm(places: &[Directory]) -> Option<(Version, String)> {
         Some((version, path.to_string()))
     });
     let packages = ["rocm", "rocm-sdk-core", "rocm-sdk"];
-    let from_packages = places.iter().flat_map(dist_infos).filter_map(|one| {
+    let from_packages = places.iter().flat_map(|place| dist_infos(place)).filter_map(|one| {
         let version = packages.contains(&one.name.as_str()).then(|| one.version.parse().ok())??;
         Some((version, one.folder))
     });

@@ -37,6 +37,11 @@ pub(crate) fn hash(bytes: &[u8]) -> Sha256 {
 }
 
 impl Ledger {
+    /// Returns the ledger of a tree that nothing was applied to.
+    pub(crate) fn empty() -> Self {
+        Self { schema: SCHEMA, receipts: Vec::new() }
+    }
+
     /// Reads the ledger of a tree; without one it is empty.
     pub(crate) fn read(tree: &Directory) -> Result<Self, CommandError> {
         let shown = tree.path().join(PATH);
@@ -45,7 +50,7 @@ impl Ledger {
         };
         let bytes = match tree.read(&path()) {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(Self { schema: SCHEMA, receipts: Vec::new() }),
+            Ok(None) => return Ok(Self::empty()),
             Err(Unreadable(reason)) => return Err(fault(format!("cannot be read: {reason}"))),
         };
         // The number alone first, so that a newer form is told from a damaged one.

@@ -7,7 +7,7 @@ use pins::Sha256;
 use regex::Regex;
 use std::collections::BTreeMap;
 
-use crate::patching::directory::Directory;
+use crate::patching::Rooted;
 use crate::patching::ledger::hash;
 
 /// `__version__ = "1.2.3"`, also as setuptools-scm writes it, with a second name between.
@@ -53,7 +53,7 @@ pub(crate) struct DistInfo {
 }
 
 /// Returns the installed Python packages whose metadata lie in the root of a tree.
-pub(crate) fn dist_infos(tree: &Directory) -> Vec<DistInfo> {
+pub(crate) fn dist_infos(tree: &dyn Rooted) -> Vec<DistInfo> {
     let folders = tree.names().into_iter().filter(|name| name.ends_with(".dist-info"));
     folders
         .filter_map(|folder| {
@@ -83,7 +83,7 @@ pub(crate) fn package_folder(component: &str) -> Option<&'static str> {
 }
 
 /// Returns the version of a component's tree, where the tree tells.
-pub(crate) fn detect(tree: &Directory, component: &str) -> Option<Found> {
+pub(crate) fn detect(tree: &dyn Rooted, component: &str) -> Option<Found> {
     let packages = package_names(component);
     let is_package = |name: &str| packages.contains(&name);
     let parsed =
@@ -118,7 +118,7 @@ pub(crate) fn is_needed(patches: &[Patch]) -> bool {
 /// Returns the files of `patches` that are as an installed package's RECORD says, with their hashes.
 /// Others may have been changed on purpose, so nothing is said about them.
 pub(crate) fn untouched(
-    tree: &Directory,
+    tree: &dyn Rooted,
     component: &str,
     patches: &[Patch],
 ) -> BTreeMap<TreePath, Sha256> {

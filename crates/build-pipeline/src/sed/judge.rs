@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use executor::{Edited, Tools};
-use patcher::{ProbeJob, ProbeRun, Probes as _, Tool, Tree as _, TreePath};
+use patcher::{ProbeJob, ProbeRun, Probes as _, Tool, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::patching::directory::Directory;
+use crate::patching::Rooted;
 use crate::sed::call::SedCall;
 use crate::sed::lists;
 use crate::sed::script::{pieces, waits_for_line_ends};
@@ -90,7 +90,7 @@ pub(crate) struct Judgement {
 /// A tree that calls are tried on, in memory.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
-    tree: Option<&'a Directory>,
+    tree: Option<&'a dyn Rooted>,
     tools: &'a Tools,
     contents: BTreeMap<TreePath, Vec<u8>>,
 }
@@ -101,7 +101,7 @@ const COMPILE: &str = "import sys\nname = sys.argv[1]\n\
 
 impl<'a> Bench<'a> {
     /// Starts with a tree as it is, or without one.
-    pub(crate) fn new(tree: Option<&'a Directory>, tools: &'a Tools) -> Self {
+    pub(crate) fn new(tree: Option<&'a dyn Rooted>, tools: &'a Tools) -> Self {
         Self { tree, tools, contents: BTreeMap::new() }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Bench<'a> {
     /// Finds the file of the tree that a call names: the longest end of its path that there is.
     fn locate(
         &self,
-        tree: &Directory,
+        tree: &dyn Rooted,
         folder: &str,
         file: &str,
     ) -> Result<TreePath, (Rule, String)> {

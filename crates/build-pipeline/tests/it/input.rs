@@ -3,11 +3,16 @@
 use crate::dsl::Project;
 
 /// Command lines, what the error says, and what the hint says.
-const CASES: [(&str, &str, &str); 28] = [
+const CASES: [(&str, &str, &str); 29] = [
     ("--rehearse", "no track was named", "--track locked-spoof"),
     ("plan", "no track was named", "--track locked-spoof"),
-    ("--track source", "track `source` is built by an engine", "need no engine"),
-    ("--track vulkan --rehearse", "track `vulkan` is built by an engine", "need no engine"),
+    ("--track source", "no settings for track `source`", "add a table `[source]`"),
+    ("--track vulkan --variant debian", "no settings for track `vulkan`", "add a table `[vulkan]`"),
+    (
+        "--track official --variant debian",
+        "track `official` has no variants",
+        "leave out `--variant`",
+    ),
     ("--track official", "pin `vllm-openai-rocm` is unresolved", "--set vllm-openai-rocm=v0.19.0"),
     ("plan --track ollama", "pin `ollama` is unresolved", "--rehearse"),
     (

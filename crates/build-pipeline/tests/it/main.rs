@@ -16,6 +16,7 @@ mod messages;
 mod outdated;
 mod patch;
 mod patch_installed;
+mod patch_pinned;
 mod patch_sed;
 mod patch_trees;
 mod pins;

@@ -239,7 +239,7 @@ fn wrong_words_get_a_next_step() {
     for (line, error, hint) in [
         ("check vlm --root tree", "no patches for a component `vlm`", "did you mean `vllm`?"),
         ("check nothing --root tree", "no patches for a component", "`patches/` has aiter, demo"),
-        ("check demo", "no tree of `demo` was named", "--root DIR"),
+        ("check demo", "no pin says `patches = \"demo\"`", "--root DIR"),
         (
             "check demo --root nowhere",
             "`nowhere` cannot be opened as a directory",

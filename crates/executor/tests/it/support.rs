@@ -195,7 +195,8 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
     let pins = parse_versions("versions.toml", &pins).unwrap_or_else(|e| panic!("{e}"));
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
     let tracks = parse_tracks_with("tracks.toml", tracks, &pins).unwrap_or_else(|e| panic!("{e}"));
-    let input = PlanningInput { pins, gpus, tracks, recipe: None };
+    let (patches, files) = Default::default();
+    let input = PlanningInput { pins, gpus, tracks, patches, files, recipe: None };
     planner::plan(&BuildRequest::new(Track::LockedSpoof), &input).unwrap().plan
 }
 

@@ -16,7 +16,7 @@ use crate::media::OCI_MANIFEST;
 /// A registry with a runtime of its own, so that tests may block.
 pub(super) struct Server {
     pub(super) registry: LoopbackRegistry,
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 /// An answer.
@@ -35,7 +35,14 @@ impl Server {
             .build()
             .unwrap();
         let registry = runtime.block_on(LoopbackRegistry::start()).unwrap();
-        Self { registry, _runtime: runtime }
+        Self { registry, runtime: runtime }
+    }
+
+    /// Starts one that spools to a folder.
+    pub(super) fn spooling(folder: &std::path::Path) -> Self {
+        let mut server = Self::start();
+        server.registry = server.runtime.block_on(LoopbackRegistry::start_in(folder)).unwrap();
+        server
     }
 
     pub(super) fn ask(&self, method: &str, target: &str) -> Answer {
@@ -318,10 +325,10 @@ fn a_request_that_breaks_off_harms_nobody_else() {
 
 #[test]
 fn it_stops_when_it_is_dropped() {
-    let Server { registry, _runtime } = Server::start();
+    let Server { registry, runtime } = Server::start();
     let host = registry.host();
     assert!(host.starts_with("127.0.0.1:"), "{host}");
     drop(registry);
-    drop(_runtime);
+    drop(runtime);
     assert!(TcpStream::connect(host).is_err());
 }

@@ -1,8 +1,9 @@
-//! Tests of deriving, of layouts and archives, and of the loopback registry.
+//! Tests of deriving, of layouts and archives, and of the loopback registry, as a registry and as a sink.
 
 mod archive;
 mod derive;
 mod layout;
 mod loopback;
+mod sink;
 mod skopeo;
 mod support;

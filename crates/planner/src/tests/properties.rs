@@ -56,7 +56,15 @@ fn requests() -> impl Strategy<Value = BuildRequest> {
             });
             let overrides = overrides.collect();
             let gpu = gpu.map(|gpu| gpu.parse().unwrap());
-            BuildRequest { track, gpu, spoof, overrides, source_date_epoch, rehearse }
+            BuildRequest {
+                track,
+                variant: None,
+                gpu,
+                spoof,
+                overrides,
+                source_date_epoch,
+                rehearse,
+            }
         },
     )
 }

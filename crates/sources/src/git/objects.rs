@@ -71,6 +71,12 @@ impl ObjectStore {
         self.object(id, ObjectType::Blob)
     }
 
+    /// Returns the size of a file's object in bytes, without reading it.
+    pub(crate) fn size(&self, id: Oid) -> Result<u64, Failure> {
+        let (size, _) = self.odb.read_header(id).map_err(|error| self.damaged(id, &error))?;
+        Ok(size as u64)
+    }
+
     /// Returns the bytes of an object of a known kind.
     fn object(&self, id: Oid, kind: ObjectType) -> Result<OdbObject<'_>, Failure> {
         let object = self.odb.read(id).map_err(|error| self.damaged(id, &error))?;

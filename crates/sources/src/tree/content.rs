@@ -38,6 +38,16 @@ impl Content {
         Ok(bytes)
     }
 
+    /// Returns the size in bytes; only links of folders are read for it.
+    pub(crate) fn size(&self) -> Result<u64, Failure> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+            Self::Object { store, id } => store.size(*id),
+            Self::Span { size, .. } | Self::Folder { size, .. } => Ok(*size),
+            Self::FolderLink { .. } => Ok(self.read()?.len() as u64),
+        }
+    }
+
     pub(crate) fn sha256(&self) -> Result<[u8; 32], Failure> {
         let mut hasher = sha2::Sha256::new();
         let mut buffer = vec![0; 64 << 10];

@@ -83,16 +83,33 @@ impl Tree {
         self.entries.get(path).map(|entry| entry.mode)
     }
 
+    /// Returns the size of a file's content in bytes.
+    ///
+    /// # Errors
+    /// There is no such path, or its content is damaged.
+    pub fn size(&self, path: &str) -> Result<u64, SourceError> {
+        let failed = |failure: Failure| failure.at("read", text::clean(path));
+        self.entry_at(path).and_then(|entry| entry.content.size()).map_err(failed)
+    }
+
+    /// Returns whether something lies below `path`.
+    pub fn has_directory(&self, path: &str) -> bool {
+        path.parse::<TreePath>().is_ok_and(|path| self.is_directory(&path))
+    }
+
+    fn entry_at(&self, path: &str) -> Result<&Entry, Failure> {
+        self.entries
+            .get(path)
+            .ok_or_else(|| Failure::fatal(ErrorKind::NotFound, "there is no such file in the tree"))
+    }
+
     /// Returns the content of a file, or where a link leads. Links are not followed.
     ///
     /// # Errors
     /// There is no such path, or its content is damaged.
     pub fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         let failed = |failure: Failure| failure.at("read", text::clean(path));
-        let entry = self.entries.get(path).ok_or_else(|| {
-            failed(Failure::fatal(ErrorKind::NotFound, "there is no such file in the tree"))
-        })?;
-        entry.content.read().map_err(failed)
+        self.entry_at(path).and_then(|entry| entry.content.read()).map_err(failed)
     }
 
     /// Puts `bytes` at `path`: a patched file keeps its mode, a new one is a plain file.

@@ -9,19 +9,13 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use pins::Sha256;
+use seal::tar::{BLOCK, MAX_OCTAL, PAX_NAME, Ustar, pax_record};
 use sha2::Digest as _;
 
 use super::content::PassError;
 use super::{Entry, Mode, Tree};
 use crate::error::{ErrorKind, SourceError};
 use crate::names::TreePath;
-
-/// The size of all blocks of a tar.
-const BLOCK: usize = 512;
-/// The largest size and time that eleven octal digits hold.
-const MAX_OCTAL: u64 = 0o777_7777_7777;
-/// The name of every PAX header.
-const PAX_NAME: &str = "././@PaxHeader";
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,13 +160,13 @@ fn write_header(out: &mut Hashing<impl Write>, header: &Header<'_>) -> io::Resul
     let mut pax = Vec::new();
     let split = split_path(header.path);
     if split.is_none() {
-        record(&mut pax, "path", header.path.as_bytes());
+        pax_record(&mut pax, b"path", header.path.as_bytes());
     }
     if header.link.len() > 100 {
-        record(&mut pax, "linkpath", header.link);
+        pax_record(&mut pax, b"linkpath", header.link);
     }
     if header.size > MAX_OCTAL {
-        record(&mut pax, "size", header.size.to_string().as_bytes());
+        pax_record(&mut pax, b"size", header.size.to_string().as_bytes());
     }
     if !pax.is_empty() {
         let size = pax.len() as u64;
@@ -184,18 +178,6 @@ fn write_header(out: &mut Hashing<impl Write>, header: &Header<'_>) -> io::Resul
     // With a PAX header before it, the name here is for readers from before 2001.
     let cut = |text: &'static str| ("", text);
     out.put(&block(header, split.unwrap_or_else(|| cut(PAX_NAME))))
-}
-
-/// Adds a PAX record: its own length, a space, key and value, a line feed.
-fn record(pax: &mut Vec<u8>, key: &str, value: &[u8]) {
-    let rest = key.len() + value.len() + 3;
-    let mut length = rest;
-    while length != rest + length.to_string().len() {
-        length = rest + length.to_string().len();
-    }
-    pax.extend_from_slice(format!("{length} {key}=").as_bytes());
-    pax.extend_from_slice(value);
-    pax.push(b'\n');
 }
 
 /// Returns the prefix and name of a path in ustar, if it fits. The longest prefix counts.
@@ -212,21 +194,15 @@ fn split_path(path: &str) -> Option<(&str, &str)> {
 
 /// Returns the block of a header.
 fn block(header: &Header<'_>, (prefix, name): (&str, &str)) -> [u8; BLOCK] {
-    let mut block = [0; BLOCK];
-    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, name.as_bytes());
-    put(100, format!("{:07o}", header.mode).as_bytes());
-    put(108, b"0000000\x000000000");
-    let size = if header.size > MAX_OCTAL { 0 } else { header.size };
-    put(124, format!("{size:011o}").as_bytes());
-    put(136, format!("{:011o}", header.epoch).as_bytes());
-    put(148, b"        ");
-    put(156, &[header.kind]);
-    put(157, &header.link[..header.link.len().min(100)]);
-    put(257, b"ustar\x0000");
-    put(329, b"0000000\x000000000");
-    put(345, prefix.as_bytes());
-    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    block
+    let ustar = Ustar {
+        prefix: prefix.as_bytes(),
+        name: name.as_bytes(),
+        mode: header.mode,
+        size: header.size,
+        mtime: header.epoch,
+        kind: header.kind,
+        link: header.link,
+        ..Ustar::default()
+    };
+    ustar.block()
 }

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use patcher::{NoProbes, PatchSet, Subject, TreePath, Unreadable, Version};
+use patcher::{NoProbes, PatchSet, Subject, Tree as _, Version};
 use pins::{CommitId, Compat, PinName, Pins};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sources::{ArchiveLimits, ArchiveSource, GitSource, Mode, Sources, Submodules, Tree};
+use sources::{ArchiveLimits, ArchiveSource, GitSource, Sources, Submodules, Tree};
 
 use super::resolve::{Found, Origin};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
-use crate::fetching;
 use crate::patching::patches;
+use crate::patching::pinned::PinnedTree;
 use crate::project::Project;
 
 /// What came of one patch.
@@ -43,22 +43,6 @@ impl PatchCheck {
     }
 }
 
-/// A source as the patcher reads it.
-struct Files<'t>(&'t Tree);
-
-impl patcher::Tree for Files<'_> {
-    fn read(&self, path: &TreePath) -> Result<Option<Vec<u8>>, Unreadable> {
-        match self.0.mode(path.as_str()) {
-            None => Ok(None),
-            Some(Mode::Symlink) => Err(Unreadable("it is a symbolic link".to_owned())),
-            Some(Mode::File | Mode::Executable) => {
-                let read = self.0.read_file(path.as_str());
-                read.map(Some).map_err(|error| Unreadable(error.to_string()))
-            }
-        }
-    }
-}
-
 /// Tries all patches of the pin on the files it would stand for. A commit is fetched even where
 /// there are none, if nothing but its number was given: otherwise nobody has seen that it exists.
 pub(super) async fn try_patches(
@@ -82,8 +66,10 @@ pub(super) async fn try_patches(
     };
     let Some(component) = component else { return Ok(PatchCheck::default()) };
     let set = patches::select(patches::read(project, component)?, &[])?;
-    let files = set.patches().iter().flat_map(|patch| &patch.edits).flat_map(|edit| &edit.files);
-    if !files.into_iter().any(|path| tree.mode(path.as_str()).is_some()) {
+    let tree = PinnedTree::new(tree, found.name.clone());
+    let mut files =
+        set.patches().iter().flat_map(|patch| &patch.edits).flat_map(|edit| &edit.files);
+    if files.all(|path| matches!(tree.read(path), Ok(None))) {
         let unknown =
             format!("the source has none of the files that the patches of `{component}` edit");
         return Ok(PatchCheck { unknown: Some(unknown), ..PatchCheck::default() });
@@ -102,7 +88,7 @@ fn version(found: &Found) -> Option<Version> {
 
 fn verdicts(
     set: &PatchSet,
-    tree: &Tree,
+    tree: &PinnedTree,
     version: Option<&Version>,
     gpu: &pins::GpuTarget,
 ) -> Vec<PatchVerdict> {
@@ -114,7 +100,7 @@ fn verdicts(
         base: &BTreeMap::new(),
         receipts: &[],
     };
-    let outcome = patcher::apply(set, &subject, &Files(tree), &NoProbes);
+    let outcome = patcher::apply(set, &subject, tree, &NoProbes);
     let verdict = |one: patcher::PatchOutcome| PatchVerdict {
         id: one.id,
         ok: one.ok,
@@ -130,7 +116,7 @@ async fn fetch(
     found: &Found,
     sources: &Sources,
 ) -> Result<Option<Tree>, CommandError> {
-    let failed = |error| fetching::failed(&error).hint("nothing was changed");
+    let failed = |error| CommandError::from(error).hint("nothing was changed");
     match (&found.origin, &found.value) {
         (Origin::Git { url, commit }, _) => {
             Ok(Some(git_tree(sources, url, commit).await.map_err(failed)?))

@@ -32,7 +32,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
     let path = project.root.join(FILE);
     let (text, pins) = read(&path)?;
     let name = pin_name(&args.pin, &pins)?;
-    let (sources, client) = (fetching::sources(&global.mirror)?, registry::client(&global.mirror)?);
+    let (sources, client) = (fetching::sources(global)?, registry::client(global)?);
     let (found, patches) = crate::runtime()?.block_on(async {
         let found = resolve::resolve(args, &name, &pins, &sources, &client).await?;
         let patches = checks::try_patches(&project, &pins, &name, &found, &sources).await?;

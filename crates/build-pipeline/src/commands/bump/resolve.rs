@@ -10,7 +10,7 @@ use super::args::Bump;
 use super::choice::{Neighbours, Releases, version_of, version_text};
 use crate::error::{CommandError, nearest, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
-use crate::fetching;
+use crate::{fetch, fetching};
 
 /// What a pin is to be bound to.
 #[derive(Debug)]
@@ -145,8 +145,8 @@ async fn source(
     pin: &SourcePin,
     sources: &Sources,
 ) -> Result<Found, CommandError> {
-    let url = fetching::url(&pin.url)?;
-    let refs = sources.refs(&url).await.map_err(|error| fetching::failed(&error))?;
+    let url = fetch::url(&pin.url)?;
+    let refs = sources.refs(&url).await.map_err(CommandError::from)?;
     let current = pin.git_ref.as_deref();
     let releases = Releases::new(refs.tags(), current);
     let (git_ref, commit) = match args.value.parse::<CommitId>() {
@@ -345,8 +345,7 @@ async fn archive(
     sources: &Sources,
 ) -> Result<Found, CommandError> {
     let index = fetching::index(args.index.url.as_deref())?;
-    let files =
-        sources.releases(&index, &pin.project).await.map_err(|error| fetching::failed(&error))?;
+    let files = sources.releases(&index, &pin.project).await.map_err(CommandError::from)?;
     let project = pin.project.as_str();
     let is_whole = |file: &&sources::ReleaseFile| file.yanked.is_none();
     let versions = files.iter().filter(is_whole).filter_map(|file| file.source_version(project));

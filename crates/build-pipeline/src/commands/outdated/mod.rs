@@ -181,8 +181,8 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), CommandError> 
     }
     let index = fetching::index(args.index.url.as_deref());
     let asked = Asked {
-        sources: fetching::sources(&global.mirror)?,
-        client: registry::client(&global.mirror)?,
+        sources: fetching::sources(global)?,
+        client: registry::client(global)?,
         index: index.map_err(|error| error.lines().join(": ")),
     };
     let mut history = History::read()?;

@@ -3,6 +3,10 @@
 use std::fs::TryLockError;
 use std::path::Path;
 
+use atomic_write_file::AtomicWriteFile;
+use sources::{Submodules, TarSummary, WriteTarError};
+
+use crate::cli::Global;
 use crate::commands::patch::args::Apply;
 use crate::commands::patch::report::{self, PatchReport, TreeReport};
 use crate::commands::patch::subject::Prepared;
@@ -11,6 +15,7 @@ use crate::exit_code::ExitCode;
 use crate::patching::directory::Directory;
 use crate::patching::replace::{ReplaceError, Replacement};
 use crate::project::Project;
+use crate::{environment, output};
 
 /// Directories that belong to the system.
 const SYSTEM: [&str; 10] =
@@ -21,25 +26,90 @@ pub(crate) fn run(
     here: &Path,
     project: &Project,
     component: &str,
-    args: &Apply,
+    (args, root): (&Apply, &Path),
 ) -> Result<(), CommandError> {
-    let prepared = Prepared::new(here, project, component, &args.options)?;
+    let prepared = Prepared::new(here, project, component, (&args.options, root))?;
     let tree = apply(prepared, project, args, Vec::new())?;
     report::print(&PatchReport::new("apply", vec![tree]), &args.options)
 }
 
+/// Patches the source of a pin and writes it as a canonical tar, submodules and all.
+pub(crate) fn export(
+    global: &Global,
+    here: &Path,
+    project: &Project,
+    (component, args): (&str, &Apply),
+) -> Result<(), CommandError> {
+    let Some(output) = &args.output else {
+        return Err(CommandError::new(
+            ExitCode::Input,
+            format!("nothing says where the patched tree of `{component}` is to be"),
+        )
+        .hint("write `--root DIR` to patch a folder, `--output FILE.tar` to write the pinned source, patched"));
+    };
+    let epoch = match environment::source_date_epoch()? {
+        Some(epoch) => epoch,
+        None => project.pins()?.source_date_epoch,
+    };
+    let options = (&args.options, Submodules::All);
+    let prepared = Prepared::pinned(global, project, component, options)?;
+    let outcome = super::outcome(&prepared, args.options.no_probes);
+    let mut tree = TreeReport::new(&prepared, outcome);
+    let is_good = report::is_good(tree.outcome(), &args.options);
+    let is_standard_output = output.as_os_str() == "-";
+    if args.dry_run {
+        tree.set_not_written("dry run: nothing was written".to_owned());
+    } else if is_good {
+        let files = &tree.outcome().files;
+        let patched = prepared.tree.with(files.iter().map(|file| (&file.path, &*file.new)))?;
+        let summary = match is_standard_output {
+            true => patched.write_tar(epoch, std::io::stdout().lock()),
+            false => write_file(&here.join(output), |file| patched.write_tar(epoch, file)),
+        };
+        let summary = summary.map_err(|error| not_written(output, &error))?;
+        tree.set_exported(output, &summary);
+    }
+    let report = PatchReport::new("apply", vec![tree]);
+    match is_standard_output && is_good {
+        // The tar went there.
+        true => {
+            output::say(&crate::sanitise::sanitise(report.text(&args.options).trim_end()));
+            report.verdict(&args.options)
+        }
+        false => report::print(&report, &args.options),
+    }
+}
+
+/// Writes a file beside its place and gives it its name when it is whole.
+fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut AtomicWriteFile) -> Result<TarSummary, WriteTarError>,
+) -> Result<TarSummary, WriteTarError> {
+    let mut file = AtomicWriteFile::open(path).map_err(WriteTarError::Writer)?;
+    let summary = write(&mut file)?;
+    file.commit().map_err(WriteTarError::Writer)?;
+    Ok(summary)
+}
+
+fn not_written(output: &Path, error: &WriteTarError) -> CommandError {
+    let told = format!("`{}` could not be written", output.display());
+    CommandError::caused(ExitCode::Machine, told, error).hint(
+        "check the space of the disk and the rights of the folder; what was there before is intact",
+    )
+}
+
 /// Patches one tree, unless a patch fails or the directory is the system's.
 pub(crate) fn apply(
-    mut prepared: Prepared,
+    mut prepared: Prepared<Directory>,
     project: &Project,
     args: &Apply,
     left_out: Vec<report::LeftOut>,
 ) -> Result<TreeReport, CommandError> {
-    let why_not = why_not(prepared.directory.path(), &project.root, args);
+    let why_not = why_not(prepared.tree.path(), &project.root, args);
     let lock = match why_not {
         Some(_) => None,
         None => {
-            let lock = lock(&prepared.directory)?;
+            let lock = lock(&prepared.tree)?;
             prepared.refresh()?;
             Some(lock)
         }
@@ -62,8 +132,8 @@ pub(crate) fn apply(
 }
 
 /// Writes the ledger, the files, and the ledger again.
-fn write(prepared: &Prepared, tree: &TreeReport) -> Result<(), CommandError> {
-    let (directory, ledger) = (&prepared.directory, &prepared.ledger);
+fn write(prepared: &Prepared<Directory>, tree: &TreeReport) -> Result<(), CommandError> {
+    let (directory, ledger) = (&prepared.tree, &prepared.ledger);
     let outcome = tree.outcome();
     let all: Vec<Replacement<'_>> = outcome
         .files

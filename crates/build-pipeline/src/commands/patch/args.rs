@@ -45,10 +45,13 @@ pub(crate) struct Check {
 /// What is patched, and how strictly.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The tree
+    /// The tree; without one, the source of a pin is fetched
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// The version of the tree [default: what its packaging says]
+    /// Patch the source of this pin [default: the one called as the component]
+    #[arg(long, value_name = "PIN", conflicts_with = "root")]
+    pub(crate) pin: Option<String>,
+    /// The version of the tree [default: what the pin or the tree's packaging says]
     #[arg(long)]
     pub(crate) version: Option<String>,
     /// Patch for this GPU target
@@ -78,8 +81,11 @@ pub(crate) struct Apply {
     #[command(flatten)]
     pub(crate) options: Options,
     /// Find out what is installed under --root, and on which GPU, and choose the patches by that
-    #[arg(long, value_enum, value_name = "WHEN", conflicts_with_all = ["version", "only"])]
+    #[arg(long, value_enum, value_name = "WHEN", conflicts_with_all = ["version", "only", "pin"])]
     pub(crate) when: Option<When>,
+    /// Write the patched source of a pin here, as a canonical tar; `-` is standard output
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["root", "when", "write"])]
+    pub(crate) output: Option<PathBuf>,
     /// Look for the GPU in this system [default: /]
     #[arg(long, value_name = "DIR", requires = "when")]
     pub(crate) host_root: Option<PathBuf>,
@@ -116,9 +122,12 @@ pub(crate) struct Revert {
 pub(crate) struct Audit {
     /// A folder of `patches/`, for example vllm
     pub(crate) component: String,
-    /// Unpacked releases: each says its version, or is called by it
-    #[arg(value_name = "DIR", required = true)]
+    /// Unpacked releases: each says its version, or is called by it [default: all pins of the component]
+    #[arg(value_name = "DIR")]
     pub(crate) trees: Vec<PathBuf>,
+    /// Fetch the releases of these versions from the Python index, for example `>=0.9, <0.12` or `*`
+    #[arg(long, value_name = "RANGE", conflicts_with = "trees")]
+    pub(crate) releases: Option<String>,
     /// Patch for this GPU target
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
@@ -136,9 +145,12 @@ pub(crate) struct LintSed {
     /// Dockerfiles and shell scripts
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Run the lines on copies of this tree's files; without it only their words are judged
+    /// Run the lines on copies of this tree's files; without a tree only their words are judged
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// Run the lines on copies of the files of this pin's source
+    #[arg(long, value_name = "PIN", conflicts_with = "root")]
+    pub(crate) pin: Option<String>,
     /// The GPU target of the patches that are named instead
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,

@@ -4,21 +4,26 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use executor::Tools;
-use patcher::{NoProbes, Outcome, PatchSet, Probes, Retirement, Subject, Version, retirement};
+use patcher::{
+    NoProbes, Outcome, ParseVersionError, PatchSet, Position, Probes, Retirement, Subject, Version,
+    VersionRange, retirement,
+};
 use pins::GpuTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
+use sources::{ReleaseFile, Submodules};
 
-use crate::cli::Format;
+use crate::cli::{Format, Global};
 use crate::commands::patch::args::Audit;
 use crate::commands::patch::report::SCHEMA;
 use crate::commands::patch::subject;
 use crate::environment;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::fetch::{Fetcher, TreePin};
 use crate::output::{self, Page};
-use crate::patching::directory::Directory;
-use crate::patching::{patches, version};
+use crate::patching::pinned::PinnedTree;
+use crate::patching::{Rooted, patches, version};
 use crate::project::Project;
 
 /// What `patch audit --format json` prints.
@@ -47,15 +52,35 @@ struct Row {
     version: Version,
 }
 
+/// Tries the patches on one tree, of the version that it is said to be.
+type TryOn<'a> = dyn FnMut(&dyn Rooted, Option<Version>) -> Result<(), CommandError> + 'a;
+
 /// Tries the patches of a component on many trees.
-pub(crate) fn run(here: &Path, project: &Project, args: &Audit) -> Result<(), CommandError> {
+pub(crate) fn run(
+    global: &Global,
+    here: &Path,
+    project: &Project,
+    args: &Audit,
+) -> Result<(), CommandError> {
     let set = patches::select(patches::read(project, &args.component)?, &[])?;
     let gpu = subject::gpu(project, args.gpu.as_deref())?;
     let tools = Tools::new(&environment::program_path());
     let probes: &dyn Probes = if args.no_probes { &NoProbes } else { &tools };
     let mut versions = Vec::new();
-    for path in &args.trees {
-        versions.push(row(&subject::open(here, path)?, &set, &gpu, (args, probes))?);
+    let mut try_on = |tree: &dyn Rooted, stated| {
+        versions.push(row((tree, stated), &set, &gpu, (&args.component, probes))?);
+        Ok::<_, CommandError>(())
+    };
+    match &args.releases {
+        Some(range) => releases(global, project, (&args.component, range), &mut try_on)?,
+        None if args.trees.is_empty() => pins(global, project, &args.component, &mut try_on)?,
+        None => {
+            for path in &args.trees {
+                let tree = subject::open(here, path)?;
+                let by_name = tree.path().file_name().and_then(|name| name.to_str());
+                try_on(&tree, by_name.and_then(|name| name.parse().ok()))?;
+            }
+        }
     }
     versions.sort_by(|a, b| a.version.cmp(&b.version));
     let retirements = set.patches().iter().map(|patch| {
@@ -79,19 +104,107 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Audit) -> Result<(), Co
     verdict(&report)
 }
 
-fn row(
-    tree: &Directory,
-    set: &PatchSet,
-    gpu: &GpuTarget,
-    (args, probes): (&Audit, &dyn Probes),
-) -> Result<Row, CommandError> {
-    let shown = tree.path().display().to_string();
-    let by_name = || tree.path().file_name()?.to_str()?.parse::<Version>().ok();
-    let detected = version::detect(tree, &args.component).map(|found| found.version);
-    let version = detected.or_else(by_name).ok_or_else(|| {
+/// Tries the patches on the sources of all pins of the component that are resolved and say a version.
+fn pins(
+    global: &Global,
+    project: &Project,
+    component: &str,
+    try_on: &mut TryOn<'_>,
+) -> Result<(), CommandError> {
+    let pins = project.pins()?;
+    let fetcher = Fetcher::new(global)?;
+    let mut tried = 0;
+    for (name, pin) in TreePin::of_component(&pins, component) {
+        if !pin.is_resolved() {
+            output::warn("unresolved-pin", &format!("left out: the pin `{name}` is unresolved"));
+            continue;
+        }
+        let tree = fetcher.tree(name, pin, Submodules::None)?;
+        let tree = PinnedTree::new(tree, format!("pin {name}"));
+        let stated = pin.version().and_then(|version| version.parse().ok());
+        if stated.is_none() && version::detect(&tree, component).is_none() {
+            output::warn("no-version", &format!("left out: the pin `{name}` says no version"));
+            continue;
+        }
+        try_on(&tree, stated)?;
+        tried += 1;
+    }
+    match tried {
+        0 => Err(CommandError::new(
+            ExitCode::Input,
+            format!("there is no resolved pin with the patches of `{component}`"),
+        )
+        .hint(
+            "name folders of unpacked releases, or `--releases '*'` for those on the Python index",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Tries the patches on the releases on the Python index, of the project that the pins name.
+fn releases(
+    global: &Global,
+    project: &Project,
+    (component, range): (&str, &str),
+    try_on: &mut TryOn<'_>,
+) -> Result<(), CommandError> {
+    let range: VersionRange = range.parse().map_err(|error: ParseVersionError| {
+        CommandError::from_chain(ExitCode::Input, &error).hint("write `--releases '>=0.9, <0.12'`")
+    })?;
+    let pins = project.pins()?;
+    let archive = TreePin::of_component(&pins, component).into_values().find_map(|pin| match pin {
+        TreePin::Archive(pin) => Some(pin),
+        TreePin::Git(_) => None,
+    });
+    let archive = archive.ok_or_else(|| {
         CommandError::new(
             ExitCode::Input,
-            format!("`{shown}` does not say which version of `{}` it is", args.component),
+            format!("no archive of `{component}` is pinned, so its project on the index is not known"),
+        )
+        .hint(format!("add a table `[archive.NAME]` with `patches = \"{component}\"` to `versions/versions.toml`"))
+    })?;
+    let fetcher = Fetcher::new(global)?;
+    let mut found: Vec<(Version, ReleaseFile)> = Vec::new();
+    for file in fetcher.releases(&archive.project)? {
+        let version = file.source_version(&archive.project).and_then(|text| text.parse().ok());
+        match version {
+            Some(version) if range.position(&version) == Position::Inside => {
+                found.push((version, file));
+            }
+            _ => {}
+        }
+    }
+    if found.is_empty() {
+        let told =
+            format!("the index has no source archive of `{}` in that range", archive.project);
+        return Err(CommandError::new(ExitCode::Input, told).hint("`--releases '*'` takes all"));
+    }
+    for (version, file) in found {
+        let wanted = (version.as_str(), &file);
+        let subdirectory = archive.subdirectory.as_deref();
+        match fetcher.release(&archive.project, wanted, subdirectory)? {
+            Some(tree) => try_on(&PinnedTree::new(tree, file.name.clone()), Some(version))?,
+            None => output::warn(
+                "no-hash",
+                &format!("left out: the index has no hash of {}", file.name),
+            ),
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    (tree, stated): (&dyn Rooted, Option<Version>),
+    set: &PatchSet,
+    gpu: &GpuTarget,
+    (component, probes): (&str, &dyn Probes),
+) -> Result<Row, CommandError> {
+    let shown = tree.shown();
+    let detected = version::detect(tree, component).map(|found| found.version);
+    let version = detected.or(stated).ok_or_else(|| {
+        CommandError::new(
+            ExitCode::Input,
+            format!("`{shown}` does not say which version of `{component}` it is"),
         )
         .hint("call the folder by its version, for example `0.10.2`")
     })?;

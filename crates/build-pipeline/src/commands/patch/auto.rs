@@ -42,7 +42,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Co
         let outcome = super::outcome(prepared, args.options.no_probes);
         let mut tree = TreeReport::new(prepared, outcome);
         tree.set_left_out(left_out.clone());
-        if let Some(because) = why_not(prepared.directory.path(), &project.root, args) {
+        if let Some(because) = why_not(prepared.tree.path(), &project.root, args) {
             tree.set_not_written(because);
         }
         trees.push(tree);
@@ -95,7 +95,7 @@ fn prepare(
     patches: &[Patch],
     place: &Directory,
     (gpu, rocm): (&GpuTarget, Option<(&Version, &str)>),
-) -> Result<(Prepared, Vec<LeftOut>), CommandError> {
+) -> Result<(Prepared<Directory>, Vec<LeftOut>), CommandError> {
     let directory = place.again().map_err(|error| {
         let shown = place.path().display();
         CommandError::caused(ExitCode::Machine, format!("opening `{shown}` again failed"), &error)

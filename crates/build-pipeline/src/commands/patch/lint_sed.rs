@@ -8,7 +8,7 @@ use pins::GpuTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::Format;
+use crate::cli::{Format, Global};
 use crate::commands::patch::args::LintSed;
 use crate::commands::patch::report::SCHEMA;
 use crate::commands::patch::subject;
@@ -16,8 +16,7 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
-use crate::patching::directory::Directory;
-use crate::patching::{patches, version};
+use crate::patching::{Rooted, patches, version};
 use crate::project::{Project, read_text};
 use crate::sed::call::sed_call;
 use crate::sed::judge::{Bench, Judgement, Rule};
@@ -60,14 +59,24 @@ struct Finding {
 }
 
 /// Lints files.
-pub(crate) fn run(here: &Path, project: &Project, args: &LintSed) -> Result<(), CommandError> {
-    let tree = args.root.as_deref().map(|root| subject::open(here, root)).transpose()?;
+pub(crate) fn run(
+    global: &Global,
+    here: &Path,
+    project: &Project,
+    args: &LintSed,
+) -> Result<(), CommandError> {
+    let tree: Option<Box<dyn Rooted>> = match (&args.root, &args.pin) {
+        (Some(root), _) => Some(Box::new(subject::open(here, root)?)),
+        (None, Some(name)) => Some(Box::new(subject::fetch(global, project, name)?)),
+        (None, None) => None,
+    };
+    let tree = tree.as_deref();
     let gpu = subject::gpu(project, args.gpu.as_deref())?;
     let all: Vec<Patch> = patches::read_all(project)?.into_values().flatten().collect();
     let tools = Tools::new(&environment::program_path());
     let mut report = LintReport {
         schema: SCHEMA,
-        root: tree.as_ref().map(|tree| tree.path().display().to_string()),
+        root: tree.map(Rooted::shown),
         calls: 0,
         faults: 0,
         findings: Vec::new(),
@@ -79,12 +88,11 @@ pub(crate) fn run(here: &Path, project: &Project, args: &LintSed) -> Result<(), 
                 .hint("name a Dockerfile or a shell script")
         })?;
         // Each file begins with the tree as it is.
-        let mut bench = Bench::new(tree.as_ref(), &tools);
+        let mut bench = Bench::new(tree, &tools);
         for call in commands(&name, &text).iter().filter_map(sed_call) {
             report.calls += 1;
             for Judgement { rule, message, target } in bench.judge(&call) {
                 let instead = tree
-                    .as_ref()
                     .zip(target.as_ref())
                     .filter(|_| rule.is_fault())
                     .map(|(tree, target)| instead(tree, target, &all, (&gpu, args)));
@@ -119,7 +127,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &LintSed) -> Result<(), 
 
 /// Says what to use in place of a call that edits `target`: patches of ours that know the file.
 fn instead(
-    tree: &Directory,
+    tree: &dyn Rooted,
     target: &TreePath,
     all: &[Patch],
     (gpu, args): (&GpuTarget, &LintSed),
@@ -132,9 +140,15 @@ fn instead(
             Verdict::Applied { .. } => {
                 let required: String =
                     patch.relations.requires.iter().map(|id| format!(",{id}")).collect();
-                let root = args.root.as_deref().unwrap_or(Path::new(".")).display();
+                let tree = match (&args.root, &args.pin) {
+                    (Some(root), _) => format!("--root {}", root.display()),
+                    (None, pin) => {
+                        let pin = pin.as_deref().unwrap_or(component);
+                        format!("--pin {pin} --output {component}.tar")
+                    }
+                };
                 ways.push(format!(
-                    "`build-pipeline patch apply {component} --root {root} --only {id}{required}`"
+                    "`build-pipeline patch apply {component} {tree} --only {id}{required}`"
                 ));
             }
             Verdict::AlreadyPresent { .. } | Verdict::SatisfiedOtherwise => {
@@ -150,7 +164,7 @@ fn instead(
 }
 
 /// Returns what a patch by itself makes of a file, if it knows it.
-fn alone(tree: &Directory, target: &TreePath, patch: &Patch, gpu: &GpuTarget) -> Option<Verdict> {
+fn alone(tree: &dyn Rooted, target: &TreePath, patch: &Patch, gpu: &GpuTarget) -> Option<Verdict> {
     if !patch.edits.iter().any(|edit| edit.files.contains(target)) {
         return None;
     }
@@ -193,7 +207,9 @@ fn text(report: &LintReport) -> String {
     let LintReport { calls, faults, .. } = report;
     page.line(format_args!("{calls} calls of `sed -i`, {faults} faults"));
     if report.root.is_none() {
-        page.line(format_args!("without `--root DIR` only the words of the lines were judged"));
+        page.line(format_args!(
+            "without `--root DIR` or `--pin PIN` only the words of the lines were judged"
+        ));
     }
     page.into_text()
 }

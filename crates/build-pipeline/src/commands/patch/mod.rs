@@ -17,12 +17,14 @@ mod subject;
 
 use executor::Tools;
 use patcher::{NoProbes, Outcome};
+use sources::Submodules;
 
 use crate::cli::{Format, Global};
 use crate::commands::patch::args::{Check, Options, Patch, PatchCommand};
 use crate::commands::patch::report::{PatchReport, TreeReport};
 use crate::commands::patch::subject::Prepared;
 use crate::error::CommandError;
+use crate::patching::Rooted;
 use crate::project::Project;
 use crate::{environment, output};
 
@@ -32,34 +34,50 @@ pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), CommandError> {
     let project = Project::find(&here)?;
     match &patch.command {
         PatchCommand::Check(args) => {
-            let (prepared, outcome) = work_out(&here, &project, args)?;
-            let tree = TreeReport::new(&prepared, outcome);
+            let (tree, _) = work_out(global, &here, &project, args)?;
             report::print(&PatchReport::new("check", vec![tree]), &args.options)
         }
-        PatchCommand::Diff(args) => diff(work_out(&here, &project, args)?, &args.options),
-        PatchCommand::Apply(args) => match &args.component {
-            Some(component) => apply::run(&here, &project, component, args),
-            None => auto::run(&here, &project, args),
+        PatchCommand::Diff(args) => diff(work_out(global, &here, &project, args)?, &args.options),
+        PatchCommand::Apply(args) => match (&args.component, &args.options.root) {
+            (Some(component), Some(root)) => apply::run(&here, &project, component, (args, root)),
+            (Some(component), None) => apply::export(global, &here, &project, (component, args)),
+            (None, _) => auto::run(&here, &project, args),
         },
         PatchCommand::Revert(args) => revert::run(&here, args),
-        PatchCommand::Audit(args) => audit::run(&here, &project, args),
+        PatchCommand::Audit(args) => audit::run(global, &here, &project, args),
         PatchCommand::Hook(args) => hook::run(&here, &project, args),
-        PatchCommand::LintSed(args) => lint_sed::run(&here, &project, args),
+        PatchCommand::LintSed(args) => lint_sed::run(global, &here, &project, args),
     }
 }
 
+/// Works out what the patches do, with the diff.
 fn work_out(
+    global: &Global,
     here: &std::path::Path,
     project: &Project,
-    args: &Check,
-) -> Result<(Prepared, Outcome), CommandError> {
-    let prepared = Prepared::new(here, project, &args.component, &args.options)?;
-    let outcome = outcome(&prepared, args.options.no_probes);
-    Ok((prepared, outcome))
+    Check { component, options }: &Check,
+) -> Result<(TreeReport, Vec<u8>), CommandError> {
+    fn worked_out<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> (TreeReport, Vec<u8>) {
+        let outcome = outcome(prepared, no_probes);
+        let diff = outcome.diff();
+        (TreeReport::new(prepared, outcome), diff)
+    }
+    match &options.root {
+        Some(root) => {
+            let prepared = Prepared::new(here, project, component, (options, root))?;
+            Ok(worked_out(&prepared, options.no_probes))
+        }
+        None => {
+            // No patch is for a submodule's files.
+            let options_of_pin = (options, Submodules::None);
+            let prepared = Prepared::pinned(global, project, component, options_of_pin)?;
+            Ok(worked_out(&prepared, options.no_probes))
+        }
+    }
 }
 
 /// Works out what the patches do.
-fn outcome(prepared: &Prepared, no_probes: bool) -> Outcome {
+fn outcome<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> Outcome {
     let subject = prepared.subject();
     match no_probes {
         true => patcher::apply(&prepared.set, &subject, prepared.tree(), &NoProbes),
@@ -70,9 +88,7 @@ fn outcome(prepared: &Prepared, no_probes: bool) -> Outcome {
     }
 }
 
-fn diff((prepared, outcome): (Prepared, Outcome), options: &Options) -> Result<(), CommandError> {
-    let diff = outcome.diff();
-    let mut tree = TreeReport::new(&prepared, outcome);
+fn diff((mut tree, diff): (TreeReport, Vec<u8>), options: &Options) -> Result<(), CommandError> {
     if options.format == Format::Json {
         tree.set_diff(&diff);
         return report::print(&PatchReport::new("diff", vec![tree]), options);

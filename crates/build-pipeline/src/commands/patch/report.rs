@@ -1,8 +1,11 @@
 //! What came of patching, in words and as JSON.
 
+use std::path::Path;
+
 use patcher::{EditOutcome, FileChange, Outcome, PatchOutcome, PresentBy, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
+use sources::TarSummary;
 
 use crate::cli::Format;
 use crate::commands::patch::args::Options;
@@ -10,6 +13,7 @@ use crate::commands::patch::subject::Prepared;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
+use crate::patching::Rooted;
 
 /// The number of the JSON forms of `patch`.
 pub(crate) const SCHEMA: u32 = 1;
@@ -54,6 +58,9 @@ pub(crate) struct TreeReport {
     written: bool,
     /// Why nothing was written although everything is good.
     not_written: Option<String>,
+    /// The canonical tar that the patched source was written as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exported: Option<Exported>,
     /// Patches that are not for a tree such as this.
     left_out: Vec<LeftOut>,
     /// The verdicts.
@@ -61,6 +68,19 @@ pub(crate) struct TreeReport {
     /// The unified diff, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
+}
+
+/// A canonical tar.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Exported {
+    /// Where it is; `-` is standard output.
+    path: String,
+    /// Its SHA-256.
+    sha256: String,
+    /// Its size in bytes.
+    size: u64,
+    /// How many entries it has, directories included.
+    entries: u64,
 }
 
 /// A patch that is not for a tree such as this.
@@ -95,12 +115,13 @@ pub(crate) struct Reverted {
 }
 
 impl TreeReport {
-    pub(crate) fn new(prepared: &Prepared, report: Outcome) -> Self {
+    pub(crate) fn new<T: Rooted>(prepared: &Prepared<T>, report: Outcome) -> Self {
         Self {
-            root: prepared.directory.path().display().to_string(),
+            root: prepared.tree.shown(),
             version_from: prepared.version.as_ref().map(|found| found.from.clone()),
             written: false,
             not_written: None,
+            exported: None,
             left_out: Vec::new(),
             report,
             diff: None,
@@ -117,6 +138,16 @@ impl TreeReport {
 
     pub(crate) fn set_written(&mut self) {
         self.written = true;
+    }
+
+    pub(crate) fn set_exported(&mut self, path: &Path, summary: &TarSummary) {
+        self.written = true;
+        self.exported = Some(Exported {
+            path: path.display().to_string(),
+            sha256: summary.sha256.to_string(),
+            size: summary.size,
+            entries: summary.entries,
+        });
     }
 
     pub(crate) fn set_not_written(&mut self, because: String) {
@@ -153,6 +184,10 @@ impl TreeReport {
         }
         if files.is_empty() {
             page.line(format_args!("  {nothing}"));
+        }
+        if let Some(Exported { path, sha256, size, entries }) = &self.exported {
+            let size = crate::reporter::size(*size);
+            page.line(format_args!("\n  {path}: {entries} entries, {size}, sha256 {sha256}"));
         }
         if let Some(because) = &self.not_written {
             page.line(format_args!("\n  {because}"));

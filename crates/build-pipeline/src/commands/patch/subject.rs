@@ -1,44 +1,76 @@
 //! Finds what is patched: the tree, its version, the patches, the GPU target.
+//!
+//! A tree is a directory, which can be written, or the source of a pin, which is fetched.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use patcher::{PatchSet, Subject, Tree, TreePath, Version};
 use pins::{GpuTarget, Sha256};
+use sources::Submodules;
 
+use crate::cli::Global;
 use crate::commands::patch::args::Options;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::fetch::{Fetcher, TreePin};
 use crate::patching::directory::Directory;
 use crate::patching::ledger::Ledger;
-use crate::patching::{patches, version};
+use crate::patching::pinned::PinnedTree;
+use crate::patching::{Rooted, patches, version};
 use crate::project::Project;
 
 /// Everything that must be known before a patch is tried.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct Prepared<T> {
     pub(crate) component: String,
     pub(crate) set: PatchSet,
     pub(crate) gpu: GpuTarget,
     pub(crate) version: Option<version::Found>,
     pub(crate) ledger: Ledger,
-    pub(crate) directory: Directory,
+    pub(crate) tree: T,
+    /// Whether the tree is known to be as upstream published it.
+    is_pristine: bool,
     base: BTreeMap<TreePath, Sha256>,
 }
 
-impl Prepared {
-    /// Prepares the patches of a component for the tree that `options` name.
+impl Prepared<PinnedTree> {
+    /// Prepares the patches of a component for the source of a pin, which is fetched.
+    pub(crate) fn pinned(
+        global: &Global,
+        project: &Project,
+        component: &str,
+        (options, submodules): (&Options, Submodules),
+    ) -> Result<Self, CommandError> {
+        let all = patches::read(project, component)?;
+        let set = patches::select(all, &options.only)?;
+        let gpu = gpu(project, options.gpu.as_deref())?;
+        let pins = project.pins()?;
+        let (name, pin) = pin_of(&pins, component, options.pin.as_deref())?;
+        let tree = Fetcher::new(global)?.tree(name, pin, submodules)?;
+        let tree = PinnedTree::new(tree, format!("pin {name} ({})", pin.what()));
+        let stated = pin.version().and_then(|version| version.parse().ok());
+        let stated = stated.map(|version| version::Found { version, from: format!("pin {name}") });
+        let version = version_of(&tree, component, &set, (options, stated))?;
+        let (ledger, base) = (Ledger::empty(), BTreeMap::new());
+        let component = component.to_owned();
+        Ok(Self { component, set, gpu, version, ledger, tree, is_pristine: true, base })
+    }
+}
+
+impl Prepared<Directory> {
+    /// Prepares the patches of a component for the directory at `root`.
     pub(crate) fn new(
         here: &Path,
         project: &Project,
         component: &str,
-        options: &Options,
+        (options, root): (&Options, &Path),
     ) -> Result<Self, CommandError> {
         let all = patches::read(project, component)?;
         let set = patches::select(all, &options.only)?;
-        let directory = tree_of(here, component, options.root.as_deref())?;
+        let directory = open(here, root)?;
         let gpu = gpu(project, options.gpu.as_deref())?;
-        let version = version_of(&directory, component, &set, options)?;
+        let version = version_of(&directory, component, &set, (options, None))?;
         Self::in_directory(component, set, gpu, version, directory)
     }
 
@@ -52,27 +84,31 @@ impl Prepared {
     ) -> Result<Self, CommandError> {
         let ledger = Ledger::read(&directory)?;
         let base = version::untouched(&directory, component, set.patches());
-        Ok(Self { component: component.to_owned(), set, gpu, version, ledger, directory, base })
+        let component = component.to_owned();
+        let (tree, is_pristine) = (directory, false);
+        Ok(Self { component, set, gpu, version, ledger, tree, is_pristine, base })
     }
 
     /// Reads again what another run may have changed before the tree was locked, and removes what a
     /// killed one left.
     pub(crate) fn refresh(&mut self) -> Result<(), CommandError> {
         let edits = self.set.patches().iter().flat_map(|patch| &patch.edits);
-        self.directory.sweep(edits.flat_map(|edit| &edit.files));
-        self.ledger = Ledger::read(&self.directory)?;
-        self.directory.sweep(self.ledger.files());
-        self.base = version::untouched(&self.directory, &self.component, self.set.patches());
+        self.tree.sweep(edits.flat_map(|edit| &edit.files));
+        self.ledger = Ledger::read(&self.tree)?;
+        self.tree.sweep(self.ledger.files());
+        self.base = version::untouched(&self.tree, &self.component, self.set.patches());
         Ok(())
     }
+}
 
+impl<T: Rooted> Prepared<T> {
     /// Returns what is known about the tree.
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject {
             gpu: &self.gpu,
             version: self.version.as_ref().map(|found| &found.version),
             build_env: None,
-            is_pristine: false,
+            is_pristine: self.is_pristine,
             base: &self.base,
             receipts: &self.ledger.receipts,
         }
@@ -80,20 +116,51 @@ impl Prepared {
 
     /// Returns the tree.
     pub(crate) fn tree(&self) -> &dyn Tree {
-        &self.directory
+        &self.tree
     }
 }
 
-/// Opens the tree of a component. This is the place where pinned sources come in: without `--root`
-/// the tree will be that of the component's pin.
-fn tree_of(here: &Path, component: &str, root: Option<&Path>) -> Result<Directory, CommandError> {
-    match root {
-        Some(root) => open(here, root),
-        None => {
-            Err(CommandError::new(ExitCode::Input, format!("no tree of `{component}` was named"))
-                .hint("write `--root DIR`; pinned sources are not fetched in this version"))
-        }
+/// Finds the pin whose source is patched: the one that was named, or the one that is called as the
+/// component, or the only one there is.
+fn pin_of<'a>(
+    pins: &'a pins::Pins,
+    component: &str,
+    asked: Option<&'a str>,
+) -> Result<(&'a str, TreePin<'a>), CommandError> {
+    if let Some(name) = asked {
+        return Ok((name, TreePin::find(pins, name)?));
     }
+    let of_component = TreePin::of_component(pins, component);
+    let name = component.replace('.', "-");
+    if let Some((name, pin)) = of_component.get_key_value(name.as_str()) {
+        return Ok((name, *pin));
+    }
+    let names: Vec<&str> = of_component.keys().copied().collect();
+    match names[..] {
+        [name] => Ok((name, of_component[name])),
+        [] => Err(CommandError::new(
+            ExitCode::Input,
+            format!("no pin says `patches = \"{component}\"`, and no tree was named"),
+        )
+        .hint("write `--root DIR`")),
+        [first, ..] => Err(CommandError::new(
+            ExitCode::Input,
+            format!("several pins have the patches of `{component}`: {}", names.join(", ")),
+        )
+        .hint(format!("name one: `--pin {first}`"))),
+    }
+}
+
+/// Fetches the source of a pin.
+pub(crate) fn fetch(
+    global: &Global,
+    project: &Project,
+    name: &str,
+) -> Result<PinnedTree, CommandError> {
+    let pins = project.pins()?;
+    let pin = TreePin::find(&pins, name)?;
+    let tree = Fetcher::new(global)?.tree(name, pin, Submodules::None)?;
+    Ok(PinnedTree::new(tree, format!("pin {name} ({})", pin.what())))
 }
 
 /// Opens a directory that was named on the command line.
@@ -120,10 +187,10 @@ pub(crate) fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, C
 }
 
 fn version_of(
-    tree: &Directory,
+    tree: &dyn Rooted,
     component: &str,
     set: &PatchSet,
-    options: &Options,
+    (options, stated): (&Options, Option<version::Found>),
 ) -> Result<Option<version::Found>, CommandError> {
     if let Some(text) = &options.version {
         let version = text.parse::<Version>().map_err(|error| {
@@ -131,13 +198,10 @@ fn version_of(
         })?;
         return Ok(Some(version::Found { version, from: "--version".to_owned() }));
     }
-    match version::detect(tree, component) {
+    match stated.or_else(|| version::detect(tree, component)) {
         None if version::is_needed(set.patches()) => Err(CommandError::new(
             ExitCode::Input,
-            format!(
-                "`{}` does not say which version of `{component}` it is",
-                tree.path().display()
-            ),
+            format!("{} does not say which version of `{component}` it is", tree.shown()),
         )
         .hint("name it with `--version VERSION`")),
         found => Ok(found),

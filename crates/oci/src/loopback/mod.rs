@@ -1,20 +1,27 @@
-//! A registry inside this process, on a loopback port of its own: the rehearsal's, and later the
-//! one that stands between us and an engine.
+//! A registry inside this process, on a loopback port of its own: the rehearsal's, and the one
+//! that stands between us and an engine.
 //!
 //! It speaks what the OCI distribution specification 1.1 asks of a registry for pulling and
 //! pushing: manifests by tag and digest, blobs with ranges, uploads in one or several pieces,
-//! mounts. Everything is kept in memory and gone when the value is dropped.
+//! mounts. What is uploaded is kept in memory, or spooled to files of a folder as it comes in;
+//! both are gone when the value is dropped.
+//!
+//! A blob can be *claimed*: the registry then says it has it, so that nobody uploads it. An engine
+//! that pushes an image on a base of 20 GB sends the new layers only.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -26,8 +33,11 @@ use tokio::task::JoinHandle;
 
 use crate::media::{MANIFEST_CAP, OCI_MANIFEST};
 
-/// The largest blob that is taken, in bytes: everything is held in memory.
-const BLOB_CAP: usize = 256 << 20;
+mod store;
+
+pub use store::{BlobSource, BlobStream, Received, StoredBlob};
+
+use store::{Blob, Store, Upload, UploadError};
 
 /// The registry. It stops serving when it is dropped.
 #[derive(Debug)]
@@ -37,17 +47,7 @@ pub struct LoopbackRegistry {
     server: JoinHandle<()>,
 }
 
-#[derive(Debug, Default)]
-struct Store {
-    blobs: BTreeMap<Digest, Bytes>,
-    /// Manifests by repository and digest, with their media types.
-    manifests: BTreeMap<(String, Digest), (String, Bytes)>,
-    tags: BTreeMap<(String, String), Digest>,
-    uploads: BTreeMap<u64, BytesMut>,
-    uploads_begun: u64,
-}
-
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 impl LoopbackRegistry {
     /// Begins to serve on a free port of 127.0.0.1.
@@ -55,9 +55,22 @@ impl LoopbackRegistry {
     /// # Errors
     /// No port can be had.
     pub async fn start() -> io::Result<Self> {
+        Self::start_with(Store::default()).await
+    }
+
+    /// Begins to serve, and spools what is uploaded to files of `folder`, which must exist. Of a
+    /// blob of any size, less than a megabyte is held in memory.
+    ///
+    /// # Errors
+    /// No port can be had.
+    pub async fn start_in(folder: &Path) -> io::Result<Self> {
+        Self::start_with(Store { spool: Some(folder.to_owned()), ..Store::default() }).await
+    }
+
+    async fn start_with(store: Store) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let store = Arc::new(Mutex::new(Store::default()));
+        let store = Arc::new(Mutex::new(store));
         let server = tokio::spawn(serve(listener, Arc::clone(&store)));
         Ok(Self { address, store, server })
     }
@@ -70,8 +83,33 @@ impl LoopbackRegistry {
     /// Adds a blob, without a request.
     pub fn add_blob(&self, bytes: Bytes) -> Digest {
         let digest = Digest::of(&bytes);
-        lock(&self.store).blobs.insert(digest.clone(), bytes);
+        lock(&self.store).blobs.insert(digest.clone(), Blob::Memory(bytes));
         digest
+    }
+
+    /// Says from now on that a blob is there, which it is not. `size` is in bytes; `source` has
+    /// the bytes, should somebody ask for them, and who asks without is told that there are none.
+    ///
+    /// podman asks for a layer by its `diff_id` where it does not know the compressed digest, so
+    /// claim both. What is there already stays.
+    pub fn claim(&self, digest: &Digest, size: u64, source: Option<BlobSource>) {
+        let mut store = lock(&self.store);
+        store.blobs.entry(digest.clone()).or_insert(Blob::Claimed(size, source));
+    }
+
+    /// Returns a blob that was uploaded or added; a claimed one is none.
+    pub fn blob(&self, digest: &Digest) -> Option<StoredBlob> {
+        lock(&self.store).blobs.get(digest).and_then(Blob::stored)
+    }
+
+    /// Returns the digest, media type and bytes of a manifest or index, by tag or digest.
+    pub fn manifest(&self, repository: &str, reference: &str) -> Option<(Digest, String, Bytes)> {
+        lock(&self.store).find_manifest(repository, reference)
+    }
+
+    /// Returns what has come in over HTTP so far.
+    pub fn received(&self) -> Received {
+        lock(&self.store).received
     }
 
     /// Adds a manifest or index to a repository, without a request.
@@ -97,6 +135,17 @@ impl LoopbackRegistry {
 impl Drop for LoopbackRegistry {
     fn drop(&mut self) {
         self.server.abort();
+    }
+}
+
+impl Store {
+    fn find_manifest(&self, repository: &str, reference: &str) -> Option<(Digest, String, Bytes)> {
+        let digest = match reference.parse::<Digest>() {
+            Ok(digest) => digest,
+            Err(_) => self.tags.get(&(repository.to_owned(), reference.to_owned()))?.clone(),
+        };
+        let (media_type, bytes) = self.manifests.get(&(repository.to_owned(), digest.clone()))?;
+        Some((digest, media_type.clone(), bytes.clone()))
     }
 }
 
@@ -165,24 +214,18 @@ async fn answer(request: Request<Incoming>, store: &Mutex<Store>) -> Answer {
     match rest.rsplit_once("/blobs/") {
         Some((_, digest)) if method == Method::GET || method == Method::HEAD => {
             let range = request.headers().get(RANGE).and_then(|value| value.to_str().ok());
-            get_blob(store, digest, range)
+            let range = range.map(str::to_owned);
+            get_blob(store, &method, digest, range.as_deref()).await
         }
         _ => error(StatusCode::NOT_FOUND, "UNSUPPORTED"),
     }
 }
 
 fn get_manifest(store: &Mutex<Store>, repository: &str, reference: &str) -> Answer {
-    let store = lock(store);
-    let digest = match reference.parse::<Digest>() {
-        Ok(digest) => Some(digest),
-        Err(_) => store.tags.get(&(repository.to_owned(), reference.to_owned())).cloned(),
-    };
-    let found =
-        digest.and_then(|digest| store.manifests.get_key_value(&(repository.to_owned(), digest)));
-    let Some(((_, digest), (media_type, bytes))) = found else {
+    let Some((digest, media_type, bytes)) = lock(store).find_manifest(repository, reference) else {
         return error(StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN");
     };
-    with_digest(respond(StatusCode::OK, media_type, bytes.clone()), digest)
+    with_digest(respond(StatusCode::OK, &media_type, bytes), &digest)
 }
 
 async fn put_manifest(
@@ -201,6 +244,7 @@ async fn put_manifest(
         return error(StatusCode::BAD_REQUEST, "MANIFEST_INVALID");
     };
     let mut store = lock(store);
+    store.received.manifest_bytes += bytes.len() as u64;
     let layers = json.get("layers").and_then(Value::as_array).into_iter().flatten();
     for descriptor in layers.chain(json.get("config")) {
         let named =
@@ -235,34 +279,57 @@ fn list_tags(store: &Mutex<Store>, repository: &str) -> Answer {
     respond(StatusCode::OK, "application/json", Bytes::from(body))
 }
 
-fn get_blob(store: &Mutex<Store>, digest: &str, range: Option<&str>) -> Answer {
+async fn get_blob(
+    store: &Mutex<Store>,
+    method: &Method,
+    digest: &str,
+    range: Option<&str>,
+) -> Answer {
     let Ok(digest) = digest.parse::<Digest>() else {
         return error(StatusCode::BAD_REQUEST, "DIGEST_INVALID");
     };
-    let Some(bytes) = lock(store).blobs.get(&digest).cloned() else {
+    let Some(blob) = lock(store).blobs.get(&digest).cloned() else {
         return error(StatusCode::NOT_FOUND, "BLOB_UNKNOWN");
     };
+    let size = blob.size();
     let octets = "application/octet-stream";
-    let begin = range
-        .and_then(|text| text.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok());
-    let answer = match begin {
-        None => respond(StatusCode::OK, octets, bytes),
-        Some(begin) if begin < bytes.len() => {
-            let covered = format!("bytes {begin}-{}/{}", bytes.len() - 1, bytes.len());
-            let mut answer = respond(StatusCode::PARTIAL_CONTENT, octets, bytes.slice(begin..));
-            if let Ok(value) = covered.parse() {
-                answer.headers_mut().insert(CONTENT_RANGE, value);
-            }
-            answer
+    if method == Method::HEAD {
+        if matches!(blob, Blob::Claimed(..)) {
+            lock(store).received.already_there += 1;
         }
-        Some(_) => {
-            let mut answer = error(StatusCode::RANGE_NOT_SATISFIABLE, "UNSUPPORTED");
-            if let Ok(value) = format!("bytes */{}", bytes.len()).parse() {
-                answer.headers_mut().insert(CONTENT_RANGE, value);
-            }
-            return answer;
+        let mut answer = respond(StatusCode::OK, octets, Bytes::new());
+        answer.headers_mut().insert(CONTENT_LENGTH, size.into());
+        return with_digest(answer, &digest);
+    }
+    let begin =
+        range.and_then(|text| text.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<u64>().ok());
+    if begin.is_some_and(|begin| begin >= size) {
+        let mut answer = error(StatusCode::RANGE_NOT_SATISFIABLE, "UNSUPPORTED");
+        if let Ok(value) = format!("bytes */{size}").parse() {
+            answer.headers_mut().insert(CONTENT_RANGE, value);
+        }
+        return answer;
+    }
+    let stream = match store::open(&blob, &digest, begin.unwrap_or(0)).await {
+        Ok(Some(stream)) => stream,
+        Ok(None) => return error(StatusCode::NOT_FOUND, "BLOB_UNKNOWN"),
+        Err(failure) => {
+            tracing::warn!(%failure, %digest, "the loopback registry cannot serve a blob");
+            return error(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN");
         }
     };
+    let mut answer = Response::new(StreamBody::new(stream.map_ok(Frame::data)).boxed_unsync());
+    let headers = answer.headers_mut();
+    if let Ok(value) = octets.parse() {
+        headers.insert(CONTENT_TYPE, value);
+    }
+    headers.insert(CONTENT_LENGTH, (size - begin.unwrap_or(0)).into());
+    if let Some(begin) = begin {
+        if let Ok(value) = format!("bytes {begin}-{}/{size}", size - 1).parse() {
+            headers.insert(CONTENT_RANGE, value);
+        }
+        *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
     with_digest(answer, &digest)
 }
 
@@ -273,19 +340,26 @@ async fn begin_upload(
 ) -> Answer {
     let query = query_of(&request);
     let wanted = |key: &str| query.get(key).and_then(|text| text.parse::<Digest>().ok());
-    if let Some(digest) = wanted("mount")
-        && lock(store).blobs.contains_key(&digest)
-    {
-        return created(&format!("/v2/{repository}/blobs/{digest}"), &digest);
+    if let Some(digest) = wanted("mount") {
+        let mut store = lock(store);
+        if let Some(blob) = store.blobs.get(&digest) {
+            store.received.already_there += u64::from(matches!(blob, Blob::Claimed(..)));
+            return created(&format!("/v2/{repository}/blobs/{digest}"), &digest);
+        }
     }
+    let spool = lock(store).spool.clone();
+    let upload = match Upload::begin(spool.as_deref()) {
+        Ok(upload) => upload,
+        Err(failure) => return unspooled(&failure),
+    };
     if let Some(digest) = wanted("digest") {
-        return finish_upload(request, store, repository, BytesMut::new(), &digest).await;
+        return finish_upload(request, store, repository, upload, &digest).await;
     }
     let number = {
         let mut store = lock(store);
         store.uploads_begun += 1;
         let number = store.uploads_begun;
-        store.uploads.insert(number, BytesMut::new());
+        store.uploads.insert(number, upload);
         number
     };
     accepted(&format!("/v2/{repository}/blobs/uploads/{number}"), 0)
@@ -298,7 +372,7 @@ async fn continue_upload(
     upload: &str,
 ) -> Answer {
     let number = upload.parse().unwrap_or(0);
-    let Some(mut bytes) = lock(store).uploads.remove(&number) else {
+    let Some(mut upload) = lock(store).uploads.remove(&number) else {
         return error(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN");
     };
     if request.method() == Method::PUT {
@@ -306,20 +380,29 @@ async fn continue_upload(
         else {
             return error(StatusCode::BAD_REQUEST, "DIGEST_INVALID");
         };
-        return finish_upload(request, store, repository, bytes, &digest).await;
+        return finish_upload(request, store, repository, upload, &digest).await;
     }
-    let Some(piece) = collect(request.into_body(), BLOB_CAP - bytes.len()).await else {
-        return error(StatusCode::PAYLOAD_TOO_LARGE, "SIZE_INVALID");
-    };
-    bytes.extend_from_slice(&piece);
-    let length = bytes.len();
-    lock(store).uploads.insert(number, bytes);
-    accepted(&format!("/v2/{repository}/blobs/uploads/{number}"), length)
+    let location = format!("/v2/{repository}/blobs/uploads/{number}");
+    let begin = request.headers().get(CONTENT_RANGE).and_then(|range| {
+        range.to_str().ok()?.split_once('-')?.0.trim_start_matches("bytes ").parse::<u64>().ok()
+    });
+    if begin.is_some_and(|begin| begin != upload.length()) {
+        let mut answer = accepted(&location, upload.length());
+        *answer.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+        lock(store).uploads.insert(number, upload);
+        return answer;
+    }
+    if let Err(failure) = upload.take(request.into_body(), |bytes| count(store, bytes)).await {
+        return refused(failure);
+    }
+    let length = upload.length();
+    lock(store).uploads.insert(number, upload);
+    accepted(&location, length)
 }
 
 fn upload_status(store: &Mutex<Store>, repository: &str, upload: &str) -> Answer {
     let number = upload.parse().unwrap_or(0);
-    let Some(received) = lock(store).uploads.get(&number).map(BytesMut::len) else {
+    let Some(received) = lock(store).uploads.get(&number).map(Upload::length) else {
         return error(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN");
     };
     let mut answer = accepted(&format!("/v2/{repository}/blobs/uploads/{number}"), received);
@@ -331,18 +414,37 @@ async fn finish_upload(
     request: Request<Incoming>,
     store: &Mutex<Store>,
     repository: &str,
-    mut bytes: BytesMut,
+    mut upload: Upload,
     digest: &Digest,
 ) -> Answer {
-    let Some(piece) = collect(request.into_body(), BLOB_CAP - bytes.len()).await else {
-        return error(StatusCode::PAYLOAD_TOO_LARGE, "SIZE_INVALID");
-    };
-    bytes.extend_from_slice(&piece);
-    if Digest::of(&bytes) != *digest {
-        return error(StatusCode::BAD_REQUEST, "DIGEST_INVALID");
+    if let Err(failure) = upload.take(request.into_body(), |bytes| count(store, bytes)).await {
+        return refused(failure);
     }
-    lock(store).blobs.insert(digest.clone(), bytes.freeze());
+    let blob = match upload.finish(digest).await {
+        Ok(blob) => blob,
+        Err(failure) => return refused(failure),
+    };
+    let mut store = lock(store);
+    store.received.blobs += 1;
+    store.blobs.insert(digest.clone(), blob);
     created(&format!("/v2/{repository}/blobs/{digest}"), digest)
+}
+
+fn count(store: &Mutex<Store>, bytes: usize) {
+    lock(store).received.blob_bytes += bytes as u64;
+}
+
+fn refused(failure: UploadError) -> Answer {
+    match failure {
+        UploadError::Body => error(StatusCode::PAYLOAD_TOO_LARGE, "SIZE_INVALID"),
+        UploadError::Digest => error(StatusCode::BAD_REQUEST, "DIGEST_INVALID"),
+        UploadError::Spool(failure) => unspooled(&failure),
+    }
+}
+
+fn unspooled(failure: &io::Error) -> Answer {
+    tracing::warn!(%failure, "the loopback registry cannot spool an upload");
+    error(StatusCode::INSUFFICIENT_STORAGE, "UNKNOWN")
 }
 
 /// Reads a body of at most `cap` bytes, or nothing where it is longer or breaks off.
@@ -359,7 +461,7 @@ fn query_of(request: &Request<Incoming>) -> BTreeMap<String, String> {
 
 fn respond(status: StatusCode, media_type: &str, bytes: Bytes) -> Answer {
     let length = bytes.len();
-    let mut answer = Response::new(Full::new(bytes));
+    let mut answer = Response::new(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
     *answer.status_mut() = status;
     if let Ok(value) = media_type.parse() {
         answer.headers_mut().insert(CONTENT_TYPE, value);
@@ -389,7 +491,7 @@ fn created(location: &str, digest: &Digest) -> Answer {
     )
 }
 
-fn accepted(location: &str, received: usize) -> Answer {
+fn accepted(location: &str, received: u64) -> Answer {
     let mut answer =
         with_location(respond(StatusCode::ACCEPTED, "application/json", Bytes::new()), location);
     if let Ok(value) = format!("0-{}", received.saturating_sub(1)).parse() {

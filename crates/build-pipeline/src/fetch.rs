@@ -1,0 +1,336 @@
+//! Fetches pinned sources into the cache, and says what comes.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
+use pins::{ArchivePin, CommitId, Pinned, Pins, Sha256, SourcePin};
+use sources::{
+    ArchiveLimits, ArchiveSource, Event, GitSource, ReleaseFile, Settings, SourceError, SourceUrl,
+    Sources, Submodules, Tree,
+};
+
+use crate::cli::Global;
+use crate::error::{CommandError, nearest};
+use crate::exit_code::ExitCode;
+use crate::reporter::{Reporter, size};
+use crate::{environment, mirrors, output};
+
+/// A pin of a source tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TreePin<'a> {
+    /// A commit of a repository.
+    Git(&'a SourcePin),
+    /// A release archive.
+    Archive(&'a ArchivePin),
+}
+
+impl<'a> TreePin<'a> {
+    /// Finds the pin of that name.
+    pub(crate) fn find(pins: &'a Pins, name: &str) -> Result<Self, CommandError> {
+        let of_name = |pin: &&pins::PinName| pin.as_str() == name;
+        if let Some(name) = pins.sources.keys().find(of_name) {
+            return Ok(Self::Git(&pins.sources[name]));
+        }
+        if let Some(name) = pins.archives.keys().find(of_name) {
+            return Ok(Self::Archive(&pins.archives[name]));
+        }
+        let told = CommandError::new(ExitCode::Input, format!("`{name}` is no pin of a source"));
+        let known = pins.sources.keys().chain(pins.archives.keys()).map(pins::PinName::as_str);
+        Err(match nearest(name, known) {
+            Some(near) => told.hint(format!("did you mean `{near}`?")),
+            None => {
+                told.hint("`[source.…]` and `[archive.…]` of `versions/versions.toml` list them")
+            }
+        })
+    }
+
+    /// Returns all pins of trees that the patches of a component fit, by name.
+    pub(crate) fn of_component(pins: &'a Pins, component: &str) -> BTreeMap<&'a str, Self> {
+        let fits = |patches: &Option<String>| patches.as_deref() == Some(component);
+        let git = pins.sources.iter().filter(|(_, pin)| fits(&pin.patches));
+        let archives = pins.archives.iter().filter(|(_, pin)| fits(&pin.patches));
+        let git = git.map(|(name, pin)| (name.as_str(), Self::Git(pin)));
+        git.chain(archives.map(|(name, pin)| (name.as_str(), Self::Archive(pin)))).collect()
+    }
+
+    /// Returns the version that the pin states.
+    pub(crate) fn version(&self) -> Option<&'a str> {
+        match self {
+            Self::Git(pin) => pin.version.as_deref(),
+            Self::Archive(pin) => Some(&pin.version),
+        }
+    }
+
+    /// Returns whether the commit or hash is known.
+    pub(crate) fn is_resolved(&self) -> bool {
+        match self {
+            Self::Git(pin) => matches!(pin.commit, Pinned::Resolved(_)),
+            Self::Archive(pin) => matches!(pin.sha256, Pinned::Resolved(_)),
+        }
+    }
+
+    /// Returns what is pinned, for people: `URL at COMMIT`, `PROJECT VERSION (sha256 …)`.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Self::Git(pin) => {
+                let commit = pin.commit.resolved().map_or("unresolved", CommitId::as_str);
+                format!("{} at {commit}", pin.url)
+            }
+            Self::Archive(pin) => {
+                let hash = pin.sha256.resolved().map_or("unresolved", Sha256::as_str);
+                format!("{} {}, sha256 {hash}", pin.project, pin.version)
+            }
+        }
+    }
+}
+
+/// Fetches sources.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    sources: Sources,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Fetcher {
+    /// Makes a way to fetch sources. Nothing is asked for yet.
+    pub(crate) fn new(global: &Global) -> Result<Self, CommandError> {
+        let cache = environment::cache_folder().ok_or_else(|| {
+            CommandError::new(ExitCode::Machine, "there is no home directory to keep sources in")
+                .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
+        })?;
+        let mirrors = mirrors::read(global)?.sources;
+        // A rule of the user's own may lead to a path; urls of data files may not.
+        let settings = Settings {
+            allow_local: !mirrors.is_empty(),
+            mirrors,
+            ..Settings::new(cache.join("sources"))
+        };
+        let progress = Progress::new(global);
+        let sources = Sources::new(settings).with_listener(move |event| progress.tell(event));
+        Ok(Self { sources, runtime: crate::runtime()? })
+    }
+
+    /// Returns the tree of a pin, from the cache where it is there.
+    pub(crate) fn tree(
+        &self,
+        name: &str,
+        pin: TreePin<'_>,
+        submodules: Submodules,
+    ) -> Result<Tree, CommandError> {
+        match pin {
+            TreePin::Git(pin) => {
+                let Pinned::Resolved(commit) = &pin.commit else {
+                    return Err(unresolved(name, "commit", &pin.url));
+                };
+                let url = url(&pin.url)?;
+                let source = GitSource { url, commit: commit.clone(), submodules };
+                let fetched = self.runtime.block_on(self.sources.fetch_git(&source))?;
+                Ok(fetched.tree)
+            }
+            TreePin::Archive(pin) => {
+                let Pinned::Resolved(sha256) = &pin.sha256 else {
+                    return Err(unresolved(name, "sha256", &pin.project));
+                };
+                let archive = self.archive(&pin.project, &pin.version, sha256)?;
+                Ok(archive.tree(&ArchiveLimits::default(), pin.subdirectory.as_deref())?)
+            }
+        }
+    }
+
+    /// Returns an archive by its hash; where it lies is looked up only if it is not in the cache.
+    fn archive(
+        &self,
+        project: &str,
+        version: &str,
+        sha256: &Sha256,
+    ) -> Result<sources::Archive, CommandError> {
+        let mut source = ArchiveSource {
+            project: project.to_owned(),
+            version: version.to_owned(),
+            sha256: sha256.clone(),
+            url: None,
+        };
+        let cached = self.runtime.block_on(self.sources.fetch_archive(&source));
+        if !cached.as_ref().is_err_and(|error| error.kind() == sources::ErrorKind::NotFound) {
+            return Ok(cached?);
+        }
+        let files = self.releases(project)?;
+        let file = files.into_iter().find(|file| file.sha256.as_ref() == Some(sha256));
+        let file = file.ok_or_else(|| {
+            CommandError::new(
+                ExitCode::Network,
+                format!("the index has no file of `{project}` with the SHA-256 `{sha256}`"),
+            )
+            .hint("the release was deleted or made anew; if you have a copy, put it on an index of yours (`PIP_INDEX_URL`)")
+        })?;
+        source.url = Some(file.url);
+        Ok(self.runtime.block_on(self.sources.fetch_archive(&source))?)
+    }
+
+    /// Returns the files that a project has released on the index that pip uses.
+    pub(crate) fn releases(&self, project: &str) -> Result<Vec<ReleaseFile>, CommandError> {
+        let index = url(&python_index()?)?;
+        Ok(self.runtime.block_on(self.sources.releases(&index, project))?)
+    }
+
+    /// Returns the tree of a released source archive, which the index alone says the hash of.
+    pub(crate) fn release(
+        &self,
+        project: &str,
+        (version, file): (&str, &ReleaseFile),
+        subdirectory: Option<&str>,
+    ) -> Result<Option<Tree>, CommandError> {
+        let Some(sha256) = &file.sha256 else { return Ok(None) };
+        let source = ArchiveSource {
+            project: project.to_owned(),
+            version: version.to_owned(),
+            sha256: sha256.clone(),
+            url: Some(file.url.clone()),
+        };
+        let archive = self.runtime.block_on(self.sources.fetch_archive(&source))?;
+        Ok(Some(archive.tree(&ArchiveLimits::default(), subdirectory)?))
+    }
+}
+
+/// Reads the url of a source.
+pub(crate) fn url(text: &str) -> Result<SourceUrl, CommandError> {
+    text.parse().map_err(|error: sources::ParseSourceError| {
+        CommandError::from_chain(ExitCode::Input, &error)
+    })
+}
+
+fn unresolved(name: &str, key: &str, from: &str) -> CommandError {
+    CommandError::new(ExitCode::Input, format!("the pin `{name}` is unresolved"))
+        .hint(format!("write its `{key}`, looked up at `{from}`, into `versions/versions.toml`"))
+        .hint("`--pin NAME` takes another pin, `--root DIR` a tree that you have")
+}
+
+/// Returns the url of the package index: what pip was told, or pip's own default.
+pub(crate) fn python_index() -> Result<String, CommandError> {
+    if let Some(index) = environment::python_index() {
+        return Ok(index);
+    }
+    // The help text names what is in force, pip's configuration files counted in.
+    let help = Command::new("python3")
+        .args(["-m", "pip", "download", "--help"])
+        .env("COLUMNS", "1000")
+        .stdin(Stdio::null())
+        .output();
+    let text = help.map(|help| String::from_utf8_lossy(&help.stdout).into_owned());
+    text.ok().and_then(|text| index_in_help(&text)).ok_or_else(|| {
+        CommandError::new(ExitCode::Machine, "no Python package index is known")
+            .hint("set `PIP_INDEX_URL` to the index that you use, or install pip, which knows one")
+    })
+}
+
+/// Finds the default of `--index-url` in pip's help.
+fn index_in_help(text: &str) -> Option<String> {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, behind) = words.split_once("--index-url <url>")?;
+    let (_, default) = behind.split_once("(default ")?;
+    let (url, _) = default.split_once(')')?;
+    Some(url.to_owned())
+}
+
+impl From<SourceError> for CommandError {
+    fn from(error: SourceError) -> Self {
+        use sources::ErrorKind as Kind;
+        let kind = error.kind();
+        let code = match kind {
+            Kind::NotFound | Kind::Unreachable | Kind::Timeout | Kind::Tool => ExitCode::Network,
+            Kind::Authentication => ExitCode::Authentication,
+            Kind::Integrity => ExitCode::Integrity,
+            Kind::Moved => ExitCode::OutOfDate,
+            Kind::Refused => ExitCode::Input,
+            Kind::Disk => ExitCode::Machine,
+        };
+        let told = Self::from_chain(code, &error);
+        match kind {
+            Kind::Unreachable | Kind::Timeout => told.hint(
+                "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server you can reach",
+            )
+            .hint("release archives on the Python index are pins too: `build-pipeline patch` takes one with `--pin NAME`"),
+            Kind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
+            Kind::Authentication => told.hint("only what is public is fetched; `--mirror FROM=TO` reads from a copy"),
+            Kind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, look at what that serves"),
+            Kind::Moved => told.hint("upstream changed what the name means; decide what you want, and pin that commit"),
+            Kind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
+            Kind::Tool | Kind::Refused => told,
+        }
+    }
+}
+
+/// Shows what comes.
+struct Progress {
+    /// Live lines, one a url, on a terminal.
+    live: Option<(MultiProgress, Mutex<BTreeMap<String, ProgressBar>>)>,
+}
+
+impl Progress {
+    fn new(global: &Global) -> Self {
+        let is_live = matches!(Reporter::new(global.progress), Reporter::Tty(_))
+            && std::io::stderr().is_terminal();
+        let all = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        Self { live: is_live.then(|| (all(), Mutex::default())) }
+    }
+
+    fn tell(&self, event: Event<'_>) {
+        match event {
+            Event::Fetching { url, place, commit } => {
+                let from = if url == place { String::new() } else { format!(" from {place}") };
+                self.say(&format!("fetching {url} at {commit}{from}"));
+            }
+            Event::Received { url, bytes } => self.received(url, bytes),
+            Event::Resumed { url, from } => {
+                self.say(&format!("going on with {url} at {}", size(from)));
+            }
+            Event::Retry { url, reason } => self.say(&format!("trying {url} again: {reason}")),
+            Event::Waiting { path } => {
+                self.say(&format!("waiting for another run, which holds {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+
+    fn say(&self, text: &str) {
+        match &self.live {
+            Some((all, _)) => all.suspend(|| output::fetching(text)),
+            None => output::fetching(text),
+        }
+    }
+
+    fn received(&self, url: &SourceUrl, bytes: u64) {
+        let Some((all, bars)) = &self.live else { return };
+        let mut bars = bars.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let bar = bars.entry(url.to_string()).or_insert_with(|| {
+            let bar = all.add(ProgressBar::new_spinner());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        bar.set_message(format!("{} of {url}", size(bytes)));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((all, _)) = &self.live {
+            drop(all.clear());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_read_out_of_pips_help() {
+        let help = "  -i, --index-url <url>       Base URL of the Python Package Index (default\n                              https://index.example.org/simple). This should\n";
+        assert_eq!(index_in_help(help).as_deref(), Some("https://index.example.org/simple"));
+        assert_eq!(index_in_help("Usage: pip"), None);
+    }
+}

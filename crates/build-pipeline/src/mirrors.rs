@@ -1,0 +1,138 @@
+//! Where registries and repositories are asked for instead: `--mirror` and the user's configuration.
+//!
+//! One list for both: a rule whose FROM is a url (`https://…`) is for git repositories and package
+//! indexes, any other for registries. What the command line says comes before the file.
+
+use pins::ParseError;
+use pins::reader::{Report, Reported, Table, document, quote, wrong};
+
+use crate::cli::Global;
+use crate::environment;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::project::read_text;
+
+/// What a rule of either kind looks like.
+const EXAMPLES: [&str; 2] = [
+    "docker.io=127.0.0.1:5000",
+    "https://github.com/vllm-project=https://git.example.org/vllm-project",
+];
+
+/// The rules of a run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Mirrors {
+    /// For container registries.
+    pub(crate) registries: Vec<oci::client::Mirror>,
+    /// For git repositories, archives and package indexes.
+    pub(crate) sources: Vec<sources::Mirror>,
+}
+
+/// One rule.
+enum Rule {
+    Registry(oci::client::Mirror),
+    Source(sources::Mirror),
+}
+
+impl Rule {
+    /// Reads `FROM` and `TO`, or says why they are none.
+    fn new(from: &str, to: &str) -> Result<Self, String> {
+        match from.contains("://") {
+            true => sources::Mirror::new(from, to).map(Self::Source).map_err(|e| e.to_string()),
+            false => {
+                oci::client::Mirror::new(from, to).map(Self::Registry).map_err(|e| e.to_string())
+            }
+        }
+    }
+}
+
+impl Extend<Rule> for Mirrors {
+    fn extend<T: IntoIterator<Item = Rule>>(&mut self, rules: T) {
+        for rule in rules {
+            match rule {
+                Rule::Registry(mirror) => self.registries.push(mirror),
+                Rule::Source(mirror) => self.sources.push(mirror),
+            }
+        }
+    }
+}
+
+/// Reads the rules of the command line, then those of the user's configuration.
+pub(crate) fn read(global: &Global) -> Result<Mirrors, CommandError> {
+    let mut mirrors = Mirrors::default();
+    for text in &global.mirror {
+        let parts = text.split_once('=').ok_or_else(|| "it is not FROM=TO".to_owned());
+        let rule = parts.and_then(|(from, to)| Rule::new(from, to)).map_err(|because| {
+            let message = format!("`--mirror {text}` cannot be used");
+            let told = CommandError::new(ExitCode::Input, message);
+            EXAMPLES.iter().fold(CommandError { causes: vec![because], ..told }, |told, example| {
+                told.hint(format!("write `--mirror {example}`"))
+            })
+        })?;
+        mirrors.extend([rule]);
+    }
+    let Some(file) = environment::config_file().filter(|file| file.is_file()) else {
+        return Ok(mirrors);
+    };
+    let name = file.display().to_string();
+    let text = read_text(&file).map_err(|error| {
+        CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &error)
+    })?;
+    mirrors.extend(parse(&name, &text).map_err(|error| CommandError::places(error, text))?);
+    Ok(mirrors)
+}
+
+/// Reads a configuration file: a table `[mirrors]` from FROM to TO.
+fn parse(name: &str, text: &str) -> Result<Vec<Rule>, ParseError> {
+    let mut report = Report::new(name, text);
+    let rules = document(&mut report).and_then(|document| {
+        let root = Table::root(&mut report, &document)?;
+        root.check_keys(&mut report, &["schema", "mirrors"]);
+        rules(&mut report, &root)
+    });
+    report.finish(rules)
+}
+
+fn rules(report: &mut Report<'_>, root: &Table<'_>) -> Result<Vec<Rule>, Reported> {
+    let Some(entry) = root.get("mirrors") else { return Ok(Vec::new()) };
+    let table = entry.table(report, "`[mirrors]`")?;
+    let mut rules = Vec::new();
+    for entry in table.entries() {
+        rules.push(entry.checked_text(report, |to| {
+            Rule::new(entry.key, to).map_err(|because| {
+                let message =
+                    format!("the mirror of {} cannot be used: {because}", quote(entry.key));
+                let examples = EXAMPLES.map(|example| example.replacen('=', "\" = \"", 1));
+                wrong(message, format!("write `\"{}\"` or `\"{}\"`", examples[0], examples[1]))
+            })
+        }));
+    }
+    // All were looked at before the first failure ends it.
+    rules.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_rules_of_both_kinds() {
+        let text = "schema = 1\n[mirrors]\n\"docker.io\" = \"127.0.0.1:5000\"\n\
+                    \"https://github.com\" = \"http://127.0.0.1:8080/git\"\n";
+        let mut mirrors = Mirrors::default();
+        mirrors.extend(parse("config.toml", text).unwrap());
+        assert_eq!((mirrors.registries.len(), mirrors.sources.len()), (1, 1));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_told_with_its_line() {
+        for (text, wanted) in [
+            ("schema = 1\n[mirror]\n", "did you mean `mirrors`?"),
+            ("schema = 1\n[mirrors]\n\"https://github.com\" = \"ssh://x/y\"\n", "config.toml:3:24"),
+            ("schema = 1\n[mirrors]\n\"docker.io\" = 5000\n", "text in quotes"),
+            ("schema = 2\n", "newer build-pipeline"),
+        ] {
+            let error = parse("config.toml", text).err().unwrap().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The calls both engines answer alike, and those where only the path differs.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bollard::query_parameters::{
+    ListImagesOptionsBuilder, PushImageOptionsBuilder, RemoveImageOptionsBuilder,
+    TagImageOptionsBuilder,
+};
+use bollard::{ClientVersion, Docker};
+use futures_util::TryStreamExt as _;
+use http_body_util::BodyExt as _;
+use hyper::Method;
+use image_ref::{ImageRef, Tag};
+use serde_json::Value;
+use url::form_urlencoded;
+
+use crate::Kind;
+use crate::build::{RUN_LABEL, RunId};
+use crate::error::{EngineError, judge};
+use crate::image::{ImageId, Inspect};
+use crate::records::RecordReader;
+use crate::transcript::Piece;
+use crate::wire::{ByteStream, Call, LONG, SHORT, Wire, chain};
+
+/// The compatibility API of podman 4 and 5; newer docker speaks it too.
+const PODMAN_COMPAT: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
+
+/// The path of podman's own API. podman 5 answers to it as well.
+pub(crate) const LIBPOD: &str = "/v4.0.0/libpod";
+
+/// A connection to one engine. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Client {
+    kind: Kind,
+    wire: Wire,
+    docker: Docker,
+}
+
+/// What an engine says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// Which engine it is.
+    pub kind: Kind,
+    /// Its version.
+    pub version: String,
+    /// The version of the docker API it speaks.
+    pub api_version: String,
+    /// Whether it runs without root.
+    pub is_rootless: bool,
+    /// Its storage driver: `overlay`, `overlay2`, `vfs`, …
+    pub storage_driver: String,
+    /// The folder of its images and containers, on its own host.
+    pub storage_root: PathBuf,
+    /// The OCI runtime it uses by default.
+    pub runtime: String,
+    /// `1` or `2`.
+    pub cgroup_version: String,
+}
+
+impl Client {
+    /// Prepares a connection; nothing is sent yet.
+    pub(crate) fn new(kind: Kind, socket: &std::path::Path) -> Result<Self, EngineError> {
+        let wire = Wire::new(socket);
+        let docker = wire.docker(PODMAN_COMPAT)?;
+        Ok(Self { kind, wire, docker })
+    }
+
+    /// Agrees on the newest API version both sides know.
+    pub(crate) async fn negotiated(self) -> Result<Self, EngineError> {
+        let docker = self.wire.docker(*bollard::API_DEFAULT_VERSION)?.negotiate_version().await;
+        let docker =
+            docker.map_err(|error| self.wire.judge_bollard("agree on an API version", error))?;
+        Ok(Self { docker, ..self })
+    }
+
+    pub(crate) fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    pub(crate) fn docker(&self) -> &Docker {
+        &self.docker
+    }
+
+    /// Returns which engine it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Asks what really answers on a socket: podman says so in its version.
+    ///
+    /// # Errors
+    /// No engine answers, or not as engines do.
+    pub async fn kind_at(socket: &std::path::Path) -> Result<Kind, EngineError> {
+        let call = get("ask which engine answers", "/version".to_owned());
+        let version = Wire::new(socket).ask(&call, SHORT).await?;
+        let components = version.get("Components").and_then(Value::as_array);
+        let mut names = components.into_iter().flatten().filter_map(|part| part.get("Name"));
+        let is_podman = names.any(|name| name.as_str().is_some_and(|n| n.contains("Podman")));
+        Ok(if is_podman { Kind::Podman } else { Kind::Docker })
+    }
+
+    /// Asks what the engine is.
+    pub(crate) async fn info(&self) -> Result<EngineInfo, EngineError> {
+        let version = self.wire.ask(&get("ask for the version", "/version".into()), SHORT).await?;
+        let action = "ask what the engine is";
+        let path = match self.kind {
+            Kind::Podman => format!("{LIBPOD}/info"),
+            Kind::Docker => "/info".to_owned(),
+        };
+        let info = self.wire.ask(&get(action, path), SHORT).await?;
+        let text = |json: &Value, pointer: &str| {
+            json.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let is_rootless = match self.kind {
+            Kind::Podman => info.pointer("/host/security/rootless") == Some(&Value::Bool(true)),
+            Kind::Docker => {
+                let options = info.get("SecurityOptions").and_then(Value::as_array);
+                let mut options = options.into_iter().flatten().filter_map(Value::as_str);
+                options.any(|option| option == "name=rootless")
+            }
+        };
+        let [driver, root, runtime, cgroups] = match self.kind {
+            Kind::Podman => [
+                "/store/graphDriverName",
+                "/store/graphRoot",
+                "/host/ociRuntime/name",
+                "/host/cgroupVersion",
+            ],
+            Kind::Docker => ["/Driver", "/DockerRootDir", "/DefaultRuntime", "/CgroupVersion"],
+        };
+        Ok(EngineInfo {
+            kind: self.kind,
+            version: text(&version, "/Version"),
+            api_version: text(&version, "/ApiVersion"),
+            is_rootless,
+            storage_driver: text(&info, driver),
+            storage_root: PathBuf::from(text(&info, root)),
+            runtime: text(&info, runtime),
+            cgroup_version: text(&info, cgroups).trim_start_matches('v').to_owned(),
+        })
+    }
+
+    /// Inspects an image by ID, name or `name@digest`.
+    pub(crate) async fn inspect(&self, name: &str) -> Result<Inspect, EngineError> {
+        let action = format!("inspect the image `{name}`");
+        let raw =
+            self.wire.ask(&get(&action, format!("/images/{}/json", part(name))), SHORT).await?;
+        let nonsense = || "it lacks an ID or an architecture".to_owned();
+        Inspect::read(raw).ok_or_else(|| EngineError::Nonsense { action, detail: nonsense() })
+    }
+
+    /// Gives an image one more name.
+    pub(crate) async fn tag(&self, image: &ImageId, name: &ImageRef) -> Result<(), EngineError> {
+        let (repository, tag) = named(name)?;
+        let options = TagImageOptionsBuilder::new().repo(&repository).tag(tag.as_str()).build();
+        let tagged = self.docker.tag_image(image.as_str(), Some(options)).await;
+        let action = format!("name the image `{name}`");
+        tagged.map_err(|error| self.wire.judge_bollard(&action, error))
+    }
+
+    /// Removes an image, or one of its names. An image that is not there is no error.
+    pub(crate) async fn remove_image(&self, name: &str, by_force: bool) -> Result<(), EngineError> {
+        let action = format!("remove the image `{name}`");
+        let options = RemoveImageOptionsBuilder::new().force(by_force).build();
+        let docker = self.docker.clone().with_timeout(LONG);
+        match docker.remove_image(name, Some(options), None).await {
+            Ok(_) => Ok(()),
+            Err(error) => match self.wire.judge_bollard(&action, error) {
+                EngineError::NotFound { .. } => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// Pushes an image over plain HTTP to a registry of ours.
+    pub(crate) async fn push(
+        &self,
+        image: &ImageId,
+        to: &ImageRef,
+        limit: Duration,
+    ) -> Result<(), EngineError> {
+        let action = format!("push the image to `{to}`");
+        let silent = || EngineError::Silent { action: action.clone(), after: limit };
+        let pushed = match self.kind {
+            Kind::Podman => {
+                // podman 4.3 says nothing until it is done, later ones only when asked to.
+                let query = query(&[
+                    ("destination", &to.to_string()),
+                    ("tlsVerify", "false"),
+                    ("quiet", "false"),
+                ]);
+                let path = format!("{LIBPOD}/images/{}/push?{query}", part(image.as_str()));
+                let call = Call { action: &action, method: Method::POST, path };
+                tokio::time::timeout(limit, self.streamed(&call, None))
+                    .await
+                    .map(|end| end.map(drop))
+            }
+            Kind::Docker => {
+                self.tag(image, to).await?;
+                let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
+                // The name was for the push only. If it is the only one, docker would remove the
+                // image with it.
+                if self.inspect(image.as_str()).await?.tags.len() > 1 {
+                    self.remove_image(&to.to_string(), false).await?;
+                }
+                pushed
+            }
+        };
+        pushed.map_err(|_| silent())?
+    }
+
+    async fn push_by_name(&self, action: &str, name: &ImageRef) -> Result<(), EngineError> {
+        let (repository, tag) = named(name)?;
+        let options = PushImageOptionsBuilder::new().tag(tag.as_str()).build();
+        let docker = self.docker.clone().with_timeout(LONG);
+        let pushed = docker.push_image(&repository, Some(options), None);
+        let judged = pushed.map_err(|error| self.wire.judge_bollard(action, error));
+        judged.try_for_each(|_| std::future::ready(Ok(()))).await
+    }
+
+    /// Pulls an image by digest. `is_plain` allows plain HTTP, for registries of ours.
+    pub(crate) async fn pull(
+        &self,
+        name: &ImageRef,
+        is_plain: bool,
+        limit: Duration,
+    ) -> Result<Inspect, EngineError> {
+        let action = format!("pull the image `{name}`");
+        let verify = if is_plain { "false" } else { "true" };
+        let reference = name.to_string();
+        let path = match self.kind {
+            Kind::Podman => {
+                let query = query(&[("reference", &reference), ("tlsVerify", verify)]);
+                format!("{LIBPOD}/images/pull?{query}")
+            }
+            // docker takes plain HTTP from loopback addresses on its own, and from no other.
+            Kind::Docker => format!("/images/create?{}", query(&[("fromImage", &reference)])),
+        };
+        let call = Call { action: &action, method: Method::POST, path };
+        let pulled = tokio::time::timeout(limit, self.streamed(&call, None)).await;
+        pulled.map_err(|_| EngineError::Silent { action: action.clone(), after: limit })??;
+        self.inspect(&name.to_string()).await
+    }
+
+    /// Loads an archive and returns the names or IDs the engine says it has loaded.
+    pub(crate) async fn load(
+        &self,
+        archive: ByteStream,
+        limit: Duration,
+    ) -> Result<Vec<String>, EngineError> {
+        let action = "load an image archive";
+        let call = Call { action, method: Method::POST, path: "/images/load".to_owned() };
+        let loaded = tokio::time::timeout(limit, self.streamed(&call, Some(archive))).await;
+        let said = loaded
+            .map_err(|_| EngineError::Silent { action: action.to_owned(), after: limit })??;
+        // "Loaded image: a:b", "Loaded image ID: sha256:…", podman: "Loaded image(s): a:b,c:d".
+        let names = said.lines().filter_map(|line| Some(line.split_once(": ")?.1));
+        let names: Vec<String> =
+            names.flat_map(|names| names.split(',')).map(|name| name.trim().to_owned()).collect();
+        if names.is_empty() {
+            let detail = format!("it names no image: {}", said.trim());
+            return Err(EngineError::Nonsense { action: action.to_owned(), detail });
+        }
+        Ok(names)
+    }
+
+    /// Sends a request whose answer is a stream of records, and returns their text.
+    async fn streamed(
+        &self,
+        call: &Call<'_>,
+        input: Option<ByteStream>,
+    ) -> Result<String, EngineError> {
+        let mut body = self.wire.open(call, input).await?.into_body();
+        let (mut text, mut failure) = (String::new(), None);
+        let mut take = |piece: Piece| match piece {
+            Piece::Error(error) => {
+                failure.get_or_insert(error);
+            }
+            // Progress can be long; the last of it is what matters.
+            Piece::Text(more) => {
+                text.push_str(&more);
+                if text.len() > 256 << 10 {
+                    text.clear();
+                }
+            }
+            _ => {}
+        };
+        let mut reader = RecordReader::default();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| EngineError::Lost {
+                action: call.action.to_owned(),
+                reason: chain(&error),
+            })?;
+            if let Some(bytes) = frame.data_ref() {
+                reader.push(bytes, &mut take)?;
+            }
+        }
+        reader.finish(&mut take)?;
+        match failure {
+            Some(error) => Err(judge(call.action, None, &error)),
+            None => Ok(text),
+        }
+    }
+
+    /// Returns the images that carry our label, with the run they are of.
+    pub(crate) async fn images_of(
+        &self,
+        run: Option<&RunId>,
+    ) -> Result<Vec<(ImageId, RunId)>, EngineError> {
+        let filters = HashMap::from([("label".to_owned(), vec![label_filter(run)])]);
+        let options = ListImagesOptionsBuilder::new().all(true).filters(&filters).build();
+        let listed = self.docker.list_images(Some(options)).await;
+        let listed =
+            listed.map_err(|error| self.wire.judge_bollard("list the images of ours", error))?;
+        let found = listed.into_iter().filter_map(|image| {
+            let run = RunId::parse(image.labels.get(RUN_LABEL)?)?;
+            Some((ImageId::parse(&image.id)?, run))
+        });
+        Ok(found.collect())
+    }
+}
+
+pub(crate) fn label_filter(run: Option<&RunId>) -> String {
+    match run {
+        Some(run) => format!("{RUN_LABEL}={}", run.as_str()),
+        None => RUN_LABEL.to_owned(),
+    }
+}
+
+pub(crate) fn get(action: &str, path: String) -> Call<'_> {
+    Call { action, method: Method::GET, path }
+}
+
+/// Returns pairs as a query.
+pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+/// Returns a name as one part of a path.
+pub(crate) fn part(name: &str) -> String {
+    form_urlencoded::byte_serialize(name.as_bytes()).collect()
+}
+
+/// Splits a name that must have a tag.
+fn named(name: &ImageRef) -> Result<(String, Tag), EngineError> {
+    let tag = name.tag.clone().ok_or_else(|| EngineError::Nonsense {
+        action: format!("name the image `{name}`"),
+        detail: "that name has no tag".to_owned(),
+    })?;
+    Ok((name.repository.to_string(), tag))
+}

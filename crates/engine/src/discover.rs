@@ -1,0 +1,342 @@
+//! Which sockets to try, in which order, by the conventions of podman and docker.
+//!
+//! Pure: variables and the texts of files are given, and what exists is told by the caller.
+//!
+//! The order: what the command line says; `BUILD_PIPELINE_HOST`; `CONTAINER_HOST`; podman's
+//! default connection; `DOCKER_HOST`; docker's context; the well-known sockets, podman's first.
+//! The first that was *named* wins even if nothing answers there: to build elsewhere than the
+//! user said would be worse than to stop. (podman-system-connection(1), docker's "Docker
+//! contexts", podman-system-service(1).)
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::Kind;
+
+/// What discovery looks at. Empty texts count as not given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// `--host` of the command line.
+    pub host_option: Option<String>,
+    /// The engine the command line asks for.
+    pub wanted: Option<Kind>,
+    /// `BUILD_PIPELINE_HOST`.
+    pub own_host: Option<String>,
+    /// `CONTAINER_HOST`.
+    pub container_host: Option<String>,
+    /// `CONTAINER_CONNECTION`.
+    pub container_connection: Option<String>,
+    /// The text of `podman-connections.json`, or `containers.conf` in its JSON form.
+    pub podman_connections: Option<String>,
+    /// `DOCKER_HOST`.
+    pub docker_host: Option<String>,
+    /// `DOCKER_CONTEXT`.
+    pub docker_context: Option<String>,
+    /// The text of docker's `config.json`.
+    pub docker_config: Option<String>,
+    /// The texts of `meta.json` below docker's `contexts/meta`.
+    pub docker_contexts: Vec<String>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<PathBuf>,
+    /// The podman program, where there is one: it can be started without a socket.
+    pub podman_program: Option<PathBuf>,
+}
+
+/// A way to an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A Unix socket.
+    Socket(PathBuf),
+    /// A podman service to start ourselves.
+    PodmanProgram(PathBuf),
+}
+
+/// An engine that may be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Where it comes from, such as `CONTAINER_HOST`, for `doctor` and for errors.
+    pub origin: String,
+    /// The engine this place is for. Which one answers is for [`crate::Client::kind_at`] to say.
+    pub kind: Option<Kind>,
+    /// The way to it, or why it cannot be used.
+    pub address: Result<Address, String>,
+    /// Whether the user named it, so that nothing else is tried.
+    pub is_named: bool,
+}
+
+/// Why a candidate was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// Why.
+    pub reason: String,
+}
+
+/// The engine that was found, and what was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discovery {
+    /// The one to use.
+    pub chosen: Option<Candidate>,
+    /// Those before and after it, in order.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// Returns all candidates in order.
+pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    let mut name = |origin: &str, kind, host: Option<&str>| {
+        if let Some(host) = host.filter(|host| !host.trim().is_empty()) {
+            let origin = origin.to_owned();
+            found.push(Candidate { origin, kind, address: socket_of(host), is_named: true });
+        }
+    };
+    name("`--host`", around.wanted, around.host_option.as_deref());
+    name("`BUILD_PIPELINE_HOST`", around.wanted, around.own_host.as_deref());
+    let podman = Some(Kind::Podman);
+    let docker = Some(Kind::Docker);
+    name("`CONTAINER_HOST`", podman, around.container_host.as_deref());
+    found.extend(podman_connection(around));
+    // `DOCKER_HOST` often points at podman's socket, so it says nothing of the engine.
+    let host = around.docker_host.as_deref().filter(|host| !host.trim().is_empty());
+    if let Some(host) = host {
+        let origin = "`DOCKER_HOST`".to_owned();
+        found.push(Candidate { origin, kind: None, address: socket_of(host), is_named: true });
+    }
+    found.extend(docker_context(around));
+    let known = |origin: &str, kind, address| Candidate {
+        origin: origin.to_owned(),
+        kind,
+        address: Ok(address),
+        is_named: false,
+    };
+    if let Some(program) = &around.podman_program {
+        let program = Address::PodmanProgram(program.clone());
+        found.push(known("the podman program", podman, program));
+    }
+    if let Some(folder) = &around.runtime_dir {
+        let socket = Address::Socket(folder.join("podman/podman.sock"));
+        found.push(known("the user's podman socket", podman, socket));
+    }
+    let socket = |path: &str| Address::Socket(PathBuf::from(path));
+    found.push(known("the system's podman socket", podman, socket("/run/podman/podman.sock")));
+    if let Some(folder) = &around.runtime_dir {
+        let socket = Address::Socket(folder.join("docker.sock"));
+        found.push(known("the user's docker socket", docker, socket));
+    }
+    found.push(known("the system's docker socket", docker, socket("/var/run/docker.sock")));
+    found
+}
+
+/// Chooses the first candidate that can be used. `is_there` says whether something answers, or
+/// why not; it is asked for in order, and not after the choice.
+pub fn discover(
+    around: &Surroundings,
+    mut is_there: impl FnMut(&Address) -> Result<(), String>,
+) -> Discovery {
+    let mut discovery = Discovery { chosen: None, passed_over: Vec::new() };
+    let mut stopped_at: Option<String> = None;
+    for candidate in candidates(around) {
+        let is_other = matches!((around.wanted, candidate.kind), (Some(a), Some(b)) if a != b);
+        let reason = if let Some(earlier) = &stopped_at {
+            format!("{earlier} comes first")
+        } else if is_other {
+            format!("{} is wanted", around.wanted.map(|kind| kind.to_string()).unwrap_or_default())
+        } else {
+            match candidate.address.as_ref().map_err(Clone::clone).and_then(&mut is_there) {
+                Ok(()) => {
+                    stopped_at = Some(candidate.origin.clone());
+                    discovery.chosen = Some(candidate);
+                    continue;
+                }
+                Err(reason) => {
+                    if candidate.is_named {
+                        stopped_at = Some(candidate.origin.clone());
+                    }
+                    reason
+                }
+            }
+        };
+        discovery.passed_over.push(PassedOver { candidate, reason });
+    }
+    discovery
+}
+
+/// Reads an address. Only sockets of this machine are spoken to.
+fn socket_of(host: &str) -> Result<Address, String> {
+    let host = host.trim();
+    let path = match host.split_once("://") {
+        Some(("unix", path)) => path,
+        Some((scheme, _)) => {
+            return Err(format!(
+                "`{scheme}://` leads to another machine; an engine is reached over a Unix socket \
+                 here, so forward it: `ssh -L /path/local.sock:/path/remote.sock host`"
+            ));
+        }
+        None => host.strip_prefix("unix:").unwrap_or(host),
+    };
+    if !path.starts_with('/') {
+        return Err(format!("`{host}` is not the full path of a socket; write `unix:///…`"));
+    }
+    Ok(Address::Socket(PathBuf::from(path)))
+}
+
+/// podman's connection: the one `CONTAINER_CONNECTION` names, or the default of its file.
+fn podman_connection(around: &Surroundings) -> Option<Candidate> {
+    let asked = around.container_connection.as_deref().filter(|name| !name.is_empty());
+    let file: Option<Value> =
+        around.podman_connections.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let connection = file.as_ref().and_then(|file| file.get("Connection"));
+    let default =
+        connection.and_then(|part| part.get("Default")).and_then(Value::as_str).unwrap_or_default();
+    let name = asked.unwrap_or(default);
+    if name.is_empty() {
+        return None;
+    }
+    let uri = connection
+        .and_then(|part| part.get("Connections")?.get(name)?.get("URI"))
+        .and_then(Value::as_str);
+    let origin = match asked {
+        Some(_) => format!("`CONTAINER_CONNECTION` (`{name}`)"),
+        None => format!("podman's default connection (`{name}`)"),
+    };
+    let address = match uri {
+        Some(uri) => socket_of(uri),
+        None => {
+            Err(format!("podman has no connection `{name}`; see `podman system connection ls`"))
+        }
+    };
+    Some(Candidate { origin, kind: Some(Kind::Podman), address, is_named: true })
+}
+
+/// docker's context: the one `DOCKER_CONTEXT` names, or that of its configuration.
+fn docker_context(around: &Surroundings) -> Option<Candidate> {
+    let asked = around.docker_context.as_deref().filter(|name| !name.is_empty());
+    let config: Option<Value> =
+        around.docker_config.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let current = config.as_ref().and_then(|config| config.get("currentContext")?.as_str());
+    let name = asked.or(current).filter(|name| !name.is_empty() && *name != "default")?;
+    let host = around.docker_contexts.iter().find_map(|text| {
+        let meta: Value = serde_json::from_str(text).ok()?;
+        let is_it = meta.get("Name")?.as_str()? == name;
+        let host = meta.pointer("/Endpoints/docker/Host")?.as_str()?;
+        is_it.then(|| host.to_owned())
+    });
+    let origin = match asked {
+        Some(_) => format!("`DOCKER_CONTEXT` (`{name}`)"),
+        None => format!("docker's current context (`{name}`)"),
+    };
+    let address = match host {
+        Some(host) => socket_of(&host),
+        None => Err(format!("docker has no context `{name}`; see `docker context ls`")),
+    };
+    Some(Candidate { origin, kind: None, address, is_named: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONNECTIONS: &str = r#"{"Connection":{"Default":"lab","Connections":{
+        "lab":{"URI":"unix:///run/lab.sock"},"far":{"URI":"ssh://me@far:22/run/p.sock"}}}}"#;
+    const CONTEXT: &str =
+        r#"{"Name":"desk","Endpoints":{"docker":{"Host":"unix:///run/desk.sock"}}}"#;
+
+    /// Everything is named at once.
+    fn all() -> Surroundings {
+        let text = |text: &str| Some(text.to_owned());
+        Surroundings {
+            host_option: text("unix:///run/option.sock"),
+            wanted: None,
+            own_host: text("/run/own.sock"),
+            container_host: text("unix:///run/container.sock"),
+            container_connection: None,
+            podman_connections: text(CONNECTIONS),
+            docker_host: text("unix:///run/docker-host.sock"),
+            docker_context: None,
+            docker_config: text(r#"{"currentContext":"desk"}"#),
+            docker_contexts: vec![CONTEXT.to_owned()],
+            runtime_dir: Some("/run/user/1000".into()),
+            podman_program: Some("/usr/bin/podman".into()),
+        }
+    }
+
+    fn shown(candidate: &Candidate) -> String {
+        let address = match &candidate.address {
+            Ok(Address::Socket(path)) => path.display().to_string(),
+            Ok(Address::PodmanProgram(path)) => format!("start {}", path.display()),
+            Err(reason) => format!("! {reason}"),
+        };
+        let kind = candidate.kind.map_or_else(|| "any".to_owned(), |kind| kind.to_string());
+        let named = if candidate.is_named { "named" } else { "known" };
+        format!("{named} {kind} {}: {address}", candidate.origin)
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_conventions() {
+        let order: Vec<String> = candidates(&all()).iter().map(shown).collect();
+        insta::assert_snapshot!(order.join("\n"));
+    }
+
+    #[test]
+    fn what_the_user_named_is_taken_or_nothing() {
+        let gone = |address: &Address| match address {
+            Address::Socket(path) if path.starts_with("/run/container.sock") => {
+                Err("nothing answers".to_owned())
+            }
+            _ => Ok(()),
+        };
+        let around = Surroundings {
+            container_host: Some("unix:///run/container.sock".to_owned()),
+            ..Surroundings::default()
+        };
+        let found = discover(&around, gone);
+        assert_eq!(found.chosen, None);
+        assert_eq!(found.passed_over[0].reason, "nothing answers");
+        assert_eq!(found.passed_over[1].reason, "`CONTAINER_HOST` comes first");
+    }
+
+    #[test]
+    fn the_wanted_engine_skips_the_other() {
+        let around = Surroundings { wanted: Some(Kind::Docker), ..all() };
+        let around = Surroundings { host_option: None, own_host: None, ..around };
+        let found = discover(&around, |_| Ok(()));
+        assert_eq!(found.chosen.unwrap().origin, "`DOCKER_HOST`");
+        assert_eq!(found.passed_over[0].reason, "docker is wanted");
+        assert_eq!(found.passed_over.len(), candidates(&around).len() - 1);
+    }
+
+    #[test]
+    fn without_any_name_podman_comes_first() {
+        let around = Surroundings {
+            podman_program: Some("/usr/bin/podman".into()),
+            ..Surroundings::default()
+        };
+        let found = discover(&around, |_| Ok(()));
+        assert_eq!(found.chosen.unwrap().origin, "the podman program");
+        let nothing = discover(&Surroundings::default(), |_| Err("there is none".to_owned()));
+        assert_eq!((nothing.chosen, nothing.passed_over.len()), (None, 2));
+    }
+
+    #[test]
+    fn names_that_lead_nowhere_say_so() {
+        let reason = |around: &Surroundings| candidates(around)[0].address.clone().unwrap_err();
+        let text = |text: &str| Some(text.to_owned());
+        let empty = Surroundings::default();
+        let far = Surroundings {
+            container_connection: text("far"),
+            podman_connections: text(CONNECTIONS),
+            ..empty.clone()
+        };
+        assert!(reason(&far).contains("ssh -L"));
+        let unknown = Surroundings { container_connection: text("x"), ..empty.clone() };
+        assert!(reason(&unknown).contains("podman system connection ls"));
+        let unknown = Surroundings { docker_context: text("x"), ..empty.clone() };
+        assert!(reason(&unknown).contains("docker context ls"));
+        let relative = Surroundings { own_host: text("podman.sock"), ..empty.clone() };
+        assert!(reason(&relative).contains("unix:///"));
+        let default = Surroundings { docker_context: text("default"), ..empty.clone() };
+        assert_eq!(candidates(&default), candidates(&empty));
+    }
+}

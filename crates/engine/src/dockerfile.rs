@@ -1,0 +1,137 @@
+//! Where in a Dockerfile an instruction stands, so that an error can name the line.
+//!
+//! This reads just enough for that: comments, continuations, the escape directive and heredocs.
+//! Whether the Dockerfile makes sense is the engine's to say.
+
+/// One instruction of a Dockerfile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    /// The line it begins on, from 1.
+    pub(crate) line: usize,
+    /// Its text with continuations joined and spaces collapsed.
+    pub(crate) text: String,
+}
+
+/// Returns the instructions of a Dockerfile in order.
+pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
+    let escape = escape_of(text);
+    let mut found = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((index, first)) = lines.next() {
+        if first.trim().is_empty() || first.trim_start().starts_with('#') {
+            continue;
+        }
+        let mut joined = String::new();
+        let mut line = first;
+        loop {
+            let continued = line.trim_end().strip_suffix(escape);
+            joined.push_str(continued.unwrap_or(line));
+            joined.push(' ');
+            if continued.is_none() {
+                break;
+            }
+            // Comments and empty lines inside a continued instruction are no part of it.
+            let is_text =
+                |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+            match lines.by_ref().map(|(_, line)| line).find(|line| is_text(line)) {
+                Some(next) => line = next,
+                None => break,
+            }
+        }
+        for end in heredocs(&joined) {
+            lines.by_ref().map(|(_, line)| line).find(|line| line.trim_start_matches('\t') == end);
+        }
+        found.push(Instruction { line: index + 1, text: normal(&joined) });
+    }
+    found
+}
+
+/// Returns the place of the instruction the engine names, looked for from `from` on and then from
+/// the beginning. Engines differ in spaces, and newer ones fill in variables.
+pub(crate) fn locate(instructions: &[Instruction], named: &str, from: usize) -> Option<usize> {
+    let named = normal(named);
+    let order = (from..instructions.len()).chain(0..from.min(instructions.len()));
+    let keyword = |text: &str| text.split(' ').next().map(str::to_ascii_uppercase);
+    order
+        .clone()
+        .find(|index| instructions[*index].text == named)
+        .or_else(|| order.clone().find(|i| keyword(&instructions[*i].text) == keyword(&named)))
+}
+
+fn normal(text: &str) -> String {
+    let mut words = text.split_whitespace();
+    let keyword = words.next().unwrap_or_default().to_ascii_uppercase();
+    std::iter::once(keyword.as_str()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the escape character: the `# escape=` directive counts only before anything else.
+fn escape_of(text: &str) -> char {
+    for line in text.lines() {
+        let Some((key, value)) =
+            line.trim().strip_prefix('#').and_then(|directive| directive.split_once('='))
+        else {
+            break;
+        };
+        if key.trim().eq_ignore_ascii_case("escape") && value.trim() == "`" {
+            return '`';
+        }
+    }
+    '\\'
+}
+
+/// Returns the words that end the heredocs a `RUN`, `COPY` or `ADD` begins.
+fn heredocs(instruction: &str) -> Vec<&str> {
+    let has_heredocs = ["RUN", "COPY", "ADD"]
+        .iter()
+        .any(|keyword| instruction.trim_start().to_ascii_uppercase().starts_with(keyword));
+    if !has_heredocs {
+        return Vec::new();
+    }
+    let word = |text: &str| text.len() > 2 && text.starts_with("<<") && !text.starts_with("<<<");
+    instruction
+        .split_whitespace()
+        .filter(|text| word(text))
+        .map(|text| text[2..].trim_start_matches('-').trim_matches(['"', '\'']))
+        .filter(|end| end.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !end.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# syntax=none\n\nARG BASE=x\nFROM $BASE AS one\nrun echo a \\\n  # why\n\n  && echo  b\n\
+        RUN <<EOF\nFROM not an instruction\nEOF\nCOPY --from=one /a /b\nRUN echo a\n";
+
+    #[test]
+    fn instructions_have_their_lines() {
+        let found: Vec<(usize, String)> =
+            instructions(TEXT).into_iter().map(|found| (found.line, found.text)).collect();
+        let expected = [
+            (3, "ARG BASE=x"),
+            (4, "FROM $BASE AS one"),
+            (5, "RUN echo a && echo b"),
+            (9, "RUN <<EOF"),
+            (12, "COPY --from=one /a /b"),
+            (13, "RUN echo a"),
+        ];
+        assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn the_escape_directive_counts_first_only() {
+        assert_eq!(instructions("# escape=`\nRUN a `\n b\n")[0].text, "RUN a b");
+        assert_eq!(instructions("RUN a \\\n b\n# escape=`\n").len(), 1);
+    }
+
+    #[test]
+    fn what_an_engine_names_is_found() {
+        let all = instructions(TEXT);
+        let line = |named, from| locate(&all, named, from).map(|index| all[index].line);
+        assert_eq!(line("RUN echo a   && echo b", 0), Some(5));
+        assert_eq!(line("FROM debian AS one", 0), Some(4));
+        assert_eq!(line("RUN echo a", 0), Some(13));
+        assert_eq!(line("COPY --from=one /a /b", 5), Some(12));
+        assert_eq!(line("VOLUME /x", 0), None);
+    }
+}

@@ -1,0 +1,399 @@
+//! What a build said, read piece by piece: steps, lines, the image's ID, the error.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::dockerfile::{self, Instruction};
+use crate::error::{EngineError, RunFailure, is_disk_full};
+use crate::lines::{Line, LineAssembler};
+
+/// How many of its last lines a failed `RUN` takes into its error.
+const LOG_LINES: usize = 40;
+
+/// What a build reports while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BuildEvent {
+    /// The engine begins an instruction.
+    Step(StepMarker),
+    /// A line of output, of the instruction that runs or of the engine itself.
+    Line(Line),
+}
+
+/// An instruction the engine begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepMarker {
+    /// Its number, from 1, as the engine counts: podman and BuildKit count within a stage.
+    pub number: u32,
+    /// How many there are, by the same count.
+    pub total: u32,
+    /// The instruction, as the engine words it.
+    pub instruction: String,
+    /// The line of the Dockerfile it begins on, from 1, where it is found there.
+    pub line: Option<usize>,
+}
+
+/// A piece of what an engine says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Text of podman or of docker's classic builder.
+    Text(String),
+    /// BuildKit begins a vertex.
+    Vertex { digest: String, name: String },
+    /// Output of a vertex of BuildKit.
+    Output { vertex: String, bytes: Vec<u8> },
+    /// The image's ID, in a record of its own.
+    Image(String),
+    /// The build has failed.
+    Error(String),
+}
+
+/// Whose words are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Podman,
+    Classic,
+    BuildKit,
+}
+
+/// The state of reading.
+pub(crate) struct Transcript {
+    dialect: Dialect,
+    instructions: Vec<Instruction>,
+    /// The place in `instructions` after the last step that was found.
+    next: usize,
+    step: Option<StepMarker>,
+    lines: LineAssembler,
+    /// Lines of BuildKit's vertices that have not ended.
+    vertices: BTreeMap<String, LineAssembler>,
+    tail: VecDeque<String>,
+    image: Option<String>,
+    error: Option<String>,
+    /// Lines that say nothing to the user: that our own build argument is used nowhere.
+    silent: Option<&'static str>,
+}
+
+impl Transcript {
+    pub(crate) fn new(dialect: Dialect, dockerfile: &str, silent: Option<&'static str>) -> Self {
+        Self {
+            dialect,
+            instructions: dockerfile::instructions(dockerfile),
+            next: 0,
+            step: None,
+            lines: LineAssembler::default(),
+            vertices: BTreeMap::new(),
+            tail: VecDeque::new(),
+            image: None,
+            error: None,
+            silent,
+        }
+    }
+
+    /// Takes a piece and hands on what it completes.
+    pub(crate) fn read(&mut self, piece: Piece, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
+        match piece {
+            Piece::Text(text) => self.text(&text, emit),
+            Piece::Vertex { digest, name } => {
+                if let Some(marker) = buildkit_marker(&name) {
+                    self.begin(marker, emit);
+                }
+                self.vertices.entry(digest).or_default();
+            }
+            Piece::Output { vertex, bytes } => {
+                let mut done = Vec::new();
+                let assembler = self.vertices.entry(vertex).or_default();
+                assembler.push(&bytes, &mut |line| done.push(line));
+                done.into_iter().for_each(|line| self.line(line, emit));
+            }
+            Piece::Image(id) => self.image = Some(id),
+            // The first error is the cause; what follows it is a consequence.
+            Piece::Error(text) => {
+                self.error.get_or_insert(text);
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
+        let mut done = Vec::new();
+        let marker = match self.dialect {
+            Dialect::Podman => podman_marker(text),
+            _ => classic_marker(text),
+        };
+        if let Some(marker) = marker {
+            self.lines.finish(&mut |line| done.push(line));
+            done.into_iter().for_each(|line| self.line(line, emit));
+            return self.begin(marker, emit);
+        }
+        let text = match self.dialect {
+            // The classic builder paints what comes from standard error.
+            Dialect::Classic => {
+                let text = text.strip_prefix("\x1b[91m").unwrap_or(text);
+                text.strip_suffix("\x1b[0m").unwrap_or(text)
+            }
+            _ => text,
+        };
+        if self.dialect == Dialect::Podman {
+            // The ID is the last thing podman says, so any other word after it takes it back.
+            self.image = podman_id(text);
+        }
+        self.lines.push(text.as_bytes(), &mut |line| done.push(line));
+        done.into_iter().for_each(|line| self.line(line, emit));
+    }
+
+    fn begin(&mut self, mut marker: StepMarker, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
+        if let Some(place) = dockerfile::locate(&self.instructions, &marker.instruction, self.next)
+        {
+            marker.line = Some(self.instructions[place].line);
+            self.next = place + 1;
+        }
+        self.tail.clear();
+        self.step = Some(marker.clone());
+        emit(BuildEvent::Step(marker));
+    }
+
+    fn line(&mut self, line: Line, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
+        if self.silent.is_some_and(|silent| line.text.contains(silent)) {
+            return;
+        }
+        if self.tail.len() == LOG_LINES {
+            self.tail.pop_front();
+        }
+        self.tail.push_back(line.text.clone());
+        emit(BuildEvent::Line(line));
+    }
+
+    /// Ends the reading in good order: the ID the stream named, or what went wrong.
+    pub(crate) fn finish(
+        mut self,
+        emit: &mut (dyn FnMut(BuildEvent) + Send),
+    ) -> Result<String, EngineError> {
+        let mut done = Vec::new();
+        self.lines.finish(&mut |line| done.push(line));
+        for assembler in self.vertices.values_mut() {
+            assembler.finish(&mut |line| done.push(line));
+        }
+        done.into_iter().for_each(|line| self.line(line, emit));
+        match (self.error.take(), self.image.take()) {
+            (Some(error), _) => Err(self.judge(error.trim())),
+            (None, Some(image)) => Ok(image),
+            (None, None) => Err(EngineError::NoImageId),
+        }
+    }
+
+    /// Judges the words of a build that failed.
+    pub(crate) fn judge(&self, detail: &str) -> EngineError {
+        let owned = detail.to_owned();
+        if is_disk_full(detail) {
+            return EngineError::DiskFull { action: "build the image".to_owned(), detail: owned };
+        }
+        let said = |words: &[&str]| words.iter().any(|word| detail.contains(word));
+        // podman's own line, and what BuildKit hands on of runc.
+        let said_first = ["error running container", "runc run failed: "];
+        let is_runtime = |line: &&String| said_first.iter().any(|words| line.starts_with(words));
+        let runtime = self.tail.iter().find(is_runtime);
+        let words = runtime.map_or(detail, String::as_str);
+        let cannot_run = runtime.is_some() || said(&RUNTIME_WORDS);
+        // The runtime works, and the program that the instruction names is not there.
+        let no_program = words.contains("exec: \"")
+            || words.contains("exec: \\\"")
+            || words.contains("executable file not found");
+        if cannot_run && !no_program {
+            return EngineError::Runtime { detail: words.to_owned() };
+        }
+        let status = if cannot_run { Some(127) } else { exit_status(detail) };
+        if let Some(status) = status {
+            let step = self.step.as_ref();
+            return EngineError::Run(Box::new(RunFailure {
+                status,
+                instruction: step.map_or_else(|| owned.clone(), |step| step.instruction.clone()),
+                line: step.and_then(|step| step.line),
+                log: self.tail.iter().cloned().collect(),
+            }));
+        }
+        let step = self.step.as_ref();
+        let from =
+            step.map(|step| step.instruction.as_str()).filter(|text| text.starts_with("FROM "));
+        let unresolved =
+            said(&["failed to create LLB definition"]) && detail.ends_with("not found");
+        if said(&BASE_WORDS) || unresolved || from.is_some() {
+            let detail = match from {
+                Some(from) => format!("{from}: {owned}"),
+                None => owned,
+            };
+            return EngineError::BaseMissing { detail };
+        }
+        EngineError::Dockerfile { detail: owned, line: step.and_then(|step| step.line) }
+    }
+}
+
+/// How engines say that a container cannot even begin.
+const RUNTIME_WORDS: [&str; 3] =
+    ["OCI runtime create failed", "OCI runtime error", "could not find runtime"];
+
+/// How engines say that a base image is not there.
+const BASE_WORDS: [&str; 9] = [
+    "failed to do request",
+    "manifest unknown",
+    "pull access denied",
+    "No such image",
+    "image not known",
+    "initializing source",
+    "repository does not exist",
+    "failed to resolve source metadata",
+    "does not resolve to an image ID",
+];
+
+/// Returns the status of a command that failed, from the ways engines put it.
+fn exit_status(detail: &str) -> Option<i64> {
+    ["exit status ", "returned a non-zero code: ", "exit code: "].iter().find_map(|words| {
+        let (_, rest) = detail.rsplit_once(words)?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    })
+}
+
+/// `STEP 2/3: RUN true`, with `[1/2] ` before it where there are several stages.
+fn podman_marker(text: &str) -> Option<StepMarker> {
+    let rest = match text.strip_prefix('[') {
+        Some(stages) => {
+            let (numbers, rest) = stages.split_once("] ")?;
+            fraction(numbers)?;
+            rest
+        }
+        None => text,
+    };
+    let (numbers, instruction) = rest.strip_prefix("STEP ")?.split_once(": ")?;
+    marker(numbers, instruction)
+}
+
+/// `Step 2/3 : RUN true`.
+fn classic_marker(text: &str) -> Option<StepMarker> {
+    let (numbers, instruction) = text.strip_prefix("Step ")?.split_once(" : ")?;
+    marker(numbers, instruction)
+}
+
+/// `[stage-0 2/3] RUN true` or `[2/3] RUN true`. Others are work of BuildKit's own.
+fn buildkit_marker(name: &str) -> Option<StepMarker> {
+    let (head, instruction) = name.strip_prefix('[')?.split_once("] ")?;
+    marker(head.rsplit(' ').next()?, instruction)
+}
+
+fn marker(numbers: &str, instruction: &str) -> Option<StepMarker> {
+    let (number, total) = fraction(numbers)?;
+    let instruction = instruction.trim_end().to_owned();
+    Some(StepMarker { number, total, instruction, line: None })
+}
+
+fn fraction(text: &str) -> Option<(u32, u32)> {
+    let (number, total) = text.split_once('/')?;
+    Some((number.trim().parse().ok()?, total.trim().parse().ok()?))
+}
+
+fn podman_id(text: &str) -> Option<String> {
+    let text = text.trim_end();
+    let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    (text.len() == 64 && is_hex(text)).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transcript(
+        dialect: Dialect,
+        pieces: Vec<Piece>,
+    ) -> (Vec<BuildEvent>, Result<String, EngineError>) {
+        let mut transcript = Transcript::new(dialect, "FROM a\nRUN x\n\nRUN y\n", None);
+        let mut events = Vec::new();
+        for piece in pieces {
+            transcript.read(piece, &mut |event| events.push(event));
+        }
+        let end = transcript.finish(&mut |event| events.push(event));
+        (events, end)
+    }
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
+    }
+
+    #[test]
+    fn steps_are_found_in_all_dialects() {
+        for (dialect, piece) in [
+            (Dialect::Podman, text("STEP 3/3: RUN y\n")),
+            (Dialect::Podman, text("[1/2] STEP 3/3: RUN y\n")),
+            (Dialect::Classic, text("Step 3/3 : RUN y")),
+            (Dialect::BuildKit, Piece::Vertex { digest: "d".into(), name: "[3/3] RUN y".into() }),
+            (
+                Dialect::BuildKit,
+                Piece::Vertex { digest: "d".into(), name: "[stage-1 3/3] RUN y".into() },
+            ),
+        ] {
+            let (events, _) = transcript(dialect, vec![piece]);
+            let instruction = "RUN y".to_owned();
+            let marker = StepMarker { number: 3, total: 3, instruction, line: Some(4) };
+            assert_eq!(events, [BuildEvent::Step(marker)]);
+        }
+    }
+
+    #[test]
+    fn an_open_line_ends_where_a_step_begins() {
+        let (events, _) =
+            transcript(Dialect::Podman, vec![text("no end"), text("STEP 2/3: RUN x\n")]);
+        assert_eq!(events.len(), 2);
+        let line = Line { text: "no end".to_owned(), dropped: 0 };
+        assert_eq!(events[0], BuildEvent::Line(line));
+    }
+
+    #[test]
+    fn only_the_last_word_of_podman_is_an_id() {
+        let id = "a".repeat(64);
+        let said = || text(&format!("{id}\n"));
+        assert_eq!(transcript(Dialect::Podman, vec![said()]).1.unwrap(), id);
+        let (_, end) = transcript(Dialect::Podman, vec![said(), text("more\n")]);
+        assert!(matches!(end, Err(EngineError::NoImageId)));
+        let (_, end) = transcript(Dialect::Classic, vec![said()]);
+        assert!(matches!(end, Err(EngineError::NoImageId)));
+        let (_, end) = transcript(Dialect::Podman, vec![said(), Piece::Error("late".into())]);
+        assert!(matches!(end, Err(EngineError::Dockerfile { .. })));
+    }
+
+    #[test]
+    fn failures_are_told_apart() {
+        let end = |detail: &str| {
+            let pieces =
+                vec![text("STEP 2/3: RUN x\n"), text("said\n"), Piece::Error(detail.to_owned())];
+            transcript(Dialect::Podman, pieces).1.unwrap_err()
+        };
+        for detail in [
+            "building at STEP \"RUN x\": while running runtime: exit status 7",
+            "The command '/bin/sh -c x' returned a non-zero code: 7",
+            "executor failed running [/bin/sh -c x]: exit code: 7",
+            "process \"/bin/sh -c x\" did not complete successfully: exit code: 7",
+        ] {
+            let EngineError::Run(failure) = end(detail) else { panic!("{detail}") };
+            assert_eq!((failure.status, failure.line), (7, Some(2)));
+            assert_eq!(failure.instruction, "RUN x");
+            assert_eq!(failure.log, ["said"]);
+        }
+        assert!(matches!(
+            end("committing container: write /x: no space left on device"),
+            EngineError::DiskFull { .. }
+        ));
+        assert!(matches!(
+            end("pull access denied for x, repository does not exist"),
+            EngineError::BaseMissing { .. }
+        ));
+        assert!(matches!(
+            end("Build error: Unknown instruction: \"RUNN\""),
+            EngineError::Dockerfile { line: Some(2), .. }
+        ));
+        assert!(matches!(
+            end("OCI runtime create failed: runc: x: exit status 1"),
+            EngineError::Runtime { .. }
+        ));
+    }
+
+    #[test]
+    fn the_paint_of_the_classic_builder_comes_off() {
+        let (events, _) = transcript(Dialect::Classic, vec![text("\x1b[91mred\n\x1b[0m")]);
+        assert_eq!(events, [BuildEvent::Line(Line { text: "red".to_owned(), dropped: 0 })]);
+    }
+}

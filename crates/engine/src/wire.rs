@@ -1,0 +1,214 @@
+//! One HTTP request over a Unix socket, and what can go wrong with it.
+//!
+//! Each request has a connection of its own: dropping an answer ends its connection, which is how
+//! an engine learns that nobody waits any longer, and no request meets a connection that the
+//! engine has closed meanwhile. bollard's typed calls go over the same wire.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::Duration;
+
+use bollard::{BollardRequest, Docker};
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::error::{EngineError, judge};
+
+/// Bytes on their way to an engine.
+pub type ByteStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// The largest JSON document that is read whole, in bytes: an inspect of a large image is some
+/// 100 KB, a list of thousands of containers a few MB.
+const DOCUMENT_CAP: usize = 64 << 20;
+
+/// How long a question that reads or changes a record may take. podman 4.3 holds its store's lock
+/// while it removes layers, so others wait.
+pub(crate) const SHORT: Duration = Duration::from_secs(120);
+
+/// How long the removal of a large image or container may take.
+pub(crate) const LONG: Duration = Duration::from_secs(1800);
+
+/// The way to one engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Wire {
+    socket: PathBuf,
+}
+
+/// The head of a request, before it has a body.
+pub(crate) struct Call<'a> {
+    pub(crate) action: &'a str,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+}
+
+impl Wire {
+    pub(crate) fn new(socket: &Path) -> Self {
+        Self { socket: socket.to_owned() }
+    }
+
+    /// Returns bollard over this wire, speaking at most the API version `version`.
+    pub(crate) fn docker(&self, version: bollard::ClientVersion) -> Result<Docker, EngineError> {
+        let wire = self.clone();
+        let transport = move |request: BollardRequest| {
+            let wire = wire.clone();
+            async move { Ok(wire.exchange(request).await?) }
+        };
+        Docker::connect_with_custom_transport(
+            transport,
+            Some("http://engine"),
+            SHORT.as_secs(),
+            &version,
+        )
+        .map_err(|error| EngineError::Nonsense {
+            action: "prepare a connection".to_owned(),
+            detail: error.to_string(),
+        })
+    }
+
+    /// Sends a request and returns the head of the answer; its body is read as it comes.
+    async fn exchange(&self, mut request: BollardRequest) -> io::Result<Response<Incoming>> {
+        let stream = UnixStream::connect(&self.socket).await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "a connection to an engine ended early");
+            }
+        });
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        *request.uri_mut() = path.parse::<Uri>().map_err(io::Error::other)?;
+        request.headers_mut().insert(HOST, HeaderValue::from_static("engine"));
+        sender.send_request(request).await.map_err(broken)
+    }
+
+    /// Sends a request without a time limit and returns the answer if its status says success.
+    ///
+    /// `input` is the body, as a tar stream.
+    pub(crate) async fn open(
+        &self,
+        call: &Call<'_>,
+        input: Option<ByteStream>,
+    ) -> Result<Response<Incoming>, EngineError> {
+        let body = match input {
+            Some(stream) => bollard::body_try_stream(stream),
+            None => bollard::body_full(Bytes::new()),
+        };
+        let request = Request::builder()
+            .method(call.method.clone())
+            .uri(&call.path)
+            .header(CONTENT_TYPE, "application/x-tar")
+            .body(body)
+            .map_err(|error| EngineError::Nonsense {
+                action: call.action.to_owned(),
+                detail: error.to_string(),
+            })?;
+        let answer =
+            self.exchange(request).await.map_err(|error| self.failed(call.action, &error))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status().as_u16();
+        let body = read_whole(call.action, answer).await.unwrap_or_default();
+        Err(judge(call.action, Some(status), &message_of(&body)))
+    }
+
+    /// Asks for a JSON document. An empty answer is `null`.
+    pub(crate) async fn ask(&self, call: &Call<'_>, limit: Duration) -> Result<Value, EngineError> {
+        let asked = async {
+            let answer = self.open(call, None).await?;
+            read_whole(call.action, answer).await
+        };
+        let body = tokio::time::timeout(limit, asked)
+            .await
+            .map_err(|_| EngineError::Silent { action: call.action.to_owned(), after: limit })??;
+        if body.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&body).map_err(|error| EngineError::Nonsense {
+            action: call.action.to_owned(),
+            detail: error.to_string(),
+        })
+    }
+
+    /// Judges a failure of the connection itself.
+    pub(crate) fn failed(&self, action: &str, error: &io::Error) -> EngineError {
+        let never_came = [
+            io::ErrorKind::NotFound,
+            io::ErrorKind::ConnectionRefused,
+            io::ErrorKind::PermissionDenied,
+        ];
+        let reason = chain(error);
+        if never_came.contains(&error.kind()) {
+            let socket = self.socket.clone();
+            return EngineError::Unreachable { action: action.to_owned(), socket, reason };
+        }
+        EngineError::Lost { action: action.to_owned(), reason }
+    }
+
+    /// Judges an error of bollard.
+    pub(crate) fn judge_bollard(&self, action: &str, error: bollard::errors::Error) -> EngineError {
+        use bollard::errors::Error as E;
+        let action_text = action.to_owned();
+        match error {
+            E::DockerResponseServerError { status_code, message } => {
+                judge(action, Some(status_code), &message)
+            }
+            E::DockerStreamError { error } => judge(action, None, &error),
+            E::DockerContainerWaitError { error, .. } => judge(action, None, &error),
+            E::RequestTimeoutError => EngineError::Silent { action: action_text, after: SHORT },
+            E::IOError { err } => self.failed(action, &err),
+            E::HyperResponseError { err } => {
+                EngineError::Lost { action: action_text, reason: chain(&err) }
+            }
+            other => EngineError::Nonsense { action: action_text, detail: chain(&other) },
+        }
+    }
+}
+
+fn broken(error: hyper::Error) -> io::Error {
+    io::Error::other(error)
+}
+
+/// Returns an error and all its causes as one text.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+async fn read_whole(action: &str, answer: Response<Incoming>) -> Result<Bytes, EngineError> {
+    let body = http_body_util::Limited::new(answer.into_body(), DOCUMENT_CAP);
+    let read = body.collect().await;
+    read.map(http_body_util::Collected::to_bytes).map_err(|error| EngineError::Lost {
+        action: action.to_owned(),
+        reason: chain(error.as_ref()),
+    })
+}
+
+/// Returns what an answer that is no success says: both APIs wrap their words in JSON.
+fn message_of(body: &[u8]) -> String {
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    let wrapped = json.as_ref().and_then(|json| {
+        let message = json.get("message").and_then(Value::as_str)?;
+        match json.get("cause").and_then(Value::as_str) {
+            Some(cause) if !message.contains(cause) => Some(format!("{message} ({cause})")),
+            _ => Some(message.to_owned()),
+        }
+    });
+    wrapped.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned())
+}

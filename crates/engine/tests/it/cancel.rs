@@ -1,0 +1,166 @@
+//! Builds that are broken off: by dropping them, and by the death of the engine.
+
+use std::time::{Duration, Instant};
+
+use engine::{BuildEvent, DockerBuilder, Engine, EngineError, LeftoverKind};
+use testkit::PodmanStore;
+
+use crate::support::{Base, build, context, docker, dockerd, podman, request, run_id};
+
+/// Waits until `is_so`, for at most `limit`.
+async fn within(limit: Duration, what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < limit, "{what}: not within {limit:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Returns the parent of a process.
+fn parent_of(pid: u32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    line.trim().to_owned()
+}
+
+/// Begins a build and drops it as soon as its `RUN` says something.
+async fn drop_while_it_sleeps(engine: &impl Engine, run: &str, from: &str) {
+    let text = format!("FROM {from}\nRUN echo asleep; sleep 300\n");
+    let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    let mut on_event = |event| {
+        if let BuildEvent::Line(line) = event
+            && line.text == "asleep"
+        {
+            say.send(()).unwrap();
+        }
+    };
+    let request = request(run, &text);
+    let built = engine.build(&request, context(&text, &[]), &mut on_event);
+    tokio::select! {
+        built = built => panic!("the build ended: {built:?}"),
+        asleep = said.recv() => asleep.unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_a_build_ends_its_run_on_podman() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let base = Base::serve().await;
+    base.give_to(&engine).await;
+    let name = base.name.to_string();
+    drop_while_it_sleeps(&engine, "dropped", &name).await;
+    let limit = Duration::from_secs(5);
+    within(limit, "the RUN ends", || store.container_processes().is_empty()).await;
+    // The service for other calls is left, that of the build is gone, and so is its folder.
+    within(limit, "the service ends", || store.services().len() == 1).await;
+    let scratch = || std::fs::read_dir(store.scratch()).unwrap().count();
+    within(limit, "its folder goes", || scratch() == 1).await;
+    assert_eq!(engine.leftovers(None).await.unwrap(), []);
+    let (built, _) =
+        build(&engine, &request("next", &format!("FROM {name}\nRUN true\n")), &[]).await;
+    built.unwrap();
+    engine.stop().await;
+    assert_eq!(store.services(), [0u32; 0]);
+}
+
+async fn dropping_ends_the_run_on_docker(builder: DockerBuilder, run: &str) {
+    let engine = docker(builder);
+    let base = Base::serve().await;
+    base.give_to(&engine).await;
+    let text =
+        |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
+    // Other tests of this binary build on the same daemon; ours sleeps with its own name.
+    let is_ours = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(run)
+    };
+    let request = request(run, &text(run));
+    let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    let mut on_event = |event| {
+        if let BuildEvent::Line(line) = event
+            && line.text == run
+        {
+            say.send(()).unwrap();
+        }
+    };
+    let mut built = Box::pin(engine.build(&request, context(&text(run), &[]), &mut on_event));
+    tokio::select! {
+        built = &mut built => panic!("the build ended: {built:?}"),
+        asleep = said.recv() => asleep.unwrap(),
+    }
+    assert!(dockerd().container_processes().iter().any(is_ours));
+    drop(built);
+    let is_gone = || !dockerd().container_processes().iter().any(is_ours);
+    within(Duration::from_secs(5), "the RUN ends", is_gone).await;
+    assert_eq!(engine.leftovers(Some(&run_id(run))).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_a_build_ends_its_run_on_docker_classic() {
+    dropping_ends_the_run_on_docker(DockerBuilder::Classic, "dropped-classic").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_a_build_ends_its_run_on_docker_buildkit() {
+    dropping_ends_the_run_on_docker(DockerBuilder::BuildKit, "dropped-buildkit").await;
+}
+
+/// The service dies without a word. The `RUN` goes on; `clean` ends it, and touches nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let base = Base::serve().await;
+    base.give_to(&engine).await;
+    let sleeper =
+        |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
+    // A build of somebody else on the same store, from the same base, at the same time.
+    let foreign = podman(&store);
+    let foreign_text = sleeper("foreign");
+    let foreign_request = request("foreign", &foreign_text);
+    let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    let mut on_foreign = |event| drop(say.send(event));
+    let other = foreign.build(&foreign_request, context(&foreign_text, &[]), &mut on_foreign);
+    let mut other = Box::pin(other);
+    let begun = async {
+        while let Some(event) = said.recv().await {
+            if matches!(&event, BuildEvent::Line(line) if line.text == "foreign") {
+                return;
+            }
+        }
+    };
+    tokio::select! { built = &mut other => panic!("{built:?}"), () = begun => {} }
+    let before = store.services();
+    let text = sleeper("ours");
+    let killed = async {
+        let request = request("killed", &text);
+        let mut on_event = |event| {
+            if matches!(&event, BuildEvent::Line(line) if line.text == "ours") {
+                for pid in store.services().iter().filter(|pid| !before.contains(pid)) {
+                    // What keeps the service first: it would end the RUN.
+                    let kill = ["-KILL".to_owned(), parent_of(*pid), pid.to_string()];
+                    std::process::Command::new("kill").args(kill).status().unwrap();
+                }
+            }
+        };
+        engine.build(&request, context(&text, &[]), &mut on_event).await
+    };
+    let built =
+        tokio::select! { built = &mut other => panic!("{built:?}"), built = killed => built };
+    assert!(matches!(built, Err(EngineError::Lost { .. })), "{built:?}");
+    assert_eq!(store.container_processes().len(), 4, "two shells and what they run");
+    let run = run_id("killed");
+    let left = engine.leftovers(Some(&run)).await.unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].kind, LeftoverKind::BuildContainer);
+    assert_eq!(engine.clean(&run).await.unwrap(), left);
+    assert_eq!(engine.leftovers(Some(&run)).await.unwrap(), []);
+    let limit = Duration::from_secs(5);
+    within(limit, "the RUN ends", || store.container_processes().len() == 2).await;
+    assert_eq!(engine.leftovers(None).await.unwrap().len(), 1, "that of the other build");
+    drop(other);
+    within(limit, "the other ends", || store.container_processes().is_empty()).await;
+    let text = format!("FROM {}\nRUN true\n", base.name);
+    build(&engine, &request("next", &text), &[]).await.0.unwrap();
+}

@@ -1,0 +1,316 @@
+//! Archives, containers, `clean` beside foreign objects, runtimes that do not work, and services
+//! that outlive nobody.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::{
+    ContainerRequest, DockerBuilder, Engine, EngineError, LeftoverKind, Mount, Podman,
+    ServiceSettings,
+};
+use image_ref::Digest;
+use testkit::PodmanStore;
+
+use crate::support::{Base, LIMIT, build, docker, podman, request, run_id, settings};
+
+/// A container that has what it was given, and says so.
+async fn a_container_runs_with_what_it_was_given(engine: &impl Engine, run: &str) {
+    let base = Base::serve().await;
+    base.give_to(engine).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "from the host\n").unwrap();
+    let request = |script: &str| {
+        let script = ["sh", "-c", script].map(str::to_owned).to_vec();
+        ContainerRequest {
+            command: script,
+            env: [("WORD".to_owned(), "two words".to_owned())].into(),
+            devices: vec!["/dev/fuse".into()],
+            groups: vec!["44".to_owned()],
+            mounts: vec![Mount {
+                source: folder.path().to_owned(),
+                target: "/given".into(),
+                is_read_only: true,
+            }],
+            // This machine's own limits are lower than what podman asks for by default.
+            open_files: Some(1024),
+            processes: Some(1024),
+            shared_memory: Some(128 << 20),
+            ..ContainerRequest::new(run_id(run), &base.name.to_string())
+        }
+    };
+    let script = "echo \"$WORD\"; cat /given/file; touch /given/new || echo read-only >&2; \
+        [ -c /dev/fuse ] && echo device; id -G; \
+        df -k /dev/shm | awk 'NR==2 {print \"shm\", $2}'; tail -n +3 /proc/net/dev | wc -l; exit 5";
+    let id = engine.create_container(&request(script)).await.unwrap();
+    let left = engine.leftovers(Some(&run_id(run))).await.unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!((left[0].kind, &left[0].id), (LeftoverKind::Container, &id));
+    engine.start_container(&id).await.unwrap();
+    let mut said = Vec::new();
+    let mut on_line = |line: engine::Line| said.push(line.text);
+    let (log, status) =
+        tokio::join!(engine.container_log(&id, &mut on_line), engine.wait_for_container(&id));
+    log.unwrap();
+    assert_eq!(status.unwrap(), 5, "{said:?}");
+    for line in ["two words", "from the host", "read-only", "device", "shm 131072", "1"] {
+        assert!(said.iter().any(|said| said.trim() == line), "{line} is missing in {said:?}");
+    }
+    assert!(said.iter().any(|line| line.split(' ').any(|group| group == "44")), "{said:?}");
+    engine.remove_container(&id).await.unwrap();
+    engine.remove_container(&id).await.unwrap();
+    // One that runs for long is ended by `clean`.
+    let id = engine.create_container(&request("sleep 300")).await.unwrap();
+    engine.start_container(&id).await.unwrap();
+    let cleaned = engine.clean(&run_id(run)).await.unwrap();
+    assert_eq!(cleaned.len(), 1, "{cleaned:?}");
+    assert_eq!(engine.leftovers(Some(&run_id(run))).await.unwrap(), []);
+    let missing = engine.start_container(&id).await;
+    assert!(matches!(missing, Err(EngineError::NotFound { .. })), "{missing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_runs_on_podman() {
+    let store = PodmanStore::new();
+    a_container_runs_with_what_it_was_given(&podman(&store), "container").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_runs_on_docker() {
+    let engine = docker(DockerBuilder::BuildKit);
+    a_container_runs_with_what_it_was_given(&engine, "container-docker").await;
+}
+
+/// `clean` takes what is of the run, and nothing of another run or of nobody.
+async fn clean_touches_nothing_else(engine: &impl Engine, prefix: &str) {
+    let base = Base::serve().await;
+    base.give_to(engine).await;
+    let name = |word: &str| format!("{prefix}-{word}");
+    let text = |word: &str| format!("FROM {}\nRUN echo {prefix}-{word} > /file\n", base.name);
+    let mut images = Vec::new();
+    for word in ["ours", "theirs"] {
+        let (built, _) = build(engine, &request(&name(word), &text(word)), &[]).await;
+        images.push(built.unwrap().image);
+    }
+    let mut containers = Vec::new();
+    for word in ["ours", "theirs"] {
+        let request = ContainerRequest {
+            command: vec!["true".to_owned()],
+            open_files: Some(1024),
+            processes: Some(1024),
+            ..ContainerRequest::new(run_id(&name(word)), images[0].as_str())
+        };
+        containers.push(engine.create_container(&request).await.unwrap());
+    }
+    // A foreign container of our image would hold it; only its own run may remove it.
+    engine.remove_container(&containers[1]).await.unwrap();
+    let cleaned = engine.clean(&run_id(&name("ours"))).await.unwrap();
+    let kinds: Vec<LeftoverKind> = cleaned.iter().map(|leftover| leftover.kind).collect();
+    assert_eq!(kinds, [LeftoverKind::Container, LeftoverKind::Image]);
+    assert_eq!((&cleaned[0].id, cleaned[1].id.as_str()), (&containers[0], images[0].as_str()));
+    let theirs = engine.leftovers(Some(&run_id(&name("theirs")))).await.unwrap();
+    assert_eq!(theirs.len(), 1, "{theirs:?}");
+    engine.inspect(&base.name.to_string()).await.unwrap();
+    engine.clean(&run_id(&name("theirs"))).await.unwrap();
+    engine.inspect(&base.name.to_string()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clean_touches_nothing_else_on_podman() {
+    let store = PodmanStore::new();
+    clean_touches_nothing_else(&podman(&store), "clean").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clean_touches_nothing_else_on_docker() {
+    clean_touches_nothing_else(&docker(DockerBuilder::Classic), "clean-classic").await;
+    clean_touches_nothing_else(&docker(DockerBuilder::BuildKit), "clean-buildkit").await;
+}
+
+/// Files of an archive, and the digest of the config.
+type Files = (Vec<(String, Vec<u8>)>, image_ref::Digest);
+
+/// An image of one small layer on the base.
+fn small_image(base: &Base) -> (Vec<u8>, Vec<u8>) {
+    let mut layer = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_size(4);
+    header.set_mode(0o644);
+    layer.append_data(&mut header, "new", &b"new\n"[..]).unwrap();
+    let layer = layer.into_inner().unwrap();
+    let config = serde_json::json!({
+        "architecture": "amd64", "os": "linux", "config": { "Env": ["PATH=/bin"] },
+        "history": [{ "created_by": "busybox" }, { "created_by": "new" }],
+        "rootfs": { "type": "layers", "diff_ids": [base.diff.0, Digest::of(&layer)] },
+    });
+    (layer, config.to_string().into_bytes())
+}
+
+/// An archive as `docker save` writes it, without the base's layer. podman refuses it then.
+fn thin_docker_archive(base: &Base) -> Files {
+    let (layer, config) = small_image(base);
+    let digest = Digest::of(&config);
+    let config_name = format!("{}.json", digest.hex());
+    let manifest = serde_json::json!([{
+        "Config": config_name, "RepoTags": ["localhost/thin:1"],
+        "Layers": [format!("{}.tar", base.diff.0.hex()), "new.tar"],
+    }]);
+    let manifest = manifest.to_string().into_bytes();
+    let files =
+        [(config_name, config), ("manifest.json".into(), manifest), ("new.tar".into(), layer)];
+    (files.into(), digest)
+}
+
+/// An OCI archive without the base's layer. docker 20.10 refuses any OCI archive.
+fn thin_oci_archive(base: &Base) -> Files {
+    let (layer, config) = small_image(base);
+    let tar = "application/vnd.oci.image.layer.v1.tar";
+    let manifest = serde_json::json!({
+        "schemaVersion": 2, "mediaType": oci::media::OCI_MANIFEST,
+        "config": {
+            "mediaType": oci::media::OCI_CONFIG, "digest": Digest::of(&config), "size": config.len(),
+        },
+        "layers": [
+            { "mediaType": format!("{tar}+gzip"), "digest": base.layer.0, "size": base.layer.1 },
+            { "mediaType": tar, "digest": Digest::of(&layer), "size": layer.len() },
+        ],
+    });
+    let manifest = manifest.to_string().into_bytes();
+    let index = serde_json::json!({
+        "schemaVersion": 2,
+        "manifests": [{
+            "mediaType": oci::media::OCI_MANIFEST, "digest": Digest::of(&manifest),
+            "size": manifest.len(),
+            "annotations": { "org.opencontainers.image.ref.name": "localhost/thin:1" },
+        }],
+    });
+    let digest = Digest::of(&config);
+    let mut files = vec![
+        ("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()),
+        ("index.json".to_owned(), index.to_string().into_bytes()),
+    ];
+    let blob = |bytes: Vec<u8>| (format!("blobs/sha256/{}", Digest::of(&bytes).hex()), bytes);
+    files.extend([config, manifest, layer].map(blob));
+    (files, digest)
+}
+
+async fn a_thin_archive_loads_on_its_base(engine: &impl Engine, make: fn(&Base) -> Files) {
+    let base = Base::serve().await;
+    base.give_to(engine).await;
+    let (files, digest) = make(&base);
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, bytes.as_slice()).unwrap();
+    }
+    let archive = archive.into_inner().unwrap();
+    let stream = futures_util::stream::iter([Ok(Bytes::from(archive))]);
+    let names = engine.load(Box::pin(stream), LIMIT).await.unwrap();
+    assert_eq!(names, ["localhost/thin:1"]);
+    let inspect = engine.inspect("localhost/thin:1").await.unwrap();
+    assert_eq!(inspect.id.as_str(), digest.as_str());
+    assert_eq!(inspect.diff_ids.len(), 2);
+    let text = "FROM localhost/thin:1\nRUN cat /new\n";
+    let (built, events) = build(engine, &request("thin", text), &[]).await;
+    built.unwrap();
+    assert!(crate::support::lines(&events).contains(&"new"));
+    let broken = futures_util::stream::iter([Ok(Bytes::from_static(b"no archive"))]);
+    assert!(engine.load(Box::pin(broken), LIMIT).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thin_archive_loads_on_podman() {
+    let store = PodmanStore::new();
+    a_thin_archive_loads_on_its_base(&podman(&store), thin_oci_archive).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thin_archive_loads_on_docker() {
+    let engine = docker(DockerBuilder::Classic);
+    a_thin_archive_loads_on_its_base(&engine, thin_docker_archive).await;
+}
+
+/// `false` stands for a runtime that is installed and does not work.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_that_does_not_work_is_passed_over() {
+    let store = PodmanStore::new();
+    let broken = ServiceSettings { runtime: Some("/bin/false".to_owned()), ..settings(&store) };
+    let error = Podman::private(broken).probe().await.unwrap_err();
+    assert!(matches!(error, EngineError::Runtime { .. }), "{error:?}");
+    // On the default's own: crun works with cgroup v2, and on hybrid hosts runc does.
+    let any = ServiceSettings { runtime: None, ..settings(&store) };
+    let engine = Podman::private(any.clone());
+    let found = engine.probe().await.unwrap();
+    assert_eq!(found.runtime.is_some(), !found.runtime_failures.is_empty(), "{found:?}");
+    assert!(found.run.is_isolated && found.can_cancel);
+    let chosen = ServiceSettings { runtime: found.runtime, ..any };
+    let text = "FROM scratch\nCOPY Dockerfile /\n";
+    build(&Podman::private(chosen), &request("chosen", text), &[]).await.0.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_cannot_start_says_why() {
+    let store = PodmanStore::new();
+    let program = ServiceSettings { program: "/no/such/podman".into(), ..settings(&store) };
+    let error = Podman::private(program).info().await.unwrap_err();
+    assert!(matches!(error, EngineError::Service { .. }), "{error:?}");
+    let arguments = vec!["--no-such-option".into()];
+    let options = ServiceSettings { arguments, ..settings(&store) };
+    let error = Podman::private(options).info().await.unwrap_err().to_string();
+    assert!(error.contains("no-such-option"), "{error}");
+}
+
+/// The environment variable that makes the test below its own child.
+const CHILD: &str = "ENGINE_TEST_STORE";
+
+/// We are killed without a chance to say goodbye; the service and its `RUN` end all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_service_outlives_us() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        let folder = std::path::PathBuf::from(folder);
+        let settings = ServiceSettings {
+            program: "podman".into(),
+            arguments: vec![
+                "--root".into(),
+                folder.join("root").into(),
+                "--runroot".into(),
+                folder.join("run").into(),
+            ],
+            runtime: Some("runc".to_owned()),
+            sockets: folder.join("s"),
+            scratch: folder.join("t"),
+        };
+        let engine = Podman::private(settings);
+        let base = Base::serve().await;
+        base.give_to(&engine).await;
+        let text = format!("FROM {}\nRUN echo asleep; sleep 300\n", base.name);
+        build(&engine, &request("outlived", &text), &[]).await.0.unwrap();
+        return;
+    }
+    let store = PodmanStore::new();
+    let folder = store.root().parent().unwrap().to_owned();
+    let this = std::env::current_exe().unwrap();
+    let mut child = std::process::Command::new(this)
+        .args(["--exact", "containers::no_service_outlives_us", "--nocapture"])
+        .env(CHILD, &folder)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let wait = async |is_so: &dyn Fn() -> bool| {
+        let begin = std::time::Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        begin.elapsed()
+    };
+    wait(&|| !store.container_processes().is_empty()).await;
+    assert!(!store.services().is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let took =
+        wait(&|| store.container_processes().is_empty() && store.services().is_empty()).await;
+    assert!(took < Duration::from_secs(15), "{took:?}");
+}

@@ -1,0 +1,267 @@
+//! A false engine that answers as told: what a real one does only on a bad day.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use engine::{BuildEvent, Built, Docker, DockerBuilder, Engine, EngineError, Podman, RUN_LABEL};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+
+use crate::support::{context, lines, request};
+
+const ID: &str = "5e27e72e4e939428e3b474a87ea19a26c3152839b06a52b6b0f88f274a49c8d9";
+
+/// What the false engine answers.
+#[derive(Clone)]
+struct Script {
+    /// The status line and body of the answer to a build.
+    status: &'static str,
+    body: Vec<u8>,
+    after: After,
+    /// The ID an inspect finds, and the run it is of.
+    inspect: Option<(String, &'static str)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum After {
+    /// The answer ends in good order.
+    End,
+    /// The connection breaks.
+    Break,
+    /// Nothing comes any more.
+    Silence,
+}
+
+impl Script {
+    fn of(records: &[&str]) -> Self {
+        let body = records.iter().map(|record| format!("{record}\n")).collect::<String>();
+        let inspect = Some((ID.to_owned(), "faults"));
+        Self { status: "200 OK", body: body.into_bytes(), after: After::End, inspect }
+    }
+}
+
+fn stream(text: &str) -> String {
+    serde_json::json!({ "stream": text }).to_string()
+}
+
+/// Serves the script on a socket of its own.
+fn serve(script: Script) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let socket = folder.path().join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            tokio::spawn(answer(connection, script.clone()));
+        }
+    });
+    (folder, socket)
+}
+
+async fn answer(mut connection: tokio::net::UnixStream, script: Script) {
+    let mut head = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    let end = loop {
+        let length = connection.read(&mut buffer).await.unwrap();
+        head.extend_from_slice(&buffer[..length]);
+        if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end;
+        }
+        assert!(length > 0, "a request has no head");
+    };
+    let text = String::from_utf8_lossy(&head[..end]).into_owned();
+    let path = text.split(' ').nth(1).unwrap().to_owned();
+    let plain = |status: &str, json: serde_json::Value| {
+        let body = json.to_string();
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+    };
+    if path.contains("/build?") {
+        // The whole context, as an engine takes it: the last chunk is empty.
+        while !head.ends_with(b"0\r\n\r\n") {
+            let length = connection.read(&mut buffer).await.unwrap();
+            assert!(length > 0, "the context breaks off");
+            head.extend_from_slice(&buffer[..length]);
+        }
+        let status = script.status;
+        let begin = format!("HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n");
+        connection.write_all(begin.as_bytes()).await.unwrap();
+        for piece in script.body.chunks(1 << 20) {
+            let size = format!("{:x}\r\n", piece.len());
+            connection.write_all(size.as_bytes()).await.unwrap();
+            connection.write_all(piece).await.unwrap();
+            connection.write_all(b"\r\n").await.unwrap();
+        }
+        match script.after {
+            After::End => connection.write_all(b"0\r\n\r\n").await.unwrap(),
+            After::Break => {}
+            After::Silence => tokio::time::sleep(Duration::from_secs(60)).await,
+        }
+    } else if path.contains("/version") {
+        let version = serde_json::json!({ "ApiVersion": "1.41", "Version": "false" });
+        connection.write_all(&plain("200 OK", version)).await.unwrap();
+    } else if let Some((id, run)) = script.inspect {
+        let image = serde_json::json!({
+            "Id": format!("sha256:{id}"), "Architecture": "amd64",
+            "Config": { "Labels": { RUN_LABEL: run } },
+        });
+        connection.write_all(&plain("200 OK", image)).await.unwrap();
+    } else {
+        let missing = serde_json::json!({ "message": "no such image" });
+        connection.write_all(&plain("404 Not Found", missing)).await.unwrap();
+    }
+}
+
+async fn build_on(
+    engine: &impl Engine,
+    idle_limit: Duration,
+) -> (Result<Built, EngineError>, Vec<BuildEvent>) {
+    let mut request = request("faults", "FROM scratch\nRUN x\n");
+    request.idle_limit = idle_limit;
+    let mut events = Vec::new();
+    let input = context(&request.dockerfile_text, &[]);
+    let built = engine.build(&request, input, &mut |event| events.push(event)).await;
+    (built, events)
+}
+
+async fn on_podman(script: Script) -> Result<Built, EngineError> {
+    let (_folder, socket) = serve(script);
+    build_on(&Podman::at(socket), Duration::from_secs(10)).await.0
+}
+
+async fn on_docker(script: Script) -> Result<Built, EngineError> {
+    let (_folder, socket) = serve(script);
+    build_on(&Docker::at(socket, DockerBuilder::Classic), Duration::from_secs(10)).await.0
+}
+
+fn good_podman() -> Script {
+    Script::of(&[
+        &stream("STEP 1/2: FROM scratch\n"),
+        &stream("COMMIT\n"),
+        &stream(&format!("{ID}\n")),
+    ])
+}
+
+fn good_docker() -> Script {
+    let aux = format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}");
+    Script::of(&[
+        &stream("Step 1/2 : FROM scratch"),
+        &aux,
+        &stream("Successfully built 5e27e72e4e93\n"),
+    ])
+}
+
+#[tokio::test]
+async fn a_good_stream_is_a_success() {
+    assert_eq!(on_podman(good_podman()).await.unwrap().image.as_str(), format!("sha256:{ID}"));
+    assert_eq!(on_docker(good_docker()).await.unwrap().image.as_str(), format!("sha256:{ID}"));
+}
+
+/// Wherever it is cut, and whether the cut is orderly or not: no image before its record.
+#[tokio::test]
+async fn a_stream_that_is_cut_is_never_a_success() {
+    for cut in 0..good_podman().body.len() - 2 {
+        for after in [After::End, After::Break] {
+            let mut script = good_podman();
+            script.body.truncate(cut);
+            script.after = after;
+            let built = on_podman(script).await;
+            let is_told = match after {
+                After::Break => matches!(built, Err(EngineError::Lost { .. })),
+                _ => matches!(built, Err(EngineError::NoImageId | EngineError::Nonsense { .. })),
+            };
+            assert!(is_told, "cut at {cut}: {built:?}");
+        }
+    }
+    let mut script = good_podman();
+    script.after = After::Break;
+    assert!(matches!(on_podman(script).await, Err(EngineError::Lost { .. })));
+}
+
+#[tokio::test]
+async fn an_error_in_a_good_answer_is_an_error() {
+    let detail = |text: &str| serde_json::json!({ "errorDetail": { "message": text } }).to_string();
+    let full = detail("committing: write /x: no space left on device");
+    let script = Script::of(&[&stream(&format!("{ID}\n")), &full]);
+    assert!(matches!(on_podman(script).await, Err(EngineError::DiskFull { .. })));
+    let old = serde_json::json!({ "error": "exit status 3" }).to_string();
+    let script = Script::of(&[&stream("STEP 2/2: RUN x\n"), &old]);
+    let built = on_podman(script).await;
+    let Err(EngineError::Run(failure)) = built else { panic!("{built:?}") };
+    assert_eq!((failure.status, failure.line), (3, Some(2)));
+    let aux = format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}");
+    let script = Script::of(&[&aux, &detail("after all, no")]);
+    assert!(matches!(on_docker(script).await, Err(EngineError::Dockerfile { .. })));
+}
+
+#[tokio::test]
+async fn an_image_the_inspect_does_not_confirm_is_none() {
+    for (inspect, words) in [
+        (None, "no such image"),
+        (Some(("a".repeat(64), "faults")), "an inspect finds"),
+        (Some((ID.to_owned(), "another")), "of the run `another`"),
+    ] {
+        let script = Script { inspect, ..good_docker() };
+        let built = on_docker(script).await;
+        let Err(EngineError::ImageDiffers { found, .. }) = built else { panic!("{built:?}") };
+        assert!(found.contains(words), "{found}");
+    }
+    let script = Script::of(&["{\"aux\":{\"ID\":\"latest\"}}"]);
+    assert!(matches!(on_docker(script).await, Err(EngineError::ImageDiffers { .. })));
+    let script = Script::of(&[&stream("Successfully built 5e27e72e4e93\n")]);
+    assert!(matches!(on_docker(script).await, Err(EngineError::NoImageId)));
+}
+
+#[tokio::test]
+async fn a_refusal_before_the_stream_is_judged_too() {
+    let body = serde_json::json!({ "message": "dockerfile parse error line 2" });
+    let script = Script { status: "400 Bad Request", ..Script::of(&[&body.to_string()]) };
+    let built = on_docker(script).await;
+    let Err(EngineError::Dockerfile { detail, .. }) = built else { panic!("{built:?}") };
+    assert_eq!(detail, "dockerfile parse error line 2");
+}
+
+#[tokio::test]
+async fn silence_ends_and_says_so() {
+    let mut script = good_podman();
+    script.body.truncate(40);
+    script.after = After::Silence;
+    let (_folder, socket) = serve(script);
+    let begin = Instant::now();
+    let (built, _) = build_on(&Podman::at(socket), Duration::from_millis(300)).await;
+    assert!(matches!(built, Err(EngineError::Silent { .. })), "{built:?}");
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn nobody_on_the_socket_is_unreachable() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Podman::at(folder.path().join("none"));
+    let (built, _) = build_on(&engine, Duration::from_secs(1)).await;
+    let error = built.unwrap_err();
+    assert!(matches!(error, EngineError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("none"), "{error}");
+    assert!(matches!(engine.inspect("x").await, Err(EngineError::Unreachable { .. })));
+}
+
+#[tokio::test]
+async fn lines_carry_what_the_engine_said() {
+    let long = "x".repeat(1 << 20);
+    let nasty = ["\u{1b}]0;pwn\u{7}\u{1b}[2J\u{202e}", "nul\0", "grün", "two\r\n", &long, "\nlast"];
+    let mut records: Vec<String> = nasty.iter().map(|text| stream(text)).collect();
+    records.push(format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}"));
+    let records: Vec<&str> = records.iter().map(String::as_str).collect();
+    let (_folder, socket) = serve(Script::of(&records));
+    let engine = Docker::at(socket, DockerBuilder::Classic);
+    let (built, events) = build_on(&engine, Duration::from_secs(10)).await;
+    built.unwrap();
+    let said = lines(&events);
+    assert_eq!(said[0], "\u{1b}]0;pwn\u{7}\u{1b}[2J\u{202e}nul\0grüntwo");
+    assert_eq!(said[1].len(), engine::LINE_CAP);
+    assert_eq!(said[2], "last");
+    let dropped = events.iter().find_map(|event| match event {
+        BuildEvent::Line(line) if line.dropped > 0 => Some(line.dropped),
+        _ => None,
+    });
+    assert_eq!(dropped, Some((1 << 20) - engine::LINE_CAP as u64));
+}

@@ -1,0 +1,150 @@
+//! Engines, bases and contexts for the tests.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::{
+    BuildEvent, BuildRequest, Built, ByteStream, Docker, DockerBuilder, Engine, EngineError,
+    Network, Podman, RunId, ServiceSettings,
+};
+use image_ref::{Digest, ImageRef, Tag};
+use oci::loopback::LoopbackRegistry;
+use testkit::{Dockerd, PodmanStore, busybox_root};
+
+/// Long enough for a loaded machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(300);
+
+/// The daemon all tests of this binary share.
+pub(crate) fn dockerd() -> &'static Dockerd {
+    static SHARED: OnceLock<Dockerd> = OnceLock::new();
+    SHARED.get_or_init(Dockerd::start)
+}
+
+pub(crate) fn settings(store: &PodmanStore) -> ServiceSettings {
+    ServiceSettings {
+        program: "podman".into(),
+        arguments: store.arguments(),
+        runtime: Some("runc".to_owned()),
+        sockets: store.sockets(),
+        scratch: store.scratch(),
+    }
+}
+
+pub(crate) fn podman(store: &PodmanStore) -> Podman {
+    Podman::private(settings(store))
+}
+
+pub(crate) fn docker(builder: DockerBuilder) -> Docker {
+    Docker::at(dockerd().socket(), builder)
+}
+
+pub(crate) fn run_id(text: &str) -> RunId {
+    RunId::parse(text).unwrap()
+}
+
+/// A base of busybox on a registry of ours.
+pub(crate) struct Base {
+    pub(crate) registry: LoopbackRegistry,
+    pub(crate) name: ImageRef,
+    /// The digest and size of the layer as the registry has it.
+    pub(crate) layer: (Digest, u64),
+    /// The digest and size of the layer as a tar.
+    pub(crate) diff: (Digest, u64),
+}
+
+impl Base {
+    pub(crate) async fn serve() -> Self {
+        use std::io::Write as _;
+        let registry = LoopbackRegistry::start().await.unwrap();
+        let tar = busybox_root();
+        let diff = (Digest::of(&tar), tar.len() as u64);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&tar).unwrap();
+        let layer = Bytes::from(gzip.finish().unwrap());
+        let layer_size = layer.len() as u64;
+        let layer_digest = registry.add_blob(layer);
+        let config = serde_json::json!({
+            "architecture": "amd64", "os": "linux",
+            "config": { "Env": ["PATH=/bin"] },
+            // podman counts the layers of the history too.
+            "history": [{ "created_by": "busybox" }],
+            "rootfs": { "type": "layers", "diff_ids": [diff.0] },
+        });
+        let config = Bytes::from(config.to_string());
+        let config_size = config.len();
+        let config_digest = registry.add_blob(config);
+        let manifest = serde_json::json!({
+            "schemaVersion": 2,
+            "mediaType": oci::media::OCI_MANIFEST,
+            "config": {
+                "mediaType": oci::media::OCI_CONFIG, "digest": config_digest, "size": config_size,
+            },
+            "layers": [{
+                "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip",
+                "digest": layer_digest, "size": layer_size,
+            }],
+        });
+        let manifest = Bytes::from(manifest.to_string());
+        let tag: Tag = "1".parse().unwrap();
+        let digest =
+            registry.add_manifest("base/busybox", Some(&tag), oci::media::OCI_MANIFEST, manifest);
+        let name = format!("{}/base/busybox@{digest}", registry.host()).parse().unwrap();
+        Self { registry, name, layer: (layer_digest, layer_size), diff }
+    }
+
+    /// Makes the engine have it.
+    pub(crate) async fn give_to(&self, engine: &impl Engine) {
+        let inspect = engine.pull(&self.name, true, LIMIT).await.unwrap();
+        assert_eq!(inspect.diff_ids, [self.diff.0.as_str()]);
+    }
+}
+
+/// Returns a context with a Dockerfile and further files.
+pub(crate) fn context(dockerfile: &str, files: &[(&str, &[u8])]) -> ByteStream {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (name, bytes) in [("Dockerfile", dockerfile.as_bytes())].iter().chain(files) {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, *bytes).unwrap();
+    }
+    let bytes = Bytes::from(tar.into_inner().unwrap());
+    let pieces: Vec<_> = bytes.chunks(64 << 10).map(|piece| Ok(bytes.slice_ref(piece))).collect();
+    Box::pin(futures_util::stream::iter(pieces))
+}
+
+pub(crate) fn request(run: &str, dockerfile: &str) -> BuildRequest {
+    BuildRequest {
+        run: run_id(run),
+        dockerfile: "Dockerfile".to_owned(),
+        dockerfile_text: dockerfile.to_owned(),
+        target: None,
+        build_args: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        network: Network::None,
+        use_cache: false,
+        idle_limit: LIMIT,
+    }
+}
+
+/// Builds, and returns the events too.
+pub(crate) async fn build(
+    engine: &impl Engine,
+    request: &BuildRequest,
+    files: &[(&str, &[u8])],
+) -> (Result<Built, EngineError>, Vec<BuildEvent>) {
+    let mut events = Vec::new();
+    let context = context(&request.dockerfile_text, files);
+    let built = engine.build(request, context, &mut |event| events.push(event)).await;
+    (built, events)
+}
+
+pub(crate) fn lines(events: &[BuildEvent]) -> Vec<&str> {
+    let lines = events.iter().filter_map(|event| match event {
+        BuildEvent::Line(line) => Some(line.text.as_str()),
+        BuildEvent::Step(_) => None,
+    });
+    lines.collect()
+}

@@ -1,0 +1,205 @@
+//! What the loopback registry holds, and how uploads come in.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use hyper::body::Incoming;
+use image_ref::Digest;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempPath;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
+
+/// The largest blob that is taken into memory, in bytes.
+const MEMORY_CAP: u64 = 256 << 20;
+/// The piece a file is written and read in, in bytes.
+const PIECE: usize = 256 << 10;
+
+/// The bytes of a blob, as they come.
+pub type BlobStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// Where the bytes of a claimed blob come from, should somebody ask for them.
+pub type BlobSource =
+    Arc<dyn Fn(Digest) -> BoxFuture<'static, io::Result<BlobStream>> + Send + Sync>;
+
+/// A blob that was uploaded or added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredBlob {
+    /// It is held in memory.
+    Memory(Bytes),
+    /// It lies in a file of the spool folder, which ends with the registry.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its size, in bytes.
+        size: u64,
+    },
+}
+
+/// What has come in over HTTP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Blobs that were uploaded whole.
+    pub blobs: u64,
+    /// Bytes of blobs, those of uploads that failed included.
+    pub blob_bytes: u64,
+    /// Bytes of manifests.
+    pub manifest_bytes: u64,
+    /// Times a claimed blob was said to be there already.
+    pub already_there: u64,
+}
+
+/// A blob the registry says it has, with or without bytes.
+#[derive(Clone)]
+pub(super) enum Blob {
+    Memory(Bytes),
+    File(Arc<TempPath>, u64),
+    Claimed(u64, Option<BlobSource>),
+}
+
+#[derive(Default)]
+pub(super) struct Store {
+    /// Where uploads go; memory where there is none.
+    pub(super) spool: Option<PathBuf>,
+    pub(super) blobs: BTreeMap<Digest, Blob>,
+    /// Manifests by repository and digest, with their media types.
+    pub(super) manifests: BTreeMap<(String, Digest), (String, Bytes)>,
+    pub(super) tags: BTreeMap<(String, String), Digest>,
+    pub(super) uploads: BTreeMap<u64, Upload>,
+    pub(super) uploads_begun: u64,
+    pub(super) received: Received,
+}
+
+impl Blob {
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::File(_, size) | Self::Claimed(size, _) => *size,
+        }
+    }
+
+    pub(super) fn stored(&self) -> Option<StoredBlob> {
+        match self {
+            Self::Memory(bytes) => Some(StoredBlob::Memory(bytes.clone())),
+            Self::File(path, size) => {
+                Some(StoredBlob::File { path: path.to_path_buf(), size: *size })
+            }
+            Self::Claimed(..) => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("blobs", &self.blobs.len()).finish_non_exhaustive()
+    }
+}
+
+/// An upload that is under way. Its digest is computed while it comes in.
+pub(super) struct Upload {
+    hash: Sha256,
+    length: u64,
+    sink: Sink,
+}
+
+enum Sink {
+    Memory(BytesMut),
+    File(BufWriter<tokio::fs::File>, TempPath),
+}
+
+/// Why an upload did not go on.
+pub(super) enum UploadError {
+    /// The body broke off, or is larger than may be.
+    Body,
+    /// The spool folder does not take it.
+    Spool(io::Error),
+    /// The bytes have another digest than was said.
+    Digest,
+}
+
+impl Upload {
+    /// Begins an upload into a folder, or into memory.
+    pub(super) fn begin(spool: Option<&Path>) -> io::Result<Self> {
+        let sink = match spool {
+            None => Sink::Memory(BytesMut::new()),
+            Some(folder) => {
+                let (file, path) =
+                    tempfile::Builder::new().prefix("blob-").tempfile_in(folder)?.into_parts();
+                let file = tokio::fs::File::from_std(file);
+                Sink::File(BufWriter::with_capacity(PIECE, file), path)
+            }
+        };
+        Ok(Self { hash: Sha256::new(), length: 0, sink })
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Takes a body. `count` is told of each piece.
+    pub(super) async fn take(
+        &mut self,
+        mut body: Incoming,
+        count: impl Fn(usize),
+    ) -> Result<(), UploadError> {
+        use http_body_util::BodyExt as _;
+        while let Some(frame) = body.frame().await {
+            let Ok(bytes) = frame.map_err(|_| UploadError::Body)?.into_data() else { continue };
+            count(bytes.len());
+            self.hash.update(&bytes);
+            self.length += bytes.len() as u64;
+            match &mut self.sink {
+                Sink::Memory(_) if self.length > MEMORY_CAP => return Err(UploadError::Body),
+                Sink::Memory(held) => held.extend_from_slice(&bytes),
+                Sink::File(file, _) => file.write_all(&bytes).await.map_err(UploadError::Spool)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends an upload whose bytes must have this digest.
+    pub(super) async fn finish(self, digest: &Digest) -> Result<Blob, UploadError> {
+        if Digest::from_sha256(self.hash.finalize().into()) != *digest {
+            return Err(UploadError::Digest);
+        }
+        match self.sink {
+            Sink::Memory(bytes) => Ok(Blob::Memory(bytes.freeze())),
+            Sink::File(mut file, path) => {
+                file.flush().await.map_err(UploadError::Spool)?;
+                Ok(Blob::File(Arc::new(path), self.length))
+            }
+        }
+    }
+}
+
+/// Returns the bytes of a blob from `begin` on, or nothing if it is claimed and has no source.
+pub(super) async fn open(
+    blob: &Blob,
+    digest: &Digest,
+    begin: u64,
+) -> io::Result<Option<BlobStream>> {
+    match blob {
+        Blob::Memory(bytes) => {
+            let bytes = bytes.slice(usize::try_from(begin).map_err(io::Error::other)?..);
+            Ok(Some(Box::pin(futures_util::stream::iter([Ok(bytes)]))))
+        }
+        Blob::File(path, _) => {
+            let mut file = tokio::fs::File::open(path.as_ref()).await?;
+            file.seek(io::SeekFrom::Start(begin)).await?;
+            // The path is held on to, because the file goes with it.
+            let state = (file, Arc::clone(path));
+            Ok(Some(Box::pin(futures_util::stream::try_unfold(state, |(mut file, path)| async {
+                let mut piece = BytesMut::with_capacity(PIECE);
+                let length = file.read_buf(&mut piece).await?;
+                Ok((length > 0).then(|| (piece.freeze(), (file, path))))
+            }))))
+        }
+        Blob::Claimed(_, Some(source)) if begin == 0 => source(digest.clone()).await.map(Some),
+        Blob::Claimed(..) => Ok(None),
+    }
+}

@@ -1,0 +1,206 @@
+//! The settings of tracks that an engine builds: variants, and the stages each is made in.
+//!
+//! A stage is a Dockerfile, what its context holds, and the image it makes. Each stands on the one
+//! before it, the first one on the variant's base.
+
+use std::collections::BTreeMap;
+
+use crate::checks::{self, line};
+use crate::names::PinName;
+use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
+use crate::reader::{Entry, Table, collect};
+use crate::{PinKind, Pins};
+
+/// The settings of a track that an engine builds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltSettings {
+    /// The title that the image's label carries.
+    pub title: String,
+    /// One sentence that the image's label carries.
+    pub description: String,
+    /// The variant that is built where none is asked for.
+    pub variant: String,
+    /// All variants, by name.
+    pub variants: BTreeMap<String, Variant>,
+    /// Environment variables that the image sets, by name.
+    pub env: BTreeMap<String, String>,
+}
+
+/// One way to build a track.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variant {
+    /// What the first stage stands on.
+    pub base: VariantBase,
+    /// The stages, in order; the last one's image is the track's.
+    pub stages: Vec<Stage>,
+}
+
+/// What the first stage of a variant stands on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VariantBase {
+    /// An image pin.
+    Image(PinName),
+    /// A root file system made of the packages `base` of a lock, `versions/locks/NAME.toml`.
+    Packages(String),
+}
+
+/// One Dockerfile and what it is built from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// Its name, unique in the variant.
+    pub name: String,
+    /// The Dockerfile, a path from the root of the project.
+    pub dockerfile: String,
+    /// Source pins by the folder of the build context that their trees are in.
+    pub sources: BTreeMap<String, PinName>,
+    /// Sets of the variant's package lock, in the folder `packages` of the context.
+    pub packages: Vec<String>,
+    /// Whether its RUN instructions may use the network.
+    pub network: bool,
+}
+
+/// Reads the table of a track.
+pub(crate) fn read_track(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    (env, pins): (BTreeMap<String, String>, Option<&Pins>),
+) -> Result<BuiltSettings, Reported> {
+    let title = table.required(report, "title", "title = \"llama.cpp, Vulkan\"", line(100));
+    let description = table.required(
+        report,
+        "description",
+        "description = \"llama.cpp with its Vulkan back end.\"",
+        line(400),
+    );
+    let variant = table.required(report, "variant", "variant = \"debian\"", name);
+    let Some(entry) = table.get("variants") else {
+        return Err(table.add_missing(report, "variants", "variants.debian.packages = \"vulkan\""));
+    };
+    let place = quote(&format!("[{}.variants]", table.place().trim_matches(['[', ']', '`'])));
+    let section = entry.table(report, &place)?;
+    let variants = collect(report, section.entries(), |report, entry| {
+        let name = name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
+        Ok((name, read_variant(report, entry, pins)?))
+    });
+    let (variant, variants) = (variant?, variants?);
+    if !variants.contains_key(&variant)
+        && let Some(entry) = table.get("variant")
+    {
+        let known = || variants.keys().map(String::as_str);
+        let help = match nearest(&variant, known()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the variants are {}", list(known())),
+        };
+        let wrong = wrong(format!("`{variant}` is not one of the variants"), help);
+        return Err(report.add(&entry.span, wrong));
+    }
+    Ok(BuiltSettings { title: title?, description: description?, variant, variants, env })
+}
+
+fn read_variant(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+    pins: Option<&Pins>,
+) -> Result<Variant, Reported> {
+    let place = quote(&format!("[….variants.{}]", entry.key));
+    let table = entry.table(report, &place)?;
+    table.check_keys(report, &["base", "packages", "stage"]);
+    let base = table.optional(report, "base", |text| {
+        let pin = checks::pin_name(text)?;
+        check_pin(&pin, pins, &[PinKind::Image]).map(|()| pin)
+    });
+    let packages = table.optional(report, "packages", name);
+    let base = match (base?, packages?) {
+        (Some(pin), None) => VariantBase::Image(pin),
+        (None, Some(lock)) => VariantBase::Packages(lock),
+        (None, None) => return Err(table.add_missing(report, "base", "base = \"fedora\"")),
+        (Some(_), Some(_)) => {
+            let message = format!("{place} has both `base` and `packages`");
+            let help = "an image pin (`base`) or a lock of packages (`packages`); remove one";
+            return Err(report.add(&table.span(), wrong(message, help)));
+        }
+    };
+    let items = table.get("stage").and_then(|entry| entry.items()).unwrap_or_default();
+    if items.is_empty() {
+        return Err(table.add_missing(report, "stage", "[[….stage]]"));
+    }
+    let mut stages: Vec<Stage> = Vec::new();
+    for item in items {
+        let stage = read_stage(report, &item, (&base, pins))?;
+        if stages.iter().any(|other| other.name == stage.name) {
+            let message = format!("there are two stages `{}`", stage.name);
+            return Err(report.add(&item.span, wrong(message, "rename one of the two")));
+        }
+        stages.push(stage);
+    }
+    Ok(Variant { base, stages })
+}
+
+fn read_stage(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+    (base, pins): (&VariantBase, Option<&Pins>),
+) -> Result<Stage, Reported> {
+    let table = entry.table(report, "`[[….stage]]`")?;
+    table.check_keys(report, &["name", "dockerfile", "sources", "packages", "network"]);
+    let stage = table.required(report, "name", "name = \"llama-cpp\"", name);
+    let example = "dockerfile = \"dockerfiles/vulkan/debian.Dockerfile\"";
+    let dockerfile = table.required(report, "dockerfile", example, checks::subdirectory);
+    let sources = match table.get("sources") {
+        None => Ok(BTreeMap::new()),
+        Some(entry) => entry.table(report, "`sources`").and_then(|sources| {
+            collect(report, sources.entries(), |report, entry| {
+                let folder = checks::subdirectory(entry.key)
+                    .map_err(|wrong| report.add(&entry.key_span, wrong))?;
+                let pin = entry.checked_text(report, |text| {
+                    let pin = checks::pin_name(text)?;
+                    check_pin(&pin, pins, &[PinKind::Source, PinKind::Archive]).map(|()| pin)
+                })?;
+                Ok((folder, pin))
+            })
+        }),
+    };
+    let packages = table.texts(report, "packages", "vulkan-build", name);
+    let network = table.flag(report, "network");
+    let packages = packages?;
+    if matches!(base, VariantBase::Image(_))
+        && !packages.is_empty()
+        && let Some(entry) = table.get("packages")
+    {
+        let message = "`packages` needs a lock, and this variant stands on an image";
+        let help = "remove it, or write `packages = \"LOCK\"` for the variant in place of `base`";
+        return Err(report.add(&entry.key_span, wrong(message, help)));
+    }
+    Ok(Stage {
+        name: stage?,
+        dockerfile: dockerfile?,
+        sources: sources?,
+        packages,
+        network: network?,
+    })
+}
+
+/// Accepts the name of a variant, stage, lock or set.
+fn name(text: &str) -> Result<String, Wrong> {
+    checks::component(text).map_err(|_| {
+        wrong(
+            format!("{} is not a name", quote(text)),
+            "write lower-case letters, digits, `-`, `_` and `.`, for example `debian`",
+        )
+    })
+}
+
+fn check_pin(pin: &PinName, pins: Option<&Pins>, kinds: &[PinKind]) -> Result<(), Wrong> {
+    let Some(pins) = pins else { return Ok(()) };
+    let names = pins.names();
+    if names.get(pin).is_some_and(|kind| kinds.contains(kind)) {
+        return Ok(());
+    }
+    let tables = list(kinds.iter().map(|kind| kind.table()));
+    let fitting = names.iter().filter(|(_, kind)| kinds.contains(kind));
+    let help = match nearest(pin.as_str(), fitting.map(|(name, _)| name.as_str())) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "versions/versions.toml lists the pins".to_owned(),
+    };
+    Err(wrong(format!("`{pin}` is no pin of kind {tables}"), help))
+}

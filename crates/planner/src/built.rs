@@ -1,0 +1,360 @@
+//! Tracks that an engine builds: a base, then stage after stage, each sealed.
+//!
+//! The steps are named by what they make, so that two tracks that share one (a source, a base, the
+//! packages of a lock) have it under the same name and key, and it is done once.
+
+use std::collections::BTreeMap;
+
+use image_ref::{Digest, ImageRef};
+use pins::{BuiltSettings, PinName, Pinned, Stage, Variant, VariantBase};
+use plan::{Action, ImageEdit, PatchUse, Plan, Platform, Seal, Source, Step, labels};
+
+use crate::metadata::{
+    base_name, canonical_json, overridden_labels, recipe_labels, text_labels, timestamp,
+};
+use crate::{BuildRequest, PlanError, Planned, PlanningInput, Warning};
+
+/// The contract of sealed layers; the bytes are the crate `seal`'s to keep.
+const CONTRACT: &str = "seal/1";
+
+/// What sealing leaves out of every image: it differs from run to run, and nobody needs it.
+const SCRUB: [&str; 17] = [
+    "etc/hostname",
+    "etc/hosts",
+    "etc/machine-id",
+    "etc/resolv.conf",
+    "root/.cache/**",
+    "tmp/**",
+    "var/cache/apt/**",
+    "var/cache/dnf/**",
+    "var/cache/ldconfig/aux-cache",
+    "var/cache/libdnf5/**",
+    "var/lib/apt/lists/**",
+    "var/lib/dnf/history.sqlite*",
+    "var/log/alternatives.log",
+    "var/log/apt/**",
+    "var/log/dnf*",
+    "var/log/dpkg.log",
+    "var/tmp/**",
+];
+
+/// Makes the plan of a track that an engine builds.
+pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
+    let track = request.track.name();
+    let settings = input.tracks.built.get(&request.track).ok_or(PlanError::NoSettings { track })?;
+    if request.spoof != crate::SpoofChoice::Auto {
+        return Err(PlanError::NotASpoofTrack { track });
+    }
+    if request.rehearse {
+        return Err(PlanError::NoRehearsal { track });
+    }
+    let name = request.variant.as_ref().unwrap_or(&settings.variant);
+    let variant = settings.variants.get(name).ok_or_else(|| PlanError::UnknownVariant {
+        track,
+        variant: name.clone(),
+        known: settings.variants.keys().cloned().collect(),
+    })?;
+    let gpu = request.gpu.as_ref().unwrap_or(&input.tracks.gpu);
+    if !input.gpus.gpus.contains_key(gpu) {
+        let known = input.gpus.gpus.keys().map(ToString::to_string).collect();
+        return Err(PlanError::UnknownGpu { gpu: gpu.to_string(), known });
+    }
+    let epoch = request.source_date_epoch.unwrap_or(input.pins.source_date_epoch);
+    let scrub = SCRUB.map(str::to_owned).to_vec();
+    let mut making = Making {
+        request,
+        input,
+        gpu: gpu.as_str(),
+        seal: Seal { contract: CONTRACT.to_owned(), scrub, epoch },
+        created: timestamp(epoch)?,
+        steps: Vec::new(),
+        pins: BTreeMap::new(),
+        patches: Vec::new(),
+        labels: BTreeMap::new(),
+        warnings: Vec::new(),
+    };
+    making.variant(settings, (name, variant))?;
+    making.check_overrides()?;
+    let Making { steps, pins, warnings, .. } = making;
+    let plan = Plan {
+        schema: plan::SCHEMA,
+        track: track.to_owned(),
+        name: match *name == settings.variant {
+            true => track.to_owned(),
+            false => format!("{track}-{name}"),
+        },
+        gpu: gpu.to_string(),
+        rehearsal: false,
+        source_date_epoch: epoch,
+        recipe: input.recipe.clone(),
+        overrides: request.spelled_overrides(),
+        pins,
+        steps,
+    };
+    Ok(Planned { plan, warnings })
+}
+
+/// A plan that is being made.
+struct Making<'a> {
+    request: &'a BuildRequest,
+    input: &'a PlanningInput,
+    gpu: &'a str,
+    seal: Seal,
+    created: String,
+    steps: Vec<Step>,
+    /// The values of the pins that were used.
+    pins: BTreeMap<String, String>,
+    patches: Vec<PatchUse>,
+    /// Labels about what is inside.
+    labels: BTreeMap<String, String>,
+    warnings: Vec<Warning>,
+}
+
+impl Making<'_> {
+    fn variant(
+        &mut self,
+        settings: &BuiltSettings,
+        (name, variant): (&str, &Variant),
+    ) -> Result<(), PlanError> {
+        let mut base = match &variant.base {
+            VariantBase::Image(pin) => self.fetch_base(pin)?,
+            VariantBase::Packages(lock) => self.bootstrap(lock, variant)?,
+        };
+        let Some((last, before)) = variant.stages.split_last() else {
+            return Err(PlanError::NoSettings { track: self.request.track.name() });
+        };
+        for stage in before {
+            let image = self.build((name, variant), stage, &base)?;
+            let edit = self.edit(stage, BTreeMap::new(), BTreeMap::new());
+            base = self.seal(stage, (image, base), edit);
+        }
+        let image = self.build((name, variant), last, &base)?;
+        let labels = self.all_labels(settings, name);
+        let edit = self.edit(last, settings.env.clone(), labels);
+        self.seal(last, (image, base), edit);
+        Ok(())
+    }
+
+    /// Adds a step, unless it is there. Returns its name.
+    fn step(&mut self, id: String, needs: Vec<String>, action: Action) -> String {
+        if !self.steps.iter().any(|step| step.id == id) {
+            self.steps.push(Step { id: id.clone(), needs, action });
+        }
+        id
+    }
+
+    fn fetch_base(&mut self, name: &PinName) -> Result<String, PlanError> {
+        let track = self.request.track.name();
+        let pin = self.input.pins.images.get(name);
+        let pin = pin.ok_or_else(|| PlanError::NoSuchBase { track, pin: name.to_string() })?;
+        let pin = crate::metadata::with_override(pin, self.request, name);
+        let image = crate::metadata::base_reference(&pin, name)?;
+        if let Some(why) = &pin.discontinued {
+            self.warnings.push(Warning::new("base-discontinued", format!("pin `{name}`: {why}")));
+        }
+        self.pins.insert(name.to_string(), image.to_string());
+        self.labels.extend(base_labels(&image));
+        let kind = pin.kind.map(crate::metadata::manifest_kind);
+        let action = Action::FetchBase { image, kind, platform: Platform::linux_amd64() };
+        Ok(self.step("fetch-base".to_owned(), Vec::new(), action))
+    }
+
+    fn bootstrap(&mut self, lock: &str, variant: &Variant) -> Result<String, PlanError> {
+        let packages = self.fetch_packages(lock, variant)?;
+        let action = Action::BootstrapBase {
+            packages: packages.clone(),
+            set: "base".to_owned(),
+            seal: self.seal.clone(),
+        };
+        Ok(self.step("bootstrap-base".to_owned(), vec![packages], action))
+    }
+
+    fn fetch_packages(&mut self, lock: &str, variant: &Variant) -> Result<String, PlanError> {
+        let path = format!("versions/locks/{lock}.toml");
+        let digest = self.file(&path)?;
+        self.pins.insert(lock.to_owned(), format!("{path}@{digest}"));
+        let mut sets = vec!["base".to_owned()];
+        sets.extend(variant.stages.iter().flat_map(|stage| stage.packages.iter().cloned()));
+        sets.sort();
+        sets.dedup();
+        let action = Action::FetchPackages { lock: path, digest, sets };
+        Ok(self.step("fetch-packages".to_owned(), Vec::new(), action))
+    }
+
+    /// Returns the digest of a file of the project.
+    fn file(&self, path: &str) -> Result<Digest, PlanError> {
+        self.input.files.get(path).cloned().ok_or_else(|| PlanError::NoSuchFile {
+            track: self.request.track.name(),
+            path: path.to_owned(),
+        })
+    }
+
+    fn build(
+        &mut self,
+        (name, variant): (&str, &Variant),
+        stage: &Stage,
+        base: &str,
+    ) -> Result<String, PlanError> {
+        let mut context = BTreeMap::new();
+        let mut args = BTreeMap::from([
+            ("SOURCE_DATE_EPOCH".to_owned(), self.seal.epoch.to_string()),
+            ("GPU_TARGET".to_owned(), self.gpu.to_owned()),
+        ]);
+        for (folder, pin) in &stage.sources {
+            let (step, version) = self.fetch_source(pin)?;
+            context.insert(folder.clone(), step);
+            args.extend(version.map(|version| (variable(folder), version)));
+        }
+        if let VariantBase::Packages(lock) = &variant.base
+            && !stage.packages.is_empty()
+        {
+            context.insert("packages".to_owned(), self.fetch_packages(lock, variant)?);
+        }
+        let mut needs = vec![base.to_owned()];
+        needs.extend(context.values().cloned());
+        let action = Action::BuildImage {
+            base: base.to_owned(),
+            digest: self.file(&stage.dockerfile)?,
+            dockerfile: stage.dockerfile.clone(),
+            args,
+            context,
+            network: stage.network,
+        };
+        Ok(self.step(format!("build-{name}-{}", stage.name), needs, action))
+    }
+
+    /// Adds the step that fetches a source. Returns its name and the version that the pin states.
+    fn fetch_source(&mut self, name: &PinName) -> Result<(String, Option<String>), PlanError> {
+        let track = self.request.track.name();
+        let pins = &self.input.pins;
+        let unresolved = |from: String| PlanError::UnresolvedSource { pin: name.to_string(), from };
+        let (source, component, version) = match (pins.sources.get(name), pins.archives.get(name)) {
+            (Some(pin), _) => {
+                let Pinned::Resolved(commit) = &pin.commit else {
+                    return Err(unresolved(pin.url.clone()));
+                };
+                let (url, commit) = (pin.url.clone(), commit.to_string());
+                self.pins.insert(name.to_string(), format!("{url}@{commit}"));
+                self.labels.extend(pin_labels(name, &[("source", &url), ("revision", &commit)]));
+                (Source::Git { url, commit }, &pin.patches, pin.version.clone())
+            }
+            (None, Some(pin)) => {
+                let Pinned::Resolved(sha256) = &pin.sha256 else {
+                    return Err(unresolved(pin.project.clone()));
+                };
+                let (project, version) = (pin.project.clone(), pin.version.clone());
+                let sha256 = sha256.to_string();
+                self.pins.insert(name.to_string(), format!("{project}=={version}#sha256={sha256}"));
+                self.labels.extend(pin_labels(
+                    name,
+                    &[("source", &format!("{project} {version}")), ("sha256", &sha256)],
+                ));
+                let subdirectory = pin.subdirectory.clone();
+                let archive = Source::Archive { project, version, sha256, subdirectory };
+                (archive, &pin.patches, Some(pin.version.clone()))
+            }
+            (None, None) => {
+                return Err(PlanError::NoSuchBase { track, pin: name.to_string() });
+            }
+        };
+        if let Some(version) = &version {
+            self.labels.extend(pin_labels(name, &[("version", version)]));
+        }
+        let patches = component.as_ref().and_then(|component| self.input.patches.get(component));
+        let patches = patches.cloned().unwrap_or_default();
+        for patch in &patches {
+            if !self.patches.contains(patch) {
+                self.patches.push(patch.clone());
+            }
+        }
+        let (pin, id) = (name.to_string(), format!("fetch-{name}"));
+        let action = Action::FetchSource { pin, source, version: version.clone(), patches };
+        Ok((self.step(id, Vec::new(), action), version))
+    }
+
+    fn seal(&mut self, stage: &Stage, (image, base): (String, String), edit: ImageEdit) -> String {
+        let needs = vec![image.clone(), base.clone()];
+        let id = image.replacen("build-", "seal-", 1);
+        debug_assert!(id.ends_with(&stage.name));
+        let action = Action::SealImage { image, base, seal: self.seal.clone(), edit };
+        self.step(id, needs, action)
+    }
+
+    fn edit(
+        &self,
+        stage: &Stage,
+        env: BTreeMap<String, String>,
+        labels: BTreeMap<String, String>,
+    ) -> ImageEdit {
+        ImageEdit {
+            created: self.created.clone(),
+            created_by: format!("build-pipeline {CONTRACT}: {}", stage.dockerfile),
+            env,
+            entrypoint_prefix: Vec::new(),
+            reset: labels::RESET.map(str::to_owned).to_vec(),
+            labels,
+        }
+    }
+
+    /// Returns the labels of the finished image.
+    fn all_labels(&self, settings: &BuiltSettings, variant: &str) -> BTreeMap<String, String> {
+        let mut all = recipe_labels(self.input.recipe.as_ref());
+        all.extend(self.labels.clone());
+        all.extend(text_labels(&[
+            (labels::CREATED, &self.created),
+            (labels::BUILD_DATE, &self.created),
+            (labels::ARCHITECTURE, "x86_64"),
+            (labels::TITLE, &settings.title),
+            (labels::DESCRIPTION, &settings.description),
+            (labels::TRACK, self.request.track.name()),
+            (labels::VARIANT, variant),
+            (labels::GPU, self.gpu),
+            (labels::PINS_DIGEST, Digest::of(canonical_json(&self.pins).as_bytes()).as_str()),
+            (labels::CONTRACT, CONTRACT),
+            (labels::SCRUBBED, &self.seal.scrub.join(" ")),
+            (labels::REHEARSAL, "false"),
+        ]));
+        if !self.patches.is_empty() {
+            let text: String =
+                self.patches.iter().map(|patch| format!("{}\n", patch.digest)).collect();
+            all.insert(labels::PATCHES_DIGEST.to_owned(), Digest::of(text.as_bytes()).to_string());
+        }
+        all.extend(overridden_labels(self.request));
+        all
+    }
+
+    /// Refuses overrides of pins that do not exist or were not used.
+    fn check_overrides(&self) -> Result<(), PlanError> {
+        let known = self.input.pins.names();
+        for name in self.request.overrides.keys() {
+            if !known.contains_key(name) {
+                let known = known.keys().map(ToString::to_string).collect();
+                return Err(PlanError::UnknownPin { pin: name.to_string(), known });
+            }
+            if !self.pins.contains_key(name.as_str()) {
+                let used = self.pins.keys().cloned().collect::<Vec<_>>().join("`, `");
+                let (track, pin) = (self.request.track.name(), name.to_string());
+                return Err(PlanError::UnusedPin { track, pin, used });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the build argument that carries the version of what lies in a folder of the context.
+fn variable(folder: &str) -> String {
+    let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("{}_VERSION", folder.chars().map(word).collect::<String>())
+}
+
+fn base_labels(image: &ImageRef) -> BTreeMap<String, String> {
+    let digest = image.digest.as_ref().map(ToString::to_string).unwrap_or_default();
+    text_labels(&[(labels::BASE_NAME, &base_name(image)), (labels::BASE_DIGEST, &digest)])
+}
+
+fn pin_labels(name: &PinName, facts: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let label = |(fact, value): &(&str, &str)| {
+        (format!("{}{name}.{fact}", labels::PIN_PREFIX), (*value).to_owned())
+    };
+    facts.iter().map(label).collect()
+}

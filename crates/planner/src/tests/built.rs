@@ -1,0 +1,203 @@
+//! Tracks that an engine builds: their steps, keys and labels, and why they cannot be planned.
+
+use super::*;
+
+const BUILT: &str = r#"
+[vulkan]
+title = "Vulkan"
+description = "Built from source."
+variant = "packages"
+
+[vulkan.env]
+A = "1"
+
+[vulkan.variants.packages]
+packages = "lock"
+[[vulkan.variants.packages.stage]]
+name = "tool"
+dockerfile = "dockerfiles/tool.Dockerfile"
+sources = { "tree" = "tree" }
+packages = ["build", "runtime"]
+
+[vulkan.variants.image]
+base = "vendor"
+[[vulkan.variants.image.stage]]
+name = "tool"
+dockerfile = "dockerfiles/tool.Dockerfile"
+sources = { "tree" = "tree" }
+network = true
+
+[source]
+title = "Source"
+description = "In stages."
+variant = "image"
+
+[source.variants.image]
+base = "vendor"
+[[source.variants.image.stage]]
+name = "one"
+dockerfile = "dockerfiles/one.Dockerfile"
+sources = { "tree" = "tree" }
+[[source.variants.image.stage]]
+name = "two"
+dockerfile = "dockerfiles/two.Dockerfile"
+sources = { "vendor/release" = "release" }
+"#;
+
+const RELEASE: &str = r#"
+[archive.release]
+project = "release"
+version = "2.0"
+sha256 = "7777777777777777777777777777777777777777777777777777777777777777"
+subdirectory = "inside"
+patches = "demo"
+
+[archive.later]
+project = "release"
+version = "3.0"
+sha256 = "unresolved"
+"#;
+
+fn input() -> PlanningInput {
+    let mut input = input_of(&format!("{VERSIONS}{RELEASE}"), GPUS, &format!("{TRACKS}{BUILT}"));
+    let patch = |id: &str, digit| plan::PatchUse {
+        component: "demo".to_owned(),
+        id: id.to_owned(),
+        digest: digest(digit),
+    };
+    input.patches.insert("demo".to_owned(), vec![patch("demo-b", 'b'), patch("demo-a", 'a')]);
+    let files = [
+        ("versions/locks/lock.toml", 'c'),
+        ("dockerfiles/tool.Dockerfile", 'd'),
+        ("dockerfiles/one.Dockerfile", 'e'),
+        ("dockerfiles/two.Dockerfile", 'f'),
+    ];
+    input.files.extend(files.map(|(name, digit)| (name.to_owned(), digest(digit))));
+    input
+}
+
+fn variant(track: Track, name: &str) -> BuildRequest {
+    BuildRequest { variant: Some(name.to_owned()), ..BuildRequest::new(track) }
+}
+
+fn plan_of(request: &BuildRequest) -> Plan {
+    make(request, &input()).unwrap_or_else(|error| panic!("{request:?}: {error}")).plan
+}
+
+#[test]
+fn the_plan_of_each_built_variant() {
+    for (name, request) in [
+        ("built_packages", BuildRequest::new(Track::Vulkan)),
+        ("built_image", variant(Track::Vulkan, "image")),
+        ("built_stages", BuildRequest::new(Track::Source)),
+    ] {
+        insta::assert_snapshot!(name, plan_of(&request).canonical_text());
+    }
+}
+
+#[test]
+fn each_step_stands_behind_what_it_needs_and_all_names_differ() {
+    for request in [BuildRequest::new(Track::Vulkan), BuildRequest::new(Track::Source)] {
+        let plan = plan_of(&request);
+        let mut seen: Vec<&str> = Vec::new();
+        for step in &plan.steps {
+            assert!(!seen.contains(&step.id.as_str()), "{}", step.id);
+            for need in &step.needs {
+                assert!(seen.contains(&need.as_str()), "{} needs {need}", step.id);
+            }
+            seen.push(&step.id);
+        }
+    }
+}
+
+#[test]
+fn tracks_share_the_key_of_a_step_that_they_share() {
+    let (vulkan, source) = (variant(Track::Vulkan, "image"), BuildRequest::new(Track::Source));
+    let (vulkan, source) = (plan_of(&vulkan), plan_of(&source));
+    let (vulkan, source) = (vulkan.step_keys(), source.step_keys());
+    for shared in ["fetch-base", "fetch-tree"] {
+        assert_eq!(vulkan[shared], source[shared], "{shared}");
+    }
+    assert_ne!(vulkan["seal-image-tool"], source["seal-image-two"]);
+}
+
+#[test]
+fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
+    let keys = |input: &PlanningInput| -> Vec<(String, Digest)> {
+        let plan = make(&BuildRequest::new(Track::Source), input).unwrap().plan;
+        let keys = plan.step_keys().into_iter();
+        keys.map(|(step, key)| (step.to_owned(), key)).collect()
+    };
+    let changed = |change: fn(&mut PlanningInput)| {
+        let (before, mut input) = (keys(&input()), input());
+        change(&mut input);
+        let after = keys(&input);
+        let differs = |(old, new): &(&(String, Digest), &(String, Digest))| old.1 != new.1;
+        let pairs = before.iter().zip(&after).filter(differs);
+        pairs.map(|(old, _)| old.0.clone()).collect::<Vec<_>>()
+    };
+    let dockerfile = |input: &mut PlanningInput| {
+        input.files.insert("dockerfiles/two.Dockerfile".to_owned(), digest('0'));
+    };
+    assert_eq!(changed(dockerfile), ["build-image-two", "seal-image-two"]);
+    let patch = |input: &mut PlanningInput| {
+        input.patches.get_mut("demo").unwrap()[0].digest = digest('0');
+    };
+    assert_eq!(changed(patch), ["build-image-two", "fetch-release", "seal-image-two"]);
+    let commit = |input: &mut PlanningInput| {
+        let tree = input.pins.sources.get_mut(&pin("tree")).unwrap();
+        tree.commit = pins::Pinned::Resolved("6".repeat(40).parse().unwrap());
+    };
+    assert_eq!(
+        changed(commit),
+        ["build-image-one", "build-image-two", "fetch-tree", "seal-image-one", "seal-image-two"]
+    );
+    // A title is a label of the last image and nothing else.
+    let title = |input: &mut PlanningInput| {
+        input.tracks.built.get_mut(&Track::Source).unwrap().title = "Other".to_owned();
+    };
+    assert_eq!(changed(title), ["seal-image-two"]);
+}
+
+#[test]
+fn every_error_of_a_built_track_says_what_cannot_be_planned() {
+    let plain = BuildRequest::new;
+    let without = |name: &str| {
+        let mut input = input();
+        input.files.remove(name);
+        input
+    };
+    let with_later = || {
+        let mut input = input();
+        let stages = &mut input.tracks.built.get_mut(&Track::Source).unwrap().variants;
+        let stage = stages.get_mut("image").unwrap().stages.last_mut().unwrap();
+        stage.sources.insert("later".to_owned(), pin("later"));
+        input
+    };
+    let cases: Vec<(BuildRequest, PlanningInput)> = vec![
+        (plain(Track::Vulkan), super::input()),
+        (variant(Track::Vulkan, "imag"), input()),
+        (variant(Track::Official, "image"), input()),
+        (BuildRequest { rehearse: true, ..plain(Track::Vulkan) }, input()),
+        (with_spoof(Track::Vulkan, "11.0.0"), input()),
+        (for_gpu(Track::Vulkan, "gfx942"), input()),
+        (plain(Track::Vulkan), without("versions/locks/lock.toml")),
+        (plain(Track::Vulkan), without("dockerfiles/tool.Dockerfile")),
+        (plain(Track::Source), with_later()),
+        (overridden(Track::Vulkan, "vendor", None, 'a'), input()),
+        (overridden(Track::Source, "vendr", None, 'a'), input()),
+    ];
+    let errors = cases.iter().map(|(request, input)| make(request, input).unwrap_err());
+    let messages: Vec<String> = errors.map(|error| error.to_string()).collect();
+    insta::assert_snapshot!(messages.join("\n"));
+}
+
+#[test]
+fn what_a_request_changes_is_read_back() {
+    let request = variant(Track::Vulkan, "image");
+    let plan = plan_of(&request);
+    let spelled = label(&plan, labels::OVERRIDES).unwrap();
+    let mut read = BuildRequest::new(Track::Vulkan);
+    read.read_overrides(&spelled).unwrap();
+    assert_eq!(read, request);
+}

@@ -1,0 +1,107 @@
+//! What is known of an entry of a layer, content aside.
+
+use std::collections::BTreeMap;
+
+/// The one extended attribute that belongs to an image: file capabilities (capabilities(7)).
+/// All others (`user.*`, `security.selinux`, `security.ima`) come from the machine that built it.
+pub const CAPABILITY: &[u8] = b"security.capability";
+
+/// Extended attributes, by name.
+pub type Xattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A further name of a file; the link is the path of the first.
+    Hardlink,
+    /// A character device.
+    Character,
+    /// A block device.
+    Block,
+    /// A named pipe.
+    Fifo,
+    /// Hides the path in the layers below. Only in listings.
+    Whiteout,
+    /// Hides what the layers below have in the directory. Only in listings.
+    Opaque,
+}
+
+/// An entry without its path and content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: Kind,
+    /// The permission bits with setuid, setgid and sticky: `mode & 07777`.
+    pub mode: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The time of the last change, in seconds since 1970.
+    pub mtime: i64,
+    /// The size of the content, in bytes; 0 for all but files.
+    pub size: u64,
+    /// The major and minor number of a device.
+    pub device: (u32, u32),
+    /// The target of a symbolic link, as it stands; that of a hard link, as a path.
+    pub link: Box<[u8]>,
+    /// The extended attributes.
+    pub xattrs: Xattrs,
+    /// The SHA-256 of a file's content, where it was computed.
+    pub sha256: Option<[u8; 32]>,
+}
+
+impl Entry {
+    /// Returns an entry of a kind, with nothing else set.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            mtime: 0,
+            size: 0,
+            device: (0, 0),
+            link: Box::default(),
+            xattrs: Xattrs::new(),
+            sha256: None,
+        }
+    }
+
+    /// Returns the directory that unpacking makes where a layer has none for an entry's path.
+    pub(crate) fn implied_directory() -> Self {
+        Self { mode: 0o755, ..Self::new(Kind::Directory) }
+    }
+
+    /// Returns whether this is a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    /// Sets what the image does not hold to its one value: the mode of links (Linux has none) and
+    /// extended attributes that are not on the list. Returns the names of those dropped.
+    pub(crate) fn normalise(&mut self) -> Vec<Box<[u8]>> {
+        if self.kind == Kind::Symlink {
+            self.mode = 0o777;
+        }
+        let is_kept = |name: &[u8]| name == CAPABILITY;
+        let names: Vec<_> = self.xattrs.keys().filter(|name| !is_kept(name)).cloned().collect();
+        self.xattrs.retain(|name, _| is_kept(name));
+        names
+    }
+
+    /// Returns whether both say the same but for time and content.
+    pub(crate) fn has_same_metadata(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && (self.mode, self.uid, self.gid) == (other.mode, other.uid, other.gid)
+            && (self.size, self.device) == (other.size, other.device)
+            && self.link == other.link
+            && self.xattrs == other.xattrs
+    }
+}

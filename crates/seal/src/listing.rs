@@ -1,0 +1,186 @@
+//! The text of a layer: a line per entry, for people, for comparing, and as a cache.
+
+use std::fmt;
+use std::io::Read;
+use std::str::FromStr;
+
+use sha2::Digest as _;
+
+use crate::entry::{Entry, Kind, Xattrs};
+use crate::path::{EntryPath, Role, escaped, unescaped};
+use crate::tar::{Forward, Located, TarError, TarReader};
+
+/// The first line of every listing.
+const HEAD: &str = "#layer-listing/1";
+
+/// All entries of a layer, in the order of its tar.
+///
+/// As text (`Display`, read back by `FromStr`), a line is: type, mode, owner and group, size or
+/// device, time, SHA-256 of the content, path, then ` -> ` and the target of a link, then
+/// extended attributes. Types are those of mtree and find: `f d l c b p`, `h` for a further name
+/// of a file, `w` for a whiteout, `o` for an opaque directory. Bytes that are not visible ASCII
+/// are `\` and three octal digits. `{:#}` shortens hashes to 12 digits, which is for people and
+/// cannot be read back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The entries. Whiteouts stand under the path they hide, opaque marks under their directory.
+    pub entries: Vec<(EntryPath, Entry)>,
+}
+
+/// Why a text is no listing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseListingError {
+    /// The first line is another one.
+    #[error("the listing does not begin with `{HEAD}`; make it anew")]
+    Head,
+    /// A line cannot be read.
+    #[error("line {0} of the listing cannot be read; make it anew")]
+    Line(usize),
+}
+
+impl Listing {
+    /// Reads a layer, uncompressed, and lists it as it stands. Content is hashed while it passes.
+    ///
+    /// # Errors
+    /// The tar is damaged, cut off, or of a kind that no layer has.
+    pub fn of_layer(tar: impl Read) -> Result<Self, TarError> {
+        let mut reader = TarReader::new(Forward(tar));
+        let mut entries = Vec::new();
+        while let Some(mut located) = reader.next()? {
+            if located.entry.kind == Kind::File {
+                let mut hasher = sha2::Sha256::new();
+                reader.read(&located, |part| hasher.update(part))?;
+                located.entry.sha256 = Some(hasher.finalize().into());
+            }
+            entries.extend(listed(located)?);
+        }
+        Ok(Self { entries })
+    }
+}
+
+/// Returns an entry under the path it is about, or nothing if it is not about the image.
+fn listed(located: Located) -> Result<Option<(EntryPath, Entry)>, TarError> {
+    let Located { path, mut entry, offset, .. } = located;
+    let mut mark = |kind, path| {
+        entry = Entry { mtime: entry.mtime, ..Entry::new(kind) };
+        path
+    };
+    let path = match path.role() {
+        Role::Plain => path,
+        Role::Whiteout(hidden) => mark(Kind::Whiteout, hidden),
+        Role::Opaque(directory) => mark(Kind::Opaque, directory),
+        Role::Bookkeeping => return Ok(None),
+        Role::Impossible => return Err(TarError::of_name(&path, offset)),
+    };
+    Ok(Some((path, entry)))
+}
+
+impl fmt::Display for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_short = f.alternate();
+        writeln!(f, "{HEAD}")?;
+        for (path, entry) in &self.entries {
+            write_line(f, path, entry, is_short)?;
+        }
+        Ok(())
+    }
+}
+
+/// The letters of kinds.
+const LETTERS: [(Kind, &str); 9] = [
+    (Kind::File, "f"),
+    (Kind::Directory, "d"),
+    (Kind::Symlink, "l"),
+    (Kind::Hardlink, "h"),
+    (Kind::Character, "c"),
+    (Kind::Block, "b"),
+    (Kind::Fifo, "p"),
+    (Kind::Whiteout, "w"),
+    (Kind::Opaque, "o"),
+];
+
+fn write_line(
+    f: &mut fmt::Formatter<'_>,
+    path: &EntryPath,
+    entry: &Entry,
+    is_short: bool,
+) -> fmt::Result {
+    let letter = LETTERS.iter().find(|(kind, _)| *kind == entry.kind).map_or("?", |(_, l)| l);
+    let path = if path.is_root() { ".".to_owned() } else { path.to_string() };
+    write!(f, "{letter} {:04o} {}:{} ", entry.mode, entry.uid, entry.gid)?;
+    match entry.kind {
+        Kind::Character | Kind::Block => write!(f, "{},{}", entry.device.0, entry.device.1)?,
+        _ => write!(f, "{}", entry.size)?,
+    }
+    let mut hash = entry.sha256.map_or("-".to_owned(), |sha256| hex(&sha256));
+    if is_short {
+        hash.truncate(12);
+    }
+    write!(f, " {} {hash} {path}", entry.mtime)?;
+    if !entry.link.is_empty() {
+        write!(f, " -> {}", escaped(&entry.link))?;
+    }
+    for (name, value) in &entry.xattrs {
+        write!(f, " {}={}", escaped(name), hex(value))?;
+    }
+    writeln!(f)
+}
+
+impl FromStr for Listing {
+    type Err = ParseListingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut lines = text.lines().enumerate();
+        if lines.next().map(|(_, line)| line) != Some(HEAD) {
+            return Err(ParseListingError::Head);
+        }
+        let entries = lines.map(|(at, line)| line_of(line).ok_or(ParseListingError::Line(at + 1)));
+        Ok(Self { entries: entries.collect::<Result<_, _>>()? })
+    }
+}
+
+fn line_of(line: &str) -> Option<(EntryPath, Entry)> {
+    let mut words = line.split(' ').peekable();
+    let letter = words.next()?;
+    let kind = LETTERS.iter().find(|(_, known)| *known == letter)?.0;
+    let mut entry = Entry::new(kind);
+    entry.mode = u32::from_str_radix(words.next()?, 8).ok()?;
+    let (uid, gid) = words.next()?.split_once(':')?;
+    (entry.uid, entry.gid) = (uid.parse().ok()?, gid.parse().ok()?);
+    let size = words.next()?;
+    match kind {
+        Kind::Character | Kind::Block => {
+            let (major, minor) = size.split_once(',')?;
+            entry.device = (major.parse().ok()?, minor.parse().ok()?);
+        }
+        _ => entry.size = size.parse().ok()?,
+    }
+    entry.mtime = words.next()?.parse().ok()?;
+    entry.sha256 = match words.next()? {
+        "-" => None,
+        hash => Some(unhex(hash)?.try_into().ok()?),
+    };
+    let path = EntryPath::parse(&unescaped(words.next()?)?).ok()?;
+    if words.next_if_eq(&"->").is_some() {
+        entry.link = unescaped(words.next()?)?.into();
+    }
+    let xattrs = words.map(|word| {
+        let (name, value) = word.rsplit_once('=')?;
+        Some((unescaped(name)?.into(), unhex(value)?.into()))
+    });
+    entry.xattrs = xattrs.collect::<Option<Xattrs>>()?;
+    Some((path, entry))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let pairs = (0..text.len()).step_by(2);
+    pairs.map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}

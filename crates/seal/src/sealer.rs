@@ -1,0 +1,199 @@
+//! Seals the layers of an image, lowest first.
+
+use std::io::{self, Read, Seek, Write};
+use std::num::NonZeroUsize;
+
+use image_ref::Digest;
+use sha2::Digest as _;
+
+use crate::changes::{Changes, Differ, imply_parents};
+use crate::entry::Kind;
+use crate::error::SealError;
+use crate::glob::Glob;
+use crate::gzip::{Compressed, Gzip, gzip};
+use crate::index::Index;
+use crate::listing::Listing;
+use crate::path::{EntryPath, Role};
+use crate::report::Report;
+use crate::tar::{BLOCK, Expanded, MAX_OCTAL, Seekable, TarError, write_header};
+use crate::upper::{Node, Upper};
+
+/// What sealing depends on besides the layers.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The latest time that may stand in the image, in seconds since 1970. Directories get it,
+    /// files keep earlier times. It must not lie after the start of the build, or the times of
+    /// the build stay in.
+    pub epoch: u64,
+    /// What is dropped from layers: hosts files of engines, logs, caches.
+    pub scrub: Vec<Glob>,
+    /// How many threads compress. No byte depends on it.
+    pub threads: NonZeroUsize,
+}
+
+impl Rules {
+    /// Returns the time that a file has in the image. Times before 1970 are 0: ustar has no sign.
+    pub(crate) fn clamp(&self, mtime: i64) -> i64 {
+        mtime.clamp(0, self.epoch.cast_signed())
+    }
+}
+
+/// Seals layer after layer over a base.
+#[derive(Debug)]
+pub struct Sealer {
+    rules: Rules,
+    view: Index,
+}
+
+/// What became of a layer, or of several that were folded into one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// The layer; nothing, if it changes nothing. Then nothing was written.
+    pub layer: Option<SealedLayer>,
+    /// What was dropped and changed.
+    pub report: Report,
+}
+
+/// A sealed layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedLayer {
+    /// The digest of the tar.
+    pub diff_id: Digest,
+    /// The size of the tar, in bytes.
+    pub tar_size: u64,
+    /// The digest of the gzip file that was written.
+    pub digest: Digest,
+    /// The size of the gzip file, in bytes.
+    pub size: u64,
+    /// What is in the layer.
+    pub listing: Listing,
+}
+
+impl Sealer {
+    /// Makes a sealer of layers that stand on `base`.
+    ///
+    /// # Errors
+    /// The epoch does not fit a tar header.
+    pub fn new(rules: Rules, base: Index) -> Result<Self, SealError> {
+        match rules.epoch > MAX_OCTAL {
+            true => Err(SealError::Epoch(rules.epoch)),
+            false => Ok(Self { rules, view: base }),
+        }
+    }
+
+    /// Returns what the base and the layers sealed so far show.
+    pub fn view(&self) -> &Index {
+        &self.view
+    }
+
+    /// Seals the next layer: reads an uncompressed tar, twice where it must, and writes a gzip
+    /// file. Memory grows with the number of entries, not with their size.
+    ///
+    /// # Errors
+    /// The tar is damaged or means different things to different readers, or cannot be written.
+    /// The sealer is as before then; what was written is of no use.
+    pub fn layer(&mut self, tar: impl Read + Seek, out: impl Write) -> Result<Sealed, SealError> {
+        self.squash(vec![tar], out)
+    }
+
+    /// Seals several layers, lowest first, as one.
+    ///
+    /// # Errors
+    /// As for [`Self::layer`].
+    pub fn squash<R: Read + Seek>(
+        &mut self,
+        tars: Vec<R>,
+        out: impl Write,
+    ) -> Result<Sealed, SealError> {
+        let (mut inputs, mut folded) = (Vec::with_capacity(tars.len()), Upper::default());
+        for (number, tar) in tars.into_iter().enumerate() {
+            let unreadable = |error| TarError::unreadable(None, 0, error);
+            let mut input = Seekable::new(tar).map_err(unreadable)?;
+            let upper = Upper::read(&mut input, number)?;
+            match number {
+                0 => folded = upper,
+                _ => folded.fold(upper)?,
+            }
+            imply_parents(&mut folded, &self.view)?;
+            inputs.push(input);
+        }
+        let mut report = Report::default();
+        let mut differ = Differ {
+            rules: &self.rules,
+            view: &self.view,
+            inputs: &mut inputs,
+            report: &mut report,
+        };
+        let Changes { nodes, built } = differ.changes(folded)?;
+        let mut layer = None;
+        if !nodes.is_empty() {
+            let written = gzip(out, self.rules.threads, |gzip| {
+                let mut listing = Listing::default();
+                for (path, mut node) in nodes {
+                    write_node(gzip, &path, &mut node, &mut inputs)?;
+                    let path = match path.role() {
+                        Role::Whiteout(hidden) => hidden,
+                        _ => path,
+                    };
+                    listing.entries.push((path, node.entry));
+                }
+                gzip.write_all(&[0; 2 * BLOCK])?;
+                Ok::<_, SealError>(listing)
+            })?;
+            let (listing, Compressed { diff_id, content_size, digest, size }) = written;
+            self.view.apply(&listing);
+            layer = Some(SealedLayer { diff_id, tar_size: content_size, digest, size, listing });
+        }
+        for (path, mtime) in built {
+            self.view.set_built(&path, mtime);
+        }
+        Ok(Sealed { layer, report })
+    }
+}
+
+/// Writes an entry: header, content, and zeros up to the next block.
+fn write_node<R: Read + Seek, W: Write>(
+    gzip: &mut Gzip<W>,
+    path: &EntryPath,
+    node: &mut Node,
+    inputs: &mut [Seekable<R>],
+) -> Result<(), SealError> {
+    write_header(gzip, path.as_bytes(), &node.entry)?;
+    if node.entry.kind != Kind::File {
+        node.entry.sha256 = None;
+        if node.entry.kind == Kind::Hardlink {
+            node.entry.size = 0;
+        }
+        return Ok(());
+    }
+    let unreadable = |error| TarError::unreadable(Some(path), node.offset, error);
+    let input = &mut inputs[node.input];
+    input.seek_to(node.content.offset).map_err(unreadable)?;
+    let mut content = Expanded::new(input, &node.content);
+    let mut hasher = sha2::Sha256::new();
+    let (mut left, mut unread) = (node.content.size, None);
+    while left > 0 {
+        let position = node.content.size - left;
+        let most = usize::try_from(left).unwrap_or(usize::MAX);
+        let filled = gzip.fill(most, |part| match content.read(part) {
+            Ok(count) => {
+                node.patch_at(position, &mut part[..count]);
+                hasher.update(&part[..count]);
+                Ok(count)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(error) => {
+                unread = Some(error);
+                Ok(0)
+            }
+        });
+        left -= filled? as u64;
+        if let Some(error) = unread {
+            return Err(unreadable(error).into());
+        }
+    }
+    node.entry.sha256 = Some(hasher.finalize().into());
+    let over = usize::try_from(gzip.content_size() % BLOCK as u64).unwrap_or_default();
+    gzip.write_all(&[0; BLOCK][..over.wrapping_neg() % BLOCK])?;
+    Ok(())
+}

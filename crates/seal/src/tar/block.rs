@@ -1,0 +1,119 @@
+//! The fields of a header block.
+
+use super::BLOCK;
+
+/// Where a field lies in a header.
+pub(super) type Field = std::ops::Range<usize>;
+
+pub(super) const NAME: Field = 0..100;
+pub(super) const MODE: Field = 100..108;
+pub(super) const UID: Field = 108..116;
+pub(super) const GID: Field = 116..124;
+pub(super) const SIZE: Field = 124..136;
+pub(super) const MTIME: Field = 136..148;
+const SUM: Field = 148..156;
+pub(super) const TYPE: usize = 156;
+pub(super) const LINK: Field = 157..257;
+pub(super) const MAJOR: Field = 329..337;
+pub(super) const MINOR: Field = 337..345;
+const PREFIX: Field = 345..500;
+/// Star's shorter prefix: access and change time stand behind it.
+const STAR_PREFIX: Field = 345..476;
+
+/// The dialects that differ in what a field means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// No magic: no prefix, no device numbers.
+    V7,
+    Ustar,
+    Star,
+    Gnu,
+}
+
+/// A header block.
+pub(super) struct Block(pub(super) [u8; BLOCK]);
+
+impl Block {
+    pub(super) fn is_zero(&self) -> bool {
+        self.0.iter().all(|byte| *byte == 0)
+    }
+
+    /// Returns whether the checksum holds, summed unsigned or, as old tars did, signed.
+    pub(super) fn has_right_sum(&self) -> bool {
+        let Some(stated) = number(&self.0[SUM]) else { return false };
+        let bytes = self.0.iter().enumerate();
+        let bytes = bytes.map(|(at, byte)| if SUM.contains(&at) { b' ' } else { *byte });
+        let unsigned: i64 = bytes.clone().map(i64::from).sum();
+        let signed: i64 = bytes.map(|byte| i64::from(byte.cast_signed())).sum();
+        stated == unsigned || stated == signed
+    }
+
+    pub(super) fn dialect(&self) -> Dialect {
+        match (&self.0[257..263], &self.0[263..265]) {
+            (b"ustar ", b" \0") => Dialect::Gnu,
+            (b"ustar\0", _) if &self.0[508..512] == b"tar\0" => Dialect::Star,
+            (b"ustar\0", _) => Dialect::Ustar,
+            _ => Dialect::V7,
+        }
+    }
+
+    /// Returns a text field, up to its NUL.
+    pub(super) fn text(&self, field: Field) -> &[u8] {
+        let field = &self.0[field];
+        field.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
+    /// Returns the path, with the prefix where the dialect has one.
+    pub(super) fn path(&self) -> Vec<u8> {
+        let name = self.text(NAME);
+        let prefix = match self.dialect() {
+            Dialect::Ustar => self.text(PREFIX),
+            Dialect::Star => self.text(STAR_PREFIX),
+            Dialect::V7 | Dialect::Gnu => b"",
+        };
+        match prefix {
+            b"" => name.to_vec(),
+            prefix => [prefix, b"/", name].concat(),
+        }
+    }
+}
+
+/// Reads a number field: octal digits between spaces and NULs, or base-256 as GNU and star write
+/// it (high bit of the first byte set, two's complement). Nothing is 0.
+pub(super) fn number(field: &[u8]) -> Option<i64> {
+    let first = *field.first()?;
+    if first & 0x80 != 0 {
+        let start =
+            if first & 0x40 == 0 { i128::from(first & 0x7f) } else { i128::from(first) - 256 };
+        let value = field[1..].iter().try_fold(start, |value, byte| {
+            value.checked_mul(256).map(|value| value + i128::from(*byte))
+        })?;
+        return i64::try_from(value).ok();
+    }
+    let is_blank = |byte: &u8| *byte == b' ' || *byte == 0;
+    let start = field.iter().position(|byte| !is_blank(byte)).unwrap_or(field.len());
+    let digits = &field[start..];
+    let end = digits.iter().position(is_blank).unwrap_or(digits.len());
+    digits[..end].iter().try_fold(0_i64, |value, digit| match digit {
+        b'0'..=b'7' => value.checked_mul(8).map(|value| value + i64::from(digit - b'0')),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_all_dialects_are_read() {
+        assert_eq!(number(b"0000644\0"), Some(0o644));
+        assert_eq!(number(b"   644 \0"), Some(0o644));
+        assert_eq!(number(b"\0\0\0\0\0\0\0\0"), Some(0));
+        assert_eq!(number(b"777777777777"), Some(0o7777_7777_7777));
+        assert_eq!(number(b"0000648\0"), None);
+        assert_eq!(number(b"-0000644"), None);
+        assert_eq!(number(b"\x80\0\0\0\0\x2d\xc6\xc0"), Some(3_000_000));
+        assert_eq!(number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"), Some(-2));
+        assert_eq!(number(b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! PAX extended headers: records read by their length, so that a value may hold any byte.
+
+use std::collections::BTreeMap;
+
+use super::reader::Fault;
+use super::sparse::Segment;
+use crate::entry::Xattrs;
+
+/// The keys under which tar, star and Go store extended attributes.
+const XATTR: &[u8] = b"SCHILY.xattr.";
+
+/// What extended headers say of the next entry.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Overrides {
+    pub(super) path: Option<Vec<u8>>,
+    pub(super) link: Option<Vec<u8>>,
+    pub(super) size: Option<u64>,
+    pub(super) uid: Option<u64>,
+    pub(super) gid: Option<u64>,
+    pub(super) mtime: Option<i64>,
+    pub(super) xattrs: Xattrs,
+    pub(super) sparse: PaxSparse,
+}
+
+/// What GNU tar says of a sparse file in PAX records.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PaxSparse {
+    pub(super) major: Option<u64>,
+    pub(super) minor: Option<u64>,
+    pub(super) name: Option<Vec<u8>>,
+    pub(super) size: Option<u64>,
+    pub(super) map: Vec<Segment>,
+    offset: Option<u64>,
+}
+
+impl PaxSparse {
+    /// Returns whether the entry is a sparse file at all.
+    pub(super) fn is_some(&self) -> bool {
+        self.major.is_some() || self.size.is_some() || !self.map.is_empty()
+    }
+}
+
+/// A key and its value.
+type Record<'a> = (&'a [u8], &'a [u8]);
+
+/// Splits the records of an extended header.
+pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let space = bytes.iter().take(10).position(|byte| *byte == b' ').ok_or(Fault::Pax)?;
+        let length = decimal(&bytes[..space]).and_then(|length| usize::try_from(length).ok());
+        let length = length.ok_or(Fault::Pax)?;
+        let record = bytes.get(space + 1..length).ok_or(Fault::Pax)?;
+        let (b'\n', record) = record.split_last().ok_or(Fault::Pax)? else {
+            return Err(Fault::Pax);
+        };
+        let equals = record.iter().position(|byte| *byte == b'=').ok_or(Fault::Pax)?;
+        if equals == 0 {
+            return Err(Fault::Pax);
+        }
+        records.push((&record[..equals], &record[equals + 1..]));
+        bytes = &bytes[length..];
+    }
+    Ok(records)
+}
+
+/// Adds the records of a global header to those before. What names one entry cannot be global.
+pub(super) fn keep_globals(
+    globals: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    bytes: &[u8],
+) -> Result<(), Fault> {
+    for (key, value) in records(bytes)? {
+        if matches!(key, b"path" | b"linkpath" | b"size") || key.starts_with(b"GNU.sparse.") {
+            return Err(Fault::Global(String::from_utf8_lossy(key).into_owned()));
+        }
+        if !matches!(key, b"uid" | b"gid" | b"mtime") && !key.starts_with(XATTR) {
+            continue;
+        }
+        match value {
+            b"" => drop(globals.remove(key)),
+            value => drop(globals.insert(key.to_vec(), value.to_vec())),
+        }
+    }
+    let size: usize = globals.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if size > super::reader::MAX_EXTENSION {
+        Err(Fault::LongExtension(size as u64))
+    } else {
+        Ok(())
+    }
+}
+
+impl Overrides {
+    /// Takes over one record. An empty value takes an earlier one back (POSIX).
+    pub(super) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+        let wrong = || Fault::PaxValue(String::from_utf8_lossy(key).into_owned());
+        let is_kept = !value.is_empty();
+        let count = || match is_kept {
+            true => decimal(value).map(Some).ok_or_else(wrong),
+            false => Ok(None),
+        };
+        let text = || is_kept.then(|| value.to_vec());
+        match key {
+            b"path" => self.path = text(),
+            b"linkpath" => self.link = text(),
+            b"size" => self.size = count()?,
+            b"uid" => self.uid = count()?,
+            b"gid" => self.gid = count()?,
+            b"mtime" if !is_kept => self.mtime = None,
+            b"mtime" => self.mtime = Some(seconds(value).ok_or_else(wrong)?),
+            b"GNU.sparse.major" => self.sparse.major = count()?,
+            b"GNU.sparse.minor" => self.sparse.minor = count()?,
+            b"GNU.sparse.name" => self.sparse.name = text(),
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse.size = count()?,
+            b"GNU.sparse.map" => self.sparse.map = map(value).ok_or_else(wrong)?,
+            b"GNU.sparse.offset" => self.sparse.offset = count()?,
+            b"GNU.sparse.numbytes" => {
+                let offset = self.sparse.offset.take().ok_or_else(wrong)?;
+                let length = count()?.ok_or_else(wrong)?;
+                self.sparse.map.push(Segment { offset, length });
+            }
+            key => match key.strip_prefix(XATTR) {
+                None | Some(b"") => {}
+                Some(name) if is_kept => drop(self.xattrs.insert(name.into(), value.into())),
+                Some(name) => drop(self.xattrs.remove(name)),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// Reads the map of GNU's sparse format 0.1: offsets and lengths in turn.
+fn map(value: &[u8]) -> Option<Vec<Segment>> {
+    let numbers: Vec<u64> =
+        value.split(|byte| *byte == b',').map(decimal).collect::<Option<_>>()?;
+    let pairs = numbers.chunks(2).map(|pair| match pair {
+        [offset, length] => Some(Segment { offset: *offset, length: *length }),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// Reads a decimal number of digits alone.
+pub(super) fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |value, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// Reads a time with or without a fraction, as whole seconds not after it.
+fn seconds(text: &[u8]) -> Option<i64> {
+    let (is_negative, text) = match text.strip_prefix(b"-") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let mut parts = text.splitn(2, |byte| *byte == b'.');
+    let whole = i64::try_from(decimal(parts.next()?)?).ok()?;
+    let fraction = parts.next().unwrap_or_default();
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    match (is_negative, fraction.iter().any(|digit| *digit != b'0')) {
+        (false, _) => Some(whole),
+        (true, false) => Some(-whole),
+        (true, true) => Some(-whole - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_may_hold_line_feeds_and_equals_signs() {
+        let bytes = b"16 a=b=c\nd\n\0e=f\n5 g=\n";
+        let read = records(bytes).unwrap();
+        assert_eq!(read, [(&b"a"[..], &b"b=c\nd\n\0e=f"[..]), (b"g", b"")]);
+    }
+
+    #[test]
+    fn records_that_do_not_fit_are_refused() {
+        for bytes in [
+            &b"7 a=b\n"[..],
+            b"5 a=b\n",
+            b"6 a=bc",
+            b"6  ab\n\n",
+            b"4 =\n",
+            b"99999999999999999999 a=b\n",
+            b"x a=b\n",
+            b"1 ",
+            b"2 ",
+            b"0 a=b\n",
+        ] {
+            assert!(records(bytes).is_err(), "{:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn times_are_cut_to_the_second_before() {
+        assert_eq!(seconds(b"12"), Some(12));
+        assert_eq!(seconds(b"12.999999999"), Some(12));
+        assert_eq!(seconds(b"-12.000"), Some(-12));
+        assert_eq!(seconds(b"-12.5"), Some(-13));
+        assert_eq!(seconds(b"1e3"), None);
+        assert_eq!(seconds(b"1.2.3"), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! Maps of sparse files: old GNU, and GNU's three PAX forms. Layers never get sparse files out,
+//! they get full data (all engines write them so).
+
+use super::BLOCK;
+use super::block::{Block, number};
+use super::pax::decimal;
+use super::reader::Fault;
+
+/// The most parts of data of one sparse file: GNU tar writes one per hole.
+pub(super) const MAX_SEGMENTS: usize = 1 << 16;
+/// The largest sparse file that is written out in full, in bytes. Half a kilobyte of a hostile
+/// tar can otherwise claim exabytes.
+const MAX_EXPANDED: u64 = 64 << 30;
+
+/// A part of a sparse file that has data, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+/// Reads the map in an old GNU header, and those in the blocks that follow it, which `next` reads.
+/// Returns the map and the full size.
+pub(super) fn old_gnu(
+    block: &Block,
+    mut next: impl FnMut() -> Result<Block, Fault>,
+) -> Result<(Vec<Segment>, u64), Fault> {
+    let size = unsigned(&block.0[483..495])?;
+    let mut map = Vec::new();
+    segments(&block.0[386..482], &mut map)?;
+    let mut is_extended = block.0[482] != 0;
+    while is_extended {
+        let more = next()?;
+        segments(&more.0[..504], &mut map)?;
+        is_extended = more.0[504] != 0;
+    }
+    Ok((map, size))
+}
+
+fn segments(fields: &[u8], map: &mut Vec<Segment>) -> Result<(), Fault> {
+    for field in fields.chunks(24) {
+        if field[0] == 0 || field[12] == 0 {
+            break;
+        }
+        map.push(Segment { offset: unsigned(&field[..12])?, length: unsigned(&field[12..])? });
+    }
+    if map.len() > MAX_SEGMENTS { Err(Fault::Sparse("has too many parts")) } else { Ok(()) }
+}
+
+fn unsigned(field: &[u8]) -> Result<u64, Fault> {
+    let value = number(field).and_then(|value| u64::try_from(value).ok());
+    value.ok_or(Fault::Sparse("has a part whose place is no number"))
+}
+
+/// Reads the map that format 1.0 puts before the data: decimal lines, filled up to a block.
+/// `next` reads a block. Returns the map and how many bytes it took.
+pub(super) fn in_data(
+    mut next: impl FnMut() -> Result<Block, Fault>,
+) -> Result<(Vec<Segment>, u64), Fault> {
+    let (mut taken, mut line) = (0_u64, Vec::new());
+    let mut numbers: Vec<u64> = Vec::new();
+    let mut wanted = 1;
+    while numbers.len() < wanted {
+        let block = next()?;
+        taken += BLOCK as u64;
+        for byte in block.0 {
+            if numbers.len() == wanted {
+                break;
+            }
+            if byte != b'\n' {
+                line.push(byte);
+                if line.len() > 20 {
+                    return Err(Fault::Sparse("has a line that is no number"));
+                }
+                continue;
+            }
+            let value = decimal(&line).ok_or(Fault::Sparse("has a line that is no number"))?;
+            line.clear();
+            if numbers.is_empty() {
+                let count = usize::try_from(value).unwrap_or(usize::MAX);
+                if count > MAX_SEGMENTS {
+                    return Err(Fault::Sparse("has too many parts"));
+                }
+                wanted = 1 + 2 * count;
+            }
+            numbers.push(value);
+        }
+    }
+    let parts = numbers[1..].chunks(2).map(|pair| Segment { offset: pair[0], length: pair[1] });
+    Ok((parts.collect(), taken))
+}
+
+/// Checks a map against the data that is there and the full size.
+pub(super) fn check(map: &[Segment], stored: u64, size: u64) -> Result<(), Fault> {
+    if size > MAX_EXPANDED {
+        return Err(Fault::Sparse("unfolds to more than 64 GiB"));
+    }
+    if map.len() > MAX_SEGMENTS {
+        return Err(Fault::Sparse("has too many parts"));
+    }
+    let (mut end, mut sum) = (0_u64, 0_u64);
+    for segment in map {
+        let next = segment.offset.checked_add(segment.length);
+        let is_ordered = segment.offset >= end;
+        match next.filter(|next| is_ordered && *next <= size) {
+            Some(next) => end = next,
+            None => return Err(Fault::Sparse("has parts that overlap or lie behind its end")),
+        }
+        sum += segment.length;
+    }
+    if sum == stored { Ok(()) } else { Err(Fault::Sparse("has parts that are not its data")) }
+}

@@ -1,0 +1,230 @@
+//! The layer to seal, read: headers in memory, content where it lies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read, Seek};
+
+use crate::entry::{Entry, Kind};
+use crate::error::SealError;
+use crate::index::remove_below;
+use crate::path::{EntryPath, Role, escaped};
+use crate::tar::{Content, Expanded, Located, Seekable, TarError, TarReader};
+
+/// How many hard links to hard links are followed before their file comes in the tar.
+const MAX_LINKS: usize = 64;
+
+/// A path of the layer.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// What stands there. A hard link only where the file is in a layer below.
+    pub(crate) entry: Entry,
+    pub(crate) content: Content,
+    /// Which of the inputs the content lies in.
+    pub(crate) input: usize,
+    /// Where the header begins; with the input, what paths of one file have in common.
+    pub(crate) offset: u64,
+    /// Whether there are several paths of this file.
+    pub(crate) is_shared: bool,
+    /// The time that goes into the header of Python bytecode.
+    pub(crate) patch: Option<u32>,
+}
+
+impl Node {
+    /// Returns what paths of one file have in common.
+    pub(crate) fn inode(&self) -> (usize, u64) {
+        (self.input, self.offset)
+    }
+
+    /// Returns a node of no content: what stands there is not in the tar.
+    pub(crate) fn bare(entry: Entry) -> Self {
+        let content = Content::default();
+        Self { entry, content, input: 0, offset: 0, is_shared: false, patch: None }
+    }
+
+    /// Reads the content in parts, with the time in the header of bytecode replaced.
+    pub(crate) fn read<R: Read + Seek>(
+        &self,
+        path: &EntryPath,
+        inputs: &mut [Seekable<R>],
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), TarError> {
+        let failed = |error| TarError::unreadable(Some(path), self.offset, error);
+        let input = &mut inputs[self.input];
+        input.seek_to(self.content.offset).map_err(failed)?;
+        let mut content = Expanded::new(input, &self.content);
+        let (mut buffer, mut position) = (vec![0; self.content.size.min(64 << 10) as usize], 0);
+        loop {
+            match content.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => {
+                    self.patch_at(position, &mut buffer[..count]);
+                    position += count as u64;
+                    take(&buffer[..count]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Adds the start of the content to `head`, as much as its capacity.
+    pub(crate) fn read_start<R: Read + Seek>(
+        &self,
+        path: &EntryPath,
+        inputs: &mut [Seekable<R>],
+        head: &mut Vec<u8>,
+    ) -> Result<(), TarError> {
+        let failed = |error| TarError::unreadable(Some(path), self.offset, error);
+        let input = &mut inputs[self.input];
+        input.seek_to(self.content.offset).map_err(failed)?;
+        let most = head.capacity() as u64;
+        Expanded::new(input, &self.content).take(most).read_to_end(head).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Puts the time into a part of the content that begins at `position`.
+    pub(crate) fn patch_at(&self, position: u64, part: &mut [u8]) {
+        let Some(patch) = self.patch else { return };
+        for (at, byte) in crate::pyc::TIME.zip(patch.to_le_bytes()) {
+            let place = (at as u64).checked_sub(position).and_then(|at| usize::try_from(at).ok());
+            if let Some(place) = place.and_then(|place| part.get_mut(place)) {
+                *place = byte;
+            }
+        }
+    }
+}
+
+/// A layer: what it sets and what it hides.
+#[derive(Debug, Default)]
+pub(crate) struct Upper {
+    pub(crate) nodes: BTreeMap<EntryPath, Node>,
+    pub(crate) whiteouts: BTreeSet<EntryPath>,
+    pub(crate) opaques: BTreeSet<EntryPath>,
+    /// How often an extended attribute was dropped.
+    pub(crate) xattrs: BTreeMap<String, u64>,
+}
+
+impl Upper {
+    /// Reads a layer; `number` is that of the input. Of several entries of a path, the last counts.
+    pub(crate) fn read<R: Read + Seek>(
+        input: &mut Seekable<R>,
+        number: usize,
+    ) -> Result<Self, SealError> {
+        let mut upper = Self::default();
+        let mut reader = TarReader::new(input);
+        while let Some(located) = reader.next()? {
+            match located.path.role() {
+                Role::Plain if located.path.is_root() => {}
+                Role::Plain => upper.add(located, number),
+                Role::Whiteout(hidden) => drop(upper.whiteouts.insert(hidden)),
+                Role::Opaque(directory) => drop(upper.opaques.insert(directory)),
+                Role::Bookkeeping => {}
+                Role::Impossible => {
+                    return Err(TarError::of_name(&located.path, located.offset).into());
+                }
+            }
+        }
+        upper.resolve_forward_links()?;
+        Ok(upper)
+    }
+
+    fn add(&mut self, located: Located, input: usize) {
+        let Located { path, mut entry, content, offset } = located;
+        for name in entry.normalise() {
+            *self.xattrs.entry(escaped(&name)).or_default() += 1;
+        }
+        if entry.kind == Kind::Hardlink
+            && let Ok(target) = EntryPath::parse(&entry.link)
+            && let Some(node) = self.nodes.get_mut(&target)
+            && !matches!(node.entry.kind, Kind::Hardlink | Kind::Directory)
+        {
+            // A link of a path to itself says nothing.
+            if target != path {
+                node.is_shared = true;
+                let node = node.clone();
+                self.nodes.insert(path, node);
+            }
+            return;
+        }
+        let node = Node { entry, content, input, offset, is_shared: false, patch: None };
+        self.nodes.insert(path, node);
+    }
+
+    /// Resolves links that stand before their file.
+    fn resolve_forward_links(&mut self) -> Result<(), SealError> {
+        let links = self.nodes.iter().filter(|(_, node)| node.entry.kind == Kind::Hardlink);
+        let links: Vec<EntryPath> = links.map(|(path, _)| path.clone()).collect();
+        for path in links {
+            let mut target = path.clone();
+            for _ in 0..MAX_LINKS {
+                match self.nodes.get(&target) {
+                    Some(node) if node.entry.kind == Kind::Hardlink => {
+                        target = link_target(&path, node)?;
+                    }
+                    _ => break,
+                }
+            }
+            match self.nodes.get_mut(&target) {
+                Some(node) if matches!(node.entry.kind, Kind::Hardlink | Kind::Directory) => {
+                    return Err(SealError::Link { path, target });
+                }
+                Some(node) => {
+                    node.is_shared = true;
+                    let node = node.clone();
+                    self.nodes.insert(path, node);
+                }
+                // The file is in a layer below. A chain is cut short to its end.
+                None => {
+                    if let Some(node) = self.nodes.get_mut(&path) {
+                        node.entry.link = target.as_bytes().into();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays another layer over this one, so that both together are one.
+    pub(crate) fn fold(&mut self, mut above: Self) -> Result<(), SealError> {
+        for (path, node) in &mut above.nodes {
+            if node.entry.kind == Kind::Hardlink
+                && let target = link_target(path, node)?
+                && let Some(found) = self.nodes.get_mut(&target)
+            {
+                if found.entry.is_directory() {
+                    return Err(SealError::Link { path: path.clone(), target });
+                }
+                found.is_shared = true;
+                *node = found.clone();
+            }
+        }
+        for path in above.whiteouts {
+            self.nodes.remove(&path);
+            remove_below(&mut self.nodes, &path);
+            self.whiteouts.insert(path);
+        }
+        for path in above.opaques {
+            remove_below(&mut self.nodes, &path);
+            self.opaques.insert(path);
+        }
+        for (path, node) in above.nodes {
+            let is_directory = node.entry.is_directory();
+            let old = self.nodes.insert(path.clone(), node);
+            match (old.is_some_and(|old| !old.entry.is_directory()), is_directory) {
+                (_, false) => remove_below(&mut self.nodes, &path),
+                // What lies below has been hidden by what was no directory.
+                (true, true) => drop(self.opaques.insert(path)),
+                _ => {}
+            }
+        }
+        for (name, count) in above.xattrs {
+            *self.xattrs.entry(name).or_default() += count;
+        }
+        Ok(())
+    }
+}
+
+/// Returns where a hard link leads.
+pub(crate) fn link_target(path: &EntryPath, node: &Node) -> Result<EntryPath, SealError> {
+    EntryPath::parse(&node.entry.link)
+        .map_err(|_| SealError::Link { path: path.clone(), target: EntryPath::root() })
+}

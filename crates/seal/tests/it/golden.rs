@@ -1,0 +1,118 @@
+//! The bytes of `seal/1`. A digest that changes here is another contract: `seal/2`.
+
+use std::io::{Cursor, Write as _};
+use std::num::NonZeroUsize;
+
+use insta::assert_snapshot;
+use seal::tar::Ustar;
+use seal::{Index, MEMBER, Rules, Sealer, gzip};
+
+use crate::support::{Tar, named, rules, unzip};
+
+/// Bytes that compress somewhat, from a seed.
+pub(crate) fn text(length: usize, mut seed: u32) -> Vec<u8> {
+    let words = ["lib", "hip", "rocm", "/usr/", "torch.", "\n", "0x", "gfx1151 ", "    ", "return"];
+    let mut bytes = Vec::with_capacity(length + 16);
+    while bytes.len() < length {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        bytes.extend_from_slice(words[seed as usize >> 16 & 7].as_bytes());
+        bytes.push((seed >> 24) as u8);
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A layer with everything that a header can need, and content of several members.
+fn layer() -> Vec<u8> {
+    let long = "long/".repeat(30) + "name";
+    Tar::new()
+        .directory("bin", 0o755)
+        .pax(&[("SCHILY.xattr.security.capability", b"\x01\0\0\x02\x0a\0\0\0")])
+        .file("bin/cap", b"#!")
+        .pax(&[("path", long.as_bytes()), ("uid", b"3000000"), ("gid", b"3000000")])
+        .file("x", &text(100_000, 1))
+        .pax(&[("path", "caf\u{e9}".as_bytes()), ("linkpath", "r\u{f4}le".as_bytes())])
+        .symlink("x", "y")
+        .put(Ustar { device: (1, 3), mode: 0o666, ..named("dev/null", b'3') }, b"")
+        .put(Ustar { mode: 0o104_755, ..named("setuid", b'0') }, b"")
+        .put(named("pipe", b'6'), b"")
+        .link("z", "setuid")
+        .file("large", &text(3 * MEMBER + 12_345, 2))
+        .end()
+}
+
+#[test]
+fn the_digests_of_seal_1() {
+    let mut sealer = Sealer::new(rules(&[]), Index::new()).unwrap();
+    let mut out = Vec::new();
+    let layer = sealer.layer(Cursor::new(layer()), &mut out).unwrap().layer.unwrap();
+    assert_snapshot!(format!(
+        "diff_id {} ({} bytes)\ndigest {} ({} bytes)\n{:#}",
+        layer.diff_id, layer.tar_size, layer.digest, layer.size, layer.listing
+    ));
+    let tar = unzip(&out);
+    assert_eq!(image_ref::Digest::of(&tar), layer.diff_id);
+    assert_eq!(image_ref::Digest::of(&out), layer.digest);
+    assert_eq!((tar.len() as u64, out.len() as u64), (layer.tar_size, layer.size));
+}
+
+#[test]
+fn the_digests_of_the_compressor() {
+    let mut lines = Vec::new();
+    let zeros = vec![0; 2 * MEMBER];
+    let noise: Vec<u8> = text(MEMBER, 3).iter().zip(text(MEMBER, 4)).map(|(a, b)| a ^ b).collect();
+    for (what, content) in [
+        ("nothing", &[][..]),
+        ("text", &text(2 * MEMBER + 1, 5)),
+        ("zeros", &zeros),
+        ("noise", &noise),
+    ] {
+        let done = gzip(Vec::new(), NonZeroUsize::MIN, |out| out.write_all(content)).unwrap().1;
+        lines.push(format!("{what}: {} bytes, {}", done.size, done.digest));
+    }
+    assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn threads_and_the_size_of_writes_change_nothing() {
+    let content = text(5 * MEMBER + 77, 6);
+    let compress = |threads: usize, step: usize| {
+        let mut bytes = Vec::new();
+        let threads = NonZeroUsize::new(threads).unwrap();
+        let done = gzip(&mut bytes, threads, |out| {
+            content.chunks(step).try_for_each(|part| out.write_all(part))
+        });
+        assert_eq!(image_ref::Digest::of(&bytes), done.unwrap().1.digest);
+        bytes
+    };
+    let one = compress(1, content.len());
+    assert_eq!(unzip(&one), content);
+    for (threads, step) in [(1, 1013), (2, 65_536), (3, MEMBER), (8, 1 << 22), (16, 511)] {
+        assert!(compress(threads, step) == one, "{threads} threads, writes of {step} bytes");
+    }
+}
+
+#[test]
+fn an_error_of_the_writer_ends_all_threads() {
+    let content = text(MEMBER, 7).repeat(40);
+    let full: &mut [u8] = &mut vec![0; 3 * MEMBER / 2];
+    let threads = NonZeroUsize::new(4).unwrap();
+    let done = gzip(full, threads, |out| out.write_all(&content));
+    assert_eq!(done.unwrap_err().kind(), std::io::ErrorKind::WriteZero);
+    let done = gzip(Vec::new(), threads, |out| {
+        out.write_all(&content)?;
+        Err::<(), _>(std::io::Error::other("no more"))
+    });
+    assert_eq!(done.unwrap_err().to_string(), "no more");
+}
+
+#[test]
+fn sealing_with_any_number_of_threads_gives_the_same() {
+    let seal = |threads| {
+        let threads = NonZeroUsize::new(threads).unwrap();
+        let rules = Rules { threads, ..rules(&[]) };
+        let mut sealer = Sealer::new(rules, Index::new()).unwrap();
+        sealer.layer(Cursor::new(layer()), std::io::sink()).unwrap()
+    };
+    assert_eq!(seal(1), seal(7));
+}

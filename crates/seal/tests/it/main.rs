@@ -1,0 +1,14 @@
+//! Layers of every dialect and shape, sealed.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail a test as tests themselves do")]
+
+mod bytecode;
+mod changes;
+mod compare;
+mod golden;
+mod hostile;
+mod model;
+mod properties;
+mod reading;
+mod support;
+mod tools;

@@ -1,0 +1,234 @@
+//! Real engines with stores of their own: nothing of this machine's podman or docker is touched.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Whether a program runs at all.
+fn is_there(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
+}
+
+fn temporary(prefix: &str) -> TempDir {
+    // Short, because the path of a socket has at most 107 bytes.
+    tempfile::Builder::new().prefix(prefix).tempdir_in("/tmp").expect("a temporary folder")
+}
+
+/// podman with a store of its own. It starts nothing: it says how to start a service on it.
+#[derive(Debug)]
+pub struct PodmanStore {
+    folder: TempDir,
+}
+
+impl PodmanStore {
+    /// Makes an empty store.
+    ///
+    /// # Panics
+    /// podman or runc is not installed.
+    pub fn new() -> Self {
+        for program in ["podman", "runc"] {
+            assert!(is_there(program), "{program} is missing: apt-get install {program}");
+        }
+        Self { folder: temporary("bp-podman-") }
+    }
+
+    /// Returns the options that name the store.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let path = |name: &str| self.folder.path().join(name).into_os_string();
+        vec!["--root".into(), path("root"), "--runroot".into(), path("run")]
+    }
+
+    /// Returns the folder for sockets.
+    pub fn sockets(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    /// Returns the folder for build contexts.
+    pub fn scratch(&self) -> PathBuf {
+        self.folder.path().join("t")
+    }
+
+    /// Returns the store's own folder.
+    pub fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// Returns the processes whose root file system is a container of this store.
+    pub fn container_processes(&self) -> Vec<u32> {
+        processes_below(&self.root())
+    }
+
+    /// Returns the services that run on this store: podman itself, not what started it.
+    pub fn services(&self) -> Vec<u32> {
+        let root = self.root();
+        let root = root.to_str().expect("the path is text");
+        processes(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.first().is_some_and(|word| word.ends_with(b"podman"))
+                && words.contains(&root.as_bytes())
+        })
+    }
+}
+
+impl Default for PodmanStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for PodmanStore {
+    fn drop(&mut self) {
+        // Mounts below a folder keep it from being removed.
+        unmount_below(self.folder.path());
+    }
+}
+
+/// Runs dockerd until the standard input ends, however this process ends; `$1` is the folder.
+const KEEPER: &str = r#"folder=$1; shift
+exec 3<&0
+"$@" </dev/null 3<&- >"$folder/log" 2>&1 & docker=$!
+read -r _ <&3
+kill -TERM $docker; n=0
+while kill -0 $docker 2>/dev/null && [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done
+kill -KILL $docker 2>/dev/null
+wait $docker 2>/dev/null
+awk -v below="$folder/" 'index($2, below) == 1 {print $2}' /proc/mounts | sort -r |
+  while read -r point; do umount -l "$point"; done
+rm -rf "$folder""#;
+
+/// A docker daemon with all its folders below a temporary one. It ends when this is dropped, and
+/// when the process dies.
+#[derive(Debug)]
+pub struct Dockerd {
+    folder: TempDir,
+    keeper: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Dockerd {
+    /// Starts a daemon without bridge and firewall rules, and waits until it answers.
+    ///
+    /// # Panics
+    /// dockerd or containerd is not installed, or does not answer within 60 s.
+    pub fn start() -> Self {
+        for program in ["dockerd", "containerd", "runc"] {
+            assert!(is_there(program), "{program} is missing: apt-get install docker.io");
+        }
+        let folder = temporary("bp-docker-");
+        let path = |name: &str| folder.path().join(name);
+        let mut command = Command::new("sh");
+        command.args(["-c", KEEPER, "sh"]).arg(folder.path()).arg("dockerd");
+        command.arg("--data-root").arg(path("data")).arg("--exec-root").arg(path("exec"));
+        command.arg("--pidfile").arg(path("pid"));
+        command.arg("--host").arg(format!("unix://{}", path("docker.sock").display()));
+        command.args(["--iptables=false", "--ip-masq=false", "--bridge=none"]);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut keeper = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sh runs");
+        let input = keeper.stdin.take();
+        let daemon = Self { folder, keeper, input };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while UnixStream::connect(daemon.socket()).is_err() {
+            let log = || fs::read_to_string(daemon.folder.path().join("log")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "dockerd does not answer: {}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        daemon
+    }
+
+    /// Returns its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("docker.sock")
+    }
+
+    /// Returns the processes whose root file system is a container of this daemon.
+    pub fn container_processes(&self) -> Vec<u32> {
+        processes_below(&self.folder.path().join("data"))
+    }
+}
+
+impl Drop for Dockerd {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        drop(self.keeper.wait());
+        unmount_below(self.folder.path());
+    }
+}
+
+/// Returns the processes for which `is_it` holds.
+fn processes(is_it: impl Fn(u32) -> bool) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc can be listed").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|pid| is_it(*pid)).collect()
+}
+
+/// Returns the processes whose root is an overlay with its upper layer below `folder`.
+fn processes_below(folder: &Path) -> Vec<u32> {
+    let upper = format!("upperdir={}/", folder.display());
+    processes(|pid| {
+        let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        mounts.lines().any(|line| line.contains(" / / ") && line.contains(&upper))
+    })
+}
+
+/// Unmounts what is mounted below a folder, the deepest first.
+fn unmount_below(folder: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut points: Vec<&str> = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .filter(|point| Path::new(point).starts_with(folder))
+        .collect();
+    points.sort_unstable();
+    for point in points.iter().rev() {
+        drop(Command::new("umount").args(["--lazy", point]).stderr(Stdio::null()).status());
+    }
+}
+
+/// Returns the tar of an image's root with the static busybox of Debian as its whole user land.
+///
+/// # Panics
+/// `busybox-static` is not installed.
+pub fn busybox_root() -> Vec<u8> {
+    let busybox = fs::read("/bin/busybox").expect("/bin/busybox: apt-get install busybox-static");
+    let mut tar = tar::Builder::new(Vec::new());
+    let folder = |tar: &mut tar::Builder<Vec<u8>>, name: &str, mode: u32| {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Directory);
+        header.set_mode(mode);
+        header.set_size(0);
+        tar.append_data(&mut header, name, std::io::empty()).expect("a folder fits");
+    };
+    for (name, mode) in [("bin/", 0o755), ("etc/", 0o755), ("tmp/", 0o1777)] {
+        folder(&mut tar, name, mode);
+    }
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(0o755);
+    header.set_size(busybox.len() as u64);
+    tar.append_data(&mut header, "bin/busybox", busybox.as_slice()).expect("busybox fits");
+    let list = Command::new("/bin/busybox").arg("--list").output().expect("busybox runs");
+    let names = String::from_utf8(list.stdout).expect("names are text");
+    for name in names.lines().filter(|name| *name != "busybox") {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_mode(0o777);
+        header.set_size(0);
+        tar.append_link(&mut header, format!("bin/{name}"), "busybox").expect("a link fits");
+    }
+    tar.into_inner().expect("the tar ends")
+}
