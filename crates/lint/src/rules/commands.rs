@@ -124,7 +124,7 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], line: usize, found: &mut F
             );
         }
         Some(tag) => {
-            found.add("tag-not-commit", line, format!("the tag `{tag}` of {url} is cloned"))
+            found.add("tag-not-commit", line, format!("the tag `{tag}` of {url} is cloned"));
         }
         None if settled => {}
         None => {

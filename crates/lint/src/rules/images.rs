@@ -69,7 +69,11 @@ fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
             found.add("image-latest", line, format!("`{}` is whatever is newest", image.reference));
         }
         Some(tag) => {
-            found.add("image-unpinned", line, format!("`{name}` has the tag `{tag}` and no digest"))
+            found.add(
+                "image-unpinned",
+                line,
+                format!("`{name}` has the tag `{tag}` and no digest"),
+            );
         }
     }
 }
@@ -110,7 +114,7 @@ fn known(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
                 found.add("rocm-too-old", line, format!("`{reference}` has ROCm {release}"));
             }
             Some("7.2" | "7.2.0") => {
-                found.add("rocm-7-2-0", line, format!("`{reference}` has ROCm 7.2.0"))
+                found.add("rocm-7-2-0", line, format!("`{reference}` has ROCm 7.2.0"));
             }
             Some(_) | None => {}
         }

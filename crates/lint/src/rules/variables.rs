@@ -112,7 +112,7 @@ fn spoof(facts: &Facts<'_>, value: &str, line: usize, found: &mut Findings<'_>) 
             format!("`HSA_OVERRIDE_GFX_VERSION={value}` is not three numbers"),
         ),
         "11.5.1" if facts.is_gfx1151 => {
-            found.add("hsa-override-identity", line, "`11.5.1` is gfx1151 itself")
+            found.add("hsa-override-identity", line, "`11.5.1` is gfx1151 itself");
         }
         "10.3.1" => found.add("hsa-override-identity", line, "`10.3.1` is gfx1031 itself"),
         "11.0.0" | "11.0.1" | "11.0.2" if facts.is_gfx1151 => {

@@ -65,7 +65,7 @@ pub(super) fn rewrite(
             (Some(entry), None) => splices.push(removal(text, &entry)?),
             (None, Some(KEEP) | None) => {}
             (None, Some(value)) => {
-                splices.push(insertion(text, before.as_ref()?, line.key, value)?)
+                splices.push(insertion(text, before.as_ref()?, line.key, value)?);
             }
         }
     }
