@@ -57,7 +57,8 @@ fn every_rule_is_broken_by_a_file() {
                 broken.insert(*rule);
             }
             None => {
-                missed.push(format!("{rule} in line {line} of\n{text}\nfound {:#?}", shown(&found)))
+                missed
+                    .push(format!("{rule} in line {line} of\n{text}\nfound {:#?}", shown(&found)));
             }
         }
     }

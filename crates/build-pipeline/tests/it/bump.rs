@@ -408,11 +408,9 @@ fn a_killed_bump_leaves_the_old_or_the_new_file() {
         std::thread::sleep(whole.mul_f64(share));
         drop(child.kill());
         child.wait().unwrap();
-        match project.read(FILE) {
-            text if text == old => olds += 1,
-            text if text == new => news += 1,
-            text => panic!("neither old nor new: {text}"),
-        }
+        let text = project.read(FILE);
+        assert!(text == old || text == new, "neither old nor new: {text}");
+        *(if text == old { &mut olds } else { &mut news }) += 1;
     }
     assert!(olds > 0 && news > 0, "{olds} old and {news} new: the moments are badly chosen");
     project.run("plan --track locked-spoof").expect(0);

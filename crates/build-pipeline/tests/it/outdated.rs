@@ -18,10 +18,10 @@ const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
 /// Runs `outdated --format json`; returns the exit code, and class and detail by pin.
 fn outdated(project: &Project, options: &str) -> (i32, impl Fn(&str) -> (String, String) + use<>) {
     let ran = project.run(&format!("outdated --format json {options}"));
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    let report: Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
     let of = move |pin: &str| {
         let all = report["pins"].as_array().unwrap();
-        let one = all.iter().find(|one| one["pin"] == pin).unwrap_or_else(|| panic!("no {pin}"));
+        let one = all.iter().find(|one| one["pin"] == pin).expect(pin);
         let text = |key: &str| one[key].as_str().unwrap().to_owned();
         (text("class"), text("detail"))
     };

@@ -11,15 +11,8 @@ pub(crate) struct Bump {
     /// A version, tag, branch, whole commit or digest, or `latest`: the newest release, for branches and images what the name stands for now
     #[arg(value_name = "VALUE", default_value = "latest")]
     pub(crate) value: String,
-    /// Take an older version than the one that is pinned
-    #[arg(long)]
-    pub(crate) allow_downgrade: bool,
-    /// Take what a tag or release is now although it was something else when it was pinned
-    #[arg(long)]
-    pub(crate) accept_moved: bool,
-    /// Write the pin although patches do not fit the new source
-    #[arg(long)]
-    pub(crate) accept_broken_patches: bool,
+    #[command(flatten)]
+    pub(crate) accept: Accept,
     /// Print the difference and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -31,6 +24,20 @@ pub(crate) struct Bump {
     pub(crate) format: BumpFormat,
     #[command(flatten)]
     pub(crate) index: Index,
+}
+
+/// What is refused unless it was said to be fine.
+#[derive(Debug, Args)]
+pub(crate) struct Accept {
+    /// Take an older version than the one that is pinned
+    #[arg(long)]
+    pub(crate) allow_downgrade: bool,
+    /// Take what a tag or release is now although it was something else when it was pinned
+    #[arg(long)]
+    pub(crate) accept_moved: bool,
+    /// Write the pin although patches do not fit the new source
+    #[arg(long)]
+    pub(crate) accept_broken_patches: bool,
 }
 
 /// Where archives are looked up.

@@ -38,7 +38,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
         let patches = checks::try_patches(&project, &pins, &name, &found, &sources).await?;
         Ok::<_, CommandError>((found, patches))
     })?;
-    if !args.accept_broken_patches {
+    if !args.accept.accept_broken_patches {
         checks::refuse_broken(&patches, &name, &found.name)?;
     }
     let (time, checked) = today()?;

@@ -130,10 +130,10 @@ impl BumpReport {
         let Self { pin, from, to, .. } = self;
         match (self.changed, self.written) {
             (true, true) => {
-                page.line(format_args!("bumped {pin}: {} -> {}", from.words(), to.words()))
+                page.line(format_args!("bumped {pin}: {} -> {}", from.words(), to.words()));
             }
             (true, false) => {
-                page.line(format_args!("would bump {pin}: {} -> {}", from.words(), to.words()))
+                page.line(format_args!("would bump {pin}: {} -> {}", from.words(), to.words()));
             }
             (false, _) => page.line(format_args!(
                 "{pin} is at {} already; only the day of its check is new",

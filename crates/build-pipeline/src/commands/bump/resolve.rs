@@ -69,7 +69,7 @@ fn refuse(code: ExitCode, message: String) -> CommandError {
 /// Refuses a version that is older than the one that is pinned.
 fn check_order(args: &Bump, old: Option<&str>, new: &str) -> Result<(), CommandError> {
     let (Some(old), Some(new)) = (old.and_then(version_of), version_of(new)) else { return Ok(()) };
-    if new < old && !args.allow_downgrade {
+    if new < old && !args.accept.allow_downgrade {
         let pin = &args.pin;
         return Err(refuse(
             ExitCode::Input,
@@ -90,7 +90,7 @@ fn check_moved(
     new: &str,
     since: Option<&str>,
 ) -> Result<(), CommandError> {
-    if args.accept_moved {
+    if args.accept.accept_moved {
         return Ok(());
     }
     let since = since.map_or_else(String::new, |day| format!(" on {day}"));

@@ -94,7 +94,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), CommandError> {
         LintFormat::Json => output::json(&LintFindings::new(&found, files.len()))?,
         LintFormat::Sarif => output::json(&sarif::document(&found))?,
         LintFormat::Github => {
-            output::sanitised_result(&annotations::lines(found.iter().map(mark)))?
+            output::sanitised_result(&annotations::lines(found.iter().map(mark)))?;
         }
     }
     let fails = |finding: &Finding| match finding.rule.severity {
