@@ -63,9 +63,9 @@ impl Tool<'_> {
 
 /// Runs all steps; fails with the worst finding in its first line.
 pub(crate) fn run(options: &[&str]) -> Result<()> {
-    cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
+    cargo(&["build", "--locked", "--package", "build-pipeline"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
-    let tool = Tool { program: target.join("release/build-pipeline"), options };
+    let tool = Tool { program: target.join("debug/build-pipeline"), options };
     let folder = root()?.join("target/nightly");
     drop(fs::remove_dir_all(&folder));
     fs::create_dir_all(&folder)?;
