@@ -1,8 +1,9 @@
-//! The project's chores: `cargo xtask ci|setup|test|tidy|schema|bench`.
+//! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|schema|bench`.
 //!
 //! `ci` is what decides whether work lands; it is made of the other chores and can be run anywhere.
 
 mod bench;
+mod nightly;
 mod run;
 mod setup;
 mod tidy;
@@ -18,6 +19,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   setup         install what the tests need (Debian packages docker-registry, skopeo and the like)
   test [ARGS]   setup, then all tests; ARGS go to `cargo test`
   tidy          the rules that no linter knows
+  workflows     check .github/workflows with zizmor and their schema
+  nightly [OPT] what became of the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
   schema        write schemas/*.json anew
   bench [GIB]   measure the build of a metadata-only image, and sources, against their peers
   bench sources only the preparing and patching of sources";
@@ -30,6 +33,8 @@ fn main() -> ExitCode {
         ["setup"] => setup::install(),
         ["test", rest @ ..] => setup::install().and_then(|()| test(rest)),
         ["tidy"] => tidy::check(),
+        ["workflows"] => workflows(),
+        ["nightly", rest @ ..] => nightly::run(rest),
         ["schema"] => {
             schemas(|path, text| std::fs::write(path, text).context("cannot write a schema"))
         }
@@ -56,6 +61,7 @@ fn ci() -> Result<()> {
     setup::install()?;
     cargo(&["fmt", "--all", "--check"])?;
     tidy::check()?;
+    workflows()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     test(&[])?;
     run::cargo_with(
@@ -78,6 +84,21 @@ fn ci() -> Result<()> {
     Ok(())
 }
 
+/// Checks the workflows: what can go wrong by zizmor, their form by the schema.
+fn workflows() -> Result<()> {
+    let tools = setup::workflow_tools()?;
+    let environment = [("PYTHONPATH", tools.as_str())];
+    // Nothing is asked of the network: every commit was looked up when it was pinned.
+    run::command(
+        &format!("{tools}/bin/zizmor"),
+        &["--offline", "--no-progress", "--quiet", ".github/workflows"],
+        &environment,
+    )?;
+    let files = [".github/workflows/ci.yml", ".github/workflows/nightly.yml"];
+    let arguments = [&["--builtin-schema", "vendor.github-workflows"], files.as_slice()].concat();
+    run::command(&format!("{tools}/bin/check-jsonschema"), &arguments, &environment)
+}
+
 fn test(arguments: &[&str]) -> Result<()> {
     let all = [&["test", "--workspace", "--locked"], arguments].concat();
     // A snapshot that is new or different must fail here, never be written.
@@ -93,6 +114,10 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "record",
         "event",
         "verify",
+        "bump",
+        "outdated",
+        "lint",
+        "versions",
         "patch",
         "patch-audit",
         "patch-lint-sed",

@@ -19,6 +19,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("g++", "g++"),
     ("git", "git"),
     ("mmdebstrap", "mmdebstrap"),
+    ("pip3", "python3-pip"),
     ("podman", "podman"),
     ("python3", "python3"),
     ("runc", "runc"),
@@ -78,4 +79,19 @@ pub(crate) fn cargo_deny() -> Result<String> {
         ])?;
     }
     Ok(program.display().to_string())
+}
+
+/// The programs that `ci` checks workflows with, from the Python index.
+const WORKFLOW_TOOLS: [&str; 2] = ["zizmor==1.32.0", "check-jsonschema==0.39.0"];
+
+/// Returns the folder with zizmor and check-jsonschema in its `bin`, to be run with it as
+/// `PYTHONPATH`; installs them there, below `target/`, where they are missing.
+pub(crate) fn workflow_tools() -> Result<String> {
+    let folder = root()?.join("target/tools/workflows");
+    let place = folder.display().to_string();
+    if !["zizmor", "check-jsonschema"].iter().all(|name| folder.join("bin").join(name).is_file()) {
+        let install = ["-m", "pip", "install", "--quiet", "--upgrade", "--target", &place];
+        command("python3", &[install.as_slice(), &WORKFLOW_TOOLS].concat(), &[])?;
+    }
+    Ok(place)
 }

@@ -15,6 +15,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("image-ref", true, &[]),
     ("pins", true, &["image-ref"]),
     ("patcher", true, &["image-ref", "pins"]),
+    ("lint", true, &["patcher", "pins"]),
     ("plan", true, &["image-ref"]),
     ("planner", true, &["image-ref", "pins", "plan"]),
     ("record", true, &["image-ref", "plan"]),
@@ -47,6 +48,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "executor",
             "host",
             "image-ref",
+            "lint",
             "oci",
             "patcher",
             "pins",
@@ -62,12 +64,13 @@ const CRATES: &[(&str, bool, &[&str])] = &[
 ];
 
 /// Crates of others that a pure crate may use: they compute, and do nothing else.
-const PURE_OUTSIDE: [&str; 12] = [
+const PURE_OUTSIDE: [&str; 13] = [
     "jiff",
     // Compresses buffers in memory.
     "libdeflater",
     "regex",
     "regex-syntax",
+    "saphyr-parser",
     "schemars",
     "serde",
     "serde_json",

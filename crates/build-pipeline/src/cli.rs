@@ -39,7 +39,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) directory: Option<PathBuf>,
-    /// Read a registry, or a part of it, from elsewhere
+    /// Read a registry, a part of it, or the git repositories and indexes below a url from elsewhere
     #[arg(
         long,
         global = true,
@@ -185,6 +185,16 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Patch a source or installed tree, or say why not
     Patch(crate::commands::patch::args::Patch),
+    /// Look up a new value for a pin, check it, and write it into versions.toml
+    Bump(crate::commands::bump::args::Bump),
+    /// Ask what became of the pins: newer, moved, rewritten, yanked, vanished
+    Outdated(crate::commands::outdated::Outdated),
+    /// Find wrong, stale and dangerous advice in pins, Dockerfiles, scripts, environment and compose files
+    Lint(crate::commands::lint::Lint),
+    /// Explain a rule of `lint`, or list all rules
+    Explain(crate::commands::lint::Explain),
+    /// Print the pins: for reading, for programs, for shells
+    Pins(crate::commands::pins::PinsArgs),
     /// List what was built, or show one record
     Records(Records),
     /// Look at this machine and say what is not right, with the commands that repair it
@@ -287,6 +297,14 @@ pub(crate) enum Document {
     Event,
     /// `verify --format json`
     Verify,
+    /// `bump --format json`
+    Bump,
+    /// `outdated --format json`
+    Outdated,
+    /// `lint --format json`
+    Lint,
+    /// The file versions/versions.toml
+    Versions,
     /// `patch check|diff|apply --format json`
     Patch,
     /// `patch audit --format json`

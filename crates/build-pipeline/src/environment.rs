@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 26] = [
+pub(crate) const TABLE: [(&str, &str); 27] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
     ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
@@ -22,6 +22,7 @@ pub(crate) const TABLE: [(&str, &str); 26] = [
     ),
     ("CONTAINER_HOST, CONTAINER_CONNECTION", "podman's socket, or the name of its connection"),
     ("DOCKER_HOST, DOCKER_CONTEXT", "docker's socket, or the name of its context"),
+    ("BUILD_PIPELINE_INDEX", "the same as --index"),
     (
         "BUILDKIT_PROGRESS",
         "read as --progress where that is not given: auto, plain, tty or rawjson",

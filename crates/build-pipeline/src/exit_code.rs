@@ -25,6 +25,20 @@ pub(crate) enum ExitCode {
     Busy = 10,
     /// The image differs from what plan and pins give.
     Differs = 13,
+    /// Newer releases exist.
+    Newer = 20,
+    /// Pins are unresolved.
+    Unresolved = 21,
+    /// Pins have expired.
+    Expired = 22,
+    /// A tag or release is something else than when it was pinned.
+    Moved = 23,
+    /// A branch was rewritten and has lost the pinned commit.
+    Rewritten = 24,
+    /// A release was yanked.
+    Yanked = 25,
+    /// A pin is gone from its source.
+    Vanished = 26,
     /// A defect of build-pipeline.
     Bug = 101,
     /// Ctrl-C.
@@ -35,7 +49,7 @@ pub(crate) enum ExitCode {
 
 impl ExitCode {
     /// All codes with what they mean, in the order of their numbers.
-    pub(crate) const TABLE: [(Self, &str); 14] = [
+    pub(crate) const TABLE: [(Self, &str); 21] = [
         (Self::Done, "all that was asked for is done"),
         (
             Self::Failed,
@@ -56,6 +70,16 @@ impl ExitCode {
         (Self::OutOfDate, "verify: the image was made from other pins than those of today"),
         (Self::Busy, "another run held what this one needs for longer than --lock-timeout"),
         (Self::Differs, "verify: the image differs from what plan and pins give"),
+        (
+            Self::Newer,
+            "outdated: newer releases exist (of several findings, the one listed last counts)",
+        ),
+        (Self::Unresolved, "outdated: pins are unresolved"),
+        (Self::Expired, "outdated: pins are past their `expires`"),
+        (Self::Moved, "outdated: a tag or release is something else than when it was pinned"),
+        (Self::Rewritten, "outdated: a branch was rewritten and no longer has the pinned commit"),
+        (Self::Yanked, "outdated: a pinned release was yanked"),
+        (Self::Vanished, "outdated: a pinned tag, commit, image or archive is gone"),
         (Self::Bug, "a defect of build-pipeline; please report it"),
         (Self::Interrupted, "interrupted by Ctrl-C (SIGINT)"),
         (Self::Terminated, "terminated (SIGTERM)"),

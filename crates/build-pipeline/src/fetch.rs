@@ -192,7 +192,16 @@ pub(crate) fn sources(global: &Global) -> Result<Sources, CommandError> {
     Ok(Sources::new(settings).with_listener(move |event| progress.tell(event)))
 }
 
-fn url(text: &str) -> Result<SourceUrl, CommandError> {
+/// Returns the Python index to ask: the one that was named, else that of pip.
+pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, CommandError> {
+    match named {
+        Some(text) => url(text),
+        None => url(&python_index()?),
+    }
+}
+
+/// Reads the url of a source.
+pub(crate) fn url(text: &str) -> Result<SourceUrl, CommandError> {
     text.parse().map_err(|error: sources::ParseSourceError| {
         CommandError::from_chain(ExitCode::Input, &error)
     })

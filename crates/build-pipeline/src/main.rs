@@ -7,6 +7,7 @@
 //! engine; `patching` is what patching needs of the machine, `machine` what looking at one does.
 //! Only `output` prints, only `environment` reads variables.
 
+mod annotations;
 mod cli;
 mod commands;
 mod environment;
@@ -75,6 +76,11 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Plan(args) => commands::plan::run(&cli.global, args),
         Command::Verify(args) => commands::verify::run(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),
+        Command::Bump(args) => commands::bump::run(&cli.global, args),
+        Command::Outdated(args) => commands::outdated::run(&cli.global, args),
+        Command::Lint(args) => commands::lint::run(&cli.global, args),
+        Command::Explain(args) => commands::lint::explain(args),
+        Command::Pins(args) => commands::pins::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
         Command::Doctor(args) => commands::doctor::run(&cli.global, args),
         Command::Env(args) => commands::env::run(&cli.global, args),

@@ -114,6 +114,15 @@ impl Project {
         Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
     }
 
+    /// Reads what runs with what, where the project says so.
+    pub(crate) fn compat(&self) -> Result<Option<pins::Compat>, CommandError> {
+        const NAME: &str = "versions/compat.toml";
+        match self.root.join(NAME).exists() {
+            true => self.parse(NAME, pins::parse_compat).map(Some),
+            false => Ok(None),
+        }
+    }
+
     pub(crate) fn parse<T>(
         &self,
         name: &str,

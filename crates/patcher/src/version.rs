@@ -189,6 +189,11 @@ impl Version {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+
+    /// Returns whether this is a pre-release or a development release: `0.11.1rc1`, `1.0.dev3`.
+    pub fn is_pre_release(&self) -> bool {
+        self.key.pre != Pre::Final || self.key.dev != Dev::No
+    }
 }
 
 impl PartialEq for Version {

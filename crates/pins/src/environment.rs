@@ -116,6 +116,12 @@ pub fn refused_variable(variable: &str, text: &str) -> Option<(String, String)> 
     named.or_else(valued).map(|wrong| (wrong.message, wrong.help))
 }
 
+/// Says that a variable looks like one of Ollama's and is none: with the real name that is nearest.
+pub fn unknown_ollama_variable(name: &str) -> Option<Option<&'static str>> {
+    let is_unknown = name.starts_with("OLLAMA_") && !OLLAMA_VARIABLES.contains(&name);
+    is_unknown.then(|| nearest(name, OLLAMA_VARIABLES))
+}
+
 /// Accepts the value of the variable `name`.
 pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
     if let Some(character) = text.chars().find(|c| c.is_control()) {

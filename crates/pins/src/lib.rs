@@ -1,6 +1,6 @@
 //! Turns the text of the files under `versions/` into typed pins, or says exactly where they are wrong.
 //!
-//! Start at [`parse_versions`]. A *pin* is a name bound to a digest, a full commit or a hash,
+//! Start at [`parse_versions`]; [`PinChange`] goes the other way and edits the text. A *pin* is a name bound to a digest, a full commit or a hash,
 //! together with the tag or git ref it came from (for readers). A pin whose value nobody could
 //! verify is [`Pinned::Unresolved`]: it is never invented, and a build that needs it is refused.
 //!
@@ -8,6 +8,7 @@
 //! list of [`Problem`]s with spans come out; where two values are wrong, both are reported.
 
 mod built;
+mod change;
 mod checks;
 pub mod compat;
 mod environment;
@@ -15,6 +16,7 @@ mod gpus;
 mod hashes;
 mod names;
 mod package_lock;
+mod places;
 mod problem;
 pub mod reader;
 mod releases;
@@ -24,11 +26,13 @@ mod variables;
 mod versions;
 
 pub use built::{BuiltSettings, Stage, Variant, VariantBase};
+pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use compat::{Compat, parse_compat};
-pub use environment::refused_variable;
+pub use environment::{refused_variable, unknown_ollama_variable};
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use package_lock::{LockedPackage, PackageLock, PackageSet, parse_package_lock};
+pub use places::pin_lines;
 pub use problem::{ParseError, Problem};
 pub use releases::{ParseReleasesError, Releases};
 pub use tracks::{Track, TrackSettings, Tracks, parse_tracks, parse_tracks_with};

@@ -2,7 +2,8 @@
 //! canonical tar.
 //!
 //! Where to start:
-//! - [`Sources::refs`] and [`Sources::resolve`] say what a remote repository has.
+//! - [`Sources::refs`] and [`Sources::resolve`] say what a remote repository has, and
+//!   [`Sources::reaches`] whether a branch still has a commit.
 //! - [`Sources::fetch_git`] returns the [`Tree`] of a commit and its submodules, straight from git
 //!   objects: nothing is checked out.
 //! - [`Sources::releases`] says what a Python package index has of a project.
@@ -39,7 +40,7 @@ pub use archive::{Archive, ArchiveLimits, ArchiveSource};
 pub use error::{ErrorKind, SourceError};
 pub use event::Event;
 pub use git::{
-    FetchedGit, FetchedSubmodule, GitSource, RemoteRef, RemoteRefs, Resolved, Submodules,
+    FetchedGit, FetchedSubmodule, GitSource, Reach, RemoteRef, RemoteRefs, Resolved, Submodules,
 };
 pub use http::Timeouts;
 pub use index::ReleaseFile;
@@ -103,6 +104,22 @@ impl Sources {
         let detail = format!("it was pinned to `{pinned}` and is at `{}` now", found.commit);
         Err(Failure::fatal(ErrorKind::Moved, detail)
             .at("trust the ref", format!("{name} of {url}")))
+    }
+
+    /// Returns whether the history of `tip`, which must be the tip of a branch or tag, still has
+    /// `commit`. Nothing is fetched. Returns nothing where the server cannot tell: it speaks no
+    /// protocol 2, or is a path of this machine.
+    ///
+    /// # Errors
+    /// As [`Self::refs`].
+    pub async fn reaches(
+        &self,
+        url: &SourceUrl,
+        tip: &CommitId,
+        commit: &CommitId,
+    ) -> Result<Option<Reach>, SourceError> {
+        let asked = git::reaches(&self.session, url, tip, commit).await;
+        asked.map_err(|failure| failure.at("ask for a commit of", url))
     }
 
     /// Returns the tree of a commit and its submodules, fetching what is not in the cache.

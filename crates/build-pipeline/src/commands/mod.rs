@@ -1,11 +1,15 @@
 //! One module per command: reads its arguments, calls the crates, prints what came of it.
 
 pub(crate) mod build;
+pub(crate) mod bump;
 pub(crate) mod diagnose;
 pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod help;
+pub(crate) mod lint;
+pub(crate) mod outdated;
 pub(crate) mod patch;
+pub(crate) mod pins;
 pub(crate) mod plan;
 pub(crate) mod records;
 pub(crate) mod schema;

@@ -1,12 +1,16 @@
 //! `build-pipeline schema`: the JSON schemas of what the tool prints.
 
 use crate::cli::{Document, SchemaArgs};
+use crate::commands::bump::report::BumpReport;
 use crate::commands::diagnose::DiagnoseReport;
 use crate::commands::doctor::DoctorReport;
 use crate::commands::env::EnvReport;
+use crate::commands::lint::LintFindings;
+use crate::commands::outdated::OutdatedReport;
 use crate::commands::patch::audit::AuditReport;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
+use crate::commands::pins::form::VersionsFile;
 use crate::commands::verify::Verification;
 use crate::error::CommandError;
 use crate::output;
@@ -27,6 +31,10 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Record => schemars::schema_for!(record::BuildRecord),
         Document::Event => schemars::schema_for!(Line),
         Document::Verify => schemars::schema_for!(Verification),
+        Document::Bump => schemars::schema_for!(BumpReport),
+        Document::Outdated => schemars::schema_for!(OutdatedReport),
+        Document::Lint => schemars::schema_for!(LintFindings),
+        Document::Versions => schemars::schema_for!(VersionsFile),
         Document::Patch => schemars::schema_for!(PatchReport),
         Document::PatchAudit => schemars::schema_for!(AuditReport),
         Document::PatchLintSed => schemars::schema_for!(LintReport),

@@ -1,6 +1,6 @@
 //! Finds the calls of `sed -i` among the commands of a file.
 
-use crate::sed::shell::{ShellCommand, UNKNOWN, Word};
+use lint::shell::{ShellCommand, UNKNOWN, Word};
 
 /// A call of `sed -i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl SedCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sed::shell::commands;
+    use lint::shell::commands;
 
     fn check(line: &str, expected: Option<(&str, &str, &[&str], &[&str])>) {
         let call = commands("x.sh", line).iter().find_map(sed_call);

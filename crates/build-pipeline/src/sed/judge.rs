@@ -14,7 +14,7 @@ use crate::patching::Rooted;
 use crate::sed::call::SedCall;
 use crate::sed::lists;
 use crate::sed::script::{pieces, waits_for_line_ends};
-use crate::sed::shell::UNKNOWN;
+use lint::shell::UNKNOWN;
 
 /// What can be wrong with a call of `sed -i`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

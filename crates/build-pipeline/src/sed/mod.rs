@@ -8,4 +8,3 @@ pub(crate) mod call;
 pub(crate) mod judge;
 mod lists;
 mod script;
-pub(crate) mod shell;

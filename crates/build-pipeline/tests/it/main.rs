@@ -6,17 +6,21 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod build;
+mod bump;
 mod determinism;
 mod dsl;
 mod failures;
 mod input;
+mod lint;
 mod machine;
 mod messages;
+mod outdated;
 mod patch;
 mod patch_installed;
 mod patch_pinned;
 mod patch_sed;
 mod patch_trees;
+mod pins;
 mod schemas;
 mod signals;
 mod tutorial;

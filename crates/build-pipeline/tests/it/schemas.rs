@@ -43,4 +43,10 @@ fn documents_keep_to_their_schemas() {
 
     let verified = project.run("verify dist/rehearsal-ollama --format json").expect(0).stdout;
     check(&project, "verify", &[serde_json::from_str(&verified).unwrap()]);
+
+    let linted = project.run("lint --format json").expect(0).stdout;
+    check(&project, "lint", &[serde_json::from_str(&linted).unwrap()]);
+    let asked = "outdated ollama --format json --mirror docker.io=127.0.0.1:1";
+    let asked = project.run(asked).expect(5).stdout;
+    check(&project, "outdated", &[serde_json::from_str(&asked).unwrap()]);
 }

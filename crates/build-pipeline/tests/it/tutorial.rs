@@ -35,9 +35,17 @@ fn the_tutorials_commands_run() {
 fn the_readmes_words_are_there() {
     let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
     let project = Project::new();
-    let help: String = ["--help", "plan --help", "patch apply --help", "patch audit --help"]
-        .map(|line| project.run(line).expect(0).stdout)
-        .concat();
+    let help: String = [
+        "--help",
+        "plan --help",
+        "patch apply --help",
+        "patch audit --help",
+        "bump --help",
+        "outdated --help",
+        "lint --help",
+    ]
+    .map(|line| project.run(line).expect(0).stdout)
+    .concat();
     for word in readme
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
         .filter(|word| word.starts_with("--") && !word.starts_with("---") && word.len() > 2)

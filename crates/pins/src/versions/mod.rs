@@ -173,6 +173,16 @@ impl PinKind {
     }
 }
 
+impl ManifestKind {
+    /// Returns how `versions.toml` writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Manifest => "manifest",
+        }
+    }
+}
+
 impl<T> Pinned<T> {
     /// Returns the value, where it is known.
     pub fn resolved(&self) -> Option<&T> {

@@ -8,6 +8,7 @@ mod local;
 mod message;
 mod objects;
 mod packet;
+mod reach;
 mod refs;
 mod repository;
 mod server;
@@ -21,6 +22,8 @@ use tokio::sync::mpsc;
 
 pub(crate) use message::AGENT;
 pub(crate) use objects::ObjectStore;
+pub use reach::Reach;
+pub(crate) use reach::reaches;
 pub use refs::{RemoteRef, RemoteRefs, Resolved};
 pub(crate) use submodules::fetch_all;
 pub use submodules::{FetchedGit, FetchedSubmodule, GitSource, Submodules};

@@ -564,3 +564,34 @@ async fn child_that_fetches() {
     let readme = String::from_utf8(fetched.tree.read_file("README").unwrap()).unwrap();
     println!("FETCHED main HEAD README={readme}");
 }
+
+#[tokio::test]
+async fn a_branch_is_asked_whether_it_still_has_a_commit() {
+    use sources::Reach;
+    let servers = Servers::new();
+    let first = small(&servers.folder, "a");
+    for _ in 0..40 {
+        servers.folder.commit("a");
+    }
+    let lost = servers.folder.commit("a");
+    servers.folder.run("a", &["reset", "-q", "--hard", "HEAD~1"]);
+    servers.folder.write("a", "other", "x");
+    let tip = servers.folder.commit("a");
+    let nowhere = "1".repeat(40);
+    for url in servers.urls("a") {
+        let knows = !url.starts_with("file:") && url != servers.old.url("a");
+        let sources = Cache::new().local();
+        let url = url.parse().unwrap();
+        for (commit, reach) in [
+            (&first, Reach::Inside),
+            (&tip, Reach::Inside),
+            (&lost, Reach::Outside),
+            (&nowhere, Reach::Missing),
+        ] {
+            let commit = commit.parse().unwrap();
+            let found = sources.reaches(&url, &tip.parse().unwrap(), &commit).await.unwrap();
+            let wanted = (knows || *commit.as_str() == tip).then_some(reach);
+            assert_eq!(found, wanted, "{url} {commit}");
+        }
+    }
+}

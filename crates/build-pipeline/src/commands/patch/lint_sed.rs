@@ -20,7 +20,7 @@ use crate::patching::{Rooted, patches, version};
 use crate::project::{Project, read_text};
 use crate::sed::call::sed_call;
 use crate::sed::judge::{Bench, Judgement, Rule};
-use crate::sed::shell::commands;
+use lint::shell::commands;
 
 /// What `patch lint-sed --format json` prints.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,27 +1,70 @@
-//! Takes Dockerfiles and shell scripts apart into commands, as far as finding calls of sed needs.
+//! Takes Dockerfiles and shell scripts apart into commands, settings and instructions.
 //!
 //! Quotes, continuation lines, here documents, `ARG`, `ENV`, `WORKDIR`, `cd` and plain assignments
 //! are understood. What only a running shell knows (command substitution, unset variables) is kept
 //! as [`UNKNOWN`], so that nothing is claimed about it.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stands in a word for text that only a running shell knows.
-pub(crate) const UNKNOWN: char = '\u{fffc}';
+pub const UNKNOWN: char = '\u{fffc}';
 
 /// A command: its words, and the folder it runs in as far as that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ShellCommand {
-    pub(crate) words: Vec<Word>,
-    pub(crate) folder: String,
+pub struct ShellCommand {
+    /// Its words; there is at least one.
+    pub words: Vec<Word>,
+    /// The folder it runs in, as far as that is known.
+    pub folder: String,
 }
 
 /// A word after quotes and variables are resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Word {
-    pub(crate) text: String,
+pub struct Word {
+    /// What it says.
+    pub text: String,
     /// The line it begins on, from 1.
-    pub(crate) line: usize,
+    pub line: usize,
+}
+
+/// Who sees a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// `ENV`: everything that ever runs in the image.
+    Image,
+    /// `ARG`: the build.
+    Argument,
+    /// An assignment or `export` in a shell.
+    Shell,
+    /// A container that is started: `run --env`, compose, an environment file.
+    Run,
+}
+
+/// A variable that is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value, with [`UNKNOWN`] for what only a running shell knows.
+    pub value: String,
+    /// The line.
+    pub line: usize,
+    /// Who sees it.
+    pub scope: Scope,
+}
+
+/// Everything that a Dockerfile or shell script does, as far as that is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Script {
+    /// The commands, in order.
+    pub commands: Vec<ShellCommand>,
+    /// The variables that are set, in order.
+    pub settings: Vec<Setting>,
+    /// Other instructions of a Dockerfile: the name in capitals first.
+    pub instructions: Vec<Vec<Word>>,
+    /// Variables that are used, never set before, and have no default: name and line.
+    pub missing: Vec<(String, usize)>,
 }
 
 /// A character and the line it stands on.
@@ -32,7 +75,10 @@ type Char = (char, usize);
 struct Reader {
     variables: BTreeMap<String, String>,
     folder: String,
-    commands: Vec<ShellCommand>,
+    script: Script,
+    missing: RefCell<Vec<(String, usize)>>,
+    /// Names that get their value from elsewhere: `ARG NAME`, `read NAME`.
+    declared: BTreeSet<String>,
     /// How deep scripts inside scripts are.
     depth: usize,
 }
@@ -41,17 +87,26 @@ struct Reader {
 const DEEPEST: usize = 4;
 
 /// Returns the commands of a Dockerfile or shell script.
-pub(crate) fn commands(name: &str, text: &str) -> Vec<ShellCommand> {
+pub fn commands(name: &str, text: &str) -> Vec<ShellCommand> {
+    script(name, text).commands
+}
+
+/// Takes a Dockerfile or shell script apart.
+pub fn script(name: &str, text: &str) -> Script {
     let mut reader = Reader::default();
     if is_dockerfile(name, text) {
         reader.dockerfile(text);
     } else {
         reader.shell(&numbered(text, 1));
     }
-    reader.commands
+    let Reader { mut script, missing, declared, .. } = reader;
+    script.missing = missing.into_inner();
+    script.missing.retain(|(name, _)| !declared.contains(name));
+    script
 }
 
-fn is_dockerfile(name: &str, text: &str) -> bool {
+/// Returns whether a file is a Dockerfile, by its name or its first line.
+pub fn is_dockerfile(name: &str, text: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
     let is_named = ["dockerfile", "containerfile"].iter().any(|word| {
         file.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
@@ -128,32 +183,50 @@ impl Reader {
                 self.folder = folder;
                 return next;
             }
-            "ARG" | "ENV" => self.definitions(&logical[skipped..]),
+            "ARG" => self.definitions(&logical[skipped..], Scope::Argument),
+            "ENV" => self.definitions(&logical[skipped..], Scope::Image),
             "WORKDIR" => {
                 let words = self.words(&logical[skipped..]);
                 if let Some(word) = words.first() {
                     self.folder = join(&self.folder, &word.text);
                 }
             }
-            _ => {}
+            name => {
+                let line = logical.first().map_or(index, |(_, line)| *line);
+                let name = Word { text: name.to_owned(), line };
+                let mut words = vec![name];
+                words.extend(self.words(&logical[skipped..]));
+                self.script.instructions.push(words);
+            }
         }
         index
     }
 
     /// Reads `NAME=value …` and the old form `NAME value`.
-    fn definitions(&mut self, rest: &[Char]) {
+    fn definitions(&mut self, rest: &[Char], scope: Scope) {
         let words = self.words(rest);
         if words.iter().any(|word| word.text.contains('=')) {
-            for (name, value) in words.iter().filter_map(|word| word.text.split_once('=')) {
-                self.variables.insert(name.to_owned(), value.to_owned());
+            for (word, (name, value)) in
+                words.iter().filter_map(|w| Some((w, w.text.split_once('=')?)))
+            {
+                self.set(name, value, word.line, scope);
             }
         } else if let [name, value, ..] = words.as_slice() {
-            self.variables.insert(name.text.clone(), value.text.clone());
+            self.set(&name.text, &value.text, name.line, scope);
+        } else if let [name] = words.as_slice() {
+            self.declared.insert(name.text.clone());
         }
     }
 
+    fn set(&mut self, name: &str, value: &str, line: usize, scope: Scope) {
+        self.variables.insert(name.to_owned(), value.to_owned());
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.script.settings.push(Setting { name, value, line, scope });
+    }
+
     fn words(&self, chars: &[Char]) -> Vec<Word> {
-        let mut scanner = Scanner { chars, at: 0, variables: &self.variables };
+        let mut scanner =
+            Scanner { chars, at: 0, variables: &self.variables, missing: &self.missing };
         let mut words = Vec::new();
         loop {
             scanner.skip_blanks();
@@ -171,7 +244,8 @@ impl Reader {
         let mut words: Vec<Word> = Vec::new();
         let mut documents: Vec<String> = Vec::new();
         loop {
-            let mut scanner = Scanner { chars, at, variables: &self.variables };
+            let mut scanner =
+                Scanner { chars, at, variables: &self.variables, missing: &self.missing };
             scanner.skip_blanks();
             at = scanner.at;
             let Some((c, _)) = chars.get(at).copied() else { break };
@@ -195,7 +269,8 @@ impl Reader {
                     while chars.get(at).is_some_and(|(c, _)| matches!(c, '<' | '>' | '&' | '-')) {
                         at += 1;
                     }
-                    let mut scanner = Scanner { chars, at, variables: &self.variables };
+                    let mut scanner =
+                        Scanner { chars, at, variables: &self.variables, missing: &self.missing };
                     scanner.skip_blanks();
                     let target = scanner.word();
                     at = scanner.at;
@@ -247,7 +322,8 @@ impl Reader {
             let Some(first) = words.first() else { return };
             let definition = first.text.split_once('=').filter(|(name, _)| is_name(name));
             if let Some((name, value)) = definition {
-                self.variables.insert(name.to_owned(), value.to_owned());
+                let (name, value, line) = (name.to_owned(), value.to_owned(), first.line);
+                self.set(&name, &value, line, Scope::Shell);
             } else if !BEFORE.contains(&first.text.as_str()) && !first.text.starts_with("--mount=")
             {
                 break;
@@ -256,10 +332,15 @@ impl Reader {
         }
         match words[0].text.as_str() {
             "export" | "local" | "readonly" | "declare" => {
-                for (name, value) in words[1..].iter().filter_map(|word| word.text.split_once('='))
-                {
-                    self.variables.insert(name.to_owned(), value.to_owned());
+                for word in &words[1..] {
+                    match word.text.split_once('=') {
+                        Some((name, value)) => self.set(name, value, word.line, Scope::Shell),
+                        None => drop(self.declared.insert(word.text.clone())),
+                    }
                 }
+            }
+            "read" | "for" | "mapfile" | "readarray" => {
+                self.declared.extend(words[1..].iter().map(|word| word.text.clone()));
             }
             "cd" | "pushd" => {
                 if let Some(word) = words.get(1) {
@@ -274,7 +355,7 @@ impl Reader {
                     self.deeper(&chars);
                 }
             }
-            _ => self.commands.push(ShellCommand { words, folder: self.folder.clone() }),
+            _ => self.script.commands.push(ShellCommand { words, folder: self.folder.clone() }),
         }
     }
 }
@@ -326,6 +407,7 @@ struct Scanner<'a> {
     chars: &'a [Char],
     at: usize,
     variables: &'a BTreeMap<String, String>,
+    missing: &'a RefCell<Vec<(String, usize)>>,
 }
 
 impl Scanner<'_> {
@@ -476,7 +558,13 @@ impl Scanner<'_> {
     fn value(&self, name: &str, default: Option<&str>, text: &mut String) {
         match self.variables.get(name).map(String::as_str).or(default) {
             Some(value) => text.push_str(value),
-            None => text.push(UNKNOWN),
+            None => {
+                if is_name(name) {
+                    let line = self.chars.get(self.at.min(self.chars.len() - 1)).map_or(0, |c| c.1);
+                    self.missing.borrow_mut().push((name.to_owned(), line));
+                }
+                text.push(UNKNOWN);
+            }
         }
     }
 

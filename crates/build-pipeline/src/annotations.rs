@@ -1,0 +1,91 @@
+//! Workflow commands of GitHub: lines by which a log marks files, and files that take outputs.
+//!
+//! The forms are those of GitHub's "Workflow commands". At most ten marks of a kind are shown for
+//! a step, so more are not written.
+
+use std::collections::BTreeMap;
+
+use crate::output::Page;
+
+/// The most marks of one kind that GitHub shows for a step.
+const MOST: usize = 10;
+
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Error,
+    Warning,
+    Notice,
+}
+
+/// One mark in a file.
+#[derive(Debug)]
+pub(crate) struct Annotation<'a> {
+    pub(crate) level: Level,
+    pub(crate) file: &'a str,
+    pub(crate) line: usize,
+    pub(crate) title: String,
+    pub(crate) message: String,
+}
+
+/// Returns the lines that mark files, the worst first.
+pub(crate) fn lines<'a>(annotations: impl IntoIterator<Item = Annotation<'a>>) -> String {
+    let mut by_level: BTreeMap<Level, Vec<Annotation<'a>>> = BTreeMap::new();
+    for one in annotations {
+        by_level.entry(one.level).or_default().push(one);
+    }
+    let mut page = Page::default();
+    for (level, all) in by_level {
+        let word = match level {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Notice => "notice",
+        };
+        for one in all.iter().take(MOST) {
+            page.line(format_args!(
+                "::{word} file={},line={},title={}::{}",
+                property(one.file),
+                one.line,
+                property(&one.title),
+                data(&one.message)
+            ));
+        }
+        if all.len() > MOST {
+            page.line(format_args!("{} more of kind {word} are not marked", all.len() - MOST));
+        }
+    }
+    page.into_text()
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_message_can_be_a_command() {
+        let one = |message: &str, level| Annotation {
+            level,
+            file: "a,b:c.toml",
+            line: 3,
+            title: "x\n::error::y".to_owned(),
+            message: message.to_owned(),
+        };
+        let text = lines([one("100%\r\n::set-env", Level::Notice), one("z", Level::Error)]);
+        assert_eq!(
+            text,
+            "::error file=a%2Cb%3Ac.toml,line=3,title=x%0A%3A%3Aerror%3A%3Ay::z\n\
+             ::notice file=a%2Cb%3Ac.toml,line=3,title=x%0A%3A%3Aerror%3A%3Ay::100%25%0D%0A::set-env\n"
+        );
+        let many = lines((0..12).map(|_| one("z", Level::Warning)));
+        assert_eq!(many.lines().count(), 11);
+        assert!(many.ends_with("2 more of kind warning are not marked\n"));
+    }
+}

@@ -1,0 +1,214 @@
+//! What is tried before a new value is written: the patches that belong to the pin, on the new
+//! source, and what is known about versions that go together.
+
+use std::collections::BTreeMap;
+
+use patcher::{NoProbes, PatchSet, Subject, Tree as _, Version};
+use pins::{CommitId, Compat, PinName, Pins};
+use schemars::JsonSchema;
+use serde::Serialize;
+use sources::{ArchiveLimits, ArchiveSource, GitSource, Sources, Submodules, Tree};
+
+use super::resolve::{Found, Origin};
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::patching::patches;
+use crate::patching::pinned::PinnedTree;
+use crate::project::Project;
+
+/// What came of one patch.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PatchVerdict {
+    /// The patch.
+    pub(crate) id: String,
+    /// Whether it is a good verdict.
+    pub(crate) ok: bool,
+    /// The verdict's name: `applied`, `already-present` and so on.
+    pub(crate) verdict: String,
+    /// What was found.
+    pub(crate) explanation: String,
+}
+
+/// What came of the patches of a pin.
+#[derive(Debug, Default)]
+pub(crate) struct PatchCheck {
+    pub(crate) verdicts: Vec<PatchVerdict>,
+    /// Why nothing can be said, where that is so.
+    pub(crate) unknown: Option<String>,
+}
+
+impl PatchCheck {
+    pub(crate) fn broken(&self) -> impl Iterator<Item = &PatchVerdict> {
+        self.verdicts.iter().filter(|one| !one.ok)
+    }
+}
+
+/// Tries all patches of the pin on the files it would stand for. A commit is fetched even where
+/// there are none, if nothing but its number was given: otherwise nobody has seen that it exists.
+pub(super) async fn try_patches(
+    project: &Project,
+    pins: &Pins,
+    name: &PinName,
+    found: &Found,
+    sources: &Sources,
+) -> Result<PatchCheck, CommandError> {
+    let component = match (pins.sources.get(name), pins.archives.get(name)) {
+        (Some(pin), _) => pin.patches.as_deref(),
+        (None, Some(pin)) => pin.patches.as_deref(),
+        (None, None) => None,
+    };
+    let is_bare = matches!(&found.value, pins::NewValue::Source { git_ref: None, .. });
+    if component.is_none() && !is_bare {
+        return Ok(PatchCheck::default());
+    }
+    let Some(tree) = fetch(pins, name, found, sources).await? else {
+        return Ok(PatchCheck::default());
+    };
+    let Some(component) = component else { return Ok(PatchCheck::default()) };
+    let set = patches::select(patches::read(project, component)?, &[])?;
+    let tree = PinnedTree::new(tree, found.name.clone());
+    let mut files =
+        set.patches().iter().flat_map(|patch| &patch.edits).flat_map(|edit| &edit.files);
+    if files.all(|path| matches!(tree.read(path), Ok(None))) {
+        let unknown =
+            format!("the source has none of the files that the patches of `{component}` edit");
+        return Ok(PatchCheck { unknown: Some(unknown), ..PatchCheck::default() });
+    }
+    let gpu = project.default_gpu()?;
+    Ok(PatchCheck { verdicts: verdicts(&set, &tree, version(found).as_ref(), &gpu), unknown: None })
+}
+
+fn version(found: &Found) -> Option<Version> {
+    match &found.value {
+        pins::NewValue::Source { version, .. } => version.as_deref()?.parse().ok(),
+        pins::NewValue::Archive { version, .. } => version.parse().ok(),
+        pins::NewValue::Image { .. } => None,
+    }
+}
+
+fn verdicts(
+    set: &PatchSet,
+    tree: &PinnedTree,
+    version: Option<&Version>,
+    gpu: &pins::GpuTarget,
+) -> Vec<PatchVerdict> {
+    let subject = Subject {
+        gpu,
+        version,
+        build_env: None,
+        is_pristine: true,
+        base: &BTreeMap::new(),
+        receipts: &[],
+    };
+    let outcome = patcher::apply(set, &subject, tree, &NoProbes);
+    let verdict = |one: patcher::PatchOutcome| PatchVerdict {
+        id: one.id,
+        ok: one.ok,
+        verdict: one.verdict.name().to_owned(),
+        explanation: one.explanation,
+    };
+    outcome.patches.into_iter().map(verdict).collect()
+}
+
+async fn fetch(
+    pins: &Pins,
+    name: &PinName,
+    found: &Found,
+    sources: &Sources,
+) -> Result<Option<Tree>, CommandError> {
+    let failed = |error| CommandError::from(error).hint("nothing was changed");
+    match (&found.origin, &found.value) {
+        (Origin::Git { url, commit }, _) => {
+            Ok(Some(git_tree(sources, url, commit).await.map_err(failed)?))
+        }
+        (Origin::Archive { url }, pins::NewValue::Archive { version, sha256 }) => {
+            let pin = pins.archives.get(name);
+            let source = ArchiveSource {
+                project: pin.map_or_else(String::new, |pin| pin.project.clone()),
+                version: version.clone(),
+                sha256: sha256.clone(),
+                url: Some(url.clone()),
+            };
+            let archive = sources.fetch_archive(&source).await.map_err(failed)?;
+            let folder = pin.and_then(|pin| pin.subdirectory.as_deref());
+            Ok(Some(archive.tree(&ArchiveLimits::default(), folder).map_err(failed)?))
+        }
+        (Origin::Archive { .. } | Origin::None, _) => Ok(None),
+    }
+}
+
+async fn git_tree(
+    sources: &Sources,
+    url: &sources::SourceUrl,
+    commit: &CommitId,
+) -> Result<Tree, sources::SourceError> {
+    let source =
+        GitSource { url: url.clone(), commit: commit.clone(), submodules: Submodules::None };
+    Ok(sources.fetch_git(&source).await?.tree)
+}
+
+/// Refuses a source that patches do not fit.
+pub(super) fn refuse_broken(
+    check: &PatchCheck,
+    pin: &PinName,
+    name: &str,
+) -> Result<(), CommandError> {
+    let broken: Vec<&PatchVerdict> = check.broken().collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let many = match broken.len() {
+        1 => "a patch does".to_owned(),
+        count => format!("{count} patches do"),
+    };
+    let mut told =
+        CommandError::new(ExitCode::Patch, format!("{many} not fit `{pin}` at `{name}`"));
+    told.causes = broken.iter().map(|one| format!("`{}`: {}", one.id, one.explanation)).collect();
+    Err(told
+        .hint("nothing was written; mend the patches under `patches/`, or say with `versions` which releases they are for")
+        .hint("`--accept-broken-patches` writes the pin all the same; a build that needs it stops at the patch"))
+}
+
+/// Says what is known to go wrong with the pins as they would be: one text for each.
+pub(super) fn couplings(compat: &Compat, pins: &Pins, name: &PinName) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(pin) = pins.sources.get(name) else { return warnings };
+    let (Some(version), Some(package)) = (&pin.version, package(&pin.url)) else { return warnings };
+    // What the other pins of the same set say: `vllm-legacy` goes with `pytorch-legacy`.
+    let suffix = name.as_str().split_once('-').map_or("", |(_, suffix)| suffix);
+    let others: BTreeMap<String, String> = pins
+        .sources
+        .iter()
+        .filter(|(other, _)| other.as_str().split_once('-').map_or("", |(_, s)| s) == suffix)
+        .filter_map(|(_, other)| Some((package_name(&other.url)?, other.version.clone()?)))
+        .collect();
+    for (row, bad) in compat.bad(package, version, &others) {
+        warnings.push(format!(
+            "{package} {version}: {}; use {} [{row}: {}, {}]",
+            bad.why, bad.instead, bad.evidence.source, bad.evidence.checked
+        ));
+    }
+    for (other, release) in &others {
+        for (row, bad) in
+            compat.bad(other, release, &BTreeMap::from([(package.to_owned(), version.clone())]))
+        {
+            if bad.with.contains_key(package) {
+                warnings.push(format!(
+                    "{other} {release} with {package} {version}: {}; use {} [{row}]",
+                    bad.why, bad.instead
+                ));
+            }
+        }
+    }
+    warnings
+}
+
+fn package_name(url: &str) -> Option<String> {
+    package(url).map(str::to_owned)
+}
+
+/// Returns the name that packages of a repository have.
+fn package(url: &str) -> Option<&str> {
+    let last = url.trim_end_matches('/').trim_end_matches(".git").rsplit('/').next()?;
+    Some(if last == "pytorch" { "torch" } else { last })
+}

@@ -1,0 +1,166 @@
+//! Which of many tags or releases is meant, which is the newest, which lie beside a missing one.
+//!
+//! The order is that of versions, not of letters. Pre-releases are counted only where a
+//! pre-release is pinned or asked for. It knows lists of names and asks nobody.
+
+use patcher::Version;
+
+/// A tag or release whose name is a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Release {
+    /// How upstream spells it, for example `v0.11.0`.
+    pub(crate) name: String,
+    /// Its version.
+    pub(crate) version: Version,
+}
+
+/// The releases of one project, oldest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Releases(Vec<Release>);
+
+/// What lies around a version that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Neighbours {
+    pub(crate) below: Option<String>,
+    pub(crate) above: Option<String>,
+    pub(crate) newest: Option<String>,
+}
+
+/// Returns the version that the name of a tag speaks of: `v0.11.0`, `release/1.2`, `b9010`.
+pub(crate) fn version_of(name: &str) -> Option<Version> {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    name.contains(|c: char| c.is_ascii_digit()).then(|| name.parse().ok()).flatten()
+}
+
+/// Returns the version as `versions.toml` writes it: without the `v` and the path in front.
+pub(crate) fn version_text(name: &str) -> Option<String> {
+    let version = version_of(name)?;
+    let text = version.as_str();
+    let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
+    text.starts_with(|c: char| c.is_ascii_digit() || c == 'b').then(|| text.to_owned())
+}
+
+/// What stands before the last `/`, and whether builds are numbered (`b9010`): names that differ in
+/// this are no versions of one another.
+fn family(name: &str) -> (&str, bool) {
+    let (path, last) = name.rsplit_once('/').unwrap_or(("", name));
+    let is_build =
+        last.strip_prefix('b').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
+    (path, is_build)
+}
+
+impl Releases {
+    /// Sorts `names` by version, and leaves out what is none or none of the family of `like`. Without
+    /// that the larger of the families counts.
+    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>, like: Option<&str>) -> Self {
+        let mut all: Vec<Release> = names
+            .into_iter()
+            .filter_map(|name| Some(Release { name: name.to_owned(), version: version_of(name)? }))
+            .collect();
+        let wanted = like.filter(|like| version_of(like).is_some()).map(family);
+        let wanted = wanted.map(|(path, is_build)| (path.to_owned(), is_build)).or_else(|| {
+            let flat = all.iter().map(|one| family(&one.name)).filter(|(path, _)| path.is_empty());
+            let (builds, others): (Vec<_>, Vec<_>) = flat.partition(|(_, is_build)| *is_build);
+            Some((String::new(), builds.len() > others.len()))
+        });
+        all.retain(|one| {
+            wanted
+                .as_ref()
+                .is_none_or(|(path, is_build)| family(&one.name) == (path.as_str(), *is_build))
+        });
+        all.sort_by(|one, other| {
+            one.version.cmp(&other.version).then_with(|| one.name.cmp(&other.name))
+        });
+        Self(all)
+    }
+
+    /// Returns the newest release; a pre-release only where `with_pre` allows it or there is no other.
+    pub(crate) fn newest(&self, with_pre: bool) -> Option<&Release> {
+        let is_final = |one: &&Release| with_pre || !one.version.is_pre_release();
+        self.0.iter().rev().find(is_final).or_else(|| self.0.last())
+    }
+
+    /// Returns the releases nearest to a version that is not among them.
+    pub(crate) fn neighbours(&self, of: &Version) -> Neighbours {
+        let with_pre = of.is_pre_release();
+        let counts = |one: &&Release| with_pre || !one.version.is_pre_release();
+        let name = |one: Option<&Release>| one.map(|one| one.name.clone());
+        Neighbours {
+            below: name(self.0.iter().rev().filter(counts).find(|one| one.version < *of)),
+            above: name(self.0.iter().filter(counts).find(|one| one.version > *of)),
+            newest: name(self.newest(false)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VLLM: [&str; 9] = [
+        "v0.10.2",
+        "v0.9.2",
+        "v0.10.1.1",
+        "v0.11.0",
+        "v0.33.0",
+        "v0.34.0rc1",
+        "v0.11.0rc2",
+        "ciflow/trunk/1",
+        "v0.10.2rc3",
+    ];
+
+    fn around(names: &[&str], version: &str) -> [Option<String>; 3] {
+        let found = Releases::new(names.iter().copied(), Some(version))
+            .neighbours(&version_of(version).unwrap());
+        [found.below, found.above, found.newest]
+    }
+
+    fn some(names: [&str; 3]) -> [Option<String>; 3] {
+        names.map(|name| (!name.is_empty()).then(|| name.to_owned()))
+    }
+
+    #[test]
+    fn neighbours_are_found_by_version_and_not_by_letters() {
+        assert_eq!(around(&VLLM, "v0.10.3"), some(["v0.10.2", "v0.11.0", "v0.33.0"]));
+        assert_eq!(around(&VLLM, "0.10.0"), some(["v0.9.2", "v0.10.1.1", "v0.33.0"]));
+        assert_eq!(around(&VLLM, "v1.0"), some(["v0.33.0", "", "v0.33.0"]));
+        assert_eq!(around(&VLLM, "v0.1"), some(["", "v0.9.2", "v0.33.0"]));
+        // Who asks for a pre-release is shown them too.
+        assert_eq!(around(&VLLM, "v0.11.0rc1"), some(["v0.10.2", "v0.11.0rc2", "v0.33.0"]));
+        assert_eq!(around(&["b9", "b10", "v1.0"], "b11"), some(["b10", "", "b10"]));
+        assert_eq!(
+            around(&["rocm-7/v1", "rocm-7/v3", "v2"], "rocm-7/v2"),
+            some(["rocm-7/v1", "rocm-7/v3", "rocm-7/v3"])
+        );
+        assert_eq!(around(&[], "v1"), some(["", "", ""]));
+    }
+
+    #[test]
+    fn the_newest_is_final_unless_asked_otherwise() {
+        let newest = |names: &[&str], like: Option<&str>, pre| {
+            Releases::new(names.iter().copied(), like).newest(pre).map(|one| one.name.clone())
+        };
+        assert_eq!(newest(&VLLM, Some("v0.10.2"), false).unwrap(), "v0.33.0");
+        assert_eq!(newest(&VLLM, Some("v0.10.2rc1"), true).unwrap(), "v0.34.0rc1");
+        // AOTriton's releases all carry a letter.
+        assert_eq!(newest(&["0.10b", "0.11.1b"], Some("0.10b"), false).unwrap(), "0.11.1b");
+        // llama.cpp has some tags of other forms among thousands of builds.
+        assert_eq!(newest(&["b9", "b10", "b11", "v1.0", "v2.0"], None, false).unwrap(), "b11");
+        assert_eq!(newest(&["main", "nightly"], None, false), None);
+    }
+
+    #[test]
+    fn versions_are_written_as_the_file_has_them() {
+        for (name, version) in [
+            ("v0.11.0", Some("0.11.0")),
+            ("release/v1.2", Some("1.2")),
+            ("b9010", Some("b9010")),
+            ("0.11.1b", Some("0.11.1b")),
+            ("main", None),
+            ("main_perf", None),
+            ("v2.7.4-cktile", None),
+        ] {
+            assert_eq!(version_text(name).as_deref(), version, "{name}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What came of a bump, in words, as JSON, and as a pull request.
+
+use pins::{NewValue, PinKind, PinName, Pins};
+use schemars::JsonSchema;
+use serde::Serialize;
+use similar::TextDiff;
+
+use super::checks::{PatchCheck, PatchVerdict};
+use super::resolve::Found;
+use crate::output::Page;
+
+/// The number of this JSON form.
+const SCHEMA: u32 = 1;
+
+/// The pins' file, as messages name it.
+pub(crate) const FILE: &str = "versions/versions.toml";
+
+/// What `bump --format json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BumpReport {
+    /// The number of this JSON form.
+    schema: u32,
+    /// The pin.
+    pin: String,
+    /// Its kind: source, archive or image.
+    kind: &'static str,
+    /// What it stood for.
+    from: Bound,
+    /// What it stands for now, or would.
+    to: Bound,
+    /// Whether it stands for something else than before.
+    pub(crate) changed: bool,
+    /// Whether the file was written.
+    pub(crate) written: bool,
+    /// What the same tag stood for when it was pinned, where that was something else.
+    moved_from: Option<String>,
+    /// Keys of the pin that were removed, because they spoke of the old value.
+    removed: Vec<&'static str>,
+    /// What came of the pin's patches on the new source.
+    patches: Vec<PatchVerdict>,
+    /// What a person should know.
+    pub(crate) warnings: Vec<String>,
+    /// The difference of the file.
+    pub(crate) diff: String,
+}
+
+/// What a pin stands for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Bound {
+    /// The tag, branch or version it was found under.
+    name: Option<String>,
+    /// The commit, digest or hash; null where it is unresolved.
+    value: Option<String>,
+}
+
+impl Bound {
+    fn words(&self) -> String {
+        let short = |value: &String| {
+            value.chars().take(if value.contains(':') { 19 } else { 12 }).collect::<String>()
+        };
+        match (&self.name, &self.value) {
+            (Some(name), Some(value)) => format!("{name} ({})", short(value)),
+            (None, Some(value)) => short(value),
+            (Some(name), None) => format!("{name} (unresolved)"),
+            (None, None) => "unresolved".to_owned(),
+        }
+    }
+}
+
+fn bound(pins: &Pins, name: &PinName) -> (PinKind, Bound) {
+    if let Some(pin) = pins.sources.get(name) {
+        let value = pin.commit.resolved().map(ToString::to_string);
+        (PinKind::Source, Bound { name: pin.git_ref.clone(), value })
+    } else if let Some(pin) = pins.archives.get(name) {
+        let value = pin.sha256.resolved().map(ToString::to_string);
+        (PinKind::Archive, Bound { name: Some(pin.version.clone()), value })
+    } else {
+        let pin = pins.images.get(name);
+        let tag = pin.and_then(|pin| pin.tag.as_ref()).map(ToString::to_string);
+        let value = pin.and_then(|pin| pin.digest.resolved()).map(ToString::to_string);
+        (PinKind::Image, Bound { name: tag, value })
+    }
+}
+
+impl BumpReport {
+    pub(super) fn new(
+        name: &PinName,
+        before: (&str, &Pins),
+        after: &pins::Changed,
+        found: Found,
+        patches: PatchCheck,
+        couplings: Vec<String>,
+    ) -> Self {
+        let (kind, from) = bound(before.1, name);
+        let (_, to) = bound(&after.pins, name);
+        let mut warnings = found.notes;
+        if let (NewValue::Image { .. }, false) = (&found.value, after.removed.is_empty()) {
+            let keys =
+                after.removed.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+            warnings.push(format!("{keys} spoke of the old image and went; write them again when you know them of the new one"));
+        }
+        warnings.extend(patches.unknown);
+        warnings.extend(
+            patches
+                .verdicts
+                .iter()
+                .filter(|one| !one.ok)
+                .map(|one| format!("patch `{}` does not fit: {}", one.id, one.explanation)),
+        );
+        warnings.extend(couplings);
+        Self {
+            schema: SCHEMA,
+            pin: name.to_string(),
+            kind: kind.table(),
+            from,
+            to,
+            changed: after.is_new,
+            written: false,
+            moved_from: found.moved_from,
+            removed: after.removed.clone(),
+            patches: patches.verdicts,
+            warnings,
+            diff: diff(before.0, &after.text),
+        }
+    }
+
+    /// Returns the report for reading.
+    pub(crate) fn text(&self, with_diff: bool) -> String {
+        let mut page = Page::default();
+        let Self { pin, from, to, .. } = self;
+        match (self.changed, self.written) {
+            (true, true) => {
+                page.line(format_args!("bumped {pin}: {} -> {}", from.words(), to.words()));
+            }
+            (true, false) => {
+                page.line(format_args!("would bump {pin}: {} -> {}", from.words(), to.words()));
+            }
+            (false, _) => page.line(format_args!(
+                "{pin} is at {} already; only the day of its check is new",
+                to.words()
+            )),
+        }
+        for one in &self.patches {
+            page.line(format_args!("  patch {}: {}", one.id, one.explanation));
+        }
+        if with_diff {
+            page.line(format_args!("\n{}", self.diff.trim_end()));
+        }
+        page.into_text()
+    }
+
+    /// Returns title and body of a pull request.
+    pub(crate) fn pull_request(&self) -> String {
+        let mut page = Page::default();
+        let Self { pin, from, to, .. } = self;
+        let name = |bound: &Bound| {
+            bound
+                .name
+                .clone()
+                .or_else(|| bound.value.clone())
+                .unwrap_or_else(|| "unresolved".to_owned())
+        };
+        page.line(format_args!("pins: Bump {pin} to {}\n", name(to)));
+        page.line(format_args!("| | before | after |\n|---|---|---|"));
+        page.line(format_args!(
+            "| name | {} | {} |",
+            cell(from.name.as_deref()),
+            cell(to.name.as_deref())
+        ));
+        page.line(format_args!(
+            "| value | {} | {} |",
+            cell(from.value.as_deref()),
+            cell(to.value.as_deref())
+        ));
+        if let Some(old) = &self.moved_from {
+            page.line(format_args!("\n**The tag moved**: it was `{old}` when it was pinned."));
+        }
+        if !self.patches.is_empty() {
+            page.line(format_args!("\n| patch | verdict | |\n|---|---|---|"));
+            for one in &self.patches {
+                page.line(format_args!(
+                    "| `{}` | {} | {} |",
+                    one.id,
+                    one.verdict,
+                    one.explanation.replace('|', "\\|")
+                ));
+            }
+        }
+        for warning in &self.warnings {
+            page.line(format_args!("\n- {warning}"));
+        }
+        page.line(format_args!("\n```diff\n{}\n```", self.diff.trim_end()));
+        page.into_text()
+    }
+}
+
+fn cell(text: Option<&str>) -> String {
+    text.map_or_else(|| "–".to_owned(), |text| format!("`{text}`"))
+}
+
+fn diff(old: &str, new: &str) -> String {
+    let (from, to) = (format!("a/{FILE}"), format!("b/{FILE}"));
+    TextDiff::from_lines(old, new).unified_diff().header(&from, &to).to_string()
+}

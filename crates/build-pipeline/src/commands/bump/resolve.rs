@@ -1,0 +1,398 @@
+//! Asks git servers, registries and indexes what a pin is to be bound to, and refuses what would
+//! be a surprise: names that do not exist, older versions, tags that moved.
+
+use image_ref::{Digest, ImageRef, Tag};
+use oci::client::RegistryClient;
+use pins::{ArchivePin, CommitId, ImagePin, ManifestKind, NewValue, PinName, Pins, SourcePin};
+use sources::{GitRef, RemoteRefs, SourceUrl, Sources};
+
+use super::args::Bump;
+use super::choice::{Neighbours, Releases, version_of, version_text};
+use crate::error::{CommandError, nearest, registry_code, registry_hints};
+use crate::exit_code::ExitCode;
+use crate::fetch;
+
+/// What a pin is to be bound to.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) value: NewValue,
+    /// The name it was found under, for people.
+    pub(crate) name: String,
+    /// Where it was read, for the pin's `evidence`.
+    pub(crate) evidence: String,
+    /// What the same name stood for when it was pinned, where that was something else.
+    pub(crate) moved_from: Option<String>,
+    /// What a person should know about it.
+    pub(crate) notes: Vec<String>,
+    /// Where its files are, for patches to be tried on.
+    pub(crate) origin: Origin,
+}
+
+/// Where the files of a pin are.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// A repository at a commit.
+    Git { url: SourceUrl, commit: CommitId },
+    /// An archive, with the file that has it.
+    Archive { url: SourceUrl },
+    /// Nowhere that patches apply to.
+    None,
+}
+
+/// Asks for the value of the pin that was named.
+pub(super) async fn resolve(
+    args: &Bump,
+    name: &PinName,
+    pins: &Pins,
+    sources: &Sources,
+    client: &RegistryClient,
+) -> Result<Found, CommandError> {
+    if let Some(pin) = pins.sources.get(name) {
+        source(args, name, pin, sources).await
+    } else if let Some(pin) = pins.images.get(name) {
+        image(args, name, pin, client).await
+    } else if let Some(pin) = pins.archives.get(name) {
+        archive(args, name, pin, sources).await
+    } else {
+        Err(CommandError::new(
+            ExitCode::Input,
+            format!("pin `{name}` is a set of packages, which has no single value to look up"),
+        )
+        .hint("edit its versions together in `versions/versions.toml`; `build-pipeline outdated` asks its index for each of them, and `build-pipeline lint` knows which belong together"))
+    }
+}
+
+fn refuse(code: ExitCode, message: String) -> CommandError {
+    CommandError::new(code, message)
+}
+
+/// Refuses a version that is older than the one that is pinned.
+fn check_order(args: &Bump, old: Option<&str>, new: &str) -> Result<(), CommandError> {
+    let (Some(old), Some(new)) = (old.and_then(version_of), version_of(new)) else { return Ok(()) };
+    if new < old && !args.accept.allow_downgrade {
+        let pin = &args.pin;
+        return Err(refuse(
+            ExitCode::Input,
+            format!("`{new}` is older than `{old}`, which `{pin}` is pinned to"),
+        )
+        .hint(format!(
+            "`build-pipeline bump {pin} {new} --allow-downgrade` takes it all the same"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a name that stands for something else than it did, unless that was said to be fine.
+fn check_moved(
+    args: &Bump,
+    what: &str,
+    old: &str,
+    new: &str,
+    since: Option<&str>,
+) -> Result<(), CommandError> {
+    if args.accept.accept_moved {
+        return Ok(());
+    }
+    let since = since.map_or_else(String::new, |day| format!(" on {day}"));
+    Err(refuse(
+        ExitCode::Integrity,
+        format!("{what} moved: it was `{old}` when it was pinned{since}, and is `{new}` now"),
+    )
+    .hint("nothing was written; find out why before you trust it")
+    .hint(format!(
+        "`build-pipeline bump {} {} --accept-moved` takes what it is now",
+        args.pin, args.value
+    )))
+}
+
+/// Makes the answer to a name that does not exist.
+fn missing(args: &Bump, what: String, releases: &Releases, others: &[&str]) -> CommandError {
+    let mut told = refuse(ExitCode::Input, what);
+    let around = version_of(&args.value).map(|version| releases.neighbours(&version));
+    let suggested = match around {
+        Some(Neighbours { below, above, newest }) => {
+            let quoted = |name: &Option<String>| name.as_ref().map(|name| format!("`{name}`"));
+            told =
+                match (quoted(&below), quoted(&above)) {
+                    (Some(below), Some(above)) => {
+                        told.hint(format!("the nearest are {below} below it and {above} above it"))
+                    }
+                    (Some(below), None) => told
+                        .hint(format!("the nearest below it is {below}, and there is none above")),
+                    (None, Some(above)) => told
+                        .hint(format!("the nearest above it is {above}, and there is none below")),
+                    (None, None) => told,
+                };
+            if let Some(newest) = quoted(&newest) {
+                told = told.hint(format!("the newest is {newest}"));
+            }
+            above.or(below).or(newest)
+        }
+        None => nearest(&args.value, others.iter().copied()).map(str::to_owned),
+    };
+    match suggested {
+        Some(name) => told.hint(format!(
+            "nothing was changed; `build-pipeline bump {} {name}` takes another",
+            args.pin
+        )),
+        None => told.hint("nothing was changed; check the name at its source"),
+    }
+}
+
+async fn source(
+    args: &Bump,
+    name: &PinName,
+    pin: &SourcePin,
+    sources: &Sources,
+) -> Result<Found, CommandError> {
+    let url = fetch::url(&pin.url)?;
+    let refs = sources.refs(&url).await.map_err(CommandError::from)?;
+    let current = pin.git_ref.as_deref();
+    let releases = Releases::new(refs.tags(), current);
+    let (git_ref, commit) = match args.value.parse::<CommitId>() {
+        Ok(commit) => (ref_of(&refs, &commit, current), commit),
+        Err(_) => {
+            let (name, commit) = named(args, name, pin, &refs, &releases)?;
+            (Some(name), commit)
+        }
+    };
+    let version = git_ref.as_deref().and_then(version_text);
+    let old_version = pin.version.as_deref().or(current);
+    if let Some(git_ref) = &git_ref {
+        check_order(args, old_version, git_ref)?;
+    }
+    let old = pin.commit.resolved().filter(|old| **old != commit);
+    let is_same_name = git_ref.is_some() && git_ref.as_deref() == current;
+    let mut moved_from = None;
+    let mut notes = Vec::new();
+    if let (Some(old), Some(git_ref), true) = (old, &git_ref, is_same_name) {
+        let is_tag = refs.tags().any(|tag| tag == git_ref);
+        if is_tag {
+            let what = format!("tag `{git_ref}` of {url}");
+            check_moved(args, &what, old.as_str(), commit.as_str(), pin.facts.checked.as_deref())?;
+        }
+        moved_from = is_tag.then(|| old.to_string());
+    }
+    let found_under = match &git_ref {
+        Some(git_ref) => git_ref.clone(),
+        None => {
+            notes.push(format!("no tag or branch of {url} leads to `{commit}`; the pin has no `ref` and no `version`"));
+            commit.to_string()
+        }
+    };
+    Ok(Found {
+        evidence: match &git_ref {
+            Some(git_ref) => format!("{git_ref} of {url}, asked by `bump`"),
+            None => format!("a commit that {url} gives out, fetched by `bump`"),
+        },
+        value: NewValue::Source { git_ref, version, commit: commit.clone() },
+        name: found_under,
+        moved_from,
+        notes,
+        origin: Origin::Git { url, commit },
+    })
+}
+
+/// Returns the tag or branch by which a commit is best known: the one that is pinned, else the
+/// newest version, else any tag, else any branch.
+fn ref_of(refs: &RemoteRefs, commit: &CommitId, current: Option<&str>) -> Option<String> {
+    let names: Vec<&str> = refs.leading_to(commit).collect();
+    let short = |prefix: &str| -> Vec<&str> {
+        names.iter().filter_map(|name| name.strip_prefix(prefix)).collect()
+    };
+    let (tags, branches) = (short("refs/tags/"), short("refs/heads/"));
+    let both = || tags.iter().chain(&branches).copied();
+    both()
+        .find(|name| Some(*name) == current)
+        .or_else(|| tags.iter().copied().max_by_key(|tag| version_of(tag)))
+        .or_else(|| branches.first().copied())
+        .map(str::to_owned)
+}
+
+/// Returns the tag or branch that a name means, and its commit.
+fn named(
+    args: &Bump,
+    name: &PinName,
+    pin: &SourcePin,
+    refs: &RemoteRefs,
+    releases: &Releases,
+) -> Result<(String, CommitId), CommandError> {
+    let current = pin.git_ref.as_deref();
+    let value = match (args.value.as_str(), current) {
+        ("latest", Some(branch)) if version_of(branch).is_none() => branch,
+        ("latest", _) => {
+            let with_pre =
+                pin.version.as_deref().and_then(version_of).is_some_and(|v| v.is_pre_release());
+            let newest = releases.newest(with_pre).ok_or_else(|| {
+                refuse(
+                    ExitCode::Input,
+                    format!("no tag of {} is a version, so none is the newest", pin.url),
+                )
+                .hint(format!("name a tag, branch or commit: `build-pipeline bump {name} main`"))
+            })?;
+            newest.name.as_str()
+        }
+        (value, _) => value,
+    };
+    let folder = current.and_then(|name| name.rsplit_once('/')).map(|(folder, _)| folder);
+    let bare = value.strip_prefix('v').unwrap_or(value);
+    let mut candidates = vec![value.to_owned(), format!("v{bare}"), bare.to_owned()];
+    candidates.extend(
+        folder
+            .into_iter()
+            .flat_map(|folder| [format!("{folder}/{value}"), format!("{folder}/v{bare}")]),
+    );
+    for candidate in &candidates {
+        let git_ref: GitRef = match candidate.parse() {
+            Ok(git_ref) => git_ref,
+            Err(error) if candidate == value => {
+                return Err(CommandError::from_chain(ExitCode::Input, &error)
+                    .hint("write a version, a tag, a branch, or a commit of 40 digits"));
+            }
+            Err(_) => continue,
+        };
+        if let Some(found) = refs.find(&git_ref) {
+            let commit = found.target().parse().map_err(|_| {
+                refuse(
+                    ExitCode::Failed,
+                    format!("`{}` of {} leads to something that is no commit", found.name, pin.url),
+                )
+            })?;
+            return Ok((candidate.clone(), commit));
+        }
+    }
+    let what = format!("{} has no tag or branch `{value}`", pin.url);
+    let names: Vec<&str> = refs
+        .iter()
+        .filter_map(|one| {
+            one.name.strip_prefix("refs/tags/").or_else(|| one.name.strip_prefix("refs/heads/"))
+        })
+        .collect();
+    Err(missing(args, what, releases, &names))
+}
+
+async fn image(
+    args: &Bump,
+    name: &PinName,
+    pin: &ImagePin,
+    client: &RegistryClient,
+) -> Result<Found, CommandError> {
+    let asked = args.value.strip_prefix(':').unwrap_or(&args.value);
+    let bad = |error: &dyn std::error::Error| {
+        CommandError::from_chain(ExitCode::Input, error)
+            .hint("write a tag, or a digest: `sha256:` and 64 digits")
+    };
+    let own_tag = pin.tag.as_ref().filter(|_| args.value == "latest");
+    let (reference, tag): (ImageRef, Option<Tag>) = match own_tag {
+        Some(tag) => (pin.repository.tagged(tag), Some(tag.clone())),
+        None if args.value == "latest" => {
+            return Err(refuse(
+                ExitCode::Input,
+                format!("pin `{name}` has no tag whose digest could be asked for"),
+            )
+            .hint(format!("name a tag or digest: `build-pipeline bump {name} TAG`")));
+        }
+        None if asked.contains(':') => {
+            let digest: Digest = asked.parse().map_err(|error| bad(&error))?;
+            (pin.repository.at(&digest), None)
+        }
+        None => {
+            let tag: Tag = asked.parse().map_err(|error| bad(&error))?;
+            (pin.repository.tagged(&tag), Some(tag))
+        }
+    };
+    let manifest = client.manifest(&reference).await.map_err(|error| {
+        let told = CommandError::caused(
+            registry_code(error.kind()),
+            format!("asking what `{reference}` is now failed"),
+            &error,
+        );
+        registry_hints(told, error.kind()).hint("nothing was changed")
+    })?;
+    if let (Some(new), Some(old)) = (&tag, &pin.tag) {
+        check_order(args, Some(old.as_str()), new.as_str())?;
+    }
+    let mut notes = Vec::new();
+    let old = pin.digest.resolved().filter(|old| **old != manifest.digest);
+    let moved_from = old.filter(|_| tag.is_some() && tag == pin.tag).map(ToString::to_string);
+    if let (Some(old), Some(tag)) = (&moved_from, &tag) {
+        notes.push(format!("tag `{tag}` moved since it was pinned: it was `{old}`"));
+    }
+    if tag.is_none() && pin.tag.is_some() {
+        notes.push(
+            "the pin has no `tag` from now on: nobody said which one the digest belongs to"
+                .to_owned(),
+        );
+    }
+    let kind = match manifest.media_type.as_str() {
+        oci::media::OCI_INDEX | oci::media::DOCKER_LIST => ManifestKind::Index,
+        _ => ManifestKind::Manifest,
+    };
+    Ok(Found {
+        evidence: format!("{reference}, asked by `bump`"),
+        name: reference.to_string(),
+        value: NewValue::Image { tag, digest: manifest.digest, kind: Some(kind) },
+        moved_from,
+        notes,
+        origin: Origin::None,
+    })
+}
+
+async fn archive(
+    args: &Bump,
+    name: &PinName,
+    pin: &ArchivePin,
+    sources: &Sources,
+) -> Result<Found, CommandError> {
+    let index = fetch::index(args.index.url.as_deref())?;
+    let files = sources.releases(&index, &pin.project).await.map_err(CommandError::from)?;
+    let project = pin.project.as_str();
+    let is_whole = |file: &&sources::ReleaseFile| file.yanked.is_none();
+    let versions = files.iter().filter(is_whole).filter_map(|file| file.source_version(project));
+    let releases = Releases::new(versions, Some(&pin.version));
+    let with_pre = version_of(&pin.version).is_some_and(|version| version.is_pre_release());
+    let value = match args.value.as_str() {
+        "latest" => releases.newest(with_pre).map(|one| one.name.as_str()).unwrap_or("latest"),
+        value => value.strip_prefix('v').unwrap_or(value),
+    };
+    let wanted = version_of(value);
+    let is_wanted =
+        |version: &str| version == value || wanted.is_some() && version_of(version) == wanted;
+    let file = files.iter().find(|file| file.source_version(project).is_some_and(is_wanted));
+    let Some((file, version)) = file.and_then(|file| Some((file, file.source_version(project)?)))
+    else {
+        let what = format!("the index has no source archive of `{project}` `{value}`");
+        return Err(missing(args, what, &releases, &[]));
+    };
+    if let Some(reason) = &file.yanked {
+        let reason = if reason.is_empty() { "no reason is given" } else { reason };
+        return Err(refuse(
+            ExitCode::Input,
+            format!("`{project}` `{version}` was yanked: {reason}"),
+        )
+        .hint(format!("`build-pipeline bump {name}` takes the newest that was not")));
+    }
+    check_order(args, Some(&pin.version), version)?;
+    let Some(sha256) = file.sha256.clone() else {
+        return Err(refuse(
+            ExitCode::Failed,
+            format!("the index gives no SHA-256 for `{}`", file.name),
+        )
+        .hint("use an index that does; a hash is never invented"));
+    };
+    let mut moved_from = None;
+    if let Some(old) = pin.sha256.resolved().filter(|old| **old != sha256 && pin.version == version)
+    {
+        let what = format!("`{}` on the index", file.name);
+        check_moved(args, &what, old.as_str(), sha256.as_str(), pin.facts.checked.as_deref())?;
+        moved_from = Some(old.to_string());
+    }
+    Ok(Found {
+        name: version.to_owned(),
+        evidence: format!("{}, asked of the Python index by `bump`", file.name),
+        value: NewValue::Archive { version: version.to_owned(), sha256 },
+        moved_from,
+        notes: Vec::new(),
+        origin: Origin::Archive { url: file.url.clone() },
+    })
+}

@@ -1,0 +1,181 @@
+//! `build-pipeline lint` and `explain`: what is wrong, stale or dangerous in files, and why.
+
+mod report;
+mod sarif;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use lint::{Context, Exists, Finding, RULES, Severity};
+
+pub(crate) use self::report::LintFindings;
+use crate::annotations::{self, Annotation, Level};
+use crate::cli::Global;
+use crate::commands::bump::today;
+use crate::error::{CommandError, nearest};
+use crate::exit_code::ExitCode;
+use crate::output::{self, Page};
+use crate::project::{Project, read_text};
+
+/// Find wrong, stale and dangerous advice in pins, Dockerfiles, scripts, environment and compose files
+#[derive(Debug, Args)]
+pub(crate) struct Lint {
+    /// The files; without any, the project's pins and its dockerfiles/
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The form of the result; github marks lines in the log of a workflow, sarif is for code scanning
+    #[arg(long, value_enum, default_value_t = LintFormat::Text)]
+    format: LintFormat,
+    /// Fail on warnings too
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Explain a rule of `lint`, or list all rules
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The rule
+    #[arg(value_name = "RULE")]
+    rule: Option<String>,
+}
+
+/// The form of the findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LintFormat {
+    /// For reading
+    Text,
+    /// For programs
+    Json,
+    /// Annotations of a GitHub workflow
+    Github,
+    /// SARIF 2.1.0
+    Sarif,
+}
+
+/// The folder that paths in files are seen from.
+#[derive(Debug)]
+struct Folder<'a>(&'a Path);
+
+impl Exists for Folder<'_> {
+    fn exists(&self, file: &str, path: &str) -> bool {
+        let beside = self.0.join(file).parent().map(|folder| folder.join(path));
+        self.0.join(path).exists() || beside.is_some_and(|path| path.exists())
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), CommandError> {
+    let here = crate::working_folder(global)?;
+    // Other people's files need no project; in one, its tables are known.
+    let project = Project::find(&here);
+    let compat = match &project {
+        Ok(project) => project.compat()?,
+        Err(_) => None,
+    };
+    let files = match args.files.as_slice() {
+        [] => project_files(&project?)?,
+        files => files.iter().map(|file| read(&here, file)).collect::<Result<_, _>>()?,
+    };
+    let defined: BTreeSet<String> =
+        files.iter().flat_map(|(name, text)| lint::defined(name, text)).collect();
+    let (_, day) = today()?;
+    let folder = Folder(&here);
+    let context = Context {
+        compat: compat.as_ref(),
+        today: Some(&day),
+        defined: Some(&defined),
+        exists: Some(&folder),
+    };
+    let found: Vec<Finding> =
+        files.iter().flat_map(|(name, text)| lint::check(name, text, context)).collect();
+    match args.format {
+        LintFormat::Text => output::sanitised_result(&report::text(&found, files.len()))?,
+        LintFormat::Json => output::json(&LintFindings::new(&found, files.len()))?,
+        LintFormat::Sarif => output::json(&sarif::document(&found))?,
+        LintFormat::Github => {
+            output::sanitised_result(&annotations::lines(found.iter().map(mark)))?;
+        }
+    }
+    let fails = |finding: &Finding| match finding.rule.severity {
+        Severity::Error => true,
+        Severity::Warning => args.strict,
+        Severity::Information => false,
+    };
+    match found.iter().any(fails) {
+        true => Err(CommandError::told(ExitCode::Failed)),
+        false => Ok(()),
+    }
+}
+
+fn mark(finding: &Finding) -> Annotation<'_> {
+    Annotation {
+        level: match finding.rule.severity {
+            Severity::Error => Level::Error,
+            Severity::Warning => Level::Warning,
+            Severity::Information => Level::Notice,
+        },
+        file: &finding.file,
+        line: finding.line,
+        title: finding.rule.id.to_owned(),
+        message: format!("{}; {}", finding.message, finding.help),
+    }
+}
+
+fn read(here: &Path, file: &Path) -> Result<(String, String), CommandError> {
+    let name = file.display().to_string();
+    match read_text(&here.join(file)) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => {
+            Err(CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &error)
+                .hint("name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`"))
+        }
+    }
+}
+
+/// Returns the pins and everything below `dockerfiles/`.
+fn project_files(project: &Project) -> Result<Vec<(String, String)>, CommandError> {
+    let mut names = vec![PathBuf::from("versions/versions.toml")];
+    let mut folders = vec![PathBuf::from("dockerfiles")];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(project.root.join(&folder)) else { continue };
+        for entry in entries.flatten() {
+            let name = folder.join(entry.file_name());
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(name),
+                Ok(kind) if kind.is_file() => names.push(name),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    names.sort();
+    names.iter().map(|name| read(&project.root, name)).collect()
+}
+
+/// Runs `explain`.
+pub(crate) fn explain(args: &Explain) -> Result<(), CommandError> {
+    let mut page = Page::default();
+    let Some(name) = &args.rule else {
+        for rule in RULES {
+            page.line(format_args!("{:24} {:12} {}", rule.id, rule.severity.name(), rule.title));
+        }
+        return output::result(&page.into_text());
+    };
+    let Some(rule) = lint::rule(name) else {
+        let told = CommandError::new(ExitCode::Input, format!("there is no rule `{name}`"));
+        return Err(match nearest(name, RULES.iter().map(|rule| rule.id)) {
+            Some(near) => told.hint(format!("did you mean `build-pipeline explain {near}`?")),
+            None => told.hint("`build-pipeline explain` lists the rules"),
+        });
+    };
+    page.line(format_args!("{} ({})\n", rule.id, rule.severity.name()));
+    page.line(format_args!("What: {}", rule.title));
+    page.line(format_args!("Why: {}", rule.fact));
+    page.line(format_args!("Do: {}", rule.advice));
+    page.line(format_args!("Source: {}", rule.source));
+    page.line(format_args!(
+        "\n`# build-pipeline: allow {}` on the line or above it excuses one place.",
+        rule.id
+    ));
+    output::result(&page.into_text())
+}

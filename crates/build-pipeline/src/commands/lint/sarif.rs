@@ -1,0 +1,75 @@
+//! Findings as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code scanning.
+
+use lint::{Finding, RULES, Rule, Severity};
+use serde_json::{Value, json};
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Information => "note",
+    }
+}
+
+/// Returns the document.
+pub(super) fn document(found: &[Finding]) -> Value {
+    let rules: Vec<Value> = RULES.iter().map(rule).collect();
+    let results: Vec<Value> = found.iter().map(result).collect();
+    json!({
+        "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "build-pipeline",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    })
+}
+
+fn rule(rule: &Rule) -> Value {
+    json!({
+        "id": rule.id,
+        "shortDescription": { "text": rule.title },
+        "fullDescription": { "text": rule.fact },
+        "help": { "text": format!("{}. Source: {}", rule.advice, rule.source) },
+        "defaultConfiguration": { "level": level(rule.severity) },
+    })
+}
+
+fn result(finding: &Finding) -> Value {
+    let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
+    json!({
+        "ruleId": finding.rule.id,
+        "ruleIndex": index,
+        "level": level(finding.rule.severity),
+        "message": { "text": format!("{}; {}", finding.message, finding.help) },
+        "locations": [{ "physicalLocation": {
+            "artifactLocation": { "uri": uri(&finding.file) },
+            "region": { "startLine": finding.line },
+        }}],
+    })
+}
+
+/// Returns a path as the reference of a URI (RFC 3986).
+fn uri(path: &str) -> String {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_~".contains(&byte);
+    path.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_uris() {
+        assert_eq!(uri("./a b/ü:c.sh"), "a%20b/%C3%BC%3Ac.sh");
+        assert_eq!(uri("/tmp/x.env"), "/tmp/x.env");
+    }
+}

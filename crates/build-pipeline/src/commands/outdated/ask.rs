@@ -1,0 +1,337 @@
+//! Asks for the present state of pins: all at once, at most [`AT_ONCE`] questions in flight, and
+//! one for all pins of a repository or project.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use image_ref::ImageRef;
+use oci::client::{ErrorKind as RegistryKind, RegistryClient};
+use pins::{ArchivePin, CommitId, ImagePin, PinName, Pins, Release, SourcePin};
+use sources::{ErrorKind, Reach, ReleaseFile, RemoteRefs, SourceError, SourceUrl, Sources};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::{Class, State};
+use crate::commands::bump::choice::{Releases, version_of};
+
+/// How many questions are asked at the same time.
+const AT_ONCE: usize = 16;
+
+/// Whom to ask.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) sources: Sources,
+    pub(super) client: RegistryClient,
+    /// The Python index, or why there is none.
+    pub(super) index: Result<SourceUrl, String>,
+}
+
+/// What one question is about.
+enum Question {
+    Repository(SourceUrl, Vec<(PinName, SourcePin)>),
+    Image(PinName, Box<ImagePin>),
+    Project(String, Vec<(PinName, ArchivePin)>),
+    Release(PinName, Release),
+}
+
+/// Returns the state of every pin.
+pub(super) async fn all(pins: &Pins, asked: Asked) -> BTreeMap<PinName, State> {
+    let limit = Arc::new(Semaphore::new(AT_ONCE));
+    let mut running = JoinSet::new();
+    for question in questions(pins) {
+        let (asked, limit) = (asked.clone(), Arc::clone(&limit));
+        running.spawn(async move {
+            // The semaphore is never closed; without a permit nothing would be asked at all.
+            let permit = limit.acquire().await;
+            let states = answer(question, &asked).await;
+            drop(permit);
+            states
+        });
+    }
+    let mut states = BTreeMap::new();
+    while let Some(found) = running.join_next().await {
+        states.extend(found.unwrap_or_default());
+    }
+    states
+}
+
+fn questions(pins: &Pins) -> Vec<Question> {
+    let mut repositories: BTreeMap<&str, Vec<(PinName, SourcePin)>> = BTreeMap::new();
+    for (name, pin) in &pins.sources {
+        let url = pin.url.trim_end_matches('/').trim_end_matches(".git");
+        repositories.entry(url).or_default().push((name.clone(), pin.clone()));
+    }
+    let mut projects: BTreeMap<&str, Vec<(PinName, ArchivePin)>> = BTreeMap::new();
+    for (name, pin) in &pins.archives {
+        projects.entry(&pin.project).or_default().push((name.clone(), pin.clone()));
+    }
+    let repositories = repositories.into_values().filter_map(|all| {
+        let url = all.first()?.1.url.parse().ok()?;
+        Some(Question::Repository(url, all))
+    });
+    let projects = projects.into_iter().map(|(name, all)| Question::Project(name.to_owned(), all));
+    let images =
+        pins.images.iter().map(|(name, pin)| Question::Image(name.clone(), Box::new(pin.clone())));
+    let releases =
+        pins.releases.iter().map(|(name, pin)| Question::Release(name.clone(), pin.clone()));
+    repositories.chain(projects).chain(images).chain(releases).collect()
+}
+
+async fn answer(question: Question, asked: &Asked) -> Vec<(PinName, State)> {
+    match question {
+        Question::Repository(url, all) => match asked.sources.refs(&url).await {
+            Ok(refs) => {
+                let mut states = Vec::new();
+                for (name, pin) in all {
+                    states.push((name, source(&pin, &url, &refs, asked).await));
+                }
+                states
+            }
+            Err(error) => all.into_iter().map(|(name, _)| (name, unasked(&error))).collect(),
+        },
+        Question::Image(name, pin) => vec![(name, image(&pin, asked).await)],
+        Question::Project(project, all) => {
+            let files = match &asked.index {
+                Ok(index) => asked.sources.releases(index, &project).await.map_err(|e| unasked(&e)),
+                Err(why) => Err(State::new(Class::Unreachable, why.clone())),
+            };
+            let state = |pin: &ArchivePin| match &files {
+                Ok(files) => archive(pin, files),
+                Err(state) => state.clone(),
+            };
+            all.iter().map(|(name, pin)| (name.clone(), state(pin))).collect()
+        }
+        Question::Release(name, pin) => vec![(name, release(&pin, asked).await)],
+    }
+}
+
+/// What it means that a source could not be asked.
+fn unasked(error: &SourceError) -> State {
+    let class = match error.kind() {
+        ErrorKind::NotFound => Class::Vanished,
+        _ => Class::Unreachable,
+    };
+    State::new(class, error.to_string())
+}
+
+async fn source(pin: &SourcePin, url: &SourceUrl, refs: &RemoteRefs, asked: &Asked) -> State {
+    let releases = Releases::new(refs.tags(), pin.git_ref.as_deref());
+    let newer = || {
+        let own = pin.version.as_deref().or(pin.git_ref.as_deref()).and_then(version_of)?;
+        let newest = releases.newest(own.is_pre_release())?;
+        (newest.version > own).then(|| newest.name.clone())
+    };
+    let Some(git_ref) = &pin.git_ref else {
+        return match pin.commit.resolved() {
+            None => State::new(Class::Unresolved, "the commit is not known"),
+            Some(commit) => bare_commit(commit, url, refs, asked).await,
+        };
+    };
+    let found = git_ref.parse().ok().and_then(|name| refs.find(&name).cloned());
+    let Some(found) = found else {
+        let what = format!("there is no tag or branch `{git_ref}` any more");
+        return State { newest: newer(), ..State::new(Class::Vanished, what) };
+    };
+    let now = found.target().to_owned();
+    let state = match pin.commit.resolved() {
+        None => State::new(Class::Unresolved, format!("`{git_ref}` is `{now}` now")),
+        Some(commit) if commit.as_str() == now => match newer() {
+            Some(newest) => State::new(Class::Newer, format!("`{newest}` is out")),
+            None => State::new(Class::Current, ""),
+        },
+        Some(commit) if found.name.starts_with("refs/tags/") => {
+            State::new(Class::Moved, format!("tag `{git_ref}` was `{commit}` and is `{now}` now"))
+        }
+        Some(commit) => branch(git_ref, commit, &now, url, asked).await,
+    };
+    State { now: Some(now), newest: newer(), ..state }
+}
+
+/// Says what became of a commit that a branch stood at.
+async fn branch(name: &str, old: &CommitId, now: &str, url: &SourceUrl, asked: &Asked) -> State {
+    let Ok(tip) = now.parse::<CommitId>() else {
+        return State::new(Class::Moved, format!("branch `{name}` leads to no commit"));
+    };
+    match asked.sources.reaches(url, &tip, old).await {
+        Ok(Some(Reach::Inside)) => {
+            State::new(Class::Newer, format!("branch `{name}` went on to `{now}`"))
+        }
+        Ok(Some(Reach::Outside)) => State::new(
+            Class::Rewritten,
+            format!("branch `{name}` was rewritten: it no longer leads to `{old}`"),
+        ),
+        Ok(Some(Reach::Missing)) => State::new(
+            Class::Rewritten,
+            format!("branch `{name}` was rewritten, and the server no longer has `{old}`"),
+        ),
+        Ok(None) => State::new(
+            Class::Newer,
+            format!(
+                "branch `{name}` is `{now}` now; the server cannot say whether it still has `{old}`"
+            ),
+        ),
+        Err(error) => unasked(&error),
+    }
+}
+
+/// Says whether a commit without a name is still there.
+async fn bare_commit(
+    commit: &CommitId,
+    url: &SourceUrl,
+    refs: &RemoteRefs,
+    asked: &Asked,
+) -> State {
+    if refs.leading_to(commit).next().is_some() {
+        return State::new(Class::Current, "");
+    }
+    let tip = refs.iter().find(|one| one.name == "HEAD").or_else(|| refs.iter().next());
+    let Some(tip) = tip.and_then(|tip| tip.target().parse::<CommitId>().ok()) else {
+        return State::new(Class::Vanished, "the repository is empty");
+    };
+    match asked.sources.reaches(url, &tip, commit).await {
+        Ok(Some(Reach::Inside) | None) => State::new(Class::Current, "a commit without a tag"),
+        Ok(Some(Reach::Outside)) => {
+            State::new(Class::Current, "a commit that the main branch does not lead to")
+        }
+        Ok(Some(Reach::Missing)) => {
+            State::new(Class::Vanished, format!("the server no longer has `{commit}`"))
+        }
+        Err(error) => unasked(&error),
+    }
+}
+
+async fn image(pin: &ImagePin, asked: &Asked) -> State {
+    let ask = async |reference: &ImageRef| {
+        asked.client.manifest_digest(reference).await.map_err(|error| {
+            let class = match error.kind() {
+                RegistryKind::NotFound => Class::Vanished,
+                _ => Class::Unreachable,
+            };
+            State::new(class, error.to_string())
+        })
+    };
+    let digest = pin.digest.resolved();
+    let still_there = async || match digest {
+        Some(digest) => ask(&pin.repository.at(digest)).await.map(|found| found.is_some()),
+        None => Ok(true),
+    };
+    let Some(tag) = &pin.tag else {
+        return match still_there().await {
+            Ok(true) => State::new(Class::Current, ""),
+            Ok(false) => State::new(Class::Vanished, "the registry no longer has the digest"),
+            Err(state) => state,
+        };
+    };
+    let now = match ask(&pin.repository.tagged(tag)).await {
+        Ok(Some(now)) => now,
+        Ok(None) => {
+            let what = match still_there().await {
+                Ok(true) if digest.is_some() => format!(
+                    "there is no tag `{tag}` any more; its digest is still there, so mirror it now"
+                ),
+                _ => format!("there is no tag `{tag}` any more"),
+            };
+            return State::new(Class::Vanished, what);
+        }
+        Err(state) => return state,
+    };
+    let state = match digest {
+        _ if pin.follow => {
+            State::new(Class::Current, format!("the tag is followed; it is `{now}` now"))
+        }
+        None => State::new(Class::Unresolved, format!("`{tag}` is `{now}` now")),
+        Some(digest) if *digest == now => State::new(Class::Current, ""),
+        Some(digest) => match still_there().await {
+            Ok(true) => {
+                State::new(Class::Moved, format!("tag `{tag}` was `{digest}` and is `{now}` now"))
+            }
+            Ok(false) => State::new(
+                Class::Vanished,
+                format!("tag `{tag}` is `{now}` now, and the registry no longer has `{digest}`"),
+            ),
+            Err(state) => return state,
+        },
+    };
+    State { now: Some(now.to_string()), ..state }
+}
+
+fn archive(pin: &ArchivePin, files: &[ReleaseFile]) -> State {
+    let project = pin.project.as_str();
+    let whole = files.iter().filter(|file| file.yanked.is_none());
+    let releases =
+        Releases::new(whole.filter_map(|file| file.source_version(project)), Some(&pin.version));
+    let own = version_of(&pin.version);
+    let newest = own.as_ref().and_then(|own| {
+        let newest = releases.newest(own.is_pre_release())?;
+        (newest.version > *own).then(|| newest.name.clone())
+    });
+    let is_own =
+        |version: &str| version == pin.version || own.is_some() && version_of(version) == own;
+    let file = files.iter().find(|file| file.source_version(project).is_some_and(is_own));
+    let now = file.and_then(|file| file.sha256.as_ref()).map(ToString::to_string);
+    let state = match (file, pin.sha256.resolved()) {
+        (None, _) => State::new(
+            Class::Vanished,
+            format!("the index has no source archive of `{}` any more", pin.version),
+        ),
+        (Some(file), _) if file.yanked.is_some() => {
+            let reason = file.yanked.as_deref().filter(|reason| !reason.is_empty());
+            State::new(
+                Class::Yanked,
+                format!("it was yanked: {}", reason.unwrap_or("no reason is given")),
+            )
+        }
+        (Some(_), None) => State::new(
+            Class::Unresolved,
+            match &now {
+                Some(now) => format!("its hash is `{now}`"),
+                None => "the index gives no hash".to_owned(),
+            },
+        ),
+        (Some(_), Some(sha256)) if now.as_deref().is_some_and(|now| now != sha256.as_str()) => {
+            State::new(
+                Class::Moved,
+                format!(
+                    "its hash was `{sha256}` and is `{}` now",
+                    now.as_deref().unwrap_or_default()
+                ),
+            )
+        }
+        (Some(_), Some(_)) => match &newest {
+            Some(newest) => State::new(Class::Newer, format!("`{newest}` is out")),
+            None => State::new(Class::Current, ""),
+        },
+    };
+    State { now, newest, ..state }
+}
+
+/// Asks the set's own index for each of its packages, one after the other.
+async fn release(pin: &Release, asked: &Asked) -> State {
+    let Ok(index) = pin.index.parse::<SourceUrl>() else {
+        return State::new(Class::Unreachable, "its index cannot be asked");
+    };
+    for (package, version) in &pin.packages {
+        let files = match asked.sources.releases(&index, package).await {
+            Ok(files) => files,
+            Err(error) => return unasked(&error),
+        };
+        // Wheels as well as source archives: the version is the second part of their names.
+        let fits = |file: &&ReleaseFile| {
+            file.source_version(package) == Some(version)
+                || file.name.split('-').nth(1) == Some(version)
+        };
+        match files.iter().find(fits) {
+            None => {
+                return State::new(
+                    Class::Vanished,
+                    format!("the index has no `{package}` `{version}` any more"),
+                );
+            }
+            Some(file) if file.yanked.is_some() => {
+                return State::new(Class::Yanked, format!("`{package}` `{version}` was yanked"));
+            }
+            Some(_) => {}
+        }
+    }
+    State::new(Class::Current, "")
+}

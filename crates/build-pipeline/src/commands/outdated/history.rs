@@ -1,0 +1,99 @@
+//! Since when things are as they are: what earlier runs saw, in the state directory.
+//!
+//! Keys say what is pinned, not in which project, so that two checkouts share what they know.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use atomic_write_file::AtomicWriteFile;
+use serde::{Deserialize, Serialize};
+
+use super::State;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::{environment, output};
+
+/// The number of the file's form.
+const SCHEMA: u32 = 1;
+
+/// The most that is remembered; beyond it, what was not seen for longest goes.
+const MOST: usize = 5_000;
+
+/// What earlier runs saw.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct History {
+    schema: u32,
+    seen: BTreeMap<String, Seen>,
+}
+
+/// The state of one pin, and since when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    class: String,
+    now: Option<String>,
+    since: String,
+    last: String,
+}
+
+impl History {
+    /// Reads the history. One that cannot be read is begun anew, and that is said.
+    pub(super) fn read() -> Result<Self, CommandError> {
+        let path = environment::state_folder()?.join("outdated.json");
+        let fresh = Self { schema: SCHEMA, seen: BTreeMap::new() };
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(fresh),
+            text => text.map_err(|error| error.to_string()),
+        };
+        let parsed =
+            text.and_then(|text| serde_json::from_str::<Self>(&text).map_err(|e| e.to_string()));
+        match parsed {
+            Ok(history) if history.schema == SCHEMA => Ok(history),
+            Ok(Self { schema, .. }) => Err(CommandError::new(
+                ExitCode::Input,
+                format!(
+                    "`{}` has schema {schema}, and this build-pipeline reads {SCHEMA}",
+                    path.display()
+                ),
+            )
+            .hint("use the newer build-pipeline, or remove the file: only dates are lost")),
+            Err(why) => {
+                let message =
+                    format!("`{}` cannot be read and is begun anew: {why}", path.display());
+                output::warn("unreadable-history", &message);
+                Ok(fresh)
+            }
+        }
+    }
+
+    /// Takes note of a state, and returns the day since which it is so.
+    pub(super) fn note(&mut self, key: String, state: &State, today: &str) -> String {
+        let class = state.class.name().to_owned();
+        let old = self.seen.get(&key).filter(|old| old.class == class && old.now == state.now);
+        let since = old.map_or_else(|| today.to_owned(), |old| old.since.clone());
+        let last = today.to_owned();
+        self.seen.insert(key, Seen { class, now: state.now.clone(), since: since.clone(), last });
+        since
+    }
+
+    /// Writes the history: beside, synced, renamed.
+    pub(super) fn write(mut self) -> Result<(), CommandError> {
+        if self.seen.len() > MOST {
+            let mut days: Vec<String> = self.seen.values().map(|seen| seen.last.clone()).collect();
+            days.sort_unstable();
+            let oldest = days[days.len() - MOST].clone();
+            self.seen.retain(|_, seen| seen.last >= oldest);
+        }
+        let folder = environment::state_folder()?;
+        let path = folder.join("outdated.json");
+        let write = || {
+            std::fs::create_dir_all(&folder)?;
+            let mut file = AtomicWriteFile::open(&path)?;
+            file.write_all(&serde_json::to_vec_pretty(&self)?)?;
+            file.commit()
+        };
+        write().map_err(|error: std::io::Error| {
+            CommandError::caused(ExitCode::Machine, format!("writing `{}` failed", path.display()), &error)
+                .hint("it lies under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! `build-pipeline pins`: prints the pins, for people, programs and shells.
+
+pub(crate) mod form;
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand, ValueEnum};
+use pins::{PinName, Pinned, Pins};
+use serde_json::{Value, json};
+
+use crate::cli::{Format, Global};
+use crate::commands::bump::report::FILE;
+use crate::commands::bump::{pin_name, read};
+use crate::error::CommandError;
+use crate::output::{self, Page};
+use crate::project::Project;
+
+/// Print the pins
+#[derive(Debug, Args)]
+pub(crate) struct PinsArgs {
+    #[command(subcommand)]
+    command: PinsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PinsCommand {
+    /// Print one pin, or a line for each
+    Show {
+        /// The pin
+        #[arg(value_name = "PIN")]
+        pin: Option<String>,
+        /// The form
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+    /// Print all values for other programs
+    Export {
+        /// The form; env is a file for `source` and `--env-file`
+        #[arg(long, value_enum, default_value_t = ExportFormat::Env)]
+        format: ExportFormat,
+    },
+}
+
+/// The form of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExportFormat {
+    /// Lines of NAME=value
+    Env,
+    /// For programs
+    Json,
+}
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), CommandError> {
+    let project = Project::find(&crate::working_folder(global)?)?;
+    let (_, pins) = read(&project.root.join(FILE))?;
+    match &args.command {
+        PinsCommand::Show { pin: None, format: Format::Text } => {
+            output::sanitised_result(&overview(&pins))
+        }
+        PinsCommand::Show { pin: None, format: Format::Json }
+        | PinsCommand::Export { format: ExportFormat::Json } => output::json(&document(&pins)),
+        PinsCommand::Show { pin: Some(pin), format } => {
+            let name = pin_name(pin, &pins)?;
+            let values = values(&pins).remove(&name).unwrap_or_default();
+            match format {
+                Format::Json => output::json(&values),
+                Format::Text => output::sanitised_result(&one(&values)),
+            }
+        }
+        PinsCommand::Export { format: ExportFormat::Env } => {
+            output::sanitised_result(&environment(&pins))
+        }
+    }
+}
+
+/// Returns what the file says of each pin, key by key; an unresolved value is null.
+fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
+    let mut all = BTreeMap::new();
+    let names = pins.names();
+    let kind = |name: &PinName| names.get(name).map(|kind| kind.table());
+    for (name, pin) in &pins.sources {
+        let commit = resolved(&pin.commit);
+        all.insert(
+            name.clone(),
+            json!({
+                "kind": kind(name), "url": pin.url, "ref": pin.git_ref, "version": pin.version,
+                "commit": commit, "patches": pin.patches, "checked": pin.facts.checked,
+                "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+            }),
+        );
+    }
+    for (name, pin) in &pins.archives {
+        all.insert(name.clone(), json!({
+            "kind": kind(name), "project": pin.project, "version": pin.version,
+            "sha256": resolved(&pin.sha256), "subdirectory": pin.subdirectory, "patches": pin.patches,
+            "checked": pin.facts.checked, "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+        }));
+    }
+    for (name, pin) in &pins.images {
+        let gpus: Vec<&str> = pin.gpus.iter().map(pins::GpuTarget::as_str).collect();
+        all.insert(name.clone(), json!({
+            "kind": kind(name), "repository": pin.repository.to_string(),
+            "tag": pin.tag.as_ref().map(ToString::to_string), "digest": resolved(&pin.digest),
+            "digest_of": pin.kind.map(pins::ManifestKind::name), "follow": pin.follow, "rocm": pin.rocm,
+            "gpus": gpus, "discontinued": pin.discontinued, "checked": pin.facts.checked,
+            "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+        }));
+    }
+    for (name, pin) in &pins.releases {
+        all.insert(name.clone(), json!({
+            "kind": kind(name), "index": pin.index, "packages": pin.packages,
+            "checked": pin.facts.checked, "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+        }));
+    }
+    all
+}
+
+fn resolved<T: ToString>(value: &Pinned<T>) -> Option<String> {
+    value.resolved().map(ToString::to_string)
+}
+
+fn document(pins: &Pins) -> Value {
+    let values: BTreeMap<String, Value> =
+        values(pins).into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    json!({ "schema": 1, "source_date_epoch": pins.source_date_epoch, "pins": values })
+}
+
+/// Returns one line for each pin.
+fn overview(pins: &Pins) -> String {
+    let mut page = Page::default();
+    let all = values(pins);
+    let width = all.keys().map(|name| name.as_str().len()).max().unwrap_or(0);
+    for (name, value) in &all {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let under =
+            text("ref").or(text("tag")).or(text("version")).or(text("index")).unwrap_or("–");
+        let bound = text("commit").or(text("digest")).or(text("sha256"));
+        let bound = match (bound, text("kind")) {
+            (Some(bound), _) => {
+                bound.chars().take(if bound.contains(':') { 19 } else { 12 }).collect()
+            }
+            (None, Some("release")) => String::new(),
+            (None, _) if value.get("follow") == Some(&Value::Bool(true)) => "followed".to_owned(),
+            (None, _) => "unresolved".to_owned(),
+        };
+        page.line(format_args!(
+            "{:8} {name:width$}  {under}  {bound}",
+            text("kind").unwrap_or_default()
+        ));
+    }
+    page.into_text()
+}
+
+fn one(value: &Value) -> String {
+    let mut page = Page::default();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        match value {
+            Value::Null if matches!(key.as_str(), "commit" | "digest" | "sha256") => {
+                page.line(format_args!("{key:13} unresolved"));
+            }
+            Value::Null | Value::Bool(false) => {}
+            Value::String(text) => page.line(format_args!("{key:13} {text}")),
+            Value::Object(all) => {
+                for (name, version) in all {
+                    let version = version.as_str().unwrap_or_default();
+                    page.line(format_args!("{key:13} {name} {version}"));
+                }
+            }
+            Value::Array(all) if all.is_empty() => {}
+            Value::Array(all) => {
+                let all: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
+                page.line(format_args!("{key:13} {}", all.join(", ")));
+            }
+            Value::Bool(true) | Value::Number(_) => page.line(format_args!("{key:13} {value}")),
+        }
+    }
+    page.into_text()
+}
+
+/// Returns the values as a file that shells and engines read. No value needs quotes: the reader of
+/// `versions.toml` lets no blank, quote or dollar into them.
+fn environment(pins: &Pins) -> String {
+    let mut page = Page::default();
+    page.line(format_args!(
+        "# Written by `build-pipeline pins export`; change versions/versions.toml instead."
+    ));
+    page.line(format_args!("SOURCE_DATE_EPOCH={}", pins.source_date_epoch));
+    let variable = |name: &str| name.to_ascii_uppercase().replace(['-', '.'], "_");
+    for (name, pin) in &pins.sources {
+        let upper = variable(name.as_str());
+        page.line(format_args!("{upper}_URL={}", pin.url));
+        option(&mut page, &format!("{upper}_REF"), pin.git_ref.as_deref());
+        option(&mut page, &format!("{upper}_VERSION"), pin.version.as_deref());
+        bound(&mut page, &format!("{upper}_COMMIT"), resolved(&pin.commit), name);
+    }
+    for (name, pin) in &pins.archives {
+        let upper = variable(name.as_str());
+        page.line(format_args!("{upper}_PROJECT={}", pin.project));
+        page.line(format_args!("{upper}_VERSION={}", pin.version));
+        bound(&mut page, &format!("{upper}_SHA256"), resolved(&pin.sha256), name);
+    }
+    for (name, pin) in &pins.images {
+        let upper = variable(name.as_str());
+        option(&mut page, &format!("{upper}_TAG"), pin.tag.as_ref().map(pins_tag).as_deref());
+        let image = pin.digest.resolved().map(|digest| pin.repository.at(digest).to_string());
+        bound(&mut page, &format!("{upper}_IMAGE"), image, name);
+    }
+    for (name, pin) in &pins.releases {
+        let upper = variable(name.as_str());
+        page.line(format_args!("{upper}_INDEX={}", pin.index));
+        for (package, version) in &pin.packages {
+            page.line(format_args!("{upper}_{}={version}", variable(package)));
+        }
+    }
+    page.into_text()
+}
+
+fn pins_tag(tag: &image_ref::Tag) -> String {
+    tag.to_string()
+}
+
+fn option(page: &mut Page, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        page.line(format_args!("{name}={value}"));
+    }
+}
+
+fn bound(page: &mut Page, name: &str, value: Option<String>, pin: &PinName) {
+    match value {
+        Some(value) => page.line(format_args!("{name}={value}")),
+        None => page
+            .line(format_args!("# {name} is unresolved; `build-pipeline bump {pin}` looks it up")),
+    }
+}

@@ -1,0 +1,135 @@
+//! `lint` reads our files and other people's, in four forms; `explain` says why.
+
+use serde_json::Value;
+
+use crate::dsl::Project;
+
+/// A folder as the first public version of such a pipeline had it.
+fn legacy() -> Project {
+    let project = Project::new();
+    project.write(
+        "old/versions.env",
+        "VLLM_VERSION=v0.10.3\nFLASH_ATTENTION_COMMIT=main_perf\nVLLM_VERSION=v0.11.0\n",
+    );
+    project.write("old/Dockerfile.amd", "FROM rocm/vllm-dev:rocm7.1.1_navi_ubuntu24.04_py3.12_pytorch_2.8_vllm_0.10.2rc1\nENV HSA_OVERRIDE_GFX_VERSION=gfx1031 \\\n    AMD_SERIALIZE_KERNEL=3\n");
+    project.write("old/build.sh", "#!/bin/bash\nset -e\nsource versions.env\npodman build -f Dockerfile.nightly --build-arg V=$VLLM_VERSION .\ngit -C vllm checkout $VLLM_COMMIT\n");
+    project.write("old/compose.yml", "services:\n  ollama:\n    image: ollama/ollama:latest\n    devices: [/dev/kfd, /dev/dri]\n    environment:\n      - OLLAMA_GPU_MEMORY=96GB\n");
+    project
+}
+
+const FILES: &str = "old/versions.env old/Dockerfile.amd old/build.sh old/compose.yml";
+
+#[test]
+fn the_mistakes_of_the_first_public_version_are_found() {
+    let project = legacy();
+    let ran = project.run(&format!("lint {FILES}")).expect(1);
+    for (place, rule) in [
+        ("old/versions.env:1: error", "no-such-version"),
+        ("old/versions.env:2: warning", "flash-attention-branch"),
+        ("old/versions.env:3: warning", "duplicate-pin"),
+        ("old/Dockerfile.amd:1: error", "release-candidate-image"),
+        ("old/Dockerfile.amd:1: error", "vllm-dev-discontinued"),
+        ("old/Dockerfile.amd:1: error", "rocm-too-old"),
+        ("old/Dockerfile.amd:1: warning", "image-short-name"),
+        ("old/Dockerfile.amd:2: error", "hsa-override-form"),
+        ("old/Dockerfile.amd:3: warning", "debug-variable-baked"),
+        ("old/build.sh:4: error", "missing-file"),
+        ("old/build.sh:5: error", "undefined-pin"),
+        ("old/compose.yml:3: error", "ollama-without-rocm"),
+        ("old/compose.yml:6: error", "variable-does-not-exist"),
+    ] {
+        let is_there = ran
+            .stdout
+            .lines()
+            .any(|line| line.starts_with(place) && line.ends_with(&format!("[{rule}]")));
+        assert!(is_there, "{place} {rule}\n{}", ran.stdout);
+    }
+    ran.prints("source: ROCm libhsakmt topology.c").prints("4 files: ");
+    // The file that is built is found beside the script, too.
+    project.write("old/Dockerfile.nightly", "FROM scratch\n");
+    let ran = project.run("lint old/build.sh old/versions.env").expect(1);
+    assert!(!ran.stdout.contains("missing-file"), "{}", ran.stdout);
+}
+
+#[test]
+fn our_own_files_have_no_errors_and_no_warnings_of_our_making() {
+    let ran = Project::new().run("lint").expect(0);
+    for line in ran.stdout.lines().filter(|line| line.starts_with("versions/")) {
+        assert!(
+            line.ends_with("[pin-unresolved]") || line.ends_with("[pin-discontinued]"),
+            "{line}"
+        );
+    }
+    Project::new().run("lint --strict").expect(1);
+}
+
+#[test]
+fn all_forms_say_the_same() {
+    let project = legacy();
+    let json: Value =
+        serde_json::from_str(&project.run(&format!("lint --format json {FILES}")).expect(1).stdout)
+            .unwrap();
+    let findings = json["findings"].as_array().unwrap();
+    let count = |severity: &str| findings.iter().filter(|one| one["severity"] == severity).count();
+    assert_eq!(json["errors"], count("error"));
+    assert_eq!(json["warnings"], count("warning"));
+    assert_eq!(json["files"], 4);
+    let sarif: Value = serde_json::from_str(
+        &project.run(&format!("lint --format sarif {FILES}")).expect(1).stdout,
+    )
+    .unwrap();
+    assert_eq!(sarif["version"], "2.1.0");
+    let run = &sarif["runs"][0];
+    let results = run["results"].as_array().unwrap();
+    assert_eq!(results.len(), findings.len());
+    for (result, finding) in results.iter().zip(findings) {
+        let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        assert_eq!(run["tool"]["driver"]["rules"][index]["id"], result["ruleId"]);
+        let place = &result["locations"][0]["physicalLocation"];
+        assert_eq!(place["region"]["startLine"], finding["line"]);
+        assert_eq!(place["artifactLocation"]["uri"], finding["file"]);
+        assert_eq!(result["ruleId"], finding["rule"]);
+    }
+    let github = project.run(&format!("lint --format github {FILES}")).expect(1).stdout;
+    assert!(
+        github.lines().all(|line| line.starts_with("::") || line.ends_with("are not marked")),
+        "{github}"
+    );
+    assert!(
+        github.contains("::error file=old/Dockerfile.amd,line=2,title=hsa-override-form::"),
+        "{github}"
+    );
+}
+
+#[test]
+fn every_rule_is_explained() {
+    let project = Project::new();
+    let list = project.run("explain").expect(0).stdout;
+    let rules: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(rules.len() >= 60, "{}", rules.len());
+    for rule in ["ollama-without-rocm", "pin-tag-disagrees", rules[0]] {
+        let ran = project.run(&format!("explain {rule}")).expect(0);
+        ran.prints(rule)
+            .prints("\nWhy: ")
+            .prints("\nSource: ")
+            .prints(&format!("build-pipeline: allow {rule}"));
+    }
+    project
+        .run("explain image-unpined")
+        .expect(2)
+        .says("did you mean `build-pipeline explain image-unpinned`?");
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let project = Project::new();
+    project.run("lint nothing.sh").expect(2).says("reading `nothing.sh` failed");
+    std::fs::write(project.path("binary"), [0xff, 0xfe, 0]).unwrap();
+    project.run("lint binary").expect(2).says("is not UTF-8");
+    // Elsewhere there is no project, and none is needed.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x.env"), "HSA_OVERRIDE_GFX_VERSION=\n").unwrap();
+    let path = folder.path().display().to_string();
+    project.run(&format!("-C {path} lint x.env")).expect(1).prints("hsa-override-empty");
+    project.run(&format!("-C {path} lint")).expect(2).says("versions/versions.toml");
+}

@@ -1,0 +1,37 @@
+//! The rules, by what they look at. What each is called and why stands in [`crate::RULES`].
+
+mod commands;
+mod images;
+mod packages;
+mod pins;
+mod variables;
+mod words;
+
+use crate::{Context, Facts, Findings, Kind};
+
+/// Runs every rule on what a file says.
+pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    if facts.kind == Kind::Pins {
+        pins::run(facts, context, found);
+        return;
+    }
+    variables::run(facts, context, found);
+    images::run(facts, found);
+    packages::run(facts, context, found);
+    commands::run(facts, context, found);
+    words::run(facts, context, found);
+}
+
+/// The first ROCm that AMD supports on gfx1151 whatever the kernel.
+const FIRST_ROCM: &str = "7.2.1";
+
+/// Says whether a ROCm release is older than the first that supports gfx1151, and not 7.2.0, which
+/// has a rule of its own.
+fn is_old_rocm(release: &str) -> bool {
+    let numbers: Vec<u32> = release.split('.').map_while(|part| part.parse().ok()).collect();
+    match numbers.as_slice() {
+        [7, minor, ..] => *minor < 2,
+        [major, _, ..] => (3..7).contains(major),
+        [_] | [] => false,
+    }
+}

@@ -1,0 +1,168 @@
+//! Every rule is broken by a file as people write them, and clean files break none.
+
+#![expect(clippy::unwrap_used, reason = "a fixture that cannot be read has failed")]
+
+mod clean;
+mod wrong;
+
+use std::collections::BTreeSet;
+
+use lint::{Context, Exists, Finding, RULES, Severity, check};
+use proptest::prelude::*;
+
+const VERSIONS: &str = include_str!("../../../versions/versions.toml");
+const COMPAT: &str = include_str!("../../../versions/compat.toml");
+
+fn compat() -> pins::Compat {
+    pins::parse_compat("versions/compat.toml", COMPAT).unwrap()
+}
+
+/// A folder with one Dockerfile in it.
+#[derive(Debug)]
+struct Folder;
+
+impl Exists for Folder {
+    fn exists(&self, _file: &str, path: &str) -> bool {
+        path == "Dockerfile.there"
+    }
+}
+
+fn findings(file: &str, text: &str) -> Vec<Finding> {
+    let compat = compat();
+    let context = Context {
+        compat: Some(&compat),
+        today: Some("2026-11-21"),
+        exists: Some(&Folder),
+        defined: None,
+    };
+    check(file, text, context)
+}
+
+fn shown(found: &[Finding]) -> Vec<String> {
+    found
+        .iter()
+        .map(|one| format!("{}:{}: {} [{}]", one.file, one.line, one.message, one.rule.id))
+        .collect()
+}
+
+#[test]
+fn every_rule_is_broken_by_a_file() {
+    let mut broken = BTreeSet::new();
+    let mut missed = Vec::new();
+    for (rule, file, line, text) in wrong::WRONG {
+        let found = findings(file, text);
+        match found.iter().find(|one| one.rule.id == *rule && one.line == *line) {
+            Some(hit) => {
+                assert!(hit.message.len() > 5 && hit.help.len() > 5, "{hit:?}");
+                broken.insert(*rule);
+            }
+            None => {
+                missed
+                    .push(format!("{rule} in line {line} of\n{text}\nfound {:#?}", shown(&found)));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n\n"));
+    let unbroken: Vec<&str> =
+        RULES.iter().map(|rule| rule.id).filter(|id| !broken.contains(id)).collect();
+    assert!(unbroken.is_empty(), "no file breaks {unbroken:?}");
+}
+
+#[test]
+fn every_row_of_the_catalogue_has_a_rule_that_a_file_breaks() {
+    let rows: BTreeSet<&str> = RULES.iter().flat_map(|rule| rule.row.split_whitespace()).collect();
+    for number in 1..=30 {
+        assert!(rows.contains(format!("L{number}").as_str()), "L{number}");
+    }
+    let mut ids: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+    for rule in RULES {
+        assert!(
+            !rule.fact.is_empty() && !rule.source.is_empty() && !rule.advice.is_empty(),
+            "{}",
+            rule.id
+        );
+        assert!(rule.fact.ends_with('.') && !rule.advice.ends_with('.'), "{}", rule.id);
+    }
+}
+
+#[test]
+fn clean_files_break_no_rule() {
+    assert!(clean::CLEAN.len() >= 30, "{}", clean::CLEAN.len());
+    let all: Vec<String> =
+        clean::CLEAN.iter().flat_map(|(file, text)| shown(&findings(file, text))).collect();
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+#[test]
+fn our_pins_get_what_they_deserve() {
+    let found = findings("versions/versions.toml", VERSIONS);
+    let unresolved = VERSIONS.matches("\"unresolved\"\n").count();
+    let followed = VERSIONS.matches("follow = true").count();
+    let discontinued = VERSIONS.matches("\ndiscontinued = ").count();
+    let of = |id: &str| found.iter().filter(|one| one.rule.id == id).count();
+    assert_eq!(of("pin-unresolved"), unresolved - followed);
+    assert_eq!(of("pin-discontinued"), discontinued);
+    // Two images with an old ROCm are kept to compare with; comments say so.
+    assert_eq!(VERSIONS.matches("# build-pipeline: allow rocm-too-old\n").count(), 2);
+    let all = findings("versions/versions.toml", &VERSIONS.replace("allow rocm-too-old", "-"));
+    assert_eq!(all.len(), found.len() + 2);
+    let known = ["pin-unresolved", "pin-discontinued"];
+    let other: Vec<String> =
+        shown(&found).into_iter().filter(|one| !known.iter().any(|id| one.contains(id))).collect();
+    assert!(other.is_empty(), "{other:?}");
+    assert!(found.iter().all(|one| one.rule.severity != Severity::Error));
+}
+
+#[test]
+fn a_comment_excuses_a_line() {
+    let text = "FROM docker.io/a/b:1 # build-pipeline: allow image-unpinned\n\
+        # build-pipeline: allow image-latest, image-short-name because it is a test\n\
+        FROM c\nFROM d\n";
+    let found = findings("Dockerfile", text);
+    assert_eq!(
+        found.iter().map(|one| one.line).collect::<BTreeSet<_>>(),
+        BTreeSet::from([4]),
+        "{:?}",
+        shown(&found)
+    );
+}
+
+#[test]
+fn names_of_other_files_of_the_run_count_as_defined() {
+    let script = "source versions.env\ngit clone -q https://h.example/a && git -C a checkout \"$A_COMMIT\" \"$B_COMMIT\"\n";
+    let defined = lint::defined("versions.env", "A_COMMIT=1\n");
+    let context = Context { defined: Some(&defined), ..Context::default() };
+    let found = check("build.sh", script, context);
+    assert_eq!(
+        shown(&found),
+        ["build.sh:2: `B_COMMIT` is used and nothing defines it [undefined-pin]"]
+    );
+    // What an unknown file defines cannot be known.
+    assert!(check("build.sh", script, Context::default()).is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_text_is_answered(
+        text in "(\\PC|\n){0,120}",
+        file in prop::sample::select(vec!["Dockerfile", "a.sh", ".env", "compose.yml", "versions.toml", "requirements.txt", "a.md"]),
+    ) {
+        drop(findings(file, &text));
+    }
+
+    #[test]
+    fn damaged_files_are_answered(which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), with in "[\"'$(){}<>|&;#\\\\\n `é]{0,4}") {
+        let (_, file, _, text) = wrong::WRONG[which.index(wrong::WRONG.len())];
+        let mut at = at.index(text.len() + 1);
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        drop(findings(file, &format!("{}{with}{}", &text[..at], &text[at..])));
+    }
+}

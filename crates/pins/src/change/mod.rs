@@ -1,0 +1,249 @@
+//! Changes one pin in the text of `versions.toml`, and nothing else of it.
+//!
+//! Start at [`PinChange::apply`]. The new text is made by replacing the bytes of single values, so
+//! comments, order, spaces, line ends and a byte order mark stay as they were. It is read again,
+//! and given out only if it says what the old text said with this one change.
+
+mod edit;
+
+use image_ref::{Digest, Tag};
+
+use crate::versions::parse_versions;
+use crate::{CommitId, Facts, ManifestKind, ParseError, PinKind, PinName, Pinned, Pins, Sha256};
+
+use edit::{Line, rewrite};
+
+/// A new value for a pin, and what is recorded with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinChange {
+    /// The pin.
+    pub pin: PinName,
+    /// What it is bound to from now on.
+    pub value: NewValue,
+    /// The day it was looked up, as `YYYY-MM-DD`.
+    pub checked: String,
+    /// Where the value was read; `None` keeps what the file says.
+    pub evidence: Option<String>,
+    /// The time of the change in seconds since 1970-01-01 UTC. It only ever raises
+    /// `source-date-epoch`, and only where the value is a new one.
+    pub time: u64,
+}
+
+/// What a pin is bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewValue {
+    /// For a git tree.
+    Source {
+        /// The tag or branch it was found under.
+        git_ref: Option<String>,
+        /// The version this is.
+        version: Option<String>,
+        /// The commit.
+        commit: CommitId,
+    },
+    /// For an archive.
+    Archive {
+        /// The version.
+        version: String,
+        /// The hash of the archive.
+        sha256: Sha256,
+    },
+    /// For an image. Where the tag is another one, `rocm`, `gpus` and `expires` are removed: they
+    /// were said of another image.
+    Image {
+        /// The tag it was found under.
+        tag: Option<Tag>,
+        /// The digest.
+        digest: Digest,
+        /// What it is the digest of, where that is known.
+        kind: Option<ManifestKind>,
+    },
+}
+
+/// The text of `versions.toml` before and after a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The new text.
+    pub text: String,
+    /// What it says.
+    pub pins: Pins,
+    /// Whether the pin stands for something else now. Otherwise only the day of its check is new.
+    pub is_new: bool,
+    /// Keys of the pin that were removed, because they spoke of the old value.
+    pub removed: Vec<&'static str>,
+}
+
+/// Why a pin cannot be changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The file is wrong already.
+    #[error("the file cannot be read")]
+    Parse(#[source] ParseError),
+    /// There is no such pin.
+    #[error("there is no pin `{0}`")]
+    NoSuchPin(PinName),
+    /// The pin is of another kind than the value.
+    #[error("pin `{pin}` is of kind `{}`, and the new value is not", .kind.table())]
+    Kind {
+        /// The pin.
+        pin: PinName,
+        /// Its kind.
+        kind: PinKind,
+    },
+    /// The pin is written in a way that is not edited.
+    #[error(
+        "pin `{0}` is written in a form that cannot be edited; write it as a table `[kind.{0}]` with one `key = value` on a line"
+    )]
+    Form(PinName),
+}
+
+impl PinChange {
+    /// Returns the text of `versions.toml` with this change. `file` is how messages name it.
+    ///
+    /// # Errors
+    /// The file is wrong, has no such pin, or writes it in a way that is not edited.
+    pub fn apply(&self, file: &str, text: &str) -> Result<Changed, ChangeError> {
+        let old = parse_versions(file, text).map_err(ChangeError::Parse)?;
+        let kind = old.names().get(&self.pin).copied();
+        let kind = kind.ok_or_else(|| ChangeError::NoSuchPin(self.pin.clone()))?;
+        let wrong_kind = || ChangeError::Kind { pin: self.pin.clone(), kind };
+        let mut new = old.clone();
+        let removed = self.change(&mut new).ok_or_else(wrong_kind)?;
+        let is_new = self.is_new(&old, &new);
+        new.source_date_epoch = match is_new {
+            true => old.source_date_epoch.max(self.time),
+            false => old.source_date_epoch,
+        };
+        let form = || ChangeError::Form(self.pin.clone());
+        let lines = lines(&new, &self.pin, kind);
+        let text = rewrite(text, kind, &self.pin, &lines, new.source_date_epoch);
+        let text = text.ok_or_else(form)?;
+        match parse_versions(file, &text) {
+            Ok(pins) if pins == new => Ok(Changed { text, pins, is_new, removed }),
+            Ok(_) | Err(_) => Err(form()),
+        }
+    }
+
+    /// Changes the pin in `pins`; returns the keys that went, or nothing where the kind is wrong.
+    fn change(&self, pins: &mut Pins) -> Option<Vec<&'static str>> {
+        let mut removed = Vec::new();
+        let facts = match &self.value {
+            NewValue::Source { git_ref, version, commit } => {
+                let pin = pins.sources.get_mut(&self.pin)?;
+                pin.git_ref.clone_from(git_ref);
+                pin.version.clone_from(version);
+                pin.commit = Pinned::Resolved(commit.clone());
+                &mut pin.facts
+            }
+            NewValue::Archive { version, sha256 } => {
+                let pin = pins.archives.get_mut(&self.pin)?;
+                pin.version.clone_from(version);
+                pin.sha256 = Pinned::Resolved(sha256.clone());
+                &mut pin.facts
+            }
+            NewValue::Image { tag, digest, kind } => {
+                let pin = pins.images.get_mut(&self.pin)?;
+                if pin.tag != *tag {
+                    if pin.rocm.take().is_some() {
+                        removed.push("rocm");
+                    }
+                    if !std::mem::take(&mut pin.gpus).is_empty() {
+                        removed.push("gpus");
+                    }
+                    if pin.facts.expires.take().is_some() {
+                        removed.push("expires");
+                    }
+                }
+                pin.tag.clone_from(tag);
+                pin.digest = Pinned::Resolved(digest.clone());
+                pin.kind = kind.or(pin.kind);
+                &mut pin.facts
+            }
+        };
+        facts.checked = Some(self.checked.clone());
+        if let Some(evidence) = &self.evidence {
+            facts.evidence = Some(evidence.clone());
+        }
+        Some(removed)
+    }
+
+    /// Says whether the pin stands for something else in `new` than in `old`.
+    fn is_new(&self, old: &Pins, new: &Pins) -> bool {
+        fn differs<T: PartialEq, V>(
+            old: &std::collections::BTreeMap<PinName, V>,
+            new: &std::collections::BTreeMap<PinName, V>,
+            name: &PinName,
+            value: impl Fn(&V) -> T,
+        ) -> bool {
+            old.get(name).map(&value) != new.get(name).map(&value)
+        }
+        let name = &self.pin;
+        differs(&old.sources, &new.sources, name, |pin| {
+            (pin.git_ref.clone(), pin.version.clone(), pin.commit.clone())
+        }) || differs(&old.archives, &new.archives, name, |pin| {
+            (pin.version.clone(), pin.sha256.clone())
+        }) || differs(&old.images, &new.images, name, |pin| (pin.tag.clone(), pin.digest.clone()))
+    }
+}
+
+/// Returns what the table of a pin must say, key by key in the order of the house; `None` is a key
+/// that must not be there.
+fn lines(pins: &Pins, name: &PinName, kind: PinKind) -> Vec<Line> {
+    let text = |key, value: Option<String>| Line { key, value: value.map(|v| quoted(&v)) };
+    let kept = |key| Line { key, value: None }.kept();
+    let mut lines = Vec::new();
+    let facts = |facts: &Facts, lines: &mut Vec<Line>| {
+        lines.push(Line { key: "checked", value: facts.checked.clone() });
+        lines.push(Line { key: "expires", value: facts.expires.clone() });
+        lines.push(text("evidence", facts.evidence.clone()));
+    };
+    match kind {
+        PinKind::Source => {
+            if let Some(pin) = pins.sources.get(name) {
+                lines.push(text("url", Some(pin.url.clone())));
+                lines.push(text("ref", pin.git_ref.clone()));
+                lines.push(text("version", pin.version.clone()));
+                lines.push(text("commit", pin.commit.resolved().map(ToString::to_string)));
+                facts(&pin.facts, &mut lines);
+            }
+        }
+        PinKind::Archive => {
+            if let Some(pin) = pins.archives.get(name) {
+                lines.push(text("project", Some(pin.project.clone())));
+                lines.push(text("version", Some(pin.version.clone())));
+                lines.push(text("sha256", pin.sha256.resolved().map(ToString::to_string)));
+                facts(&pin.facts, &mut lines);
+            }
+        }
+        PinKind::Image => {
+            if let Some(pin) = pins.images.get(name) {
+                lines.push(text("repository", Some(pin.repository.to_string())));
+                lines.push(text("tag", pin.tag.as_ref().map(ToString::to_string)));
+                lines.push(text("digest", pin.digest.resolved().map(ToString::to_string)));
+                lines.push(text("kind", pin.kind.map(|kind| kind.name().to_owned())));
+                lines.push(text("rocm", pin.rocm.clone()));
+                lines.push(if pin.gpus.is_empty() {
+                    Line { key: "gpus", value: None }
+                } else {
+                    kept("gpus")
+                });
+                facts(&pin.facts, &mut lines);
+            }
+        }
+        PinKind::Release => {}
+    }
+    lines
+}
+
+/// Returns `text` as a TOML string.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        if matches!(character, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    quoted.push('"');
+    quoted
+}

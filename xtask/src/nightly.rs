@@ -1,0 +1,251 @@
+//! `cargo xtask nightly`: what became of the pins since yesterday, on any machine.
+//!
+//! `outdated` → `lint` → propose bumps → build the tracks whose plan changed → `verify` → summary.
+//! Nothing is committed or pushed: proposed bumps are texts under `target/nightly`. In a workflow of
+//! GitHub the summary and outputs go where its variables say, and what builds print cannot give
+//! commands. Words behind `nightly` go to every call of the tool, for example `--mirror FROM=TO`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::run::{cargo, root};
+use crate::say;
+
+/// The tracks that need no engine, and so run anywhere.
+const TRACKS: [&str; 4] = ["official", "nightly-spoof", "locked-spoof", "ollama"];
+
+/// GitHub drops a summary of more than 1 MiB.
+const LONGEST_SUMMARY: usize = 1_000_000;
+
+/// The classes of `outdated` that make a nightly fail.
+const BAD: [&str; 5] = ["vanished", "yanked", "rewritten", "moved", "expired"];
+
+/// What a nightly found.
+#[derive(Debug, Default)]
+struct Nightly {
+    /// What makes it fail, the worst first.
+    failures: Vec<String>,
+    summary: String,
+    outputs: Vec<(&'static str, String)>,
+}
+
+/// Calls the tool.
+#[derive(Debug)]
+struct Tool<'a> {
+    program: PathBuf,
+    options: &'a [&'a str],
+}
+
+impl Tool<'_> {
+    fn run(&self, arguments: &[&str]) -> Result<Output> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).args(self.options).current_dir(root()?);
+        command
+            .output()
+            .with_context(|| format!("cannot run `build-pipeline {}`", arguments.join(" ")))
+    }
+
+    fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let output = self.run(arguments)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        serde_json::from_str(&text).with_context(|| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            format!("`build-pipeline {}` printed no document: {}", arguments.join(" "), said.trim())
+        })
+    }
+}
+
+/// Runs all steps; fails with the worst finding in its first line.
+pub(crate) fn run(options: &[&str]) -> Result<()> {
+    cargo(&["build", "--locked", "--package", "build-pipeline"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
+    let tool = Tool { program: target.join("debug/build-pipeline"), options };
+    let folder = root()?.join("target/nightly");
+    drop(fs::remove_dir_all(&folder));
+    fs::create_dir_all(&folder)?;
+    let mut nightly = Nightly::default();
+    outdated(&tool, &folder, &mut nightly)?;
+    lint(&tool, &mut nightly)?;
+    tracks(&tool, &mut nightly)?;
+    finish(nightly, &folder)
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// Asks for all pins, and writes a proposal for each that has something newer.
+fn outdated(tool: &Tool<'_>, folder: &std::path::Path, nightly: &mut Nightly) -> Result<()> {
+    let report = tool.json(&["outdated", "--format", "json"])?;
+    let pins = report["pins"].as_array().context("`outdated` lists no pins")?;
+    writeln!(nightly.summary, "## Pins\n\n| pin | class | since | |\n|---|---|---|---|")?;
+    let mut proposed = Vec::new();
+    for pin in pins.iter().filter(|pin| text(pin, "class") != "current") {
+        let (name, class, detail) = (text(pin, "pin"), text(pin, "class"), text(pin, "detail"));
+        let cell = detail.replace('|', "\\|");
+        writeln!(nightly.summary, "| `{name}` | {class} | {} | {cell} |", text(pin, "since"))?;
+        if BAD.contains(&class) {
+            nightly.failures.push(format!("pin {name} {class}: {detail}"));
+        }
+        if class == "newer" || class == "unresolved" {
+            let output = tool.run(&["bump", name, "--dry-run", "--format", "github"])?;
+            if output.status.success() {
+                fs::write(folder.join(format!("bump-{name}.md")), &output.stdout)?;
+                proposed.push(name.to_owned());
+            } else {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let first = said.lines().next().unwrap_or_default().replace('|', "\\|");
+                writeln!(nightly.summary, "| `{name}` | no bump | | {first} |")?;
+            }
+        }
+    }
+    writeln!(nightly.summary, "\n{} pins were asked for.", pins.len())?;
+    if !proposed.is_empty() {
+        writeln!(nightly.summary, "\nProposed, see `target/nightly`: {}", proposed.join(", "))?;
+    }
+    nightly.outputs.push(("worst", text(&report, "worst").to_owned()));
+    nightly.outputs.push(("bumps", proposed.join(" ")));
+    if is_github() {
+        say(&String::from_utf8_lossy(&tool.run(&["outdated", "--format", "github"])?.stdout));
+    }
+    Ok(())
+}
+
+fn lint(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
+    let report = tool.json(&["lint", "--format", "json"])?;
+    let count = |key: &str| report[key].as_u64().unwrap_or(0);
+    writeln!(
+        nightly.summary,
+        "\n## Lint\n\n{} errors, {} warnings, {} information",
+        count("errors"),
+        count("warnings"),
+        count("information")
+    )?;
+    for finding in report["findings"].as_array().into_iter().flatten() {
+        if text(finding, "severity") == "error" {
+            let line = finding["line"].as_u64().unwrap_or(1);
+            let what = format!("{}:{line}: {}", text(finding, "file"), text(finding, "message"));
+            writeln!(nightly.summary, "\n- {what}")?;
+            nightly.failures.push(what);
+        }
+    }
+    if is_github() {
+        say(&String::from_utf8_lossy(&tool.run(&["lint", "--format", "github"])?.stdout));
+    }
+    Ok(())
+}
+
+/// Builds and verifies each track whose plan no finished build of this machine had.
+fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
+    writeln!(nightly.summary, "\n## Tracks\n\n| track | | |\n|---|---|---|")?;
+    let records = tool.json(&["records", "--format", "json"]).unwrap_or(Value::Array(Vec::new()));
+    let mut built = Vec::new();
+    for track in TRACKS {
+        let plan = match tool.json(&["plan", "--track", track, "--format", "json"]) {
+            Ok(plan) => plan,
+            Err(why) => {
+                let first = format!("{why:#}").replace(['\n', '|'], " ");
+                writeln!(nightly.summary, "| {track} | not planned | {first} |")?;
+                continue;
+            }
+        };
+        let is_known = records
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|record| record["plan"] == plan && text(record, "status") == "succeeded");
+        if is_known {
+            writeln!(nightly.summary, "| {track} | unchanged | |")?;
+            continue;
+        }
+        let is_good = quoted(tool, &["--track", track])? && quoted(tool, &["verify", track])?;
+        match is_good {
+            true => built.push(track),
+            false => nightly.failures.push(format!("track {track} was not built and verified")),
+        }
+        let word = if is_good { "built and verified" } else { "**failed**" };
+        writeln!(nightly.summary, "| {track} | {word} | |")?;
+    }
+    nightly.outputs.push(("tracks", built.join(" ")));
+    nightly.outputs.push(("changed", (!built.is_empty()).to_string()));
+    Ok(())
+}
+
+/// Runs a command whose output may hold what others say, and shows it so that a workflow's log
+/// takes no command from it.
+fn quoted(tool: &Tool<'_>, arguments: &[&str]) -> Result<bool> {
+    let output = tool.run(arguments)?;
+    let words = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    if is_github() {
+        let token = unguessable()?;
+        say(&format!("::group::build-pipeline {}", arguments.join(" ")));
+        say(&format!("::stop-commands::{token}\n{}\n::{token}::\n::endgroup::", words.trim_end()));
+    } else {
+        say(&format!("+ build-pipeline {}\n{}", arguments.join(" "), words.trim_end()));
+    }
+    Ok(output.status.success())
+}
+
+fn is_github() -> bool {
+    std::env::var("GITHUB_ACTIONS").is_ok_and(|value| value == "true")
+}
+
+/// Returns a word that nobody can put into a log beforehand.
+fn unguessable() -> Result<String> {
+    use std::io::Read as _;
+    let mut bytes = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("end-{}", digits.concat()))
+}
+
+/// Writes summary and outputs, and fails where something is wrong.
+fn finish(nightly: Nightly, folder: &std::path::Path) -> Result<()> {
+    let Nightly { failures, summary, outputs } = nightly;
+    let head = match failures.first() {
+        Some(first) => format!("# Nightly: {first}\n\n"),
+        None => "# Nightly: all is well\n\n".to_owned(),
+    };
+    let mut summary = head + &summary;
+    if summary.len() > LONGEST_SUMMARY {
+        let end =
+            (0..=LONGEST_SUMMARY).rev().find(|end| summary.is_char_boundary(*end)).unwrap_or(0);
+        summary.truncate(end);
+        summary.push_str("\n\n(cut)\n");
+    }
+    fs::write(folder.join("summary.md"), &summary)?;
+    append("GITHUB_STEP_SUMMARY", &summary)?;
+    let mut text = String::new();
+    for (name, value) in outputs {
+        let token = unguessable()?;
+        writeln!(text, "{name}<<{token}\n{value}\n{token}")?;
+    }
+    append("GITHUB_OUTPUT", &text)?;
+    say(&summary);
+    match failures.as_slice() {
+        [] => Ok(()),
+        [first, rest @ ..] => {
+            let more = rest.iter().map(|one| format!("\n  {one}")).collect::<String>();
+            bail!("{first}{more}")
+        }
+    }
+}
+
+/// Appends to the file that a variable names, where there is one.
+fn append(variable: &str, text: &str) -> Result<()> {
+    let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) else {
+        return Ok(());
+    };
+    let mut file = fs::File::options().append(true).create(true).open(&path)?;
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot write what {variable} names"))
+}
