@@ -11,6 +11,29 @@
 
 ARG BASE
 
+# The runtime packages, and of them only what is not in BASE already: /overlay. Without this stage
+# the layer with the package files would be a part of the image.
+FROM ${BASE} AS packages
+ARG SOURCE_DATE_EPOCH
+ARG DEBIAN_FRONTEND=noninteractive
+COPY packages/ /packages/
+RUN touch /begin \
+ && apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourceParts=/dev/null update \
+ && apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourceParts=/dev/null \
+        install -y --no-install-recommends \
+        libgomp1 libvulkan1 mesa-vulkan-drivers vulkan-tools \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* /var/cache/ldconfig/* \
+        /var/cache/debconf/*-old /var/lib/dpkg/*-old \
+ && mkdir /overlay \
+ && cd / \
+ && find . -xdev \
+        \( -path ./begin -o -path ./overlay -o -path ./packages -o -path ./tmp -o -path ./run \
+           -o -path ./proc -o -path ./sys -o -path ./dev \
+           -o -path ./etc/hosts -o -path ./etc/hostname -o -path ./etc/resolv.conf \) -prune \
+        -o \( -type d -o -cnewer /begin \) -print0 > /files \
+ && tar --null --no-recursion --files-from /files -cpf /overlay.tar \
+ && tar -xpf /overlay.tar -C /overlay
+
 # The compilers, and what they make. Nothing of this stage but /opt/llama.cpp is kept.
 FROM ${BASE} AS build
 ARG SOURCE_DATE_EPOCH
@@ -65,29 +88,6 @@ RUN cmake -S /src/llama.cpp -B /build -G Ninja \
  && rm -rf /opt/llama.cpp/include /opt/llama.cpp/lib/cmake /opt/llama.cpp/lib/pkgconfig \
         /opt/llama.cpp/bin/*.py \
  && cp /src/llama.cpp/LICENSE /opt/llama.cpp/LICENSE
-
-# The runtime packages, and of them only what is not in BASE already: /overlay. Without this step
-# the layer with the package files would be a part of the image.
-FROM ${BASE} AS packages
-ARG SOURCE_DATE_EPOCH
-ARG DEBIAN_FRONTEND=noninteractive
-COPY packages/ /packages/
-RUN touch /begin \
- && apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourceParts=/dev/null update \
- && apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourceParts=/dev/null \
-        install -y --no-install-recommends \
-        libgomp1 libvulkan1 mesa-vulkan-drivers vulkan-tools \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* /var/cache/ldconfig/* \
-        /var/cache/debconf/*-old /var/lib/dpkg/*-old \
- && mkdir /overlay \
- && find / -xdev \
-        \( -path /begin -o -path /overlay -o -path /packages -o -path /tmp -o -path /run \
-           -o -path /proc -o -path /sys -o -path /dev \
-           -o -path /etc/hosts -o -path /etc/hostname -o -path /etc/resolv.conf \) -prune \
-        -o \( -type d -o -cnewer /begin \) -print0 \
-    | LC_ALL=C sort -z > /files \
- && tar --null --no-recursion --files-from /files -C / -cpf /overlay.tar \
- && tar -xpf /overlay.tar -C /overlay
 
 FROM ${BASE}
 COPY --from=packages /overlay/ /

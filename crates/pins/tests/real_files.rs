@@ -8,11 +8,15 @@ use pins::compat::{Kernel, Support};
 use pins::{
     Compat, Facts, Gpus, PinKind, PinName, Pinned, Pins, Track, Tracks, When, parse_compat,
     parse_gpus, parse_tracks, parse_tracks_with, parse_versions,
+    Facts, Gpus, PackageLock, PinKind, PinName, Pinned, Pins, Track, Tracks, parse_gpus,
+    parse_package_lock, parse_tracks, parse_tracks_with, parse_versions,
 };
 use proptest::prelude::*;
 
 const VERSIONS: &str = include_str!("../../../versions/versions.toml");
 const GPUS: &str = include_str!("../../../versions/gpus.toml");
+const DEBIAN_LOCK: &str = include_str!("../../../versions/locks/debian.toml");
+const VULKAN_DEBIAN: &str = include_str!("../../../dockerfiles/vulkan/debian.Dockerfile");
 const TRACKS: &str = include_str!("../../../versions/tracks.toml");
 
 const COMPAT: &str = include_str!("../../../versions/compat.toml");
@@ -404,4 +408,34 @@ proptest! {
         check_tracks(&edited(TRACKS, &edits));
         check_compat(&edited(COMPAT, &edits));
     }
+}
+
+fn debian_lock() -> PackageLock {
+    parse_package_lock("versions/locks/debian.toml", DEBIAN_LOCK)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_lock_of_debian_packages_is_as_it_would_be_written() {
+    assert_eq!(debian_lock().to_toml(), DEBIAN_LOCK);
+}
+
+#[test]
+fn the_dockerfile_of_debian_installs_what_the_lock_wants_and_nothing_else() {
+    let lock = debian_lock();
+    let installed: Vec<Vec<&str>> = VULKAN_DEBIAN
+        .split("--no-install-recommends \\\n")
+        .skip(1)
+        .map(|rest| rest.split("&&").next().unwrap().split("FROM").next().unwrap())
+        .map(|list| {
+            list.lines().take_while(|line| line.starts_with("        ")).collect::<Vec<_>>()
+        })
+        .map(|lines| {
+            lines.into_iter().flat_map(str::split_whitespace).filter(|w| *w != "\\").collect()
+        })
+        .collect();
+    let wanted = |set: &str| -> Vec<&str> {
+        lock.sets[&name(set)].wanted.iter().map(String::as_str).collect()
+    };
+    assert_eq!(installed, [wanted("vulkan-runtime"), wanted("vulkan-build")]);
 }
