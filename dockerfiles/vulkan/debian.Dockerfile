@@ -4,8 +4,10 @@
 #          llama.cpp/  the patched source tree
 # BASE is a Debian of the same packages' suite, with apt.
 #
+#   cargo run -p debian --example by_hand -- prepare versions/locks/debian.toml CACHE OUT 1795132800
+#   podman import OUT/base.tar localhost/debian-base:trixie
 #   podman build --network none -f debian.Dockerfile \
-#       --build-arg BASE=localhost/debian-base:trixie --build-arg SOURCE_DATE_EPOCH=1795132800 CONTEXT
+#       --build-arg BASE=localhost/debian-base:trixie --build-arg SOURCE_DATE_EPOCH=1795132800 OUT/context
 #
 # Works with podman, docker's classic builder and BuildKit: no `# syntax=`, heredoc or RUN --mount.
 
@@ -26,7 +28,7 @@ RUN touch /begin \
         /var/cache/debconf/*-old /var/lib/dpkg/*-old \
  && mkdir /overlay \
  && cd / \
- && find . -xdev \
+ && find . -mindepth 1 -xdev \
         \( -path ./begin -o -path ./overlay -o -path ./packages -o -path ./tmp -o -path ./run \
            -o -path ./proc -o -path ./sys -o -path ./dev \
            -o -path ./etc/hosts -o -path ./etc/hostname -o -path ./etc/resolv.conf \) -prune \
