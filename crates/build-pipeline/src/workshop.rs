@@ -101,7 +101,7 @@ impl Engines {
             Address::Socket(socket) => {
                 let podman = Podman::at(socket.clone());
                 match podman.probe().await {
-                    Ok(can) => checked(&can).map(|()| AnyEngine::Podman(podman)),
+                    Ok(can) => checked(&can).map(|()| AnyEngine::Podman(Box::new(podman))),
                     Err(error) if kind == Some(Kind::Podman) => Err(Box::new(error)),
                     // `DOCKER_HOST` may be either's.
                     Err(_) => docker(socket).await,
@@ -123,7 +123,8 @@ impl Engines {
         let can = podman.probe().await?;
         podman.stop().await;
         checked(&can)?;
-        Ok(AnyEngine::Podman(Podman::private(ServiceSettings { runtime: can.runtime, ..settings })))
+        let settings = ServiceSettings { runtime: can.runtime, ..settings };
+        Ok(AnyEngine::Podman(Box::new(Podman::private(settings))))
     }
 }
 
@@ -132,7 +133,7 @@ async fn docker(socket: PathBuf) -> Result<AnyEngine, NoEngine> {
     let can = docker.probe().await?;
     checked(&can)?;
     let builder = if can.has_buildkit { DockerBuilder::BuildKit } else { DockerBuilder::Classic };
-    Ok(AnyEngine::Docker(Docker::at(socket, builder)))
+    Ok(AnyEngine::Docker(Box::new(Docker::at(socket, builder))))
 }
 
 /// Refuses an engine that cannot keep a RUN from the network.

@@ -24,7 +24,7 @@ impl<'a> Run<'a> {
             let has_image =
                 matches!(step.action, Action::SealImage { .. } | Action::BootstrapBase { .. });
             let key = self.keys.get(step.id.as_str()).filter(|_| has_image)?;
-            Some((step.id.as_str(), Product::Made(workshop.store.finished(key)?)))
+            Some((step.id.as_str(), Product::Made(Box::new(workshop.store.finished(key)?))))
         });
         made.collect()
     }
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
                 };
                 let made = workshop.bootstrap(found, set, (seal, created)).await?;
                 self.finish(workshop, step, &made)?;
-                Product::Made(made)
+                Product::Made(Box::new(made))
             }
             Action::BuildImage { base, dockerfile, digest, args, context, network } => {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
@@ -124,7 +124,7 @@ impl<'a> Run<'a> {
                     stale_bytecode: report.bytecode.stale.len(),
                 });
                 self.finish(workshop, step, &made)?;
-                Product::Made(made)
+                Product::Made(Box::new(made))
             }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
                 return Err(ExecuteError::plan(format!("step `{}` needs no engine", step.id)));
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
 /// Returns what a step made as what another one stands on.
 fn base_of(product: Option<&Product>) -> Option<Made> {
     match product? {
-        Product::Made(made) => Some(made.clone()),
+        Product::Made(made) => Some(Made::clone(made)),
         Product::Base(base) => Made::of_base(base),
         _ => None,
     }

@@ -202,7 +202,7 @@ enum Product {
     Source(Tree),
     Packages(Packages),
     Built(Captured),
-    Made(Made),
+    Made(Box<Made>),
 }
 
 impl Run<'_> {

@@ -36,9 +36,9 @@ use crate::probes::Tools;
 #[derive(Debug)]
 pub enum AnyEngine {
     /// podman.
-    Podman(Podman),
+    Podman(Box<Podman>),
     /// docker.
-    Docker(Docker),
+    Docker(Box<Docker>),
 }
 
 /// Runs a call on whichever engine it is.

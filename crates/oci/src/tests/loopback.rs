@@ -35,7 +35,7 @@ impl Server {
             .build()
             .unwrap();
         let registry = runtime.block_on(LoopbackRegistry::start()).unwrap();
-        Self { registry, runtime: runtime }
+        Self { registry, runtime }
     }
 
     /// Starts one that spools to a folder.
