@@ -12,6 +12,9 @@ use crate::registry;
 
 /// Puts the digest of the stand-in in the place of that of the track's base. Nothing is served yet.
 pub(crate) fn stand_in(track: Track, input: &mut PlanningInput) -> Result<StandIn, CommandError> {
+    if track.is_built() {
+        return Err(planner::PlanError::NoRehearsal { track: track.name() }.into());
+    }
     let (name, pin) = planner::base_pin(track, input)?;
     let (name, kind) = (name.clone(), pin.kind.unwrap_or(pins::ManifestKind::Index));
     let made = StandIn::new(

@@ -55,6 +55,7 @@ pub(crate) fn open(
         store: Store::new(store),
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         is_fresh: args.fresh,
+        names: tokio::sync::Mutex::default(),
     })
 }
 

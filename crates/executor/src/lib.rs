@@ -173,6 +173,9 @@ pub async fn execute(
         },
         () = interrupt => End::Interrupted,
     };
+    if let Some(workshop) = &settings.workshop {
+        workshop.close(matches!(end, End::Succeeded)).await;
+    }
     let progress = progress.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Progress { steps, image, outputs, notes } = progress;
     let steps = with_those_not_begun(plan, steps);

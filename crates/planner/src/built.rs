@@ -17,13 +17,18 @@ use crate::{BuildRequest, PlanError, Planned, PlanningInput, Warning};
 /// The contract of sealed layers; the bytes are the crate `seal`'s to keep.
 const CONTRACT: &str = "seal/1";
 
-/// What sealing leaves out of every image: it differs from run to run, and nobody needs it.
-const SCRUB: [&str; 19] = [
+/// What sealing leaves out of every image: it differs from run to run or from engine to engine (some
+/// make the folders that they mount over, some do not), and nobody needs it.
+const SCRUB: [&str; 23] = [
+    "dev",
     "etc/hostname",
     "etc/hosts",
     "etc/machine-id",
     "etc/resolv.conf",
+    "proc",
     "root/.cache/*",
+    "run",
+    "sys",
     "tmp/*",
     "var/cache/apt/*.bin",
     "var/cache/apt/archives/*.deb",

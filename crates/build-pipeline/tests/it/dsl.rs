@@ -32,7 +32,9 @@ impl Project {
             let text = std::fs::read_to_string(workspace().join("versions").join(name)).unwrap();
             project.write(&format!("versions/{name}"), &text);
         }
-        project.copy(&workspace().join("patches"), "patches");
+        for folder in ["patches", "dockerfiles", "versions/locks"] {
+            project.copy(&workspace().join(folder), folder);
+        }
         // An empty one of our own, so that the machine's has no say.
         project.write("registries.conf", "");
         std::fs::create_dir_all(project.path("home")).unwrap();

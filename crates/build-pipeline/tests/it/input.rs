@@ -3,11 +3,17 @@
 use crate::dsl::Project;
 
 /// Command lines, what the error says, and what the hint says.
-const CASES: [(&str, &str, &str); 29] = [
+const CASES: [(&str, &str, &str); 31] = [
     ("--rehearse", "no track was named", "--track locked-spoof"),
     ("plan", "no track was named", "--track locked-spoof"),
     ("--track source", "no settings for track `source`", "add a table `[source]`"),
-    ("--track vulkan --variant debian", "no settings for track `vulkan`", "add a table `[vulkan]`"),
+    (
+        "plan --track vulkan --variant debain",
+        "no variant `debain`",
+        "did you mean `--variant debian`?",
+    ),
+    ("plan --track vulkan --variant fedora", "pin `fedora` is unresolved", "--set fedora=44"),
+    ("--track vulkan --rehearse", "track `vulkan` cannot be rehearsed", "plan --track vulkan"),
     (
         "--track official --variant debian",
         "track `official` has no variants",
@@ -63,7 +69,7 @@ const CASES: [(&str, &str, &str); 29] = [
     ),
     (
         "--track locked-spoof --mirror docker.io",
-        "`docker.io` is not FROM=TO",
+        "it is not FROM=TO",
         "--mirror docker.io=127.0.0.1:5000",
     ),
     ("--track locked-spoof plan", "`--track` stands before the command", "plan --track"),

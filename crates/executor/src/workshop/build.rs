@@ -69,6 +69,8 @@ impl Workshop {
 
         let engine = self.engine().await?;
         let base_name = sink.offer(&format!("{step}-base"), base, (&self.store, client))?;
+        // From here on it must be removed, whatever comes.
+        self.names.lock().await.push(base_name.to_string());
         on_engine!(engine, engine => engine.pull(&base_name, true, TRANSFER).await)
             .map_err(failed)?;
         let mut build_args = instructions.args.clone();
@@ -108,13 +110,8 @@ impl Workshop {
             engine,
             engine => engine.push(&built.image, &target, TRANSFER).await
         );
-        // What is not ours to keep goes, also if the push failed.
-        for name in [built.image.as_str(), &target.to_string(), &base_name.to_string()] {
-            let removed = on_engine!(engine, engine => engine.remove_image(name).await);
-            if let Err(error) = removed {
-                tracing::warn!(%error, name, "an image of a build is left in the engine");
-            }
-        }
+        let names = [built.image.to_string(), target.to_string()];
+        self.names.lock().await.extend(names);
         pushed.map_err(failed)?;
         captured(step, base, sink)
     }

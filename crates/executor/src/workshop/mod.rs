@@ -17,10 +17,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use ::sources::{SourceUrl, Sources};
-use engine::{Docker, Podman, RunId};
+use engine::{Docker, Engine as _, Podman, RunId};
 use futures_util::future::BoxFuture;
 use image_ref::Digest;
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 pub(crate) use build::{Captured, Instructions};
 pub(crate) use packages::Packages;
@@ -89,12 +89,36 @@ pub struct Workshop {
     pub threads: NonZeroUsize,
     /// Whether every step is carried out, also those that are finished.
     pub is_fresh: bool,
+    /// Names that were given to images in the engine for the time of this run.
+    pub names: Mutex<Vec<String>>,
 }
 
 impl Workshop {
     /// Returns the engine, looking for it where that was not done.
     async fn engine(&self) -> Result<&AnyEngine, ExecuteError> {
         self.engine.get_or_try_init(|| self.find.engine()).await.map_err(ExecuteError::no_engine)
+    }
+
+    /// Ends what was begun in the engine. After a failure or an interruption, what is left of this
+    /// run there is removed, and nothing else.
+    pub(crate) async fn close(&self, is_good: bool) {
+        let Some(engine) = self.engine.get() else { return };
+        if !is_good {
+            let cleaned = on_engine!(engine, engine => engine.clean(&self.run).await);
+            if let Err(error) = cleaned {
+                tracing::warn!(%error, "what is left of a build could not be removed");
+            }
+        }
+        let names = std::mem::take(&mut *self.names.lock().await);
+        for name in names {
+            let removed = on_engine!(engine, engine => engine.remove_image(&name).await);
+            if let Err(error) = removed {
+                tracing::warn!(%error, name, "an image of a build is left in the engine");
+            }
+        }
+        if let AnyEngine::Podman(podman) = engine {
+            podman.stop().await;
+        }
     }
 
     /// Reads a file of the project that the plan names by its digest.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+mod engines;
 mod failures;
 mod interrupts;
 mod outputs;

@@ -1,0 +1,340 @@
+//! A plan with a Dockerfile, carried out by podman, docker's classic builder and BuildKit: one image.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use engine::{Docker, DockerBuilder, Engine as _, Podman, RunId, ServiceSettings};
+use executor::{
+    AnyEngine, BlobCache, End, Event, Execution, Find, NoEngine, Output, Settings, Store, Tools,
+    Workshop,
+};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use image_ref::Digest;
+use oci::LayoutImage;
+use oci::loopback::LoopbackRegistry;
+use plan::{Action, ImageEdit, Plan, Platform, Seal, Step, labels};
+use record::StepState;
+use serde_json::json;
+use sources::{SourceUrl, Sources};
+use tempfile::TempDir;
+use testkit::{Dockerd, PodmanStore, busybox_root};
+
+use crate::support;
+
+/// What makes layers differ: links, modes, owners, names, what is hidden, replaced, made anew.
+const NASTY: &str = r#"ARG BASE
+FROM ${BASE}
+ARG SOURCE_DATE_EPOCH
+ENV A=1 B="two words"
+LABEL org.example.kept=yes
+WORKDIR /work
+RUN mkdir -p data/deep && echo one > data/one && ln data/one data/hard && ln -s one data/soft \
+ && echo x > data/deep/x && chmod 4755 data/one && chown 3000000:3000001 data/deep/x \
+ && mkfifo data/fifo && truncate -s 3000000 data/sparse && chmod 1777 data/deep \
+ && echo u > "data/ünï-ço∂é" && mkdir -p "$(printf 'long%.0s/' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58)" \
+ && echo new > /etc/new
+RUN rm -rf data/deep && mkdir data/deep && echo y > data/deep/y && rm /etc/old \
+ && rm -rf /etc/dir && echo file > /etc/dir && echo changed > /etc/kept && touch /tmp/scrubbed
+RUN mv data moved && date > /var-log-of-time && rm /var-log-of-time
+COPY Dockerfile /copied
+EXPOSE 8080/tcp
+USER 1000
+STOPSIGNAL SIGINT
+CMD ["sh", "-c", "echo ran"]
+"#;
+
+/// What an image is built with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Builder {
+    Podman,
+    Classic,
+    BuildKit,
+}
+
+fn dockerd() -> &'static Dockerd {
+    static SHARED: OnceLock<Dockerd> = OnceLock::new();
+    SHARED.get_or_init(Dockerd::start)
+}
+
+/// A base on a registry, a project with a Dockerfile, a store of finished steps.
+struct Bench {
+    registry: LoopbackRegistry,
+    base: Digest,
+    folder: TempDir,
+    podman: Arc<PodmanStore>,
+}
+
+#[derive(Debug)]
+struct Finding {
+    builder: Builder,
+    podman: Arc<PodmanStore>,
+}
+
+impl Find for Finding {
+    fn engine(&self) -> BoxFuture<'_, Result<AnyEngine, NoEngine>> {
+        let docker = |builder| AnyEngine::Docker(Box::new(Docker::at(dockerd().socket(), builder)));
+        let engine = match self.builder {
+            Builder::Classic => docker(DockerBuilder::Classic),
+            Builder::BuildKit => docker(DockerBuilder::BuildKit),
+            Builder::Podman => AnyEngine::Podman(Box::new(Podman::private(ServiceSettings {
+                program: "podman".into(),
+                arguments: self.podman.arguments(),
+                runtime: Some("runc".to_owned()),
+                sockets: self.podman.sockets(),
+                scratch: self.podman.scratch(),
+            }))),
+        };
+        async { Ok(engine) }.boxed()
+    }
+
+    fn index(&self) -> Option<SourceUrl> {
+        None
+    }
+}
+
+/// Puts busybox and some files to be hidden on a registry.
+fn put_base(registry: &LoopbackRegistry) -> Digest {
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut add = |name: &str, kind: tar::EntryType, text: &[u8]| {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_mode(if kind.is_dir() { 0o755 } else { 0o644 });
+        header.set_size(text.len() as u64);
+        tar.append_data(&mut header, name, text).unwrap();
+    };
+    add("etc/", tar::EntryType::Directory, b"");
+    for name in ["etc/old", "etc/kept"] {
+        add(name, tar::EntryType::Regular, b"of the base\n");
+    }
+    add("etc/dir/", tar::EntryType::Directory, b"");
+    add("etc/dir/inside", tar::EntryType::Regular, b"of the base\n");
+    let tars = [busybox_root(), tar.into_inner().unwrap()];
+    let mut layers = Vec::new();
+    for tar in &tars {
+        use std::io::Write as _;
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(tar).unwrap();
+        let layer = Bytes::from(gzip.finish().unwrap());
+        let size = layer.len();
+        layers.push(json!({
+            "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip",
+            "digest": registry.add_blob(layer), "size": size,
+        }));
+    }
+    let config = json!({
+        "architecture": "amd64", "os": "linux", "config": { "Env": ["PATH=/bin"] },
+        "history": [{ "created_by": "busybox" }, { "created_by": "files" }],
+        "rootfs": { "type": "layers", "diff_ids": tars.map(|tar| Digest::of(&tar)) },
+    });
+    let config = Bytes::from(config.to_string());
+    let size = config.len();
+    let manifest = json!({
+        "schemaVersion": 2, "mediaType": oci::media::OCI_MANIFEST, "layers": layers,
+        "config": {
+            "mediaType": oci::media::OCI_CONFIG, "digest": registry.add_blob(config), "size": size,
+        },
+    });
+    let manifest = Bytes::from(manifest.to_string());
+    registry.add_manifest("base", None, oci::media::OCI_MANIFEST, manifest)
+}
+
+impl Bench {
+    async fn new(dockerfile: &str) -> Self {
+        let registry = LoopbackRegistry::start().await.unwrap();
+        let folder = TempDir::new().unwrap();
+        std::fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
+        let base = put_base(&registry);
+        Self { registry, base, folder, podman: Arc::new(PodmanStore::new()) }
+    }
+
+    fn plan(&self) -> Plan {
+        let dockerfile = std::fs::read(self.folder.path().join("Dockerfile")).unwrap();
+        let edit = ImageEdit {
+            created: "2020-01-01T00:00:00Z".to_owned(),
+            created_by: "a test".to_owned(),
+            env: BTreeMap::from([("C".to_owned(), "3".to_owned())]),
+            entrypoint_prefix: Vec::new(),
+            reset: labels::RESET.map(str::to_owned).to_vec(),
+            labels: BTreeMap::from([(labels::TRACK.to_owned(), "vulkan".to_owned())]),
+        };
+        let scrub =
+            ["dev", "etc/hostname", "etc/hosts", "etc/resolv.conf", "proc", "run", "sys", "tmp/*"]
+                .map(str::to_owned);
+        let seal =
+            Seal { contract: "seal/1".to_owned(), scrub: scrub.to_vec(), epoch: 1_577_836_800 };
+        let step = |id: &str, needs: &[&str], action| Step {
+            id: id.to_owned(),
+            needs: needs.iter().map(|need| (*need).to_owned()).collect(),
+            action,
+        };
+        let fetch = Action::FetchBase {
+            image: format!("registry.invalid/base@{}", self.base).parse().unwrap(),
+            kind: None,
+            platform: Platform::linux_amd64(),
+        };
+        let build = Action::BuildImage {
+            base: "fetch-base".to_owned(),
+            dockerfile: "Dockerfile".to_owned(),
+            digest: Digest::of(&dockerfile),
+            args: BTreeMap::from([("SOURCE_DATE_EPOCH".to_owned(), seal.epoch.to_string())]),
+            context: BTreeMap::new(),
+            network: false,
+        };
+        let image = Action::SealImage {
+            image: "build".to_owned(),
+            base: "fetch-base".to_owned(),
+            seal,
+            edit,
+        };
+        Plan {
+            schema: plan::SCHEMA,
+            track: "vulkan".to_owned(),
+            name: "nasty".to_owned(),
+            gpu: "gfx1151".to_owned(),
+            rehearsal: false,
+            source_date_epoch: 1_577_836_800,
+            recipe: None,
+            overrides: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            steps: vec![
+                step("fetch-base", &[], fetch),
+                step("build", &["fetch-base"], build),
+                step("seal", &["build", "fetch-base"], image),
+            ],
+        }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn settings(&self, builder: Builder, store: &str, is_fresh: bool) -> Settings {
+        let none = debian::Mirrors { archive: Vec::new(), security: Vec::new() };
+        let workshop = Workshop {
+            find: Box::new(Finding { builder, podman: Arc::clone(&self.podman) }),
+            engine: tokio::sync::OnceCell::new(),
+            run: RunId::parse(&format!("test-{store}")).unwrap(),
+            sources: Sources::new(sources::Settings::new(self.path("sources"))),
+            mirrors: none,
+            programs: debian::Programs { path: "/usr/bin:/bin".into(), variables: BTreeMap::new() },
+            tools: Tools::new("/usr/bin:/bin".as_ref()),
+            project: self.folder.path().to_owned(),
+            store: Store::new(self.path(store)),
+            threads: std::num::NonZeroUsize::new(2).unwrap(),
+            is_fresh,
+            names: tokio::sync::Mutex::default(),
+        };
+        Settings {
+            client: support::client(&format!("registry.invalid={}", self.registry.host())),
+            cache: BlobCache::none(),
+            outputs: vec![Output::Layout { path: self.path("out"), with_layers: true }],
+            workshop: Some(Arc::new(workshop)),
+        }
+    }
+
+    /// Returns the listing of the uppermost layer of an image in a layout.
+    fn listing(&self, store: &str, layout: &Path) -> String {
+        let image = LayoutImage::read(layout).unwrap();
+        let manifest: serde_json::Value = serde_json::from_slice(&image.manifest).unwrap();
+        let layers = manifest["layers"].as_array().unwrap();
+        let digest: Digest = layers.last().unwrap()["digest"].as_str().unwrap().parse().unwrap();
+        std::fs::read_to_string(self.path(store).join("listings").join(digest.hex())).unwrap()
+    }
+
+    async fn run(&self, settings: &Settings) -> (Execution, Vec<Event>) {
+        support::run(&self.plan(), settings, pending()).await
+    }
+}
+
+/// Returns the digests of an image that was put into a layout, which is removed.
+fn taken(layout: &Path) -> (Digest, Digest) {
+    let image = LayoutImage::read(layout).unwrap();
+    assert!(image.absent_layers.is_empty(), "every layer is there");
+    std::fs::remove_dir_all(layout).unwrap();
+    (image.manifest_digest, Digest::of(&image.config))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_builders_give_one_image_and_leave_nothing_behind() {
+    let bench = Bench::new(NASTY).await;
+    let mut images = Vec::new();
+    for (store, builder) in [
+        ("podman", Builder::Podman),
+        ("classic", Builder::Classic),
+        ("buildkit", Builder::BuildKit),
+        ("podman-again", Builder::Podman),
+        ("classic-again", Builder::Classic),
+    ] {
+        let settings = bench.settings(builder, store, true);
+        let (execution, _) = bench.run(&settings).await;
+        assert!(matches!(execution.end, End::Succeeded), "{store}: {:?}", execution.end);
+        let config = LayoutImage::read(&bench.path("out")).unwrap().config;
+        let config = String::from_utf8_lossy(&config).into_owned();
+        images.push((
+            store,
+            (bench.listing(store, &bench.path("out")), config, taken(&bench.path("out"))),
+        ));
+        let workshop = settings.workshop.unwrap();
+        let left = match workshop.engine.get().unwrap() {
+            AnyEngine::Podman(podman) => podman.leftovers(None).await.unwrap(),
+            AnyEngine::Docker(docker) => docker.leftovers(None).await.unwrap(),
+        };
+        assert!(left.is_empty(), "{store}: {left:?}");
+    }
+    let (_, (listing, config, digests)) = &images[0];
+    for (store, (other, other_config, other_digests)) in &images[1..] {
+        // What differs is easier to read line by line.
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+        let (ours, theirs) = (lines(listing), lines(other));
+        let differ: Vec<&String> = ours.symmetric_difference(&theirs).collect();
+        assert!(differ.is_empty(), "{store}: {differ:#?}");
+        assert_eq!(other_config, config, "{store}");
+        assert_eq!(other_digests, digests, "{store}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finished_step_is_not_carried_out_again_and_asks_no_engine() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\nRUN echo once > /once\n").await;
+    let (first, _) = bench.run(&bench.settings(Builder::Podman, "store", false)).await;
+    assert!(matches!(first.end, End::Succeeded), "{:?}", first.end);
+    let image = taken(&bench.path("out"));
+    let settings = bench.settings(Builder::Podman, "store", false);
+    let (second, _) = bench.run(&settings).await;
+    assert!(matches!(second.end, End::Succeeded), "{:?}", second.end);
+    assert_eq!(taken(&bench.path("out")), image);
+    assert!(second.steps.iter().all(|step| step.state == StepState::Cached), "{:?}", second.steps);
+    assert!(settings.workshop.unwrap().engine.get().is_none(), "no engine was looked for");
+    // Another Dockerfile is another step.
+    std::fs::write(bench.path("Dockerfile"), "ARG BASE\nFROM ${BASE}\nRUN echo two > /once\n")
+        .unwrap();
+    let (third, _) = bench.run(&bench.settings(Builder::Podman, "store", false)).await;
+    assert!(matches!(third.end, End::Succeeded), "{:?}", third.end);
+    assert_ne!(taken(&bench.path("out")), image);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_run_says_which_line_with_what_status_and_what_it_said_last() {
+    let text = "ARG BASE\nFROM ${BASE}\nRUN echo fine\nRUN echo said before it failed; exit 7\n";
+    let bench = Bench::new(text).await;
+    for (store, builder) in
+        [("a", Builder::Podman), ("b", Builder::Classic), ("c", Builder::BuildKit)]
+    {
+        let settings = bench.settings(builder, store, true);
+        let (execution, events) = bench.run(&settings).await;
+        let End::Failed(error) = execution.end else { panic!("{builder:?} does not fail") };
+        let failure = error.run_failure().unwrap();
+        assert_eq!((failure.status, failure.line), (7, Some(4)), "{builder:?}: {failure:?}");
+        assert!(
+            failure.log.iter().any(|line| line.contains("said before it failed")),
+            "{failure:?}"
+        );
+        let told = |event: &&Event| matches!(event, Event::BuildInstruction { line: Some(4), .. });
+        assert!(events.iter().any(|event| told(&event)), "{builder:?}: {events:?}");
+        assert!(!bench.path("out").exists(), "nothing is put out");
+    }
+}
