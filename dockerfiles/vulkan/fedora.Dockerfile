@@ -32,7 +32,9 @@ ARG LLAMA_BUILD_COMMIT=unknown
 ARG COMPILER_LAUNCHER=
 ARG CCACHE_DIR=/ccache
 
-# GGML_NATIVE=OFF: the compiling machine's processor must not decide what the result runs on.
+# GGML_NATIVE=OFF: the compiling machine's processor must not decide what the result runs on. The
+# instruction sets are named (those of x86-64-v3, Haswell and later), since ggml takes none of them
+# where SOURCE_DATE_EPOCH is set, and then computes many times slower on the processor.
 # No OpenSSL and no curl: models are files, fetched and checked by whoever starts the container.
 # The web page of llama-server would come by the network (npm or a bucket), so it is left out.
 RUN cmake -S /src/llama.cpp -B /build -G Ninja \
@@ -47,6 +49,7 @@ RUN cmake -S /src/llama.cpp -B /build -G Ninja \
         -DGGML_VULKAN=ON \
         -DGGML_RPC=ON \
         -DGGML_NATIVE=OFF \
+        -DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_BMI2=ON -DGGML_FMA=ON -DGGML_F16C=ON \
         -DGGML_CCACHE=OFF \
         -DLLAMA_CURL=OFF \
         -DLLAMA_OPENSSL=OFF \
