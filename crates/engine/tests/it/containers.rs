@@ -341,5 +341,5 @@ async fn no_service_outlives_us() {
     child.wait().unwrap();
     let took =
         wait(&|| store.container_processes().is_empty() && store.services().is_empty()).await;
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(60), "{took:?}");
 }
