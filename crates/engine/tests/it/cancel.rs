@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{BuildEvent, DockerBuilder, Engine, EngineError, LeftoverKind};
+use engine::{
+    BuildEvent, DockerBuilder, Engine, EngineError, LeftoverKind, Podman, ServiceSettings,
+};
 use testkit::PodmanStore;
 
 use crate::support::{Base, build, context, docker, dockerd, podman, request, run_id};
@@ -204,4 +206,58 @@ async fn a_build_can_be_dropped_at_any_point() {
     engine.inspect(&base.name.to_string()).await.unwrap();
     let text = format!("FROM {}\nRUN true\n", base.name);
     build(&engine, &request("next", &text), &[]).await.0.unwrap();
+}
+
+/// The environment variable that makes the test below its own child.
+const CHILD: &str = "ENGINE_TEST_STORE";
+
+/// We are killed without a chance to say goodbye; the service and its `RUN` end all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_service_outlives_us() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        let folder = std::path::PathBuf::from(folder);
+        let settings = ServiceSettings {
+            program: "podman".into(),
+            arguments: vec![
+                "--root".into(),
+                folder.join("root").into(),
+                "--runroot".into(),
+                folder.join("run").into(),
+            ],
+            runtime: Some("runc".to_owned()),
+            sockets: folder.join("s"),
+            scratch: folder.join("t"),
+        };
+        let engine = Podman::private(settings);
+        let base = Base::serve().await;
+        base.give_to(&engine).await;
+        let text = format!("FROM {}\nRUN echo asleep; sleep 300\n", base.name);
+        build(&engine, &request("outlived", &text), &[]).await.0.unwrap();
+        return;
+    }
+    let store = PodmanStore::new();
+    let folder = store.root().parent().unwrap().to_owned();
+    let this = std::env::current_exe().unwrap();
+    let mut child = std::process::Command::new(this)
+        .args(["--exact", "cancel::no_service_outlives_us", "--nocapture"])
+        .env(CHILD, &folder)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let wait = async |is_so: &dyn Fn() -> bool| {
+        let begin = std::time::Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        begin.elapsed()
+    };
+    wait(&|| !store.container_processes().is_empty()).await;
+    assert!(!store.services().is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let took =
+        wait(&|| store.container_processes().is_empty() && store.services().is_empty()).await;
+    assert!(took < Duration::from_secs(60), "{took:?}");
 }

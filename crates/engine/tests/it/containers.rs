@@ -1,8 +1,6 @@
 //! Archives, containers, `clean` beside foreign objects, runtimes that do not work, and services
 //! that outlive nobody.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use engine::{
     ContainerRequest, DockerBuilder, Engine, EngineError, Kind, LeftoverKind, Mount, Podman,
@@ -288,58 +286,4 @@ async fn a_service_that_cannot_start_says_why() {
     let options = ServiceSettings { arguments, ..settings(&store) };
     let error = Podman::private(options).info().await.unwrap_err().to_string();
     assert!(error.contains("no-such-option"), "{error}");
-}
-
-/// The environment variable that makes the test below its own child.
-const CHILD: &str = "ENGINE_TEST_STORE";
-
-/// We are killed without a chance to say goodbye; the service and its `RUN` end all the same.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_service_outlives_us() {
-    if let Some(folder) = std::env::var_os(CHILD) {
-        let folder = std::path::PathBuf::from(folder);
-        let settings = ServiceSettings {
-            program: "podman".into(),
-            arguments: vec![
-                "--root".into(),
-                folder.join("root").into(),
-                "--runroot".into(),
-                folder.join("run").into(),
-            ],
-            runtime: Some("runc".to_owned()),
-            sockets: folder.join("s"),
-            scratch: folder.join("t"),
-        };
-        let engine = Podman::private(settings);
-        let base = Base::serve().await;
-        base.give_to(&engine).await;
-        let text = format!("FROM {}\nRUN echo asleep; sleep 300\n", base.name);
-        build(&engine, &request("outlived", &text), &[]).await.0.unwrap();
-        return;
-    }
-    let store = PodmanStore::new();
-    let folder = store.root().parent().unwrap().to_owned();
-    let this = std::env::current_exe().unwrap();
-    let mut child = std::process::Command::new(this)
-        .args(["--exact", "containers::no_service_outlives_us", "--nocapture"])
-        .env(CHILD, &folder)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let wait = async |is_so: &dyn Fn() -> bool| {
-        let begin = std::time::Instant::now();
-        while !is_so() {
-            assert!(begin.elapsed() < Duration::from_secs(60));
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        begin.elapsed()
-    };
-    wait(&|| !store.container_processes().is_empty()).await;
-    assert!(!store.services().is_empty());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let took =
-        wait(&|| store.container_processes().is_empty() && store.services().is_empty()).await;
-    assert!(took < Duration::from_secs(60), "{took:?}");
 }
