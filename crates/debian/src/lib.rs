@@ -2,10 +2,10 @@
 //!
 //! In the order of use:
 //! - [`Mirrors`] says where packages are downloaded from: it reads apt's own sources.
-//! - [`resolve`] asks apt which packages a set needs, and makes a [`pins::PackageLock`] of it.
-//! - [`fetch`] downloads the package files of a lock by their hashes.
+//! - [`resolve()`] asks apt which packages a set needs, and makes a [`pins::PackageLock`] of it.
+//! - [`fetch()`] downloads the package files of a lock by their hashes.
 //! - [`write_local_source`] makes a package source of them that apt installs from without a network.
-//! - [`bootstrap`] makes a root file system of it, the same bytes each time.
+//! - [`bootstrap()`] makes a root file system of it, the same bytes each time.
 //!
 //! Programs are run: `apt-get` and `apt-cache` in a configuration of their own that neither reads
 //! nor changes the machine's, `dpkg-deb`, and `mmdebstrap`. Where they lie and which variables they

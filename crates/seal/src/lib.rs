@@ -3,7 +3,7 @@
 //! An engine's layer says more than what is in the image: when and on what it was built. What
 //! [`Sealer`] writes is a function of content alone, so that equal content has equal digests
 //! whichever engine built it. [`Listing`] is the text of a layer, [`Index`] what layers laid over
-//! each other show, [`compare`] names the kind of every difference.
+//! each other show, [`compare()`] names the kind of every difference.
 //!
 //! What `seal/1` does to a layer, in this order (OCI image-spec, layer.md, has the terms):
 //!
@@ -27,7 +27,7 @@
 //! - Entries stand in the order of their components. Headers are ustar, with PAX where something
 //!   does not fit. A whiteout has mode, owner and time 0.
 //! - A layer of no entries is dropped.
-//! - The tar is compressed as [`gzip`] says.
+//! - The tar is compressed as [`gzip()`] says.
 //!
 //! `seal/1` is frozen: golden digests in the tests hold every byte of it, the compressor's too.
 //! Another byte is `seal/2`. Nothing is opened here and no clock is asked; threads compute only.

@@ -6,7 +6,7 @@
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with stores of their own, and
 //!   [`busybox_root`] is a base for them.
-//! - [`releases`] are real release archives; the Python index has them.
+//! - [`releases()`] are real release archives; the Python index has them.
 //! - [`RandomImage`] makes the same image from the same seed and pushes it.
 //!
 //! All of it is plain threads and blocking sockets, so that it works in tests of any runtime and

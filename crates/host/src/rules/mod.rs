@@ -1,7 +1,7 @@
 //! The rules: what is seen on a machine, what would be right, why, and the command that repairs it.
 //!
 //! Start at [`check`]. A rule is a pure function of a [`Context`]; what can be data is data
-//! (`versions/compat.toml`, `versions/gpus.toml`). To add one, add it to [`RULES`] and, in the
+//! (`versions/compat.toml`, `versions/gpus.toml`). To add one, add it to `RULES` and, in the
 //! tests, a machine that trips it and one that does not.
 
 mod access;

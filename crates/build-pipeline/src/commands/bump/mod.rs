@@ -1,7 +1,7 @@
 //! `build-pipeline bump`: looks up a new value for a pin, checks it, and writes `versions.toml`.
 //!
 //! The way: `resolve` asks and refuses, `checks` tries patches and couplings, `pins::PinChange`
-//! edits the text, and [`write`] puts it in place. The file is read again under a lock before it
+//! edits the text, and [`write()`] puts it in place. The file is read again under a lock before it
 //! is written, so that two bumps at once both count. Nothing is ever committed or pushed.
 
 pub(crate) mod args;
