@@ -1,8 +1,12 @@
 //! Files of the cache: written beside, synced and renamed; hashed before they are believed; and
 //! locks between processes.
+//!
+//! A file that was hashed once is known again by its [stamp](stamp): whoever changes, replaces or
+//! restores a file changes that, and then the file is hashed anew.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -90,6 +94,38 @@ pub(crate) fn hash_file(path: &Path) -> Result<(Sha256, u64), Failure> {
 pub(crate) fn is_file_with(path: &Path, size: u64, sha256: &Sha256) -> bool {
     let is_size = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == size);
     is_size && hash_file(path).is_ok_and(|(found, _)| found == *sha256)
+}
+
+/// Returns what tells a file from every other and from itself at another time: its number, size
+/// and the time of its last change, which no program sets at will (`st_ctim` of POSIX).
+pub(crate) fn stamp(path: &Path) -> Option<String> {
+    let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let changed = (found.ctime(), found.ctime_nsec());
+    Some(format!("{} {} {} {changed:?}", found.dev(), found.ino(), found.size()))
+}
+
+/// Returns the size of a file that has this hash. It is read only if its stamp is not the one that
+/// was [remembered](remember).
+pub(crate) fn find_by_hash(path: &Path, sha256: &Sha256, seen: &Path) -> Option<u64> {
+    let stamp = stamp(path)?;
+    if fs::read_to_string(seen).is_ok_and(|text| text == memory(sha256, &stamp)) {
+        return fs::metadata(path).ok().map(|found| found.len());
+    }
+    let (found, size) = hash_file(path).ok().filter(|(found, _)| found == sha256)?;
+    remember(path, &found, seen, &stamp);
+    Some(size)
+}
+
+/// Writes into the file `seen` what the hash of a file is that had this stamp before it was read.
+/// Where that cannot be done, or the file changed meanwhile, the next run reads it again.
+pub(crate) fn remember(path: &Path, sha256: &Sha256, seen: &Path, before: &str) {
+    if stamp(path).as_deref() == Some(before) {
+        drop(write_unsynced(seen, memory(sha256, before).as_bytes()));
+    }
+}
+
+fn memory(sha256: &Sha256, stamp: &str) -> String {
+    format!("{sha256} {stamp}\n")
 }
 
 /// Makes a folder and those above it.

@@ -1,8 +1,8 @@
 //! Downloads archives into the cache, and finds them there.
 //!
 //! A download that broke goes on where it was. What arrives is hashed as a whole before it gets
-//! its name, and again each time it is looked up: one that was damaged meanwhile is downloaded
-//! anew.
+//! its name, and again when it is looked up and somebody touched it meanwhile: one that was damaged
+//! is downloaded anew.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -45,10 +45,13 @@ impl Place {
         self.folder.join(format!("{}.lock", self.sha256))
     }
 
+    fn seen(&self) -> PathBuf {
+        self.folder.join(format!("{}.seen", self.sha256))
+    }
+
     /// Returns the size of the archive, if it is there and undamaged.
     fn find(&self) -> Option<u64> {
-        let (found, size) = files::hash_file(&self.whole()).ok()?;
-        (found == self.sha256).then_some(size)
+        files::find_by_hash(&self.whole(), &self.sha256, &self.seen())
     }
 }
 
@@ -67,7 +70,6 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
     let archive = |size, received| Archive {
         name: source.name(),
         path: place.whole(),
-        temporary: cache.join("archives"),
         sha256: source.sha256.clone(),
         size,
         received,

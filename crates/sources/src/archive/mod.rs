@@ -1,15 +1,16 @@
 //! Release archives: downloaded by hash, opened as a tree.
 //!
 //! Start at [`fetch`] and [`Archive::tree`]. An archive lies in the cache as it was published,
-//! under its SHA-256, and is hashed before anything reads it. Opening one unpacks it into a file
-//! without a name, which goes when the tree does, even if the process is killed; no path of an
-//! archive is ever made on disk. A repository (`.git`) that a release brings along is left out.
+//! under its SHA-256, and is hashed before anything reads it. Opening one for the first time
+//! unpacks it into one file beside ([`unpacked`]); no path of an archive is ever made on disk. A
+//! repository (`.git`) that a release brings along is left out.
 
 mod blocks;
 mod download;
 #[cfg(test)]
 mod fuzz;
 mod reader;
+mod unpacked;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, SeekFrom};
@@ -44,7 +45,6 @@ pub struct ArchiveSource {
 pub struct Archive {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-    pub(crate) temporary: PathBuf,
     /// Its hash.
     pub sha256: Sha256,
     /// Its size.
@@ -89,7 +89,8 @@ impl Archive {
     }
 
     /// Returns what is in the archive: without the one top directory that source archives have,
-    /// and of that only `subdirectory`, if one is given. Blocks while it unpacks.
+    /// and of that only `subdirectory`, if one is given. Blocks while it
+    /// unpacks, the first time.
     ///
     /// # Errors
     /// The file is no tar or compressed tar, is damaged, larger than `limits`, or holds a path or
@@ -100,13 +101,9 @@ impl Archive {
         subdirectory: Option<&str>,
     ) -> Result<Tree, SourceError> {
         let open = || -> Result<Tree, Failure> {
-            let file = File::open(&self.path);
-            let file = file.map_err(|error| Failure::disk("opened", &self.path, &error))?;
-            let spool = tempfile::tempfile_in(&self.temporary);
-            let spool = spool.map_err(|error| Failure::disk("created", &self.temporary, &error))?;
             let most = limits.bytes.min(HARMLESS.max(self.size.saturating_mul(limits.ratio)));
             let limits = ArchiveLimits { bytes: most, ..*limits };
-            let tree = read_tree(file, spool, &limits)?.without_top()?;
+            let tree = unpacked::open(&self.path, &limits)?.without_top()?;
             let tree = match subdirectory {
                 Some(path) => tree.subdirectory(path)?,
                 None => tree,

@@ -84,8 +84,12 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-fn too_large() -> Failure {
+pub(super) fn too_large() -> Failure {
     Failure::refused("its content is larger than may be, so it may be a bomb")
+}
+
+pub(super) fn too_many(most: u64) -> Failure {
+    Failure::refused(format!("it has more than {most} entries"))
 }
 
 /// What was read so far.
@@ -121,8 +125,7 @@ pub(super) fn read(
         }
         entries += 1;
         if entries > limits.entries {
-            let most = limits.entries;
-            return Err(Failure::refused(format!("it has more than {most} entries")));
+            return Err(too_many(limits.entries));
         }
         let mut header = Header::parse(&block)?;
         match header.kind {
@@ -236,7 +239,7 @@ impl Reading {
             left -= count as u64;
             if is_kept {
                 (&*self.spool).write_all(&buffer[..count]).map_err(|error| {
-                    Failure::disk("written", std::path::Path::new("a temporary file"), &error)
+                    Failure::disk("written", std::path::Path::new("the unpacked archive"), &error)
                 })?;
                 self.offset += count as u64;
             }

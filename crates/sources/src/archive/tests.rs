@@ -231,7 +231,6 @@ fn archive(bytes: &[u8]) -> (tempfile::TempDir, Archive) {
     let archive = Archive {
         name: "a 1".to_owned(),
         path,
-        temporary: folder.path().to_owned(),
         sha256,
         size: bytes.len() as u64,
         received: 0,
@@ -251,8 +250,7 @@ fn archives_open_without_their_top_directory() {
         assert_eq!(shown(&open(Some("sub")).unwrap()), "g*=y");
         let error = open(Some("nope")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        // The file that contents lie in has no name.
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(names(folder.path()), ["a", "a.tree", "a.tree.seen"]);
     }
     let (_folder, archive) = archive(&tar(&[file("a/f", "x"), file("b", "x")]));
     let error = archive.tree(&ArchiveLimits::default(), None).unwrap_err();
@@ -260,6 +258,56 @@ fn archives_open_without_their_top_directory() {
         error.to_string(),
         "cannot open the archive `a 1`: `b` does not lie in `a/` with the rest, so there is no one top directory"
     );
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_archive_is_unpacked_once_and_again_when_its_file_was_touched() {
+    let entries = [file("a/f", "first"), link("a/l", "f"), hardlink("a/h", "a/f"), file("a/e", "")];
+    let (folder, archive) = archive(&gz(&tar(&entries)));
+    let open = || archive.tree(&ArchiveLimits::default(), None);
+    let wanted = "e*= f*=first h*=first l@=f";
+    assert_eq!(shown(&open().unwrap()), wanted);
+    // From here on the archive itself is of no use, so what is there is what was unpacked.
+    let bytes = fs::read(&archive.path).unwrap();
+    fs::write(&archive.path, "gone").unwrap();
+    assert_eq!(shown(&open().unwrap()), wanted);
+    let spool = folder.path().join("a.tree");
+    let kept = fs::read(&spool).unwrap();
+    let changed = String::from_utf8(kept.clone()).unwrap().replace("first", "wrong");
+    let ways: [(&str, &dyn Fn()); 5] = [
+        ("other content", &|| fs::write(&spool, &changed).unwrap()),
+        ("a file in its place", &|| {
+            fs::remove_file(&spool).unwrap();
+            fs::write(&spool, &changed).unwrap();
+        }),
+        ("cut off", &|| File::options().write(true).open(&spool).unwrap().set_len(9).unwrap()),
+        ("no file", &|| fs::remove_file(&spool).unwrap()),
+        ("a link", &|| {
+            fs::rename(&spool, folder.path().join("b")).unwrap();
+            std::os::unix::fs::symlink("b", &spool).unwrap();
+        }),
+    ];
+    for (way, touch) in ways {
+        touch();
+        assert_eq!(open().unwrap_err().kind(), ErrorKind::Refused, "{way}");
+        fs::write(&archive.path, &bytes).unwrap();
+        assert_eq!(shown(&open().unwrap()), wanted, "{way}");
+        fs::write(&archive.path, "gone").unwrap();
+        assert_eq!(shown(&open().unwrap()), wanted, "{way}");
+    }
+    // The limits hold for what is unpacked as well.
+    let limits = ArchiveLimits { entries: 3, ..ArchiveLimits::default() };
+    assert!(archive.tree(&limits, None).unwrap_err().to_string().contains("more than 3 entries"));
+    let limits = ArchiveLimits { bytes: 4, ..ArchiveLimits::default() };
+    assert!(archive.tree(&limits, None).unwrap_err().to_string().contains("may be a bomb"));
 }
 
 #[test]

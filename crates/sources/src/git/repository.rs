@@ -3,7 +3,8 @@
 //! `git` can read these repositories, yet nothing in them is trusted. Next to each pinned commit
 //! (`refs/pins/<commit>`) lies a receipt that names the packs its tree is in, with their SHA-256;
 //! it is written last. A commit counts as there when its receipt is there and all packs in it are
-//! what it says. Whatever no receipt names is removed, so that half a pack is never seen.
+//! what it says; a pack that nobody touched since it was hashed is not hashed again. Whatever no
+//! receipt names is removed, so that half a pack is never seen.
 //!
 //! One process at a time changes a repository; `<repository>.lock` is held meanwhile.
 
@@ -68,14 +69,16 @@ impl Repository {
     /// Returns the tree of a commit, if it is there whole and undamaged.
     pub(crate) fn find(&self, commit: &CommitId) -> Option<Snapshot> {
         let receipt = self.receipt(commit)?;
-        let is_whole = |packed: &Packed| {
-            let file = self.packs().join(&packed.name);
-            files::is_file_with(&file, packed.size, &packed.sha256)
-        };
-        match receipt.iter().all(is_whole) {
+        match receipt.iter().all(|packed| self.is_whole(packed)) {
             true => self.open()?.snapshot(commit).ok(),
             false => None,
         }
+    }
+
+    fn is_whole(&self, packed: &Packed) -> bool {
+        let Packed { sha256, size, name } = packed;
+        let seen = self.path.join("seen").join(name);
+        files::find_by_hash(&self.packs().join(name), sha256, &seen) == Some(*size)
     }
 
     fn open(&self) -> Option<Arc<ObjectStore>> {
@@ -115,7 +118,7 @@ impl Repository {
         if fs::read_to_string(at("format")).ok().as_deref() != Some(FORMAT) {
             files::remove_folder(&self.path)?;
         }
-        for folder in ["objects/pack", "objects/info", "refs/heads", "refs/pins", "receipts"] {
+        for folder in ["objects/pack", "objects/info", "refs/heads", "refs/pins", "receipts", "seen"] {
             files::create_folder(&at(folder))?;
         }
         for (name, content) in [
@@ -132,11 +135,10 @@ impl Repository {
         let mut kept = BTreeSet::new();
         for (commit, receipt) in self.receipts() {
             for packed in &receipt {
-                let path = self.packs().join(&packed.name);
                 if whole.contains(packed) || damaged.contains(packed) {
                     continue;
                 }
-                match files::is_file_with(&path, packed.size, &packed.sha256) {
+                match self.is_whole(packed) {
                     true => whole.insert(packed.clone()),
                     false => damaged.insert(packed.clone()),
                 };
@@ -147,6 +149,7 @@ impl Repository {
         }
         let packs: BTreeSet<String> = whole.into_iter().map(|packed| packed.name).collect();
         files::keep_only(&self.packs(), |name| packs.contains(name))?;
+        files::keep_only(&at("seen"), |name| packs.contains(name))?;
         files::keep_only(&at("receipts"), |name| kept.contains(name))?;
         files::keep_only(&at("refs/pins"), |name| kept.contains(name))
     }
@@ -187,8 +190,10 @@ impl Repository {
         for end in ["pack", "idx"] {
             let name = format!("pack-{pack}.{end}");
             let path = self.packs().join(&name);
-            let (sha256, size) = files::hash_file(&path)?;
             files::sync(&path)?;
+            let stamp = files::stamp(&path).unwrap_or_default();
+            let (sha256, size) = files::hash_file(&path)?;
+            files::remember(&path, &sha256, &self.path.join("seen").join(&name), &stamp);
             receipt.push(Packed { sha256, size, name });
         }
         if let Some((_, packs)) = self.base().filter(|(base, _)| known.contains(base)) {
