@@ -114,6 +114,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "record",
         "event",
         "verify",
+        "diff",
         "bump",
         "outdated",
         "lint",

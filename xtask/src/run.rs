@@ -30,7 +30,16 @@ pub(crate) fn command(
     let line = format!("{program} {}", arguments.join(" "));
     say(&format!("+ {line}"));
     let mut command = Command::new(program);
-    command.args(arguments).envs(environment.iter().copied()).current_dir(root()?);
+    command.args(arguments).current_dir(root()?);
+    // Cargo tells us who we are. ring would be built anew by a cargo that hears of it, and with it
+    // all that uses it.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command.envs(environment.iter().copied());
     let status = command.status().with_context(|| format!("cannot run `{line}`"))?;
     if !status.success() {
         bail!("`{line}` failed: {status}");

@@ -55,6 +55,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "plan",
             "planner",
             "record",
+            "seal",
             "sources",
         ],
     ),

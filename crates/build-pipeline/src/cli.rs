@@ -136,13 +136,16 @@ impl Subject {
 pub(crate) struct Build {
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// Put the image here: oci:DIR, oci-archive:FILE or registry:REF (repeatable) [default: oci:dist/TRACK]
+    /// Put the image here: oci:DIR, oci-archive:FILE, registry:REF, engine or engine:NAME (repeatable) [default: oci:dist/TRACK]
     #[arg(short, long = "output", value_name = "OUTPUT")]
     pub(crate) outputs: Vec<String>,
     /// Push the image to a registry; the same as --output registry:REF
     #[arg(long, value_name = "REF")]
     pub(crate) push: Vec<String>,
-    /// Which engine runs Dockerfiles
+    /// Put the image into podman or docker; the same as --output engine
+    #[arg(long)]
+    pub(crate) load: bool,
+    /// Which engine runs Dockerfiles and takes images
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto, env = "BUILD_PIPELINE_ENGINE")]
     pub(crate) engine: EngineChoice,
     /// Carry out every step, also those that an earlier run finished
@@ -183,6 +186,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Prove that an image is what plan and pins say
     Verify(Verify),
+    /// Say in what two images differ, down to the file
+    Diff(Diff),
     /// Patch a source or installed tree, or say why not
     Patch(crate::commands::patch::args::Patch),
     /// Look up a new value for a pin, check it, and write it into versions.toml
@@ -252,6 +257,26 @@ pub(crate) struct Verify {
     /// A track (its image under dist/), a layout folder, an archive, or a reference on a registry
     #[arg(value_name = "IMAGE|TRACK")]
     pub(crate) target: String,
+    /// Build it again from nothing, and compare every byte
+    #[arg(long)]
+    pub(crate) rebuild: bool,
+    /// Which engines build it again, one after the other
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [EngineChoice::Auto], requires = "rebuild")]
+    pub(crate) engine: Vec<EngineChoice>,
+    /// The form
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Say in what two images differ, down to the file
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// A track (its image under dist/), a layout folder, an archive, or a reference on a registry
+    #[arg(value_name = "A")]
+    pub(crate) left: String,
+    /// The other image, named in the same way
+    #[arg(value_name = "B")]
+    pub(crate) right: String,
     /// The form
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -297,6 +322,8 @@ pub(crate) enum Document {
     Event,
     /// `verify --format json`
     Verify,
+    /// `diff --format json`
+    Diff,
     /// `bump --format json`
     Bump,
     /// `outdated --format json`

@@ -92,6 +92,15 @@ pub(crate) fn apt_folder() -> PathBuf {
     PathBuf::from("/etc/apt")
 }
 
+/// Returns the folder of finished steps.
+pub(crate) fn store_folder() -> Result<PathBuf, CommandError> {
+    let cache = cache_folder().ok_or_else(|| {
+        CommandError::new(ExitCode::Machine, "there is no home directory to keep finished steps in")
+            .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
+    })?;
+    Ok(cache.join("store"))
+}
+
 /// Returns what the environment and the files of podman and docker say of engines.
 pub(crate) fn engines() -> Surroundings {
     let text = |path: Option<PathBuf>| path.and_then(|path| std::fs::read_to_string(path).ok());

@@ -10,15 +10,18 @@
 mod annotations;
 mod cli;
 mod commands;
+mod comparison;
 mod environment;
 mod error;
 mod exit_code;
 mod fetch;
+mod image;
 mod machine;
 mod mirrors;
 mod output;
 mod patching;
 mod project;
+mod rebuild;
 mod recipe;
 mod registry;
 mod rehearsal;
@@ -27,6 +30,7 @@ mod reporter;
 mod request;
 mod sanitise;
 mod sed;
+mod signals;
 mod state;
 mod workshop;
 
@@ -75,6 +79,7 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Build(args) => commands::build::run(&cli.global, args),
         Command::Plan(args) => commands::plan::run(&cli.global, args),
         Command::Verify(args) => commands::verify::run(&cli.global, args),
+        Command::Diff(args) => commands::diff::run(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),

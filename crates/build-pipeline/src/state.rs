@@ -150,7 +150,7 @@ fn lock_path(name: &str, output: &executor::Output) -> Result<PathBuf, CommandEr
     };
     let local = match output {
         executor::Output::Layout { path, .. } | executor::Output::Archive { path } => beside(path),
-        executor::Output::Registry { .. } => None,
+        executor::Output::Registry { .. } | executor::Output::Engine { .. } => None,
     };
     match local {
         Some(path) => Ok(path),

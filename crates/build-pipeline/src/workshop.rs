@@ -13,32 +13,28 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sources::SourceUrl;
 
-use crate::cli::{Build, EngineChoice, Global};
+use crate::cli::{EngineChoice, Global};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::project::Project;
 use crate::{environment, fetch};
 
+/// How steps are carried out.
+#[derive(Debug)]
+pub(crate) struct Way {
+    /// The engine that was asked for.
+    pub(crate) engine: EngineChoice,
+    /// Whether finished steps are carried out again.
+    pub(crate) is_fresh: bool,
+    /// The folder of finished steps.
+    pub(crate) store: PathBuf,
+}
+
 /// Makes the workshop. No engine is looked for yet.
-pub(crate) fn open(
-    global: &Global,
-    args: &Build,
-    project: &Project,
-) -> Result<Workshop, CommandError> {
-    let cache = environment::cache_folder().ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "there is no home directory to keep finished steps in")
-            .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
-    })?;
-    let store = cache.join("store");
-    let mirrors = debian::Mirrors::from_apt(&environment::apt_folder()).map_err(|error| {
-        CommandError::from_chain(ExitCode::Machine, &error)
-            .hint("apt's sources say where Debian packages are fetched; mend them")
-    })?;
-    let engines = Engines {
-        choice: args.engine,
-        sockets: environment::socket_folder()?,
-        scratch: store.join("work"),
-    };
+pub(crate) fn open(global: &Global, project: &Project, way: Way) -> Result<Workshop, CommandError> {
+    let Way { engine: choice, is_fresh, store } = way;
+    let engines =
+        Engines { choice, sockets: environment::socket_folder()?, scratch: store.join("work") };
     let number = std::process::id();
     let run = RunId::parse(&format!("run-{number}"))
         .ok_or_else(|| CommandError::new(ExitCode::Bug, "the name of the run is not valid"))?;
@@ -48,13 +44,12 @@ pub(crate) fn open(
         engine: tokio::sync::OnceCell::new(),
         run,
         sources: fetch::sources(global)?,
-        mirrors,
         programs: debian::Programs { path: path.clone(), variables: BTreeMap::new() },
         tools: Tools::new(&path),
         project: project.root.clone(),
         store: Store::new(store),
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-        is_fresh: args.fresh,
+        is_fresh,
         names: tokio::sync::Mutex::default(),
     })
 }
@@ -74,6 +69,10 @@ impl Find for Engines {
 
     fn index(&self) -> Option<SourceUrl> {
         fetch::python_index().ok()?.parse().ok()
+    }
+
+    fn mirrors(&self) -> Result<debian::Mirrors, debian::MirrorError> {
+        debian::Mirrors::from_apt(&environment::apt_folder())
     }
 }
 

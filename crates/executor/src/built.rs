@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
         Ok((whole, kept))
     }
 
-    async fn sink(&self, workshop: &Workshop) -> Result<&Sink, ExecuteError> {
+    pub(crate) async fn sink(&self, workshop: &Workshop) -> Result<&Sink, ExecuteError> {
         self.sink.get_or_try_init(|| Sink::start(&workshop.store)).await
     }
 

@@ -18,6 +18,7 @@ use oci::{DerivedImage, LayoutError, layout};
 use record::{OutputOutcome, OutputState};
 use tokio::task::{JoinHandle, JoinSet, block_in_place};
 
+use crate::workshop::Made;
 use crate::{Base, Event, ExecuteError, Output, Run, Settings};
 
 /// How many layers are copied at once. More than this many streams no longer fill a line faster,
@@ -37,7 +38,10 @@ pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
             let (client, reference) = (settings.client.clone(), reference.clone());
             Some(tokio::spawn(async move { client.manifest_digest(&reference).await }))
         }
-        Output::Registry { .. } | Output::Layout { .. } | Output::Archive { .. } => None,
+        Output::Registry { .. }
+        | Output::Layout { .. }
+        | Output::Archive { .. }
+        | Output::Engine { .. } => None,
     };
     settings.outputs.iter().map(ask).collect()
 }
@@ -74,6 +78,7 @@ pub(crate) async fn deliver(
             Output::Layout { path, with_layers } => delivery.layout(path, *with_layers).await,
             Output::Archive { path } => delivery.archive(path).await,
             Output::Registry { reference } => delivery.registry(reference, target).await,
+            Output::Engine { reference } => delivery.engine(reference).await,
         };
         let outcome = OutputOutcome {
             output: name.clone(),
@@ -123,6 +128,17 @@ impl Delivery<'_> {
 
     fn pushing(&self, source: RegistryError) -> ExecuteError {
         ExecuteError::registry(format!("pushing to `{}` failed", self.output), source)
+    }
+
+    async fn engine(&self, name: &ImageRef) -> Result<OutputState, ExecuteError> {
+        let Some(workshop) = &self.run.settings.workshop else {
+            return Err(ExecuteError::plan(format!("`{}` needs an engine", self.output)));
+        };
+        let made = Made::new(self.image, Some(self.base.image.clone()))?;
+        let way = (&workshop.store, self.client());
+        let sink = self.run.sink(workshop).await?;
+        let offered = sink.offer(&self.run.plan.name, &made, way)?;
+        workshop.load(self.image, &offered, name).await
     }
 
     async fn layout(

@@ -141,6 +141,11 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::Engine, source: Some(source) }
     }
 
+    pub(crate) fn mirrors(source: debian::MirrorError) -> Self {
+        let what = "there is no place to fetch Debian packages from".to_owned();
+        Self { what, kind: ErrorKind::Engine, source: Some(Box::new(source)) }
+    }
+
     pub(crate) fn capture(what: String) -> Self {
         Self { what, kind: ErrorKind::Capture, source: None }
     }

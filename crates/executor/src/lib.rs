@@ -11,6 +11,7 @@ mod cache;
 mod deliver;
 mod error;
 mod event;
+mod layers;
 mod probes;
 mod workshop;
 
@@ -32,6 +33,7 @@ pub use base::{Base, fetch_base};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
+pub use layers::{list_layer, list_remote_layer};
 pub use probes::{Edited, Tools};
 pub use workshop::{AnyEngine, Find, NoEngine, SourceTree, Store, Workshop};
 
@@ -46,7 +48,7 @@ pub struct Settings {
     pub cache: BlobCache,
     /// Where the image is put, in this order.
     pub outputs: Vec<Output>,
-    /// What built tracks are carried out with; others need none.
+    /// What built tracks are carried out with, and what has the engine that images are put into.
     pub workshop: Option<Arc<Workshop>>,
 }
 
@@ -70,6 +72,11 @@ pub enum Output {
         /// The repository, with the tag that is set; without one the image is there by digest only.
         reference: ImageRef,
     },
+    /// podman or docker, whichever the workshop finds.
+    Engine {
+        /// The name that the image gets there, with a tag.
+        reference: ImageRef,
+    },
 }
 
 impl std::fmt::Display for Output {
@@ -78,6 +85,7 @@ impl std::fmt::Display for Output {
             Self::Layout { path, .. } => write!(f, "oci:{}", path.display()),
             Self::Archive { path } => write!(f, "oci-archive:{}", path.display()),
             Self::Registry { reference } => write!(f, "registry:{reference}"),
+            Self::Engine { reference } => write!(f, "engine:{reference}"),
         }
     }
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use image_ref::Digest;
 
 use crate::DerivedImage;
-use crate::layout::{LayoutError, LayoutFiles, MARKER, hash, index_text, read_capped};
+use crate::layout::{LayoutError, LayoutFiles, MARKER, Place, hash, index_text, read_capped};
 use crate::media::Descriptor;
 
 /// An archive that is being written. Nothing is seen at its path before [`ArchiveWriter::finish`].
@@ -167,5 +167,10 @@ impl LayoutFiles for ArchiveFiles {
 
     fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError> {
         Ok(self.files.get(&blob_name(digest)).map(|file| file.digest.clone()))
+    }
+
+    fn place(&self, digest: &Digest) -> Option<Place> {
+        let ArchivedFile { begin, size, .. } = self.files.get(&blob_name(digest))?;
+        Some(Place { file: self.path.clone(), begin: *begin, size: *size })
     }
 }

@@ -5,6 +5,7 @@
 //! under their digest, `index.json` last and in one rename: whoever looks sees the old image or the
 //! new one, also after a kill.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -107,6 +108,16 @@ pub struct LayoutImage {
     pub present_layers: Vec<Digest>,
     /// The layers whose bytes are not there.
     pub absent_layers: Vec<Digest>,
+    /// Where the layers lie that are there.
+    places: BTreeMap<Digest, Place>,
+}
+
+/// A blob as a part of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) file: PathBuf,
+    pub(crate) begin: u64,
+    pub(crate) size: u64,
 }
 
 /// Returns where a blob lies in a layout.
@@ -325,10 +336,14 @@ impl LayoutImage {
         let parsed = parse_manifest(&manifest).map_err(document)?;
         let config = blob(&parsed.config.digest)?;
         let (mut present_layers, mut absent_layers) = (Vec::new(), Vec::new());
+        let mut places = BTreeMap::new();
         for layer in &parsed.layers {
             match files.blob_digest(&layer.digest)? {
                 None => absent_layers.push(layer.digest.clone()),
-                Some(found) if found == layer.digest => present_layers.push(found),
+                Some(found) if found == layer.digest => {
+                    places.extend(files.place(&found).map(|place| (found.clone(), place)));
+                    present_layers.push(found);
+                }
                 Some(found) => {
                     let digest = layer.digest.clone();
                     return Err(LayoutError::Integrity { path: path.to_owned(), digest, found });
@@ -336,7 +351,24 @@ impl LayoutImage {
             }
         }
         let name = name.map(str::to_owned);
-        Ok(Self { name, manifest_digest, manifest, config, present_layers, absent_layers })
+        Ok(Self { name, manifest_digest, manifest, config, present_layers, absent_layers, places })
+    }
+
+    /// Opens a layer whose bytes are there, as they lie there; or returns nothing.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn layer(&self, digest: &Digest) -> Result<Option<impl io::Read + use<>>, LayoutError> {
+        let Some(Place { file: path, begin, size }) = self.places.get(digest) else {
+            return Ok(None);
+        };
+        let open = || {
+            use io::{Read as _, Seek as _};
+            let mut file = fs::File::open(path)?;
+            file.seek(io::SeekFrom::Start(*begin))?;
+            Ok(Some(file.take(*size)))
+        };
+        open().map_err(|source| LayoutError::Read { path: path.clone(), source })
     }
 }
 
@@ -354,6 +386,8 @@ pub(crate) trait LayoutFiles {
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError>;
     /// Returns the digest of a blob's bytes, or nothing where it is not there.
     fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError>;
+    /// Returns where a blob lies, if it is there.
+    fn place(&self, digest: &Digest) -> Option<Place>;
 }
 
 struct FolderFiles<'a>(&'a Path);
@@ -375,6 +409,12 @@ impl LayoutFiles for FolderFiles<'_> {
             Err(source) => Err(LayoutError::Read { path, source }),
             Ok(file) => hash(file).map(Some).map_err(|source| LayoutError::Read { path, source }),
         }
+    }
+
+    fn place(&self, digest: &Digest) -> Option<Place> {
+        let file = blob_path(self.0, digest);
+        let size = fs::metadata(&file).ok()?.len();
+        Some(Place { file, begin: 0, size })
     }
 }
 

@@ -70,6 +70,9 @@ pub enum Outcome {
     Differs,
     /// The image's labels claim other pins than those of today.
     OtherPins,
+    /// Nothing differs from what plan and pins say of an image that is built. Its layers follow from
+    /// no plan; only building it again proves them.
+    AsPlanned,
     /// Nothing differs, but not everything could be compared.
     Incomplete,
 }

@@ -23,7 +23,9 @@ pub enum Flavour {
 pub struct RandomImage {
     /// What everything random in it comes from.
     pub seed: u64,
-    /// The sizes of its layers' files, in bytes; the layers are a little larger.
+    /// Tars that are its lowest layers, such as that of [`busybox_root`](crate::busybox_root()).
+    pub below: Vec<Vec<u8>>,
+    /// The sizes of its further layers' files, in bytes; the layers are a little larger.
     pub layers: Vec<usize>,
     /// Whose media types it has.
     pub flavour: Flavour,
@@ -81,7 +83,8 @@ impl Flavour {
 impl RandomImage {
     /// An OCI image with two small layers.
     pub fn new(seed: u64) -> Self {
-        Self { seed, layers: vec![3000, 5000], flavour: Flavour::Oci, is_index: false }
+        let (below, layers) = (Vec::new(), vec![3000, 5000]);
+        Self { seed, below, layers, flavour: Flavour::Oci, is_index: false }
     }
 
     /// Makes the image and pushes it to `path`:`tag` in the registry at `host`, over plain http.
@@ -91,8 +94,12 @@ impl RandomImage {
     pub fn push(&self, host: &str, path: &str, tag: &str) -> PushedImage {
         let [index_type, manifest_type, config_type, layer_type] = self.flavour.types();
         let (mut layers, mut diff_ids) = (Vec::new(), Vec::new());
-        for (number, size) in self.layers.iter().enumerate() {
-            let tar = layer(self.seed.wrapping_mul(1000) + number as u64, *size);
+        let noise = self
+            .layers
+            .iter()
+            .enumerate()
+            .map(|(number, size)| layer(self.seed.wrapping_mul(1000) + number as u64, *size));
+        for tar in self.below.iter().cloned().chain(noise) {
             diff_ids.push(Digest::of(&tar).to_string());
             let mut gzip = GzEncoder::new(Vec::new(), Compression::none());
             gzip.write_all(&tar).expect("memory takes it");

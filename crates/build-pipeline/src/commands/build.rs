@@ -8,7 +8,6 @@ use image_ref::ImageRef;
 use planner::Planned;
 use record::{BuildRecord, Run, Status};
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{Build, Format, Global};
 use crate::commands::verify;
@@ -19,7 +18,9 @@ use crate::project::Project;
 use crate::rehearsal::Rehearsal;
 use crate::reporter::{Reporter, size};
 use crate::request::Wanted;
+use crate::signals::{Signals, interrupted};
 use crate::state::RunLock;
+use crate::workshop::Way;
 use crate::{environment, output, registry, rehearsal, render, request, state, workshop};
 
 /// Builds the tracks that were asked for, one after the other.
@@ -98,11 +99,16 @@ impl Session<'_> {
                     (registry::client(self.global)?, cache)
                 }
             };
-            let workshop =
-                match input.tracks.built.keys().any(|track| track.name() == one.plan.track) {
-                    true => Some(Arc::new(workshop::open(self.global, self.args, self.project)?)),
-                    false => None,
-                };
+            let is_built = input.tracks.built.keys().any(|track| track.name() == one.plan.track);
+            let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
+            let workshop = match is_built || is_loaded {
+                true => {
+                    let Build { engine, fresh: is_fresh, .. } = *self.args;
+                    let way = Way { engine, is_fresh, store: environment::store_folder()? };
+                    Some(Arc::new(workshop::open(self.global, self.project, way)?))
+                }
+                false => None,
+            };
             built.push(self.one(one, Settings { client, cache, outputs, workshop }).await?);
         }
         if self.args.format == Format::Json {
@@ -236,7 +242,7 @@ impl Session<'_> {
         output::sanitised_result(&text.into_text())?;
         let layout = settings.outputs.iter().find_map(|output| match output {
             Output::Layout { path, .. } | Output::Archive { path } => Some(path.clone()),
-            Output::Registry { .. } => None,
+            Output::Registry { .. } | Output::Engine { .. } => None,
         });
         if let Some(path) = layout {
             output::result("\nverify\n")?;
@@ -253,12 +259,13 @@ impl Session<'_> {
     /// Returns where the image of a plan is put.
     fn outputs(&self, plan: &plan::Plan, several: bool) -> Result<Vec<Output>, CommandError> {
         let pushes = self.args.push.iter().map(|reference| format!("registry:{reference}"));
+        let load = self.args.load.then(|| ENGINE.to_owned());
         let mut all = Vec::new();
-        for text in self.args.outputs.iter().cloned().chain(pushes) {
-            let output = parse_output(&text, self.args.with_layers)?;
-            if several
-                && !matches!(&output, Output::Registry { reference } if reference.tag.is_none())
-            {
+        for text in self.args.outputs.iter().cloned().chain(pushes).chain(load) {
+            let output = parse_output(&text, plan, self.args.with_layers)?;
+            let is_for_all = text == ENGINE
+                || matches!(&output, Output::Registry { reference } if reference.tag.is_none());
+            if several && !is_for_all {
                 return Err(CommandError::new(
                     ExitCode::Input,
                     format!("`--output {text}` is one place for several images"),
@@ -323,11 +330,32 @@ fn is_loopback(registry: &str) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Reads `oci:DIR`, `oci-archive:FILE` or `registry:REF`.
-fn parse_output(text: &str, with_layers: bool) -> Result<Output, CommandError> {
-    let form = "write `oci:DIR`, `oci-archive:FILE` or `registry:HOST/NAME:TAG`";
+/// The output that is the engine, under the name that images have there by convention.
+const ENGINE: &str = "engine";
+
+/// Returns the name that the image of a plan has in an engine. Nothing can be pulled by it by
+/// mistake: both engines take `localhost` for this machine.
+fn name_in_engine(name: &str) -> String {
+    format!("localhost/build-pipeline/{name}:latest")
+}
+
+/// Reads `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
+fn parse_output(text: &str, plan: &plan::Plan, with_layers: bool) -> Result<Output, CommandError> {
+    let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| CommandError::new(ExitCode::Input, what).hint(form);
+    let engine = |name: &str| -> Result<Output, CommandError> {
+        let reference: ImageRef = name.parse().map_err(|e| {
+            CommandError::caused(ExitCode::Input, format!("`--output {text}` names no image"), &e)
+                .hint("write the whole name: `localhost/NAME:TAG`")
+        })?;
+        match (&reference.tag, &reference.digest) {
+            (Some(_), None) => Ok(Output::Engine { reference }),
+            _ => Err(bad(format!("`--output {text}` must name a tag, and no digest"))),
+        }
+    };
     match text.split_once(':') {
+        None if text == ENGINE => engine(&name_in_engine(&plan.name)),
+        Some((ENGINE, name)) if !name.is_empty() => engine(name),
         Some((_, "")) => Err(bad(format!("`--output {text}` names no place"))),
         Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),
         Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
@@ -340,41 +368,6 @@ fn parse_output(text: &str, with_layers: bool) -> Result<Output, CommandError> {
         }
         _ => Err(bad(format!("`--output {text}` has no known kind in front"))),
     }
-}
-
-/// The signals that end a run in good order.
-struct Signals(Vec<(tokio::signal::unix::Signal, ExitCode)>);
-
-impl Signals {
-    fn listen() -> Self {
-        let codes = [
-            (SignalKind::interrupt(), ExitCode::Interrupted),
-            (SignalKind::terminate(), ExitCode::Terminated),
-            (SignalKind::hangup(), ExitCode::Terminated),
-        ];
-        // A signal that cannot be listened for keeps its default, which ends the process.
-        Self(
-            codes.into_iter().filter_map(|(kind, code)| Some((signal(kind).ok()?, code))).collect(),
-        )
-    }
-
-    /// Waits for one of them.
-    async fn next(&mut self) -> ExitCode {
-        std::future::poll_fn(|context| {
-            for (signal, code) in &mut self.0 {
-                if signal.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(*code);
-                }
-            }
-            std::task::Poll::Pending
-        })
-        .await
-    }
-}
-
-fn interrupted(code: ExitCode) -> CommandError {
-    CommandError::new(code, "interrupted; what was there before is intact")
-        .hint("the same command begins again, with what is cached")
 }
 
 /// Returns what came of a build, for people.

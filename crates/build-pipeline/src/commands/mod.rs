@@ -3,6 +3,7 @@
 pub(crate) mod build;
 pub(crate) mod bump;
 pub(crate) mod diagnose;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod help;

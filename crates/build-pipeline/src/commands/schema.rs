@@ -12,6 +12,7 @@ use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::pins::form::VersionsFile;
 use crate::commands::verify::Verification;
+use crate::comparison::Comparison;
 use crate::error::CommandError;
 use crate::output;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Record => schemars::schema_for!(record::BuildRecord),
         Document::Event => schemars::schema_for!(Line),
         Document::Verify => schemars::schema_for!(Verification),
+        Document::Diff => schemars::schema_for!(Comparison),
         Document::Bump => schemars::schema_for!(BumpReport),
         Document::Outdated => schemars::schema_for!(OutdatedReport),
         Document::Lint => schemars::schema_for!(LintFindings),

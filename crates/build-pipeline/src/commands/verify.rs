@@ -1,12 +1,11 @@
-//! `build-pipeline verify`: proves an image against plan and pins, field by field.
+//! `build-pipeline verify`: proves an image against plan and pins, field by field; with `--rebuild`
+//! against the same image built again from nothing, byte by byte.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use executor::{BlobCache, Settings, derive_image, fetch_base};
-use image_ref::{Digest, ImageRef};
-use oci::LayoutImage;
+use image_ref::Digest;
 use oci::client::RegistryClient;
-use oci::media::{CONFIG_CAP, Document};
 use pins::Track;
 use plan::{Action, Plan, labels};
 use planner::BuildRequest;
@@ -17,10 +16,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::{Format, Global, Verify};
-use crate::error::{CommandError, registry_code, registry_hints};
+use crate::comparison::Comparison;
+use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::image::Image;
 use crate::output::Page;
 use crate::project::Project;
+use crate::rebuild::rebuild;
 use crate::rehearsal::Rehearsal;
 use crate::{environment, output, registry, rehearsal};
 
@@ -46,40 +48,57 @@ pub(crate) struct Verification {
     layers_checked: usize,
     /// Layers that the manifest names and whose bytes lie elsewhere.
     layers_elsewhere: usize,
-}
-
-/// An image whose manifest and config were read and have the digests they are named by.
-struct Found {
-    name: String,
-    manifest_digest: Digest,
-    manifest: bytes::Bytes,
-    config: bytes::Bytes,
-    layers_checked: usize,
-    layers_elsewhere: usize,
+    /// What came of building it again, once for each engine that did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rebuilds: Vec<Comparison>,
 }
 
 /// Verifies what was named.
 pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
-    let project = Project::find(&crate::working_folder(global)?)?;
+    let folder = crate::working_folder(global)?;
+    let project = Project::find(&folder)?;
     let mut input = project.read(true)?;
     let client = registry::client(global)?;
     crate::runtime()?.block_on(async {
-        let found = find(&args.target, &project, &client).await?;
+        let found = Image::find(&args.target, &folder, &client).await?;
         let request = request_of(&found)?;
-        let (plan, verification) = if request.rehearse {
-            let stand_in = rehearsal::stand_in(request.track, &mut input)?;
-            let plan = planner::plan(&request, &input)?.plan;
-            let rehearsal = Rehearsal::start(&[stand_in]).await?;
-            let verification =
-                verified(&found, &plan, &rehearsal.client, &BlobCache::none()).await?;
-            (plan, verification)
-        } else {
-            let plan = planner::plan(&request, &input)?.plan;
-            let cache = environment::cache_folder()
-                .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
-            let verification = verified(&found, &plan, &client, &cache).await?;
-            (plan, verification)
+        let stand_in = match request.rehearse {
+            true => Some(rehearsal::stand_in(request.track, &mut input)?),
+            false => None,
         };
+        let plan = planner::plan(&request, &input)?.plan;
+        // Served for as long as something is read of it.
+        let rehearsal = match stand_in {
+            Some(stand_in) => Some(Rehearsal::start(&[stand_in]).await?),
+            None => None,
+        };
+        let (client, cache) = match &rehearsal {
+            Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
+            None => {
+                let folder = environment::cache_folder();
+                let cache =
+                    folder.map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
+                (client, cache)
+            }
+        };
+        let mut verification = verified(&found, &plan, &client, &cache).await?;
+        // What was made of other pins is not made again by those of today.
+        let can_be_same = !matches!(verification.outcome, Outcome::Differs | Outcome::OtherPins);
+        if args.rebuild && can_be_same {
+            for engine in &args.engine {
+                let rebuilt = rebuild(global, &project, &plan, &client, *engine).await?;
+                let expected = &rebuilt.image;
+                verification.checks = compare(expected.documents(), found.documents())
+                    .map_err(|error| not_json(&found, &error))?;
+                verification.outcome = outcome(&verification.checks);
+                let comparison = Comparison::of(&found, expected, &client).await?;
+                let is_same = comparison.is_same;
+                verification.rebuilds.push(comparison);
+                if !is_same {
+                    break;
+                }
+            }
+        }
         match args.format {
             Format::Json => output::json(&verification)?,
             Format::Text => output::sanitised_result(&text(&verification, &plan))?,
@@ -94,126 +113,14 @@ pub(crate) async fn verify_path(
     plan: &Plan,
     settings: &Settings,
 ) -> Result<(), CommandError> {
-    let found = from_path(path)?;
+    let found = Image::at(path)?;
     let verification = verified(&found, plan, &settings.client, &settings.cache).await?;
     output::sanitised_result(&text(&verification, plan))?;
     verdict(&verification)
 }
 
-/// Reads the image that was named: a track's under `dist/`, a path, or a reference.
-async fn find(
-    target: &str,
-    project: &Project,
-    client: &RegistryClient,
-) -> Result<Found, CommandError> {
-    if let Some(track) = Track::from_name(target) {
-        let path = project.root.join("dist").join(track.name());
-        if path.exists() {
-            return from_path(&path);
-        }
-        let rehearsed: PathBuf =
-            project.root.join("dist").join(format!("rehearsal-{}", track.name()));
-        let told = CommandError::new(
-            ExitCode::Input,
-            format!("there is no image of track `{target}` at `{}`", path.display()),
-        );
-        return Err(match rehearsed.exists() {
-            true => told.hint(format!(
-                "there is a rehearsed one: `build-pipeline verify {}`",
-                rehearsed.display()
-            )),
-            false => told.hint(format!("`build-pipeline --track {target}` builds it")),
-        });
-    }
-    let path = Path::new(target);
-    if path.exists() {
-        return from_path(path);
-    }
-    match target.parse::<ImageRef>() {
-        Ok(reference) => from_registry(&reference, client).await,
-        Err(error) => Err(CommandError::new(
-            ExitCode::Input,
-            format!("`{target}` is no track, no file and no image reference"),
-        )
-        .hint(format!("{error}"))
-        .hint(
-            "name a track, a folder such as `dist/locked-spoof`, an archive, or `HOST/NAME:TAG`",
-        )),
-    }
-}
-
-fn from_path(path: &Path) -> Result<Found, CommandError> {
-    let image = LayoutImage::read(path).map_err(|error| {
-        let code = match &error {
-            oci::LayoutError::Integrity { .. } => ExitCode::Integrity,
-            _ => ExitCode::Input,
-        };
-        let told = CommandError::from_chain(code, &error);
-        match code {
-            ExitCode::Integrity => told.hint(
-                "the file was changed or damaged after it was written; remove it and build again",
-            ),
-            _ => told.hint("name an OCI image layout or an archive of one"),
-        }
-    })?;
-    Ok(Found {
-        name: path.display().to_string(),
-        manifest_digest: image.manifest_digest,
-        manifest: image.manifest,
-        config: image.config,
-        layers_checked: image.present_layers.len(),
-        layers_elsewhere: image.absent_layers.len(),
-    })
-}
-
-async fn from_registry(
-    reference: &ImageRef,
-    client: &RegistryClient,
-) -> Result<Found, CommandError> {
-    let failed = |error: oci::client::RegistryError| {
-        let told = CommandError::caused(
-            registry_code(error.kind()),
-            format!("reading `{reference}` failed"),
-            &error,
-        );
-        registry_hints(told, error.kind())
-    };
-    let unusable = |error: oci::media::MediaError| {
-        CommandError::caused(
-            ExitCode::Failed,
-            format!("`{reference}` is not an image of ours"),
-            &error,
-        )
-    };
-    let manifest = client.manifest(reference).await.map_err(failed)?;
-    let parsed =
-        match Document::parse(&manifest.bytes, Some(&manifest.media_type)).map_err(unusable)? {
-            Document::Manifest(parsed) => parsed,
-            Document::Index(_) => {
-                return Err(CommandError::new(
-                    ExitCode::Differs,
-                    format!("`{reference}` is an index, and build-pipeline makes single manifests"),
-                )
-                .hint("name the image that `build-pipeline --push` made"));
-            }
-        };
-    let config = &parsed.config;
-    let config = client
-        .blob(&reference.repository, &config.digest, config.size, CONFIG_CAP)
-        .await
-        .map_err(failed)?;
-    Ok(Found {
-        name: reference.to_string(),
-        manifest_digest: manifest.digest,
-        manifest: manifest.bytes,
-        config,
-        layers_checked: 0,
-        layers_elsewhere: parsed.layers.len(),
-    })
-}
-
 /// Reads from an image's labels what was asked for when it was built. If they lie, the comparison shows it.
-fn request_of(found: &Found) -> Result<BuildRequest, CommandError> {
+fn request_of(found: &Image) -> Result<BuildRequest, CommandError> {
     let config: Value = serde_json::from_slice(&found.config).unwrap_or_default();
     let label = |key: &str| {
         config.pointer("/config/Labels").and_then(|all| all.get(key)).and_then(Value::as_str)
@@ -249,28 +156,23 @@ fn request_of(found: &Found) -> Result<BuildRequest, CommandError> {
 
 /// Compares an image with what the plan gives over the base, or over nothing where the base cannot be had.
 async fn verified(
-    found: &Found,
+    found: &Image,
     plan: &Plan,
     client: &RegistryClient,
     cache: &BlobCache,
 ) -> Result<Verification, CommandError> {
-    let documents = Documents { manifest: &found.manifest, config: &found.config };
-    let not_json = |e: serde_json::Error| {
-        CommandError::caused(
-            ExitCode::Differs,
-            format!("`{}` has a manifest or config that is not JSON", found.name),
-            &e,
-        )
-    };
+    let documents = found.documents();
+    let not_json = |error: serde_json::Error| not_json(found, &error);
+    let is_built = plan.steps.iter().any(|step| matches!(step.action, Action::SealImage { .. }));
     let mut fetch = None;
-    for step in &plan.steps {
+    for step in plan.steps.iter().filter(|_| !is_built) {
         if let Action::FetchBase { image, kind, platform } = &step.action {
             fetch = Some(fetch_base(client, cache, image, *kind, platform).await);
         }
     }
     let checks = match (fetch, plan.image_edit()) {
         (None, Some(_)) => {
-            let why = "built layers are compared with those of another build only";
+            let why = "only `--rebuild` compares built layers, with those of another build";
             compare_with_plan(plan, documents, why).map_err(not_json)?
         }
         (Some(Ok(base)), Some(edit)) => {
@@ -293,11 +195,20 @@ async fn verified(
         image: found.name.clone(),
         manifest_digest: found.manifest_digest.clone(),
         plan_digest: plan.digest(),
-        outcome: outcome(&checks),
+        outcome: match outcome(&checks) {
+            Outcome::Incomplete if is_built => Outcome::AsPlanned,
+            outcome => outcome,
+        },
         checks,
-        layers_checked: found.layers_checked,
-        layers_elsewhere: found.layers_elsewhere,
+        layers_checked: found.layers_checked(),
+        layers_elsewhere: found.layers.len() - found.layers_checked(),
+        rebuilds: Vec::new(),
     })
+}
+
+fn not_json(found: &Image, error: &serde_json::Error) -> CommandError {
+    let what = format!("`{}` has a manifest or config that is not JSON", found.name);
+    CommandError::caused(ExitCode::Differs, what, error)
 }
 
 /// Returns the verification for reading: every difference, and the fields that are right by number.
@@ -336,15 +247,22 @@ fn text(verification: &Verification, plan: &Plan) -> String {
     if elsewhere > 0 {
         out.line(format_args!("  ✓ {elsewhere} layers lie at the base, named by digest"));
     }
+    for rebuild in &verification.rebuilds {
+        rebuild.show(&mut out);
+    }
     let verdict = match verification.outcome {
+        Outcome::Proven if !verification.rebuilds.is_empty() => {
+            "proven: built again from nothing, it is the same image"
+        }
         Outcome::Proven => "proven: the image is exactly what plan and pins give",
         Outcome::Differs => "differs: the image is not what plan and pins give",
         Outcome::OtherPins => {
             "out of date: the image says it was made from other pins than those of today"
         }
-        Outcome::Incomplete => {
-            "incomplete: nothing differs, but the base could not be had to compare the rest"
+        Outcome::AsPlanned => {
+            "as planned: nothing differs from what plan and pins say; `--rebuild` proves the layers too"
         }
+        Outcome::Incomplete => "incomplete: nothing differs, but not all could be compared",
     };
     out.line(format_args!("{verdict}"));
     out.into_text()
@@ -353,7 +271,7 @@ fn text(verification: &Verification, plan: &Plan) -> String {
 /// Makes the exit code of an outcome.
 fn verdict(verification: &Verification) -> Result<(), CommandError> {
     match verification.outcome {
-        Outcome::Proven => Ok(()),
+        Outcome::Proven | Outcome::AsPlanned => Ok(()),
         Outcome::Differs => Err(CommandError::told(ExitCode::Differs)),
         Outcome::OtherPins => Err(CommandError::told(ExitCode::OutOfDate)),
         Outcome::Incomplete => Err(CommandError::told(ExitCode::Network)),

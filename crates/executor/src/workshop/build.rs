@@ -21,7 +21,7 @@ use crate::{Event, ExecuteError, OnEvent};
 /// How long the engine may say nothing: a compiler may take long over one file.
 const IDLE: Duration = Duration::from_secs(3600);
 /// How long a pull or push may take.
-const TRANSFER: Duration = Duration::from_secs(6 * 3600);
+pub(super) const TRANSFER: Duration = Duration::from_secs(6 * 3600);
 /// The name of the Dockerfile in the context.
 const DOCKERFILE: &str = "Dockerfile";
 /// How many pieces of a context may wait for the engine.

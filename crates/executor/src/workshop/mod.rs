@@ -3,9 +3,10 @@
 //! `sources` fetches and patches, `packages` fetches packages and makes bases of them, `build` has
 //! the engine run a Dockerfile and takes the new layers out of it, `seal` makes them canonical,
 //! `store` keeps finished images by the key of their step, `sink` is the registry in this process
-//! that engines push to and pull from.
+//! that engines push to and pull from, `load` puts a finished image into the engine.
 
 mod build;
+mod load;
 mod packages;
 mod seal;
 mod sink;
@@ -62,6 +63,12 @@ pub trait Find: fmt::Debug + Send + Sync {
 
     /// Returns the Python package index that archives are looked up on, where one is known.
     fn index(&self) -> Option<SourceUrl>;
+
+    /// Returns where Debian packages are fetched.
+    ///
+    /// # Errors
+    /// No mirror is known.
+    fn mirrors(&self) -> Result<debian::Mirrors, debian::MirrorError>;
 }
 
 /// What the steps of built tracks are carried out with.
@@ -75,8 +82,6 @@ pub struct Workshop {
     pub run: RunId,
     /// Fetches sources and packages.
     pub sources: Sources,
-    /// Where Debian packages are fetched.
-    pub mirrors: debian::Mirrors,
     /// The programs that bases are made with.
     pub programs: debian::Programs,
     /// The programs that the probes of patches run.

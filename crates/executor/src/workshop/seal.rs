@@ -19,9 +19,7 @@ use super::Workshop;
 use super::build::Captured;
 use super::store::Made;
 use crate::ExecuteError;
-
-/// The piece that layers are read in, in bytes.
-const PIECE: usize = 256 << 10;
+use crate::layers::{PIECE, list_layer, list_remote_layer};
 
 impl Workshop {
     /// Seals what an engine made over a base, and composes the image. All layers of the engine
@@ -117,8 +115,7 @@ impl Workshop {
         Ok(BufReader::with_capacity(PIECE, file))
     }
 
-    /// Returns the listing of a layer of a base. That of a layer at a registry is read once: the
-    /// whole layer passes, and nothing of it is kept but the listing.
+    /// Returns the listing of a layer of a base. That of a layer at a registry is read once.
     async fn listing(
         &self,
         base: &Made,
@@ -128,35 +125,15 @@ impl Workshop {
         if let Some(listing) = self.store.listing(&layer.digest) {
             return Ok(listing);
         }
-        let list = |reader: Box<dyn Read + Send>| {
-            let mut reader = BufReader::with_capacity(PIECE, reader);
-            let start =
-                io::BufRead::fill_buf(&mut reader).map(|start| start.starts_with(&[0x1f, 0x8b]));
-            match start {
-                Ok(true) => Listing::of_layer(MultiGzDecoder::new(reader)),
-                _ => Listing::of_layer(reader),
-            }
-        };
         let listing = match (self.store.blob(&layer.digest), &base.remote) {
             (Some(path), _) => {
                 let file = File::open(&path).map_err(|error| {
                     ExecuteError::disk(format!("opening `{}` failed", path.display()), error)
                 })?;
-                tokio::task::block_in_place(|| list(Box::new(file)))
+                let listing = tokio::task::block_in_place(|| list_layer(file));
+                listing.map_err(|error| ExecuteError::seal(error.into()))?
             }
-            (None, Some(remote)) => {
-                let stream =
-                    client.blob_stream(&remote.repository, &layer.digest, layer.size).await;
-                let stream = stream.map_err(|error| {
-                    ExecuteError::registry(format!("reading a layer of `{remote}` failed"), error)
-                })?;
-                let stream = futures_util::TryStreamExt::map_err(stream, io::Error::other);
-                let reader = tokio_util::io::StreamReader::new(Box::pin(stream));
-                let reader = tokio_util::io::SyncIoBridge::new(reader);
-                tokio::task::spawn_blocking(move || list(Box::new(reader))).await.map_err(
-                    |error| ExecuteError::plan(format!("a thread of ours ended early: {error}")),
-                )?
-            }
+            (None, Some(remote)) => list_remote_layer(client, remote, layer).await?,
             (None, None) => {
                 return Err(ExecuteError::capture(format!(
                     "the layer `{}` of a base is not in the store",
@@ -164,7 +141,6 @@ impl Workshop {
                 )));
             }
         };
-        let listing = listing.map_err(|error| ExecuteError::seal(error.into()))?;
         self.store.keep_listing(&layer.digest, &listing)?;
         Ok(listing)
     }

@@ -17,7 +17,7 @@ use image_ref::Digest;
 use oci::LayoutImage;
 use oci::loopback::LoopbackRegistry;
 use plan::{Action, ImageEdit, Plan, Platform, Seal, Step, labels};
-use record::StepState;
+use record::{OutputState, StepState};
 use serde_json::json;
 use sources::{SourceUrl, Sources};
 use tempfile::TempDir;
@@ -94,10 +94,14 @@ impl Find for Finding {
     fn index(&self) -> Option<SourceUrl> {
         None
     }
+
+    fn mirrors(&self) -> Result<debian::Mirrors, debian::MirrorError> {
+        Ok(debian::Mirrors { archive: Vec::new(), security: Vec::new() })
+    }
 }
 
-/// Puts busybox and some files to be hidden on a registry.
-fn put_base(registry: &LoopbackRegistry) -> Digest {
+/// Puts busybox and some files to be hidden on a registry, and a file of this content.
+fn put_base(registry: &LoopbackRegistry, content: &[u8]) -> Digest {
     let mut tar = tar::Builder::new(Vec::new());
     let mut add = |name: &str, kind: tar::EntryType, text: &[u8]| {
         let mut header = tar::Header::new_ustar();
@@ -112,6 +116,7 @@ fn put_base(registry: &LoopbackRegistry) -> Digest {
     }
     add("etc/dir/", tar::EntryType::Directory, b"");
     add("etc/dir/inside", tar::EntryType::Regular, b"of the base\n");
+    add("etc/content", tar::EntryType::Regular, content);
     let tars = [busybox_root(), tar.into_inner().unwrap()];
     let mut layers = Vec::new();
     for tar in &tars {
@@ -144,10 +149,14 @@ fn put_base(registry: &LoopbackRegistry) -> Digest {
 
 impl Bench {
     async fn new(dockerfile: &str) -> Self {
+        Self::on(dockerfile, b"").await
+    }
+
+    async fn on(dockerfile: &str, content: &[u8]) -> Self {
         let registry = LoopbackRegistry::start().await.unwrap();
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
-        let base = put_base(&registry);
+        let base = put_base(&registry, content);
         Self { registry, base, folder, podman: Arc::new(PodmanStore::new()) }
     }
 
@@ -208,18 +217,39 @@ impl Bench {
         }
     }
 
+    /// A plan that adds metadata only.
+    fn derived(&self, label: &str) -> Plan {
+        let mut plan = self.plan();
+        plan.name = "derived".to_owned();
+        let (_, Some(Step { action: Action::SealImage { edit, .. }, .. })) =
+            (plan.steps.remove(1), plan.steps.pop())
+        else {
+            panic!("the last step seals");
+        };
+        let mut edit = edit;
+        edit.labels.insert("org.example.label".to_owned(), label.to_owned());
+        plan.steps.push(Step {
+            id: "derive".to_owned(),
+            needs: vec!["fetch-base".to_owned()],
+            action: Action::DeriveImage {
+                base: "fetch-base".to_owned(),
+                contract: "derive/1".to_owned(),
+                edit,
+            },
+        });
+        plan
+    }
+
     fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
 
     fn settings(&self, builder: Builder, store: &str, is_fresh: bool) -> Settings {
-        let none = debian::Mirrors { archive: Vec::new(), security: Vec::new() };
         let workshop = Workshop {
             find: Box::new(Finding { builder, podman: Arc::clone(&self.podman) }),
             engine: tokio::sync::OnceCell::new(),
             run: RunId::parse(&format!("test-{store}")).unwrap(),
             sources: Sources::new(sources::Settings::new(self.path("sources"))),
-            mirrors: none,
             programs: debian::Programs { path: "/usr/bin:/bin".into(), variables: BTreeMap::new() },
             tools: Tools::new("/usr/bin:/bin".as_ref()),
             project: self.folder.path().to_owned(),
@@ -294,6 +324,54 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
         assert!(differ.is_empty(), "{store}: {differ:#?}");
         assert_eq!(other_config, config, "{store}");
         assert_eq!(other_digests, digests, "{store}");
+    }
+}
+
+/// Has an engine put an image into itself, and returns the state of that and what was received.
+async fn load(bench: &Bench, plan: &Plan, builder: Builder, store: &str) -> (OutputState, u64) {
+    let name = format!("localhost/build-pipeline/{}:latest", plan.name);
+    let output = Output::Engine { reference: name.parse().unwrap() };
+    let settings = Settings { outputs: vec![output], ..bench.settings(builder, store, false) };
+    let (execution, _) = support::run(plan, &settings, pending()).await;
+    assert!(matches!(execution.end, End::Succeeded), "{builder:?}: {:?}", execution.end);
+    let engine = Finding { builder, podman: Arc::clone(&bench.podman) }.engine().await.unwrap();
+    let found = match engine {
+        AnyEngine::Podman(podman) => {
+            let found = podman.inspect(&name).await.unwrap();
+            podman.stop().await;
+            found
+        }
+        AnyEngine::Docker(docker) => docker.inspect(&name).await.unwrap(),
+    };
+    let image = execution.image.unwrap();
+    assert_eq!(found.id.as_str(), image.config_digest.to_string(), "{builder:?}");
+    assert_eq!(found.tags, [name], "{builder:?}: the name on loopback is gone");
+    (execution.outputs[0].state, execution.traffic.bytes_received)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_is_put_into_the_engine_once() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\nRUN echo loaded > /loaded\n").await;
+    for (builder, store) in [(Builder::Podman, "podman"), (Builder::Classic, "docker")] {
+        for wanted in [OutputState::Written, OutputState::UpToDate] {
+            assert_eq!(load(&bench, &bench.plan(), builder, store).await.0, wanted, "{builder:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_layers_of_a_base_are_sent_to_an_engine_once() {
+    // No other test has given the engines this base.
+    let noise: Vec<u8> = (0..50_000_u32)
+        .flat_map(|n| Digest::of(&n.to_le_bytes()).hex()[..20].to_owned().into_bytes())
+        .collect();
+    let bench = Bench::on("", &noise).await;
+    for (builder, store) in [(Builder::Podman, "podman"), (Builder::Classic, "docker")] {
+        let (first, all) = load(&bench, &bench.derived("one"), builder, store).await;
+        let (second, rest) = load(&bench, &bench.derived("two"), builder, store).await;
+        assert_eq!((first, second), (OutputState::Written, OutputState::Written), "{builder:?}");
+        assert!(all > 500_000, "{builder:?}: the base was received: {all} bytes");
+        assert!(rest < 10_000, "{builder:?}: {rest} bytes were received again");
     }
 }
 

@@ -118,7 +118,9 @@ impl Repository {
         if fs::read_to_string(at("format")).ok().as_deref() != Some(FORMAT) {
             files::remove_folder(&self.path)?;
         }
-        for folder in ["objects/pack", "objects/info", "refs/heads", "refs/pins", "receipts", "seen"] {
+        for folder in
+            ["objects/pack", "objects/info", "refs/heads", "refs/pins", "receipts", "seen"]
+        {
             files::create_folder(&at(folder))?;
         }
         for (name, content) in [

@@ -1,0 +1,32 @@
+//! `build-pipeline diff`: says in what two images differ, down to the file.
+
+use crate::cli::{Diff, Format, Global};
+use crate::comparison::Comparison;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::image::Image;
+use crate::output::Page;
+use crate::{output, registry};
+
+/// Compares the two images that were named.
+pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), CommandError> {
+    let folder = crate::working_folder(global)?;
+    let client = registry::client(global)?;
+    let comparison = crate::runtime()?.block_on(async {
+        let left = Image::find(&args.left, &folder, &client).await?;
+        let right = Image::find(&args.right, &folder, &client).await?;
+        Comparison::of(&left, &right, &client).await
+    })?;
+    match args.format {
+        Format::Json => output::json(&comparison)?,
+        Format::Text => {
+            let mut page = Page::default();
+            comparison.show(&mut page);
+            output::sanitised_result(&page.into_text())?;
+        }
+    }
+    match comparison.is_same {
+        true => Ok(()),
+        false => Err(CommandError::told(ExitCode::Differs)),
+    }
+}

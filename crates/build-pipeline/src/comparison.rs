@@ -1,0 +1,195 @@
+//! What differs between two images: fields of their documents, and files of their layers.
+
+use std::collections::BTreeMap;
+
+use image_ref::Digest;
+use oci::client::RegistryClient;
+use record::verify::{Verdict, compare};
+use seal::{Entry, EntryPath, Listing};
+use serde::Serialize;
+
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::image::Image;
+use crate::output::Page;
+
+/// The number of the JSON form.
+const SCHEMA: u32 = 1;
+/// How many files of one kind a page shows of a layer.
+const SHOWN: usize = 10;
+
+/// What `diff --format json` prints.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub(crate) struct Comparison {
+    /// The number of this JSON form.
+    schema: u32,
+    /// One image.
+    left: Side,
+    /// The other.
+    right: Side,
+    /// Whether they are one image: the same manifest, bit by bit.
+    pub(crate) is_same: bool,
+    /// The parts of manifest and config that differ.
+    fields: Vec<Field>,
+    /// The layers that differ, lowest first.
+    layers: Vec<Layer>,
+}
+
+/// One of two images.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct Side {
+    name: String,
+    manifest_digest: Digest,
+}
+
+/// A part of manifest or config.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct Field {
+    field: String,
+    left: Option<String>,
+    right: Option<String>,
+}
+
+/// A layer that differs.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct Layer {
+    /// Which, counted from 1 at the lowest.
+    layer: usize,
+    /// Its digest on the left, where it has one.
+    left: Option<Digest>,
+    /// Its digest on the right.
+    right: Option<Digest>,
+    /// The files that differ. Nothing where they could not be compared.
+    files: Option<Vec<File>>,
+}
+
+/// A file that differs.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct File {
+    path: String,
+    /// Why: time, pyc, log, cache, order, xattr, mode/owner, path or content.
+    cause: String,
+    /// Its line in the listing of the layer, where it is there.
+    left: Option<String>,
+    right: Option<String>,
+}
+
+impl Comparison {
+    /// Compares two images. Layers are read only where their digests differ.
+    pub(crate) async fn of(
+        left: &Image,
+        right: &Image,
+        client: &RegistryClient,
+    ) -> Result<Self, CommandError> {
+        let fields = compare(left.documents(), right.documents()).map_err(|error| {
+            let what = "a manifest or config is not JSON";
+            CommandError::caused(ExitCode::Differs, what, &error)
+        })?;
+        let fields = fields.into_iter().filter_map(|check| {
+            let (left, right) = match check.verdict {
+                Verdict::Same | Verdict::Unchecked { .. } => return None,
+                Verdict::Differs { expected, found } => (Some(expected), Some(found)),
+                Verdict::Missing { expected } => (Some(expected), None),
+                Verdict::Unexpected { found } => (None, Some(found)),
+            };
+            Some(Field { field: check.field, left, right })
+        });
+        let fields = fields.collect();
+        let mut layers = Vec::new();
+        for number in 0..left.layers.len().max(right.layers.len()) {
+            let (one, other) = (left.layers.get(number), right.layers.get(number));
+            if one.map(|layer| &layer.digest) == other.map(|layer| &layer.digest) {
+                continue;
+            }
+            let mut listings = Vec::new();
+            for (image, layer) in [(left, one), (right, other)] {
+                listings.push(match layer {
+                    Some(layer) => image.listing(layer, client).await?,
+                    None => Some(Listing::default()),
+                });
+            }
+            let files = match &listings[..] {
+                [Some(left), Some(right)] => Some(files(left, right)),
+                _ => None,
+            };
+            let digest = |layer: Option<&oci::media::Descriptor>| Some(layer?.digest.clone());
+            let (left, right) = (digest(one), digest(other));
+            layers.push(Layer { layer: number + 1, left, right, files });
+        }
+        let side = |image: &Image| Side {
+            name: image.name.clone(),
+            manifest_digest: image.manifest_digest.clone(),
+        };
+        let is_same = left.manifest_digest == right.manifest_digest;
+        Ok(Self { schema: SCHEMA, left: side(left), right: side(right), is_same, fields, layers })
+    }
+
+    /// Writes it for reading.
+    pub(crate) fn show(&self, page: &mut Page) {
+        for (mark, side) in [("-", &self.left), ("+", &self.right)] {
+            page.line(format_args!("{mark} {}  {}", side.name, side.manifest_digest));
+        }
+        if self.is_same {
+            page.line(format_args!("the same image, bit by bit"));
+            return;
+        }
+        let sides = |page: &mut Page, left: &Option<String>, right: &Option<String>| {
+            for (mark, side) in [("-", left), ("+", right)] {
+                if let Some(side) = side {
+                    page.line(format_args!("      {mark} {side}"));
+                }
+            }
+        };
+        for Field { field, left, right } in &self.fields {
+            page.line(format_args!("  {field}"));
+            sides(page, left, right);
+        }
+        for Layer { layer, files, .. } in &self.layers {
+            let Some(files) = files else {
+                page.line(format_args!(
+                    "  layer {layer}: not compared, because its bytes lie elsewhere and the image does not say where"
+                ));
+                continue;
+            };
+            let mut causes: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+            for file in files {
+                causes.entry(&file.cause).or_default().push(file);
+            }
+            let counts = causes.iter().map(|(cause, files)| format!("{cause} {}", files.len()));
+            let counts = match causes.is_empty() {
+                true => "the same files, compressed otherwise".to_owned(),
+                false => counts.collect::<Vec<_>>().join(", "),
+            };
+            page.line(format_args!("  layer {layer}: {counts}"));
+            for (cause, files) in causes {
+                for File { path, left, right, .. } in files.iter().take(SHOWN) {
+                    page.line(format_args!("    {cause}  {path}"));
+                    sides(page, left, right);
+                }
+                if files.len() > SHOWN {
+                    let more = files.len() - SHOWN;
+                    page.line(format_args!(
+                        "    {cause}  and {more} more, which `--format json` has"
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Returns what differs between two layers.
+fn files(left: &Listing, right: &Listing) -> Vec<File> {
+    let differences = seal::compare(std::slice::from_ref(left), std::slice::from_ref(right));
+    let line = |path: &EntryPath, entry: Option<seal::Entry>| -> Option<String> {
+        let entry: Entry = entry?;
+        let listing = Listing { entries: vec![(path.clone(), entry)] };
+        Some(format!("{listing:#}").lines().nth(1)?.to_owned())
+    };
+    let file = |difference: seal::Difference| File {
+        path: difference.path.to_string(),
+        cause: difference.cause.to_string(),
+        left: line(&difference.path, difference.left),
+        right: line(&difference.path, difference.right),
+    };
+    differences.into_iter().map(file).collect()
+}

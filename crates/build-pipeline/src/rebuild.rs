@@ -1,0 +1,82 @@
+//! Building an image once more from nothing, beside what there is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use executor::{BlobCache, End, Output, Settings};
+use oci::client::RegistryClient;
+use plan::Plan;
+use tempfile::TempDir;
+
+use crate::cli::{EngineChoice, Global};
+use crate::environment;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::image::Image;
+use crate::project::Project;
+use crate::reporter::Reporter;
+use crate::signals::{Signals, interrupted};
+use crate::workshop::{self, Way};
+
+/// Where an image that was built again lies, until this is dropped.
+pub(crate) struct Rebuilt {
+    pub(crate) image: Image,
+    _folder: TempDir,
+}
+
+/// Carries out every step of a plan with an engine, into a folder that goes with the result. Only
+/// sources and packages, which are known by hash, may come from the cache.
+pub(crate) async fn rebuild(
+    global: &Global,
+    project: &Project,
+    plan: &Plan,
+    client: &RegistryClient,
+    engine: EngineChoice,
+) -> Result<Rebuilt, CommandError> {
+    let folder = folder()?;
+    let layout = folder.path().join("image");
+    let is_built =
+        plan.steps.iter().any(|step| matches!(step.action, plan::Action::SealImage { .. }));
+    let way = Way { engine, is_fresh: true, store: folder.path().join("store") };
+    let workshop = match is_built {
+        true => Some(Arc::new(workshop::open(global, project, way)?)),
+        false => None,
+    };
+    let settings = Settings {
+        client: client.clone(),
+        cache: BlobCache::none(),
+        outputs: vec![Output::Layout { path: layout.clone(), with_layers: is_built }],
+        workshop,
+    };
+    let reporter = Reporter::new(global.progress);
+    let on_event: executor::OnEvent = Arc::new(move |event| reporter.tell(&event));
+    let mut signals = Signals::listen();
+    let mut came = None;
+    let interrupt = async { came = Some(signals.next().await) };
+    let execution = executor::execute(plan, &settings, interrupt, on_event).await;
+    match (execution.end, came) {
+        (End::Succeeded, _) => {}
+        (End::Failed(error), _) => return Err((&error).into()),
+        (_, Some(code)) => return Err(interrupted(code)),
+        _ => return Err(CommandError::new(ExitCode::Bug, "a build ended by itself")),
+    }
+    let with = match engine {
+        EngineChoice::Auto => String::new(),
+        EngineChoice::Podman => " by podman".to_owned(),
+        EngineChoice::Docker => " by docker".to_owned(),
+    };
+    let mut image = Image::at(&layout)?;
+    image.name = format!("built again{with}");
+    Ok(Rebuilt { image, _folder: folder })
+}
+
+/// Makes the folder, where there is room for engines: beside the store of finished steps.
+fn folder() -> Result<TempDir, CommandError> {
+    let work: PathBuf = environment::store_folder()?.join("work");
+    let made = std::fs::create_dir_all(&work)
+        .and_then(|()| tempfile::Builder::new().prefix("rebuild-").tempdir_in(&work));
+    made.map_err(|error| {
+        let what = format!("writing into `{}` failed", work.display());
+        CommandError::caused(ExitCode::Machine, what, &error)
+    })
+}

@@ -1,0 +1,42 @@
+//! The signals that end a run in good order.
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+
+/// The signals that end a run in good order.
+pub(crate) struct Signals(Vec<(tokio::signal::unix::Signal, ExitCode)>);
+
+impl Signals {
+    pub(crate) fn listen() -> Self {
+        let codes = [
+            (SignalKind::interrupt(), ExitCode::Interrupted),
+            (SignalKind::terminate(), ExitCode::Terminated),
+            (SignalKind::hangup(), ExitCode::Terminated),
+        ];
+        // A signal that cannot be listened for keeps its default, which ends the process.
+        Self(
+            codes.into_iter().filter_map(|(kind, code)| Some((signal(kind).ok()?, code))).collect(),
+        )
+    }
+
+    /// Waits for one of them.
+    pub(crate) async fn next(&mut self) -> ExitCode {
+        std::future::poll_fn(|context| {
+            for (signal, code) in &mut self.0 {
+                if signal.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*code);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Returns the error that a signal ends a run with.
+pub(crate) fn interrupted(code: ExitCode) -> CommandError {
+    CommandError::new(code, "interrupted; what was there before is intact")
+        .hint("the same command begins again, with what is cached")
+}

@@ -1,0 +1,123 @@
+//! A track that engines build, by the command: into folders and engines, built again, compared.
+
+use std::sync::OnceLock;
+
+use testkit::{Dockerd, PodmanStore, RandomImage, busybox_root, shared_registry};
+
+use crate::dsl::{Project, Ran, ran};
+
+/// A project whose track `vulkan` has a variant that takes seconds, and engines of its own.
+struct Bench {
+    project: Project,
+    podman: PodmanStore,
+}
+
+fn dockerd() -> &'static Dockerd {
+    static SHARED: OnceLock<Dockerd> = OnceLock::new();
+    SHARED.get_or_init(Dockerd::start)
+}
+
+impl Bench {
+    fn new(dockerfile: &str) -> Self {
+        let base = RandomImage { below: vec![busybox_root()], ..RandomImage::new(77) };
+        let base = base.push(shared_registry().host(), "built/tiny", "1");
+        let (project, podman) = (Project::new(), PodmanStore::new());
+        let versions = project.read("versions/versions.toml");
+        let pin = format!(
+            "\n[image.tiny]\nrepository = \"registry.example.org/built/tiny\"\ntag = \"1\"\ndigest = \"{}\"\n\
+             checked = 2026-11-21\nevidence = \"a test\"\n",
+            base.digest
+        );
+        project.write("versions/versions.toml", &format!("{versions}{pin}"));
+        let stage = "[vulkan.variants.tiny]\nbase = \"tiny\"\n[[vulkan.variants.tiny.stage]]\n\
+                     name = \"tiny\"\ndockerfile = \"dockerfiles/tiny.Dockerfile\"\n\n\
+                     [vulkan.variants.debian]";
+        project.edit("versions/tracks.toml", "[vulkan.variants.debian]\n", &format!("{stage}\n"));
+        project.write("dockerfiles/tiny.Dockerfile", dockerfile);
+        // A podman that keeps to the store of this test.
+        let arguments = podman.arguments();
+        let arguments: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap()).collect();
+        let script = format!("#!/bin/sh\nexec /usr/bin/podman {} \"$@\"\n", arguments.join(" "));
+        project.write("bin/podman", &script);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(project.path("bin/podman"), mode).unwrap();
+        Self { project, podman }
+    }
+
+    fn run(&self, line: &str) -> Ran {
+        let path = std::env::var("PATH").unwrap();
+        let docker = format!("unix://{}", dockerd().socket().display());
+        let mirror = format!("registry.example.org={}", shared_registry().host());
+        let mut command = self.project.command(&line.split_whitespace().collect::<Vec<_>>());
+        command
+            .args(["--mirror", &mirror])
+            .env("PATH", format!("{}:{path}", self.project.path("bin").display()))
+            .env("DOCKER_HOST", docker);
+        ran(command.output().unwrap())
+    }
+}
+
+/// Runs a container of an image in an engine, and returns what it prints.
+fn said(program: &str, global: &[&std::ffi::OsStr], image: &str) -> String {
+    let mut command = std::process::Command::new(program);
+    command.args(global).args(["run", "--rm", "--network=none"]);
+    if program == "podman" {
+        command.args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]);
+    }
+    let output = command.arg(image).output().unwrap();
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
+    let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo hello > /greeting\nCMD [\"cat\", \"/greeting\"]\n";
+    let bench = Bench::new(text);
+    let build = "--track vulkan --variant tiny";
+    let podman = bench.run(&format!("{build} --load --output oci:dist/vulkan --engine podman"));
+    let podman = podman.expect(0).prints("engine:localhost/build-pipeline/vulkan:latest (written");
+    let digest = podman.digest();
+    let docker = bench.run(&format!("{build} --load --fresh --engine docker")).expect(0);
+    assert_eq!(docker.digest(), digest, "docker makes the same image");
+    bench.run(&format!("{build} --load --engine docker")).expect(0).prints("up to date");
+
+    let name = "localhost/build-pipeline/vulkan:latest";
+    let arguments = bench.podman.arguments();
+    let global: Vec<_> = arguments.iter().map(|word| word.as_os_str()).collect();
+    let global = [&global[..], &["--runtime".as_ref(), "runc".as_ref()]].concat();
+    assert_eq!(said("podman", &global, name), "hello\n");
+    let host = format!("unix://{}", dockerd().socket().display());
+    assert_eq!(said("docker", &["--host".as_ref(), host.as_ref()], name), "hello\n");
+
+    bench.run("verify vulkan").expect(0).prints("as planned: ").prints("--rebuild");
+    bench
+        .run("verify vulkan --rebuild --engine podman,docker")
+        .expect(0)
+        .prints("+ built again by podman")
+        .prints("+ built again by docker")
+        .prints("proven: built again from nothing, it is the same image");
+    bench.run("diff vulkan dist/vulkan").expect(0).prints("the same image, bit by bit");
+}
+
+#[test]
+fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
+    let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\n\
+                RUN cat /proc/sys/kernel/random/uuid > /stamp && mkdir -p /var/log \
+                && cat /proc/sys/kernel/random/uuid > /var/log/install && touch /same\n";
+    let bench = Bench::new(text);
+    bench.run("--track vulkan --variant tiny --engine podman").expect(0);
+    bench
+        .run("verify vulkan --rebuild --engine podman")
+        .expect(13)
+        .prints("content 1, log 1")
+        .prints("content  stamp")
+        .prints("log  var/log/install")
+        .prints("differs: ");
+    let json = bench.run("verify vulkan --rebuild --engine podman --format json").expect(13);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let files = &json["rebuilds"][0]["layers"][0]["files"];
+    assert_eq!(files.as_array().unwrap().len(), 2, "{files}");
+    bench.run("--track vulkan --variant tiny --fresh --engine podman --output oci:other").expect(0);
+    bench.run("diff vulkan other").expect(13).prints("- f 0644 0:0 37").prints("content  stamp");
+    bench.run("diff vulkan nothing-there").expect(2).says("no track, no file");
+}
