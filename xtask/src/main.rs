@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|schema|bench`.
+//! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|vulkan|schema|bench`.
 //!
 //! `ci` is what decides whether work lands; it is made of the other chores and can be run anywhere.
 
@@ -7,6 +7,7 @@ mod nightly;
 mod run;
 mod setup;
 mod tidy;
+mod vulkan;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   tidy          the rules that no linter knows
   workflows     check .github/workflows with zizmor and their schema
   nightly [OPT] what became of the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
+  vulkan [ENGINES] build track vulkan for real, run it, and build it again with each engine
   schema        write schemas/*.json anew
   bench [GIB]   measure the build of a metadata-only image, and sources, against their peers
   bench sources only the preparing and patching of sources";
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => setup::install().and_then(|()| test(rest)),
         ["tidy"] => tidy::check(),
         ["workflows"] => workflows(),
+        ["vulkan"] => vulkan::run(None),
+        ["vulkan", engines] => vulkan::run(Some(engines)),
         ["nightly", rest @ ..] => nightly::run(rest),
         ["schema"] => {
             schemas(|path, text| std::fs::write(path, text).context("cannot write a schema"))

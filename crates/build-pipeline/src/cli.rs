@@ -151,6 +151,9 @@ pub(crate) struct Build {
     /// Carry out every step, also those that an earlier run finished
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Where a RUN fails, leave what there was before it as an image, to look around in
+    #[arg(long)]
+    pub(crate) keep_failed: bool,
     /// Copy the base's layers into oci:DIR too; without it they stay where they are
     #[arg(long)]
     pub(crate) with_layers: bool,

@@ -213,7 +213,9 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Engine => told
                 .hint("install podman, or start docker; `--engine docker` chooses")
                 .hint("tracks `official`, `nightly-spoof`, `locked-spoof` and `ollama` need no engine"),
-            ExecuteKind::Build => told.hint("the lines above are the last ones of its log; steps that are finished are kept"),
+            ExecuteKind::Build => told
+                .hint("the lines above are the last ones of its log; steps that are finished are kept")
+                .hint("`--keep-failed` leaves what there was before the RUN as an image, and says how to get a shell in it"),
             ExecuteKind::Capture => told.hint("this is a defect of build-pipeline or of the engine: please report it with the engine's version"),
             ExecuteKind::Packages => told.hint("mirrors delete old packages: `versions/locks/` may need newer ones"),
             ExecuteKind::Plan => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),

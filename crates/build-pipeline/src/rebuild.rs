@@ -37,7 +37,8 @@ pub(crate) async fn rebuild(
     let layout = folder.path().join("image");
     let is_built =
         plan.steps.iter().any(|step| matches!(step.action, plan::Action::SealImage { .. }));
-    let way = Way { engine, is_fresh: true, store: folder.path().join("store") };
+    let way =
+        Way { engine, is_fresh: true, keeps_failed: false, store: folder.path().join("store") };
     let workshop = match is_built {
         true => Some(Arc::new(workshop::open(global, project, way)?)),
         false => None,

@@ -26,13 +26,15 @@ pub(crate) struct Way {
     pub(crate) engine: EngineChoice,
     /// Whether finished steps are carried out again.
     pub(crate) is_fresh: bool,
+    /// Whether what there was before a RUN that failed is left in the engine.
+    pub(crate) keeps_failed: bool,
     /// The folder of finished steps.
     pub(crate) store: PathBuf,
 }
 
 /// Makes the workshop. No engine is looked for yet.
 pub(crate) fn open(global: &Global, project: &Project, way: Way) -> Result<Workshop, CommandError> {
-    let Way { engine: choice, is_fresh, store } = way;
+    let Way { engine: choice, is_fresh, keeps_failed, store } = way;
     let engines =
         Engines { choice, sockets: environment::socket_folder()?, scratch: store.join("work") };
     let number = std::process::id();
@@ -50,6 +52,7 @@ pub(crate) fn open(global: &Global, project: &Project, way: Way) -> Result<Works
         store: Store::new(store),
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         is_fresh,
+        keeps_failed,
         names: tokio::sync::Mutex::default(),
     })
 }

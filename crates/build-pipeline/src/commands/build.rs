@@ -103,8 +103,10 @@ impl Session<'_> {
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
             let workshop = match is_built || is_loaded {
                 true => {
-                    let Build { engine, fresh: is_fresh, .. } = *self.args;
-                    let way = Way { engine, is_fresh, store: environment::store_folder()? };
+                    let Build { engine, fresh: is_fresh, keep_failed: keeps_failed, .. } =
+                        *self.args;
+                    let store = environment::store_folder()?;
+                    let way = Way { engine, is_fresh, keeps_failed, store };
                     Some(Arc::new(workshop::open(self.global, self.project, way)?))
                 }
                 false => None,

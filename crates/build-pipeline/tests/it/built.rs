@@ -1,5 +1,6 @@
 //! A track that engines build, by the command: into folders and engines, built again, compared.
 
+use std::process::Command;
 use std::sync::OnceLock;
 
 use testkit::{Dockerd, PodmanStore, RandomImage, busybox_root, shared_registry};
@@ -55,18 +56,23 @@ impl Bench {
             .env("DOCKER_HOST", docker);
         ran(command.output().unwrap())
     }
-}
 
-/// Runs a container of an image in an engine, and returns what it prints.
-fn said(program: &str, global: &[&std::ffi::OsStr], image: &str) -> String {
-    let mut command = std::process::Command::new(program);
-    command.args(global).args(["run", "--rm", "--network=none"]);
-    if program == "podman" {
-        command.args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]);
+    /// Runs a container of an image in an engine, and returns what it prints.
+    fn container(&self, engine: &str, image: &str, words: &[&str]) -> String {
+        let mut command = Command::new(engine);
+        let options = ["run", "--rm", "--network=none"];
+        match engine {
+            "podman" => command
+                .args(self.podman.arguments())
+                .args(["--runtime", "runc"])
+                .args(options)
+                .args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]),
+            _ => command
+                .args(["--host", &format!("unix://{}", dockerd().socket().display())])
+                .args(options),
+        };
+        ran(command.arg(image).args(words).output().unwrap()).expect(0).stdout
     }
-    let output = command.arg(image).output().unwrap();
-    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -82,12 +88,9 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
     bench.run(&format!("{build} --load --engine docker")).expect(0).prints("up to date");
 
     let name = "localhost/build-pipeline/vulkan:latest";
-    let arguments = bench.podman.arguments();
-    let global: Vec<_> = arguments.iter().map(|word| word.as_os_str()).collect();
-    let global = [&global[..], &["--runtime".as_ref(), "runc".as_ref()]].concat();
-    assert_eq!(said("podman", &global, name), "hello\n");
-    let host = format!("unix://{}", dockerd().socket().display());
-    assert_eq!(said("docker", &["--host".as_ref(), host.as_ref()], name), "hello\n");
+    for engine in ["podman", "docker"] {
+        assert_eq!(bench.container(engine, name, &[]), "hello\n");
+    }
 
     bench.run("verify vulkan").expect(0).prints("as planned: ").prints("--rebuild");
     bench
@@ -97,6 +100,22 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
         .prints("+ built again by docker")
         .prints("proven: built again from nothing, it is the same image");
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the same image, bit by bit");
+}
+
+#[test]
+fn a_run_that_fails_leaves_an_image_to_look_around_in_where_that_is_asked_for() {
+    let text = "ARG BASE\nFROM ${BASE} AS one\nENV PATH=/bin\nRUN echo before > /before\n\
+                RUN cat /before && exit 9\nFROM ${BASE}\nCOPY --from=one /before /\n";
+    let bench = Bench::new(text);
+    let build = "--track vulkan --variant tiny --engine";
+    for engine in ["podman", "docker"] {
+        let name = "localhost/build-pipeline/failed:latest";
+        let ran = bench.run(&format!("{build} {engine}"));
+        ran.expect(1).says("(line 5 of the Dockerfile)").says("--keep-failed");
+        let ran = bench.run(&format!("{build} {engine} --keep-failed"));
+        ran.expect(1).says(&format!("{engine} run --rm -it --network none {name} sh"));
+        assert_eq!(bench.container(engine, name, &["cat", "/before"]), "before\n");
+    }
 }
 
 #[test]

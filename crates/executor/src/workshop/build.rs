@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ::sources::Tree;
 use bytes::Bytes;
-use engine::{BuildEvent, BuildRequest, ByteStream, Engine as _, Network};
+use engine::{
+    BuildEvent, BuildRequest, ByteStream, Engine as _, EngineError, Network, RunFailure, RunId,
+};
 use image_ref::Digest;
 use oci::client::RegistryClient;
 use oci::loopback::StoredBlob;
@@ -99,11 +101,14 @@ impl Workshop {
                 BuildEvent::Line(line) => Event::BuildLine { step, text: line.text },
             });
         };
-        let stream = stream(context, instructions.epoch);
+        let pieces = stream(context.clone(), instructions.epoch);
         let built = on_engine!(
             engine,
-            engine => engine.build(&request, stream, &mut tell).await
+            engine => engine.build(&request, pieces, &mut tell).await
         );
+        if let (true, Err(EngineError::Run(failure))) = (self.keeps_failed, &built) {
+            self.keep_failed(failure, request, (context, instructions.epoch), on_event).await;
+        }
         let built = built.map_err(failed)?;
         let target = sink.reference(step, "built")?;
         let pushed = on_engine!(
@@ -114,6 +119,52 @@ impl Workshop {
         self.names.lock().await.extend(names);
         pushed.map_err(failed)?;
         captured(step, base, sink)
+    }
+}
+
+/// What an image is called that was left for looking around in.
+const FAILED: &str = "localhost/build-pipeline/failed:latest";
+
+impl Workshop {
+    /// Leaves in the engine what there was before a RUN that failed, and says how to look at it.
+    /// Where that cannot be done, it says so: the failure itself is told in any case.
+    async fn keep_failed(
+        &self,
+        failure: &RunFailure,
+        request: BuildRequest,
+        (mut context, epoch): (Tree, u64),
+        on_event: &OnEvent,
+    ) {
+        let told = |rule: &str, message: String| {
+            on_event(Event::Note { rule: rule.to_owned(), message });
+        };
+        let before: Option<String> = failure.line.map(|line| {
+            let lines = request.dockerfile_text.lines().take(line.saturating_sub(1));
+            lines.map(|line| format!("{line}\n")).collect()
+        });
+        // Of another run, so that it is not removed with what is left of this one.
+        let (Some(text), Some(run)) = (before, RunId::parse("failed")) else { return };
+        let (Ok(engine), Ok(name)) = (self.engine().await, FAILED.parse()) else { return };
+        if context.put_file(DOCKERFILE, text.clone()).is_err() {
+            return;
+        }
+        let context = stream(context, epoch);
+        let request = BuildRequest { run, dockerfile_text: text, use_cache: true, ..request };
+        let kept = on_engine!(engine, engine => {
+            match engine.build(&request, context, &mut |_| {}).await {
+                Ok(built) => engine.tag(&built.image, &name).await.map(|()| engine.kind()),
+                Err(error) => Err(error),
+            }
+        });
+        match kept {
+            Ok(kind) => told(
+                "failed-run-kept",
+                format!(
+                    "look around before the RUN that failed: `{kind} run --rm -it --network none {FAILED} sh`"
+                ),
+            ),
+            Err(error) => told("failed-run-not-kept", error.to_string()),
+        }
     }
 }
 

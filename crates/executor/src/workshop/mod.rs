@@ -94,6 +94,8 @@ pub struct Workshop {
     pub threads: NonZeroUsize,
     /// Whether every step is carried out, also those that are finished.
     pub is_fresh: bool,
+    /// Whether what there was before a RUN that failed is left in the engine.
+    pub keeps_failed: bool,
     /// Names that were given to images in the engine for the time of this run.
     pub names: Mutex<Vec<String>>,
 }

@@ -256,6 +256,7 @@ impl Bench {
             store: Store::new(self.path(store)),
             threads: std::num::NonZeroUsize::new(2).unwrap(),
             is_fresh,
+            keeps_failed: false,
             names: tokio::sync::Mutex::default(),
         };
         Settings {

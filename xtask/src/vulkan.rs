@@ -1,0 +1,81 @@
+//! Builds track `vulkan` for real and runs it: the program, its devices, tokens on Vulkan.
+//!
+//! It takes as long as llama.cpp takes to compile, so it is no part of `ci`. On a machine without a
+//! GPU the device is Mesa's software one, which counts: all goes through Vulkan, nothing through
+//! the fallback to the processor, which would look the same.
+
+use std::path::Path;
+
+use anyhow::{Result, bail, ensure};
+
+use crate::run::{cargo, command, output, root};
+use crate::say;
+
+/// What the image is called in the engine.
+const IMAGE: &str = "localhost/build-pipeline/vulkan:latest";
+
+/// What a container of it may have: no network, and no limits that this machine cannot give.
+const RUN: &[&str] =
+    &["run", "--rm", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"];
+
+/// Builds, runs, and builds again with each of `engines`, whose names are parted by commas.
+pub(crate) fn run(engines: Option<&str>) -> Result<()> {
+    cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
+    let tool = root()?.join("target/release/build-pipeline").display().to_string();
+    command(
+        &tool,
+        &["--track", "vulkan", "--engine", "podman", "--output", "oci:dist/vulkan", "--load"],
+        &[],
+    )?;
+    command(&tool, &["verify", "vulkan"], &[])?;
+    let model = model()?;
+    in_container(&["llama-cli", "--version"], &[], "version: ")?;
+    let devices = in_container(&["llama-cli", "--list-devices"], &[], "Vulkan0: ")?;
+    for line in devices.lines().filter(|line| line.contains("Vulkan")) {
+        say(line.trim());
+    }
+    let mount = format!("--volume={}:/model.gguf:ro", model.display());
+    let words = ["-m", "/model.gguf", "-p", "hello", "-n", "16", "--seed", "1", "--temp", "0"];
+    let words = [&["llama-completion"], &words[..], &["-no-cnv", "-ngl", "99", "-v"]].concat();
+    let log = in_container(&words, &[&mount, "--env=GGML_VK_VISIBLE_DEVICES=0"], "Vulkan0")?;
+    // Both layers and what comes behind them; what stays on the processor is named CPU.
+    let offloaded = log.lines().find(|line| line.contains("offloaded 3/3 layers to GPU"));
+    ensure!(offloaded.is_some(), "the layers did not go to the Vulkan device:\n{log}");
+    let speed = log.lines().find(|line| line.contains("eval time") && line.contains("16 "));
+    let speed = speed.or_else(|| log.lines().find(|line| line.contains("eval time")));
+    match speed {
+        Some(line) => say(line.trim()),
+        None => bail!("no token was written:\n{log}"),
+    }
+    if let Some(engines) = engines {
+        command(&tool, &["verify", "vulkan", "--rebuild", "--engine", engines], &[])?;
+    }
+    say("vulkan: built, verified and run");
+    Ok(())
+}
+
+/// Runs a program in a container of the image, and returns all it says, which must have `wanted`.
+fn in_container(words: &[&str], options: &[&str], wanted: &str) -> Result<String> {
+    let runtime = if crate::run::is_installed("crun") { "crun" } else { "runc" };
+    let shell = format!("podman --runtime={runtime} \"$@\" 2>&1");
+    let arguments = [&["-c", &shell, "sh"], RUN, options, &[IMAGE], words].concat();
+    let said = output("sh", &arguments)?;
+    ensure!(said.contains(wanted), "`{}` does not say `{wanted}`:\n{said}", words.join(" "));
+    Ok(said)
+}
+
+/// Writes the tiny model below `target/`.
+fn model() -> Result<std::path::PathBuf> {
+    let folder = root()?.join("target/vulkan");
+    let source = Path::new("crates/executor/tests/vulkan");
+    let (packages, model) = (folder.join("packages"), folder.join("tiny.gguf"));
+    let place = packages.display().to_string();
+    let requirements = source.join("requirements.txt").display().to_string();
+    let install = ["-m", "pip", "install", "--quiet", "--upgrade", "--target", &place];
+    let locked = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", &requirements];
+    command("python3", &[install.as_slice(), &locked].concat(), &[])?;
+    let program = source.join("tiny_model.py").display().to_string();
+    let path = model.display().to_string();
+    command("python3", &[&program, &path], &[("PYTHONPATH", &place)])?;
+    Ok(model)
+}
