@@ -18,6 +18,9 @@ const IMAGE: &str = "localhost/build-pipeline/vulkan:latest";
 const RUN: &[&str] =
     &["run", "--rm", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"];
 
+/// Has ggml use a software device, which it leaves out by itself.
+const DEVICE: &str = "--env=GGML_VK_VISIBLE_DEVICES=0";
+
 /// Builds, runs, and builds again with each of `engines`, whose names are parted by commas.
 pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
@@ -30,14 +33,14 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     command(&tool, &["verify", "vulkan"], &[])?;
     let model = model()?;
     in_container(&["llama-cli", "--version"], &[], "version: ")?;
-    let devices = in_container(&["llama-cli", "--list-devices"], &[], "Vulkan0: ")?;
+    let devices = in_container(&["llama-cli", "--list-devices"], &[DEVICE], "Vulkan0: ")?;
     for line in devices.lines().filter(|line| line.contains("Vulkan")) {
         say(line.trim());
     }
     let mount = format!("--volume={}:/model.gguf:ro", model.display());
     let words = ["-m", "/model.gguf", "-p", "hello", "-n", "16", "--seed", "1", "--temp", "0"];
     let words = [&["llama-completion"], &words[..], &["-no-cnv", "-ngl", "99", "-v"]].concat();
-    let log = in_container(&words, &[&mount, "--env=GGML_VK_VISIBLE_DEVICES=0"], "Vulkan0")?;
+    let log = in_container(&words, &[&mount, DEVICE], "Vulkan0")?;
     // Both layers and what comes behind them; what stays on the processor is named CPU.
     let offloaded = log.lines().find(|line| line.contains("offloaded 3/3 layers to GPU"));
     ensure!(offloaded.is_some(), "the layers did not go to the Vulkan device:\n{log}");

@@ -101,7 +101,12 @@ impl TreePath {
 
     /// Returns the path of `name`, which must itself be a valid path, below this one.
     pub(crate) fn join(&self, name: &Self) -> Result<Self, ParseSourceError> {
-        format!("{self}/{name}").parse()
+        let text = format!("{self}/{name}");
+        // All else holds of both, and so of the two together.
+        match text.len() <= MAX_PATH {
+            true => Ok(Self(text.into())),
+            false => text.parse(),
+        }
     }
 
     /// Returns the directories that the path lies in, outermost first.

@@ -138,6 +138,7 @@ fn request_of(found: &Image) -> Result<BuildRequest, CommandError> {
     };
     let mut request = BuildRequest::new(track);
     request.rehearse = label(labels::REHEARSAL) == Some("true");
+    request.variant = label(labels::VARIANT).map(str::to_owned);
     let overrides = label(labels::OVERRIDES).unwrap_or_default();
     request.read_overrides(overrides).map_err(|error| {
         CommandError::caused(

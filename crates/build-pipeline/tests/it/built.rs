@@ -81,18 +81,19 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
     let bench = Bench::new(text);
     let build = "--track vulkan --variant tiny";
     let podman = bench.run(&format!("{build} --load --output oci:dist/vulkan --engine podman"));
-    let podman = podman.expect(0).prints("engine:localhost/build-pipeline/vulkan:latest (written");
+    let podman =
+        podman.expect(0).prints("engine:localhost/build-pipeline/vulkan-tiny:latest (written");
     let digest = podman.digest();
     let docker = bench.run(&format!("{build} --load --fresh --engine docker")).expect(0);
     assert_eq!(docker.digest(), digest, "docker makes the same image");
     bench.run(&format!("{build} --load --engine docker")).expect(0).prints("up to date");
 
-    let name = "localhost/build-pipeline/vulkan:latest";
+    let name = "localhost/build-pipeline/vulkan-tiny:latest";
     for engine in ["podman", "docker"] {
         assert_eq!(bench.container(engine, name, &[]), "hello\n");
     }
 
-    bench.run("verify vulkan").expect(0).prints("as planned: ").prints("--rebuild");
+    bench.run("verify dist/vulkan").expect(0).prints("as planned: ").prints("--rebuild");
     bench
         .run("verify vulkan --rebuild --engine podman,docker")
         .expect(0)
@@ -126,17 +127,22 @@ fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
     let bench = Bench::new(text);
     bench.run("--track vulkan --variant tiny --engine podman").expect(0);
     bench
-        .run("verify vulkan --rebuild --engine podman")
+        .run("verify dist/vulkan-tiny --rebuild --engine podman")
         .expect(13)
         .prints("content 1, log 1")
         .prints("content  stamp")
         .prints("log  var/log/install")
         .prints("differs: ");
-    let json = bench.run("verify vulkan --rebuild --engine podman --format json").expect(13);
+    let json =
+        bench.run("verify dist/vulkan-tiny --rebuild --engine podman --format json").expect(13);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let files = &json["rebuilds"][0]["layers"][0]["files"];
     assert_eq!(files.as_array().unwrap().len(), 2, "{files}");
     bench.run("--track vulkan --variant tiny --fresh --engine podman --output oci:other").expect(0);
-    bench.run("diff vulkan other").expect(13).prints("- f 0644 0:0 37").prints("content  stamp");
-    bench.run("diff vulkan nothing-there").expect(2).says("no track, no file");
+    bench
+        .run("diff dist/vulkan-tiny other")
+        .expect(13)
+        .prints("- f 0644 0:0 37")
+        .prints("content  stamp");
+    bench.run("diff other nothing-there").expect(2).says("no track, no file");
 }

@@ -11,7 +11,7 @@ mod folder;
 mod links;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map as map};
 use std::fmt;
 
 use pins::Sha256;
@@ -218,10 +218,15 @@ impl Tree {
             let path = text::quoted(path.as_str());
             return Err(Failure::refused(format!("{path} is both a directory and something else")));
         }
-        let shown = text::quoted(path.as_str());
-        match self.entries.insert(path, Entry { mode, content }) {
-            None => Ok(()),
-            Some(_) => Err(Failure::refused(format!("{shown} is there twice"))),
+        match self.entries.entry(path) {
+            map::Entry::Vacant(place) => {
+                place.insert(Entry { mode, content });
+                Ok(())
+            }
+            map::Entry::Occupied(place) => {
+                let shown = text::quoted(place.key().as_str());
+                Err(Failure::refused(format!("{shown} is there twice")))
+            }
         }
     }
 

@@ -7,15 +7,23 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::sync::mpsc;
 
 use pins::Sha256;
 use seal::tar::{BLOCK, MAX_OCTAL, PAX_NAME, Ustar, pax_record};
 use sha2::Digest as _;
 
-use super::content::PassError;
+use super::content::{Content, PassError};
 use super::{Entry, Mode, Tree};
 use crate::error::{ErrorKind, SourceError};
 use crate::names::TreePath;
+
+/// The piece that large files are read in, in bytes.
+const PIECE: usize = 128 << 10;
+/// The most bytes of a file that is read ahead.
+const SMALL: u64 = 512 << 10;
+/// How many files are read ahead.
+const AHEAD: usize = 32;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +84,8 @@ struct Header<'a> {
 impl Tree {
     /// Writes the tree as a canonical tar, every time being `epoch`.
     ///
-    /// No more than one file is held in memory, and of folders and archives only a part of it.
+    /// Small files are read ahead by another thread; of each larger one only a part is held in
+    /// memory, but for files of git, which are held whole.
     ///
     /// # Errors
     /// A link leads out of the tree, content is damaged, or the writer fails.
@@ -86,7 +95,7 @@ impl Tree {
         let mut out = Hashing { inner: writer, hasher, size: 0 };
         let mut directories = BTreeSet::new();
         let mut entries = 0;
-        for (path, entry) in self.entries() {
+        self.with_contents(|path, mode, content| {
             for parent in path.parents() {
                 if directories.insert(parent.to_owned()) {
                     let name = format!("{parent}/");
@@ -96,36 +105,65 @@ impl Tree {
                     entries += 1;
                 }
             }
-            write_entry(&mut out, path, entry, epoch)?;
             entries += 1;
-        }
+            write_entry(&mut out, path, (mode, content), epoch)
+        })?;
         out.put(&[0; 2 * BLOCK]).and_then(|()| out.inner.flush()).map_err(WriteTarError::Writer)?;
         let sha256 = crate::sha256_of(out.hasher.finalize().into())
             .map_err(|failure| failure.at("hash", "a tar"))?;
         Ok(TarSummary { sha256, size: out.size, entries })
+    }
+
+    /// Hands every entry on in order. Reading is as much work as hashing and writing, so that small
+    /// contents are read by another thread meanwhile. What cannot be read there is read again here,
+    /// where it is told.
+    fn with_contents<E>(
+        &self,
+        mut take: impl FnMut(&TreePath, Mode, &Content) -> Result<(), E>,
+    ) -> Result<(), E> {
+        std::thread::scope(|scope| {
+            let (sender, receiver) = mpsc::sync_channel(AHEAD);
+            scope.spawn(move || {
+                for (_, Entry { content, .. }) in self.entries() {
+                    let is_small = content.size().is_ok_and(|size| size <= SMALL);
+                    let read = is_small.then(|| content.read().ok()).flatten();
+                    // Nobody takes any more where writing failed.
+                    if sender.send(read).is_err() {
+                        break;
+                    }
+                }
+            });
+            for ((path, entry), read) in self.entries().zip(receiver) {
+                match read {
+                    Some(bytes) => take(path, entry.mode, &Content::Bytes(bytes.into()))?,
+                    None => take(path, entry.mode, &entry.content)?,
+                }
+            }
+            Ok(())
+        })
     }
 }
 
 fn write_entry(
     out: &mut Hashing<impl Write>,
     path: &TreePath,
-    entry: &Entry,
+    (mode, content): (Mode, &Content),
     epoch: u64,
 ) -> Result<(), WriteTarError> {
-    let (kind, mode) = match entry.mode {
+    let (kind, bits) = match mode {
         Mode::File => (b'0', 0o644),
         Mode::Executable => (b'0', 0o755),
         Mode::Symlink => (b'2', 0o777),
     };
-    let header = Header { path: path.as_str(), kind, mode, size: 0, link: b"", epoch };
-    if entry.mode == Mode::Symlink {
-        let link = entry.content.read().map_err(|failure| failure.at("read", path))?;
+    let header = Header { path: path.as_str(), kind, mode: bits, size: 0, link: b"", epoch };
+    if mode == Mode::Symlink {
+        let link = content.read().map_err(|failure| failure.at("read", path))?;
         return write_header(out, &Header { link: &link, ..header }).map_err(WriteTarError::Writer);
     }
     let mut unreadable = None;
-    let passed = entry.content.pass(&mut |size, reader| {
+    let passed = content.pass(&mut |size, reader| {
         write_header(out, &Header { size, ..header })?;
-        let mut buffer = vec![0; 128 << 10];
+        let mut buffer = vec![0; usize::try_from(size).unwrap_or(PIECE).clamp(1, PIECE)];
         loop {
             match reader.read(&mut buffer) {
                 Ok(0) => break out.pad(),

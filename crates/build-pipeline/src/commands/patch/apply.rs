@@ -1,6 +1,7 @@
 //! `patch apply`: writes what the patches make of a tree, every file or none.
 
 use std::fs::TryLockError;
+use std::io::BufWriter;
 use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
@@ -83,10 +84,12 @@ pub(crate) fn export(
 /// Writes a file beside its place and gives it its name when it is whole.
 fn write_file(
     path: &Path,
-    write: impl FnOnce(&mut AtomicWriteFile) -> Result<TarSummary, WriteTarError>,
+    write: impl FnOnce(&mut BufWriter<AtomicWriteFile>) -> Result<TarSummary, WriteTarError>,
 ) -> Result<TarSummary, WriteTarError> {
-    let mut file = AtomicWriteFile::open(path).map_err(WriteTarError::Writer)?;
+    let file = AtomicWriteFile::open(path).map_err(WriteTarError::Writer)?;
+    let mut file = BufWriter::with_capacity(256 << 10, file);
     let summary = write(&mut file)?;
+    let file = file.into_inner().map_err(|error| WriteTarError::Writer(error.into_error()))?;
     file.commit().map_err(WriteTarError::Writer)?;
     Ok(summary)
 }
