@@ -16,6 +16,7 @@
 //! `podman system service` of its own, which is stopped; where the user named a socket, podman
 //! cannot be made to stop.
 
+mod attach;
 mod build;
 mod buildkit;
 mod clean;
@@ -38,10 +39,11 @@ use std::time::Duration;
 
 use image_ref::ImageRef;
 
+pub use attach::{Attached, ContainerInput, ContainerOutput, Output};
 pub use build::{BuildRequest, Built, Network, OnEvent, RUN_LABEL, RunId};
 pub use clean::{Leftover, LeftoverKind};
 pub use client::{Client, EngineInfo};
-pub use container::{ContainerRequest, Mount};
+pub use container::{ContainerRequest, Device, Mount, PublishedPort};
 pub use discover::{Address, Candidate, Discovery, PassedOver, Surroundings, candidates, discover};
 pub use docker::{Docker, DockerBuilder};
 pub use error::{EngineError, RunFailure};
@@ -172,6 +174,33 @@ pub trait Engine: Send + Sync {
         request: &ContainerRequest,
     ) -> impl Future<Output = Result<String, EngineError>> + Send {
         async { container::create(&self.client().await?, request).await }
+    }
+
+    /// Attaches to a container that was created and not yet started.
+    fn attach(
+        &self,
+        id: &str,
+        has_terminal: bool,
+    ) -> impl Future<Output = Result<Attached, EngineError>> + Send {
+        async move { attach::attach(&self.client().await?, id, has_terminal).await }
+    }
+
+    /// Sends a signal, such as `SIGTERM`, to a container that runs.
+    fn signal_container(
+        &self,
+        id: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
+        async move { container::signal(&self.client().await?, id, name).await }
+    }
+
+    /// Tells a container with a terminal its rows and columns.
+    fn resize_container(
+        &self,
+        id: &str,
+        size: (u16, u16),
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
+        async move { container::resize(&self.client().await?, id, size).await }
     }
 
     /// Starts a container.

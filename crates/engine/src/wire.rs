@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, UPGRADE};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -118,6 +118,35 @@ impl Wire {
         let status = answer.status().as_u16();
         let body = read_whole(call.action, answer).await.unwrap_or_default();
         Err(judge(call.action, Some(status), &message_of(&body)))
+    }
+
+    /// Sends a request that turns its connection into a stream both ways, and returns that.
+    pub(crate) async fn upgrade(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<TokioIo<hyper::upgrade::Upgraded>, EngineError> {
+        let request = Request::builder()
+            .method(call.method.clone())
+            .uri(&call.path)
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "tcp")
+            .body(bollard::body_full(Bytes::new()))
+            .map_err(|error| EngineError::Nonsense {
+                action: call.action.to_owned(),
+                detail: error.to_string(),
+            })?;
+        let answer =
+            self.exchange(request).await.map_err(|error| self.failed(call.action, &error))?;
+        let status = answer.status().as_u16();
+        if status != 101 {
+            let body = read_whole(call.action, answer).await.unwrap_or_default();
+            return Err(judge(call.action, Some(status), &message_of(&body)));
+        }
+        let upgraded = hyper::upgrade::on(answer).await;
+        upgraded.map(TokioIo::new).map_err(|error| EngineError::Lost {
+            action: call.action.to_owned(),
+            reason: chain(&error),
+        })
     }
 
     /// Asks for a JSON document. An empty answer is `null`.

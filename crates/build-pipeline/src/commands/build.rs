@@ -11,9 +11,10 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{Build, Format, Global};
-use crate::commands::verify;
+use crate::commands::{diagnose, verify};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::machine::Data;
 use crate::output::Page;
 use crate::project::Project;
 use crate::rehearsal::Rehearsal;
@@ -154,6 +155,7 @@ impl Session<'_> {
             (steps, image, outputs, notes, traffic);
         let written = state::write_record(&record);
         if let Some(failure) = failure {
+            self.offer(&failure);
             return Err(match &written {
                 Ok(path) => failure.hint(format!("the record is `{}`", path.display())),
                 Err(_) => failure,
@@ -180,6 +182,19 @@ impl Session<'_> {
             outputs: record.outputs.clone(),
             record: path,
         })
+    }
+
+    /// Says which known failures the last lines of a RUN show.
+    fn offer(&self, failure: &CommandError) {
+        if failure.log.is_empty() {
+            return;
+        }
+        // What is known must not hide what went wrong.
+        let Ok(failures) = Data::find(self.global).and_then(|data| data.failures()) else { return };
+        let log = failure.log.join("\n");
+        if let Ok(found) = failures.diagnose(log.as_bytes()) {
+            diagnose::offer(&found);
+        }
     }
 
     /// Takes the locks of the outputs and carries out the plan, until it ends or a signal comes.

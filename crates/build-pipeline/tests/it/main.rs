@@ -9,6 +9,7 @@ mod build;
 mod bump;
 mod determinism;
 mod dsl;
+mod engines;
 mod failures;
 mod input;
 mod lint;
@@ -21,8 +22,10 @@ mod patch_pinned;
 mod patch_sed;
 mod patch_trees;
 mod pins;
+mod run;
 mod schemas;
 mod signals;
+mod smoke;
 mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;

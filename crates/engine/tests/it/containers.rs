@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use engine::{
-    ContainerRequest, DockerBuilder, Engine, EngineError, Kind, LeftoverKind, Mount, Podman,
-    ServiceSettings,
+    ContainerRequest, Device, DockerBuilder, Engine, EngineError, Kind, LeftoverKind, Mount,
+    Podman, ServiceSettings,
 };
 use image_ref::Digest;
 use testkit::PodmanStore;
@@ -22,12 +22,13 @@ async fn a_container_runs_with_what_it_was_given(engine: &impl Engine, run: &str
         ContainerRequest {
             command: script,
             env: [("WORD".to_owned(), "two words".to_owned())].into(),
-            devices: vec!["/dev/fuse".into()],
+            devices: vec![Device { source: "/dev/fuse".into(), target: "/dev/other".into() }],
             groups: vec!["44".to_owned()],
             mounts: vec![Mount {
                 source: folder.path().to_owned(),
                 target: "/given".into(),
                 is_read_only: true,
+                is_relabelled: false,
             }],
             // This machine's own limits are lower than what podman asks for by default.
             open_files: Some(1024),
@@ -37,7 +38,7 @@ async fn a_container_runs_with_what_it_was_given(engine: &impl Engine, run: &str
         }
     };
     let script = "echo \"$WORD\"; cat /given/file; touch /given/new || echo read-only >&2; \
-        [ -c /dev/fuse ] && echo device; id -G; \
+        [ -c /dev/other ] && echo device; id -G; \
         df -k /dev/shm | awk 'NR==2 {print \"shm\", $2}'; tail -n +3 /proc/net/dev | wc -l; exit 5";
     let id = engine.create_container(&request(script)).await.unwrap();
     let left = engine.leftovers(Some(&run_id(run))).await.unwrap();
