@@ -154,9 +154,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Asks the engines of this machine for what no file tells: version, runtime, rootless or not. One
 /// that does not answer stays as it is.
 pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), CommandError> {
+    // podman would make a store where there is none, and asking is to change nothing.
+    let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
     crate::runtime()?.block_on(async {
         let asked = machine.engines.iter_mut().map(|engine| async {
-            if engine.may_connect == Some(false) {
+            if engine.may_connect == Some(false) || (engine.socket.is_none() && !has_store) {
                 return;
             }
             if let Ok(Some(info)) = tokio::time::timeout(PATIENCE, info(engine)).await {

@@ -14,10 +14,11 @@ use futures_util::StreamExt as _;
 use hyper::Method;
 
 use crate::build::{Network, RUN_LABEL, RunId};
-use crate::client::{Client, part, query};
+use crate::client::{Client, LIBPOD, part, query};
 use crate::error::EngineError;
 use crate::lines::{Line, LineAssembler};
 use crate::wire::{Call, SHORT};
+use crate::{Kind, specgen};
 
 /// A container to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,6 +204,14 @@ pub(crate) async fn create(
     request: &ContainerRequest,
 ) -> Result<String, EngineError> {
     let action = format!("create a container of `{}`", request.image);
+    if client.kind() == Kind::Podman {
+        let path = format!("{LIBPOD}/containers/create");
+        let call = Call { action: &action, method: Method::POST, path };
+        let created = client.wire().send(&call, &specgen::body(request)?, SHORT).await?;
+        let id = created.get("Id").and_then(serde_json::Value::as_str);
+        let nonsense = || EngineError::Nonsense { action, detail: "it lacks an ID".to_owned() };
+        return id.map(str::to_owned).ok_or_else(nonsense);
+    }
     let named = request.name.as_ref().map(|name| CreateContainerOptions {
         name: Some(name.clone()),
         ..CreateContainerOptions::default()

@@ -32,6 +32,7 @@ mod podman;
 mod probe;
 mod records;
 mod service;
+mod specgen;
 mod transcript;
 mod wire;
 

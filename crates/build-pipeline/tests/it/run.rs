@@ -166,8 +166,9 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 #[test]
 fn on_a_terminal_it_is_one_for_the_command() {
-    // Ctrl-C is a key like others: it reaches the command, and not us.
-    let script = "stty size; stty -echo; trap 'echo interrupted; exit 4' INT; [ -t 0 ] && [ -t 1 ] && echo ready; \
+    // Ctrl-C is a key like others: it reaches the command, and not us. The size is told after the
+    // start, as every client does.
+    let script = "sleep 1; stty size; stty -echo; trap 'echo interrupted; exit 4' INT; [ -t 0 ] && [ -t 1 ] && echo ready; \
         read -r x -n 5; echo got $x; while :; do sleep 0.1; done";
     for engine in both() {
         let project = Project::new();

@@ -236,14 +236,19 @@ fn request(
 }
 
 /// Returns the limits to ask podman for as root: it asks for more than a machine may allow, and
-/// starts nothing then. Elsewhere engines know what they may.
+/// starts nothing then. Its service gives itself as many processes as there are numbers for.
+/// Elsewhere engines know what they may.
 fn limits(prepared: &Prepared) -> (Option<i64>, Option<i64>) {
-    let is_asking = prepared.engine_name() == "podman" && prepared.machine.user.uid == 0;
-    let lower = |resource: Resource, default: u64| {
-        let most = getrlimit(resource).maximum.filter(|most| is_asking && *most < default)?;
-        i64::try_from(most).ok()
+    if prepared.engine_name() != "podman" || prepared.machine.user.uid != 0 {
+        return (None, None);
+    }
+    let numbers = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    let numbers = numbers.trim().parse().unwrap_or(4 << 20);
+    let lower = |resource: Resource, default: u64, most: u64| {
+        let most = getrlimit(resource).maximum.map_or(most, |own| own.min(most));
+        i64::try_from(most).ok().filter(|_| most < default)
     };
-    (lower(Resource::Nofile, 1 << 20), lower(Resource::Nproc, 4 << 20))
+    (lower(Resource::Nofile, 1 << 20, 1 << 20), lower(Resource::Nproc, 4 << 20, numbers))
 }
 
 fn failed(error: EngineError) -> CommandError {

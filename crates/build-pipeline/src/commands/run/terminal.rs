@@ -50,7 +50,8 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // A terminal that is gone has no mode.
-        drop(tcsetattr(io::stdin(), OptionalActions::Now, &self.0));
+        if let Err(error) = tcsetattr(io::stdin(), OptionalActions::Now, &self.0) {
+            tracing::debug!(%error, "the terminal is gone");
+        }
     }
 }
