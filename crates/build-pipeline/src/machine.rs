@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use std::time::Duration;
 
-use engine::{Engine as _, Podman};
+use engine::Podman;
 use host::failures::{Failures, parse_failures};
 use host::run::{Rows, parse_rows};
 use host::{Caller, EngineKind, Gpu, Snapshot};
@@ -156,32 +156,35 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), CommandError> {
     // podman would make a store where there is none, and asking is to change nothing.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
-    crate::runtime()?.block_on(async {
-        let asked = machine.engines.iter_mut().map(|engine| async {
+    let asked: Vec<host::Engine> = crate::runtime()?.block_on(async {
+        let asked = machine.engines.iter().map(|engine| async {
             if engine.may_connect == Some(false) || (engine.socket.is_none() && !has_store) {
-                return;
+                return engine.clone();
             }
-            if let Ok(Some(info)) = tokio::time::timeout(PATIENCE, info(engine)).await {
-                *engine = workshop::facts(&info, engine.socket.take());
-                engine.may_connect = engine.socket.is_some().then_some(true);
-            }
+            let asked = tokio::time::timeout(PATIENCE, facts(engine, machine)).await;
+            asked.ok().flatten().unwrap_or_else(|| engine.clone())
         });
-        futures_util::future::join_all(asked).await;
+        futures_util::future::join_all(asked).await
     });
+    machine.engines = asked;
     Ok(())
 }
 
-async fn info(engine: &host::Engine) -> Option<engine::EngineInfo> {
+async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine> {
+    let socket = engine.socket.clone();
     match (&engine.socket, engine.kind) {
-        (Some(socket), EngineKind::Podman) => Podman::at(socket.into()).info().await.ok(),
-        (Some(socket), EngineKind::Docker) => {
-            engine::Docker::at(socket.into(), engine::DockerBuilder::Classic).info().await.ok()
+        (Some(path), EngineKind::Podman) => {
+            workshop::podman_facts(&Podman::at(path.into()), socket, machine).await.ok()
+        }
+        (Some(path), EngineKind::Docker) => {
+            let docker = engine::Docker::at(path.into(), engine::DockerBuilder::Classic);
+            workshop::docker_facts(&docker, socket).await.ok()
         }
         (None, _) => {
             let podman = workshop::private_podman().ok()??;
-            let info = podman.info().await.ok();
+            let facts = workshop::podman_facts(&podman, None, machine).await.ok();
             podman.stop().await;
-            info
+            facts
         }
     }
 }

@@ -62,7 +62,10 @@ pub(crate) fn open(
 
 /// Finds the engine that containers are run with, and what it is. Unlike for builds, nothing is
 /// tried out on it.
-pub(crate) async fn reach(choice: EngineChoice) -> Result<(AnyEngine, host::Engine), CommandError> {
+pub(crate) async fn reach(
+    choice: EngineChoice,
+    machine: &host::Snapshot,
+) -> Result<(AnyEngine, host::Engine), CommandError> {
     let engines =
         Engines { choice, sockets: environment::socket_folder()?, scratch: scratch_folder()? };
     let no_engine = |error: NoEngine| {
@@ -95,27 +98,50 @@ pub(crate) async fn reach(choice: EngineChoice) -> Result<(AnyEngine, host::Engi
             (Some(path), found)
         }
     };
-    let info = match &found {
-        AnyEngine::Podman(podman) => podman.info().await,
-        AnyEngine::Docker(docker) => docker.info().await,
+    let facts = match &found {
+        AnyEngine::Podman(podman) => podman_facts(podman, socket, machine).await,
+        AnyEngine::Docker(docker) => docker_facts(docker, socket).await,
     };
-    Ok((found, facts(&info.map_err(failed)?, socket)))
+    Ok((found, facts.map_err(failed)?))
 }
 
-/// Returns what an engine says of itself, as rules judge it.
-pub(crate) fn facts(info: &engine::EngineInfo, socket: Option<String>) -> host::Engine {
-    let known = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    host::Engine {
-        kind: match info.kind {
-            Kind::Podman => host::EngineKind::Podman,
-            Kind::Docker => host::EngineKind::Docker,
-        },
+/// Asks podman for its version; the rest files tell, and quicker than podman itself.
+pub(crate) async fn podman_facts(
+    podman: &Podman,
+    socket: Option<String>,
+    machine: &host::Snapshot,
+) -> Result<host::Engine, engine::EngineError> {
+    let version = podman.version().await?;
+    let kind = host::EngineKind::Podman;
+    let owner = |socket: &String| {
+        std::fs::metadata(socket).map(|file| std::os::unix::fs::MetadataExt::uid(&file)).ok()
+    };
+    let owner = socket.as_ref().map_or(Some(machine.user.uid), owner);
+    let known = machine.engines.iter().find(|engine| engine.kind == kind);
+    Ok(host::Engine {
+        kind,
+        may_connect: socket.is_some().then_some(true),
+        socket,
+        is_rootless: owner.is_some_and(|owner| owner != 0),
+        version: Some(version),
+        runtime: known.and_then(|engine| engine.runtime.clone()),
+    })
+}
+
+/// Asks docker what it is.
+pub(crate) async fn docker_facts(
+    docker: &Docker,
+    socket: Option<String>,
+) -> Result<host::Engine, engine::EngineError> {
+    let info = docker.info().await?;
+    Ok(host::Engine {
+        kind: host::EngineKind::Docker,
         may_connect: socket.is_some().then_some(true),
         socket,
         is_rootless: info.is_rootless,
-        version: known(&info.version),
-        runtime: known(&info.runtime),
-    }
+        version: Some(info.version),
+        runtime: Some(info.runtime),
+    })
 }
 
 /// Returns podman with a service of our own, where the program is there.

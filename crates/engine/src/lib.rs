@@ -104,6 +104,11 @@ pub trait Engine: Send + Sync {
         async { self.client().await?.info().await }
     }
 
+    /// Asks for the version, which is quick.
+    fn version(&self) -> impl Future<Output = Result<String, EngineError>> + Send {
+        async { self.client().await?.version().await }
+    }
+
     /// Inspects an image by ID, name, or name and digest.
     fn inspect(&self, name: &str) -> impl Future<Output = Result<Inspect, EngineError>> + Send {
         async { self.client().await?.inspect(name).await }

@@ -102,3 +102,40 @@ impl Engine {
         names.map(|one| one["Names"][0].as_str().unwrap().to_owned()).collect()
     }
 }
+
+/// A registry of ours with busybox in it as `base/busybox`. It serves as long as the runtime lives.
+pub(crate) struct BusyboxRegistry {
+    pub(crate) host: String,
+    pub(crate) digest: image_ref::Digest,
+    _registry: oci::loopback::LoopbackRegistry,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl BusyboxRegistry {
+    pub(crate) fn serve() -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let registry = runtime.block_on(oci::loopback::LoopbackRegistry::start()).unwrap();
+        let tar = bytes::Bytes::from(busybox_root());
+        let size = tar.len();
+        let layer = registry.add_blob(tar);
+        let config = serde_json::json!({
+            "architecture": "amd64", "os": "linux", "config": { "Env": ["PATH=/bin"] },
+            "history": [{ "created_by": "busybox" }],
+            "rootfs": { "type": "layers", "diff_ids": [layer] },
+        });
+        let config = bytes::Bytes::from(config.to_string());
+        let config_size = config.len();
+        let config = registry.add_blob(config);
+        let manifest = serde_json::json!({
+            "schemaVersion": 2, "mediaType": oci::media::OCI_MANIFEST,
+            "config": { "mediaType": oci::media::OCI_CONFIG, "digest": config, "size": config_size },
+            "layers": [{
+                "mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer, "size": size,
+            }],
+        });
+        let manifest = bytes::Bytes::from(manifest.to_string());
+        let digest =
+            registry.add_manifest("base/busybox", None, oci::media::OCI_MANIFEST, manifest);
+        Self { host: registry.host(), digest, _registry: registry, _runtime: runtime }
+    }
+}

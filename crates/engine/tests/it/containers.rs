@@ -262,6 +262,7 @@ async fn engines_say_what_they_are() {
     assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), Kind::Podman);
     let named = Podman::at(socket);
     assert!(!named.can_cancel());
+    assert_eq!(named.version().await.unwrap(), info.version);
     assert_eq!(named.info().await.unwrap(), info);
     let text = "FROM scratch\nCOPY Dockerfile /\n";
     build(&named, &request("named", text), &[]).await.0.unwrap();
@@ -269,6 +270,7 @@ async fn engines_say_what_they_are() {
     let socket = crate::support::dockerd().socket();
     assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), Kind::Docker);
     let info = docker(DockerBuilder::Classic).info().await.unwrap();
+    assert_eq!(docker(DockerBuilder::Classic).version().await.unwrap(), info.version);
     assert_eq!((info.kind, info.runtime.as_str()), (Kind::Docker, "runc"));
     assert!(!info.is_rootless && ["1", "2"].contains(&info.cgroup_version.as_str()), "{info:?}");
     let probed = docker(DockerBuilder::Classic).probe().await.unwrap();

@@ -224,6 +224,10 @@ fn distrobox_takes_the_manifests() {
         good(Command::new("chmod").arg("+x").arg(&path), "chmod", "");
     }
     each(Form::Distrobox, |name, text| {
+        // It takes a second each.
+        if name.ends_with("-network") || name.contains("-spoof-") {
+            return;
+        }
         let folder = tempfile::tempdir().unwrap();
         let manifest = folder.path().join("distrobox.ini");
         std::fs::write(&manifest, text).unwrap();

@@ -100,6 +100,9 @@ impl Prepared {
             None if row.has_work => Some(full(Path::new("."))?),
             None => None,
         };
+        if let Some(work) = &work {
+            check_work(work, &machine)?;
+        }
         Ok(Self {
             environment: variables(given, &data, track, (&row, &machine))?,
             image: match &given.image {
@@ -174,7 +177,7 @@ async fn engine(
     is_started: bool,
 ) -> Result<(Option<AnyEngine>, host::Engine), CommandError> {
     if is_started || given.host_root.is_none() {
-        match workshop::reach(given.engine).await {
+        match workshop::reach(given.engine, machine).await {
             Ok((engine, facts)) => return Ok((Some(engine), facts)),
             Err(error) if is_started => return Err(error),
             Err(_) => {}
@@ -223,6 +226,21 @@ fn variables(
     // An image that spoofs decides by itself, and can be told not to.
     set.retain(|setting| !(track.is_spoof() && setting.name == OVERRIDE));
     Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())
+}
+
+/// Refuses a working folder that is all of the machine, or all of a home whose files' labels SELinux
+/// would have to change.
+fn check_work(work: &str, machine: &Snapshot) -> Result<(), CommandError> {
+    let is_home = machine.variable("HOME").is_some_and(|home| Path::new(home) == Path::new(work));
+    let is_relabelled = machine.selinux_enforces == Some(true);
+    if work != "/" && !(is_home && is_relabelled) {
+        return Ok(());
+    }
+    Err(CommandError::new(
+        ExitCode::Input,
+        format!("`{work}` is too much to mount as a working folder"),
+    )
+    .hint("go to the folder with the code, or name it with `--work DIR`"))
 }
 
 fn full_folder(here: &Path, path: &Path) -> Result<String, CommandError> {
