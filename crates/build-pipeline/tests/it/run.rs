@@ -136,7 +136,7 @@ fn signals_go_to_the_command_and_nothing_is_left() {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         output.read_to_string(&mut rest).unwrap();
         let ended = ran(child.wait_with_output().unwrap()).expect(9);
-        assert_eq!((rest.as_str(), ended.stderr.as_str()), ("\nended by TERM\n", ""));
+        assert_eq!((rest.as_str(), ended.stderr.as_str()), ("ended by TERM\n", ""));
         assert_eq!(engine.containers(), [""; 0], "{}", engine.name);
     }
 }

@@ -36,7 +36,7 @@ const SOFTWARE: &str = "[ \"$SOFTWARE\" = 1 ] && echo 'Vulkan0: llvmpipe (LLVM 1
 #[test]
 fn without_a_gpu_the_levels_that_need_none_run_and_the_others_are_named() {
     for engine in both() {
-        let project = with_scripts("echo version 1; ls /dev/dri 2>&1", SOFTWARE, "echo computed");
+        let project = with_scripts("[ -e /dev/dri ] || echo version 1", SOFTWARE, "echo computed");
         let ran = smoke(&project, &engine, "--no-gpu").expect(0);
         let ran =
             ran.prints("ok      import").prints("ok      device").prints("(on a software device)");
