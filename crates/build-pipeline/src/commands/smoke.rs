@@ -124,11 +124,11 @@ pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), CommandError> {
         let mut prepared = Prepared::read(global, &args.track, &args.given, true, None).await?;
         // Levels that need no GPU are tried without one, too.
         let lacks = host::run::check_devices(prepared.row.gpu, &prepared.machine).err();
-        prepared.has_gpu &= lacks.is_none();
-        let why = match lacks {
-            Some(error) => error.to_string(),
-            None => "`--no-gpu` was given".to_owned(),
+        let why = match &lacks {
+            Some(error) if prepared.has_gpu => error.to_string(),
+            _ => "`--no-gpu` was given".to_owned(),
         };
+        prepared.has_gpu &= lacks.is_none();
         let session = Session { prepared: &prepared, args, data: Data::find(global)?, why };
         match prepared.engine()? {
             AnyEngine::Podman(podman) => {
