@@ -130,6 +130,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "doctor",
         "env",
         "diagnose",
+        "smoke",
     ] {
         let text = run::output(
             "cargo",

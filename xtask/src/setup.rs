@@ -23,6 +23,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("podman", "podman"),
     ("python3", "python3"),
     ("runc", "runc"),
+    ("shellcheck", "shellcheck"),
     ("skopeo", "skopeo"),
 ];
 

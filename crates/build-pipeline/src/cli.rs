@@ -205,6 +205,10 @@ pub(crate) enum Command {
     Pins(crate::commands::pins::PinsArgs),
     /// List what was built, or show one record
     Records(Records),
+    /// Start the image of a track with just the rights it needs, or write a file that does
+    Run(crate::commands::run::Run),
+    /// Try the image of a track out: from an import to a served token
+    Smoke(crate::commands::smoke::Smoke),
     /// Look at this machine and say what is not right, with the commands that repair it
     Doctor(crate::commands::doctor::Doctor),
     /// Print the environment that a GPU wants, for `eval "$(build-pipeline env)"`
@@ -347,6 +351,8 @@ pub(crate) enum Document {
     Doctor,
     /// `env --format json`
     Env,
+    /// `smoke --format json`
+    Smoke,
     /// `diagnose --format json`
     Diagnose,
 }

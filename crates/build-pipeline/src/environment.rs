@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 27] = [
+pub(crate) const TABLE: [(&str, &str); 28] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
     ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
@@ -54,6 +54,10 @@ pub(crate) const TABLE: [(&str, &str); 27] = [
     (
         "HSA_*, HIP_*, ROCR_*, AMD_*, GPU_*, VLLM_*, OLLAMA_* and the like",
         "looked at by doctor; nothing else acts on them",
+    ),
+    (
+        "LOCAL_UID, LOCAL_GID",
+        "the user and group that `run` and `smoke` have files belong to, where the engine is not rootless (default: the caller's)",
     ),
     ("PIP_INDEX_URL", "where release archives are looked up; without it, where pip looks"),
     ("PATH", "where the programs of `patch` lie: cmake, g++ or clang++, python3, sed"),
@@ -230,6 +234,18 @@ pub(crate) fn gpu_variables() -> std::collections::BTreeMap<String, String> {
             is_wanted.then(|| (name, value.to_string_lossy().into_owned()))
         })
         .collect()
+}
+
+/// Returns the user and group that a container's files are to belong to, where somebody says so.
+pub(crate) fn local_ids() -> Result<(Option<u32>, Option<u32>), CommandError> {
+    let number = |name: &str| match variable(name) {
+        None => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| {
+            CommandError::new(ExitCode::Input, format!("{name} `{text}` is not a number"))
+                .hint("`id -u` and `id -g` print yours; without the variables they are taken")
+        }),
+    };
+    Ok((number("LOCAL_UID")?, number("LOCAL_GID")?))
 }
 
 /// Returns where this program lies.

@@ -115,7 +115,7 @@ impl From<PlanError> for CommandError {
         let told = Self::from_chain(ExitCode::Input, &error);
         match &error {
             PlanError::NeedsEngine { .. } => told.hint(
-                "tracks `official`, `nightly-spoof`, `locked-spoof` and `ollama` need no engine",
+                "tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine",
             ),
             PlanError::NoRehearsal { track } => told.hint(format!(
                 "`build-pipeline plan --track {track}` shows what would be done"
@@ -212,7 +212,7 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Changed => told.hint("somebody edited it meanwhile; run the command again"),
             ExecuteKind::Engine => told
                 .hint("install podman, or start docker; `--engine docker` chooses")
-                .hint("tracks `official`, `nightly-spoof`, `locked-spoof` and `ollama` need no engine"),
+                .hint("tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine"),
             ExecuteKind::Build => told
                 .hint("the lines above are the last ones of its log; steps that are finished are kept")
                 .hint("`--keep-failed` leaves what there was before the RUN as an image, and says how to get a shell in it"),

@@ -188,6 +188,12 @@ impl Image {
     }
 }
 
+/// Returns the name that the image of a plan has in an engine. Nothing can be pulled by it by
+/// mistake: both engines take `localhost` for this machine.
+pub(crate) fn name_in_engine(plan: &str) -> String {
+    format!("localhost/build-pipeline/{plan}:latest")
+}
+
 /// Reads a manifest, which must not be an index.
 fn manifest(name: &str, bytes: &[u8], media_type: Option<&str>) -> Result<Manifest, CommandError> {
     match Document::parse(bytes, media_type) {

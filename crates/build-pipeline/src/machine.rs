@@ -5,18 +5,29 @@
 
 use std::path::{Path, PathBuf};
 
+use std::time::Duration;
+
+use engine::Podman;
 use host::failures::{Failures, parse_failures};
-use host::{Caller, Snapshot};
-use pins::{Compat, GpuTarget, Gpus, ParseError, Pins, Tracks};
+use host::run::{Rows, parse_rows};
+use host::{Caller, EngineKind, Gpu, Snapshot};
+use pins::{Compat, GpuTarget, Gpus, ParseError, Pins, Setting, Tracks, When};
 
 use crate::cli::Global;
 use crate::error::{CommandError, nearest};
 use crate::exit_code::ExitCode;
 use crate::project::Project;
-use crate::{environment, working_folder};
+use crate::{environment, output, working_folder, workshop};
 
 /// A data file: its name, and its text when the program was built.
 type DataFile = (&'static str, &'static str);
+
+/// Returns a script of `smoke` by its name.
+macro_rules! script {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../versions/smoke/", $name)))
+    };
+}
 
 const VERSIONS: DataFile =
     ("versions/versions.toml", include_str!("../../../versions/versions.toml"));
@@ -25,6 +36,25 @@ const TRACKS: DataFile = ("versions/tracks.toml", include_str!("../../../version
 const COMPAT: DataFile = ("versions/compat.toml", include_str!("../../../versions/compat.toml"));
 const FAILURES: DataFile =
     ("versions/failures.toml", include_str!("../../../versions/failures.toml"));
+
+const RUN: DataFile = ("versions/run.toml", include_str!("../../../versions/run.toml"));
+
+/// The scripts of `smoke`, with their texts when the program was built.
+const SCRIPTS: [DataFile; 13] = [
+    script!("llama-compute.sh"),
+    script!("llama-device.sh"),
+    script!("llama-import.sh"),
+    script!("llama-serve.bash"),
+    script!("ollama-device.sh"),
+    script!("ollama-import.sh"),
+    script!("ollama-serve.sh"),
+    script!("torch-compute.py"),
+    script!("torch-device.py"),
+    script!("torch-import.py"),
+    script!("torch-train.py"),
+    script!("vllm-import.py"),
+    script!("vllm-serve.py"),
+];
 
 /// Where the data files are read from: a project, or the program itself.
 #[derive(Debug)]
@@ -63,6 +93,27 @@ impl Data {
         self.parse(FAILURES, parse_failures)
     }
 
+    /// Reads `run.toml`.
+    pub(crate) fn run(&self) -> Result<Rows, CommandError> {
+        self.parse(RUN, parse_rows)
+    }
+
+    /// Reads a script of `smoke`.
+    pub(crate) fn script(&self, name: &str) -> Result<String, CommandError> {
+        let Some(project) = &self.project else {
+            let built_in = SCRIPTS.iter().find(|(known, _)| *known == name);
+            return built_in.map(|(_, text)| (*text).to_owned()).ok_or_else(|| {
+                CommandError::new(ExitCode::Bug, format!("there is no script `{name}`"))
+            });
+        };
+        let path = project.root.join("versions/smoke").join(name);
+        std::fs::read_to_string(&path).map_err(|error| {
+            let what = format!("reading `{}` failed", path.display());
+            CommandError::caused(ExitCode::Input, what, &error)
+                .hint("versions/run.toml names it; write it, or name another")
+        })
+    }
+
     /// Parses a file of the project, or the built-in one where there is no project. A project whose
     /// file is missing or wrong is told so: it is never replaced in silence.
     fn parse<T>(
@@ -95,6 +146,98 @@ pub(crate) fn root(global: &Global, host_root: Option<&Path>) -> Result<PathBuf,
 /// Looks at the machine below `root`.
 pub(crate) fn look(root: &Path) -> Snapshot {
     Snapshot::read(root, &Caller::this_process(environment::gpu_variables()))
+}
+
+/// How long `doctor` waits for an engine to say what it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks the engines of this machine for what no file tells: version, runtime, rootless or not. One
+/// that does not answer stays as it is.
+pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), CommandError> {
+    // podman would make a store where there is none, and asking is to change nothing.
+    let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
+    let asked: Vec<host::Engine> = crate::runtime()?.block_on(async {
+        let asked = machine.engines.iter().map(|engine| async {
+            if engine.may_connect == Some(false) || (engine.socket.is_none() && !has_store) {
+                return engine.clone();
+            }
+            let asked = tokio::time::timeout(PATIENCE, facts(engine, machine)).await;
+            asked.ok().flatten().unwrap_or_else(|| engine.clone())
+        });
+        futures_util::future::join_all(asked).await
+    });
+    machine.engines = asked;
+    Ok(())
+}
+
+async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine> {
+    let socket = engine.socket.clone();
+    match (&engine.socket, engine.kind) {
+        (Some(path), EngineKind::Podman) => {
+            workshop::podman_facts(&Podman::at(path.into()), socket, machine).await.ok()
+        }
+        (Some(path), EngineKind::Docker) => {
+            let docker = engine::Docker::at(path.into(), engine::DockerBuilder::Classic);
+            workshop::docker_facts(&docker, socket).await.ok()
+        }
+        (None, _) => {
+            let podman = workshop::private_podman().ok()??;
+            let facts = workshop::podman_facts(&podman, None, machine).await.ok();
+            podman.stop().await;
+            facts
+        }
+    }
+}
+
+/// Returns the GPU target of the machine, or else the one that images are made for, and where it
+/// comes from. Of several GPUs it is one that is no part of the processor.
+pub(crate) fn choose_gpu(
+    asked: Option<&str>,
+    gpus: &Gpus,
+    found: &[Gpu],
+    data: &Data,
+) -> Result<(GpuTarget, String), CommandError> {
+    if let Some(text) = asked {
+        return Ok((known_gpu(text, gpus)?, "--gpu".to_owned()));
+    }
+    let is_integrated =
+        |target: &GpuTarget| gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated);
+    let targets = || found.iter().filter_map(|gpu| Some((gpu.target.clone()?, gpu.node.clone()?)));
+    let own = targets().find(|(target, _)| !is_integrated(target)).or_else(|| targets().next());
+    let Some((target, node)) = own else {
+        let default = data.tracks()?.gpu;
+        output::hint(&format!(
+            "no GPU of AMD was found; this is for {default}, for which images are made, and `--gpu` names another"
+        ));
+        return Ok((default, "versions/tracks.toml".to_owned()));
+    };
+    if !gpus.gpus.contains_key(&target) {
+        output::warn(
+            "gpu-wanted",
+            &format!(
+                "`versions/gpus.toml` does not know {target}; only what is for all GPUs is set"
+            ),
+        );
+    }
+    Ok((target, format!("/{node}")))
+}
+
+/// Returns the variable that hides the other GPUs, where there are others.
+pub(crate) fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
+    let targets: Vec<&GpuTarget> = found.iter().filter_map(|gpu| gpu.target.as_ref()).collect();
+    let own: Vec<String> = targets
+        .iter()
+        .enumerate()
+        .filter(|(_, target)| **target == gpu)
+        .map(|(index, _)| index.to_string())
+        .collect();
+    (!own.is_empty() && own.len() < targets.len()).then(|| Setting {
+        name: "ROCR_VISIBLE_DEVICES".to_owned(),
+        value: own.join(","),
+        when: When::Run,
+        why: "hides the other GPUs, on which programs would start too".to_owned(),
+        evidence: "ROCm's documentation of ROCR_VISIBLE_DEVICES".to_owned(),
+    })
 }
 
 /// Reads the name of a GPU target that `gpus.toml` knows.

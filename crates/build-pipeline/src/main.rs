@@ -54,7 +54,7 @@ fn main() -> std::process::ExitCode {
     }
     start_logging(cli.global.verbose);
     match dispatch(&cli) {
-        Ok(()) => ExitCode::Done.into(),
+        Ok(code) => code,
         Err(error) => {
             output::error(&error);
             error.code.into()
@@ -62,7 +62,16 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-fn dispatch(cli: &Cli) -> Result<(), CommandError> {
+/// Carries out the command. One that runs another program ends as that does.
+fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, CommandError> {
+    match &cli.command {
+        Some(Command::Run(args)) => commands::run::run(&cli.global, args).map(Into::into),
+        _ => of_ours(cli).map(|()| ExitCode::Done.into()),
+    }
+}
+
+/// Carries out a command that ends with a code of our own.
+fn of_ours(cli: &Cli) -> Result<(), CommandError> {
     let Some(command) = &cli.command else {
         let nothing_asked =
             cli::Build { lock_timeout: cli.build.lock_timeout, ..cli::Build::default() };
@@ -87,6 +96,8 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Explain(args) => commands::lint::explain(args),
         Command::Pins(args) => commands::pins::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
+        Command::Run(args) => commands::run::run(&cli.global, args).map(drop),
+        Command::Smoke(args) => commands::smoke::run(&cli.global, args),
         Command::Doctor(args) => commands::doctor::run(&cli.global, args),
         Command::Env(args) => commands::env::run(&cli.global, args),
         Command::Diagnose(args) => commands::diagnose::run(&cli.global, args),

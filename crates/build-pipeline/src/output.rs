@@ -38,6 +38,15 @@ pub(crate) enum Talk {
         /// What for, and who holds it.
         message: String,
     },
+    /// A failure that is known.
+    KnownFailure {
+        /// Its name.
+        name: String,
+        /// What happened.
+        cause: String,
+        /// The first line that shows it.
+        line: Option<String>,
+    },
     /// What to do next.
     Hint {
         /// The command to type.
@@ -127,6 +136,18 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CommandError>
     result(&format!("{value:#}\n"))
 }
 
+/// Hands on what a program that the user started says, byte by byte, to the stream that it said it on.
+pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), CommandError> {
+    match is_error {
+        false => written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())),
+        true => {
+            // Who does not listen to errors may still want results.
+            drop(io::stderr().write_all(bytes));
+            Ok(())
+        }
+    }
+}
+
 fn written(done: io::Result<()>) -> Result<(), CommandError> {
     match done {
         Ok(()) => Ok(()),
@@ -164,6 +185,22 @@ pub(crate) fn fetching(message: &str) {
 pub(crate) fn waiting(message: &str) {
     if !said_as_json(|| Talk::Waiting { message: message.to_owned() }) {
         say(&sanitise_line(message));
+    }
+}
+
+/// Says that an output shows a failure that is known.
+pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
+    let as_talk = || Talk::KnownFailure {
+        name: name.to_owned(),
+        cause: cause.to_owned(),
+        line: line.map(str::to_owned),
+    };
+    if said_as_json(as_talk) {
+        return;
+    }
+    say(&format!("{WARNING}known{WARNING:#}: {} [{name}]", sanitise_line(cause)));
+    if let Some(line) = line {
+        say(&format!("  | {}", sanitise_line(line)));
     }
 }
 

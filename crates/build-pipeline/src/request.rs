@@ -106,7 +106,7 @@ pub(crate) async fn resolve(
 }
 
 /// Returns the track of a name that the command line let through.
-fn track(name: &str) -> Result<Track, CommandError> {
+pub(crate) fn track(name: &str) -> Result<Track, CommandError> {
     let has_letter = |track: &Track| name.eq_ignore_ascii_case(&track.letter().to_string());
     Track::from_name(name)
         .or_else(|| Track::ALL.into_iter().find(has_letter))

@@ -1,4 +1,5 @@
 //! Makes the workshop that built tracks are carried out in: the engine, the store, where to fetch.
+//! Finds the engine that containers are run with, too.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -57,6 +58,109 @@ pub(crate) fn open(global: &Global, project: &Project, way: Way) -> Result<Works
     })
 }
 
+/// Finds the engine that containers are run with, and what it is. Unlike for builds, nothing is
+/// tried out on it.
+pub(crate) async fn reach(
+    choice: EngineChoice,
+    machine: &host::Snapshot,
+) -> Result<(AnyEngine, host::Engine), CommandError> {
+    let engines =
+        Engines { choice, sockets: environment::socket_folder()?, scratch: scratch_folder()? };
+    let no_engine = |error: NoEngine| {
+        CommandError::from_chain(ExitCode::Machine, error.as_ref())
+            .hint("install podman, or start docker; `--engine docker` chooses")
+    };
+    let (kind, address) = engines.address().map_err(no_engine)?;
+    let failed = |error: engine::EngineError| {
+        CommandError::from_chain(ExitCode::Machine, &error)
+            .hint("`build-pipeline doctor` looks at the engines that are there")
+    };
+    let (socket, found) = match address {
+        Address::PodmanProgram(program) => {
+            let podman = Podman::private(engines.settings(program));
+            (None, AnyEngine::Podman(Box::new(podman)))
+        }
+        Address::Socket(socket) => {
+            let kind = match kind {
+                Some(kind) => kind,
+                // `DOCKER_HOST` may be either's, and so may a socket that the user names.
+                None => engine::Client::kind_at(&socket).await.map_err(failed)?,
+            };
+            let path = socket.display().to_string();
+            let found = match kind {
+                Kind::Podman => AnyEngine::Podman(Box::new(Podman::at(socket))),
+                Kind::Docker => {
+                    AnyEngine::Docker(Box::new(Docker::at(socket, DockerBuilder::Classic)))
+                }
+            };
+            (Some(path), found)
+        }
+    };
+    let facts = match &found {
+        AnyEngine::Podman(podman) => podman_facts(podman, socket, machine).await,
+        AnyEngine::Docker(docker) => docker_facts(docker, socket).await,
+    };
+    Ok((found, facts.map_err(failed)?))
+}
+
+/// Asks podman for its version; the rest files tell, and quicker than podman itself.
+pub(crate) async fn podman_facts(
+    podman: &Podman,
+    socket: Option<String>,
+    machine: &host::Snapshot,
+) -> Result<host::Engine, engine::EngineError> {
+    let version = podman.version().await?;
+    let kind = host::EngineKind::Podman;
+    let owner = |socket: &String| {
+        std::fs::metadata(socket).map(|file| std::os::unix::fs::MetadataExt::uid(&file)).ok()
+    };
+    let owner = socket.as_ref().map_or(Some(machine.user.uid), owner);
+    let known = machine.engines.iter().find(|engine| engine.kind == kind);
+    Ok(host::Engine {
+        kind,
+        may_connect: socket.is_some().then_some(true),
+        socket,
+        is_rootless: owner.is_some_and(|owner| owner != 0),
+        version: Some(version),
+        runtime: known.and_then(|engine| engine.runtime.clone()),
+    })
+}
+
+/// Asks docker what it is.
+pub(crate) async fn docker_facts(
+    docker: &Docker,
+    socket: Option<String>,
+) -> Result<host::Engine, engine::EngineError> {
+    let info = docker.info().await?;
+    Ok(host::Engine {
+        kind: host::EngineKind::Docker,
+        may_connect: socket.is_some().then_some(true),
+        socket,
+        is_rootless: info.is_rootless,
+        version: Some(info.version),
+        runtime: Some(info.runtime),
+    })
+}
+
+/// Returns podman with a service of our own, where the program is there.
+pub(crate) fn private_podman() -> Result<Option<Podman>, CommandError> {
+    let engines = Engines {
+        choice: EngineChoice::Podman,
+        sockets: environment::socket_folder()?,
+        scratch: scratch_folder()?,
+    };
+    let program = environment::engines().podman_program;
+    Ok(program.map(|program| Podman::private(engines.settings(program))))
+}
+
+fn scratch_folder() -> Result<PathBuf, CommandError> {
+    let cache = environment::cache_folder().ok_or_else(|| {
+        CommandError::new(ExitCode::Machine, "there is no home directory for the engine's files")
+            .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
+    })?;
+    Ok(cache.join("store/work"))
+}
+
 /// Finds the engine by the conventions of podman and docker.
 #[derive(Debug)]
 struct Engines {
@@ -80,13 +184,19 @@ impl Find for Engines {
 }
 
 impl Engines {
-    async fn find(&self) -> Result<AnyEngine, NoEngine> {
+    /// Returns which engine is to be used, where that is known, and the way to it.
+    fn address(&self) -> Result<(Option<Kind>, Address), NoEngine> {
         let wanted = match self.choice {
             EngineChoice::Auto => None,
             EngineChoice::Podman => Some(Kind::Podman),
             EngineChoice::Docker => Some(Kind::Docker),
         };
-        let around = Surroundings { wanted, ..environment::engines() };
+        let mut around = Surroundings { wanted, ..environment::engines() };
+        if wanted == Some(Kind::Podman) {
+            // They may lead to podman, but podman's own ways to it do so for sure.
+            (around.docker_host, around.docker_context) = (None, None);
+            around.docker_config = None;
+        }
         let found = discover(&around, is_there);
         let Some(Candidate { kind, address: Ok(address), .. }) = found.chosen else {
             let reasons: Vec<String> = found
@@ -98,6 +208,11 @@ impl Engines {
                 format!("neither podman nor docker answers ({})", reasons.join("; ")).into()
             );
         };
+        Ok((kind, address))
+    }
+
+    async fn find(&self) -> Result<AnyEngine, NoEngine> {
+        let (kind, address) = self.address()?;
         match address {
             Address::PodmanProgram(program) => self.private_podman(program).await,
             Address::Socket(socket) if kind == Some(Kind::Docker) => docker(socket).await,
@@ -113,15 +228,19 @@ impl Engines {
         }
     }
 
-    /// Returns podman with services of our own, and with the OCI runtime that works here.
-    async fn private_podman(&self, program: PathBuf) -> Result<AnyEngine, NoEngine> {
-        let settings = ServiceSettings {
+    fn settings(&self, program: PathBuf) -> ServiceSettings {
+        ServiceSettings {
             program,
             arguments: Vec::new(),
             runtime: None,
             sockets: self.sockets.clone(),
             scratch: self.scratch.clone(),
-        };
+        }
+    }
+
+    /// Returns podman with services of our own, and with the OCI runtime that works here.
+    async fn private_podman(&self, program: PathBuf) -> Result<AnyEngine, NoEngine> {
+        let settings = self.settings(program);
         let podman = Podman::private(settings.clone());
         let can = podman.probe().await?;
         podman.stop().await;

@@ -88,17 +88,28 @@ impl Client {
         self.kind
     }
 
-    /// Asks what really answers on a socket: podman says so in its version.
+    /// Asks what really answers on a socket: podman says so in a header.
     ///
     /// # Errors
-    /// No engine answers, or not as engines do.
+    /// No engine answers.
     pub async fn kind_at(socket: &std::path::Path) -> Result<Kind, EngineError> {
-        let call = get("ask which engine answers", "/version".to_owned());
-        let version = Wire::new(socket).ask(&call, SHORT).await?;
-        let components = version.get("Components").and_then(Value::as_array);
-        let mut names = components.into_iter().flatten().filter_map(|part| part.get("Name"));
-        let is_podman = names.any(|name| name.as_str().is_some_and(|n| n.contains("Podman")));
+        let is_podman = podman_version(&Wire::new(socket)).await?.is_some();
         Ok(if is_podman { Kind::Podman } else { Kind::Docker })
+    }
+
+    /// Asks for the version alone. podman's `info` takes its time: it asks the system's package
+    /// manager about itself.
+    pub(crate) async fn version(&self) -> Result<String, EngineError> {
+        let action = "ask for the version";
+        if self.kind == Kind::Podman {
+            let nonsense = || EngineError::Nonsense {
+                action: action.to_owned(),
+                detail: "it is not podman's".to_owned(),
+            };
+            return podman_version(&self.wire).await?.ok_or_else(nonsense);
+        }
+        let version = self.wire.ask(&get(action, "/version".to_owned()), SHORT).await?;
+        Ok(version.get("Version").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
     /// Asks what the engine is.
@@ -320,6 +331,17 @@ impl Client {
         });
         Ok(found.collect())
     }
+}
+
+/// Returns podman's version; nothing where another engine answers.
+async fn podman_version(wire: &Wire) -> Result<Option<String>, EngineError> {
+    let action = "ask which engine answers";
+    let call = get(action, "/_ping".to_owned());
+    let answer = tokio::time::timeout(SHORT, wire.open(&call, None)).await;
+    let answer =
+        answer.map_err(|_| EngineError::Silent { action: action.to_owned(), after: SHORT })??;
+    let version = answer.headers().get("Libpod-API-Version");
+    Ok(version.and_then(|version| version.to_str().ok()).map(str::to_owned))
 }
 
 pub(crate) fn label_filter(run: Option<&RunId>) -> String {

@@ -4,23 +4,29 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use bollard::models::{
-    ContainerCreateBody, DeviceMapping, HostConfig, Mount as ApiMount, MountType, ResourcesUlimits,
+    ContainerCreateBody, DeviceMapping, HostConfig, Mount as ApiMount, MountType, PortBinding,
+    ResourcesUlimits,
 };
 use bollard::query_parameters::{
     CreateContainerOptions, LogsOptionsBuilder, StartContainerOptions, WaitContainerOptionsBuilder,
 };
 use futures_util::StreamExt as _;
+use hyper::Method;
 
 use crate::build::{Network, RUN_LABEL, RunId};
-use crate::client::Client;
+use crate::client::{Client, LIBPOD, part, query};
 use crate::error::EngineError;
 use crate::lines::{Line, LineAssembler};
+use crate::wire::{Call, SHORT};
+use crate::{Kind, specgen};
 
 /// A container to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerRequest {
     /// The run it belongs to.
     pub run: RunId,
+    /// Its name; the engine makes one up where there is none.
+    pub name: Option<String>,
     /// The image, by ID or name.
     pub image: String,
     /// The entrypoint; that of the image where there is none.
@@ -29,14 +35,24 @@ pub struct ContainerRequest {
     pub command: Vec<String>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// Devices of the host, such as `/dev/kfd`; the container sees them under the same path.
-    pub devices: Vec<PathBuf>,
-    /// Groups the process is in besides, by name or number.
+    /// Devices of the host, such as `/dev/kfd`.
+    pub devices: Vec<Device>,
+    /// The user and group of the process, `1000:1000`; those of the image where there are none.
+    pub user: Option<String>,
+    /// Groups the process is in besides, by name or number; `keep-groups` is podman's.
     pub groups: Vec<String>,
+    /// The working folder; that of the image where there is none.
+    pub working_folder: Option<String>,
+    /// Whether its process has a terminal.
+    pub has_terminal: bool,
+    /// Whether it reads what is sent to it.
+    pub has_input: bool,
+    /// Ports that are published.
+    pub ports: Vec<PublishedPort>,
     /// Folders and files of the host the container sees.
     pub mounts: Vec<Mount>,
-    /// The network.
-    pub network: Network,
+    /// The network; where there is none, one of its own that the engine makes.
+    pub network: Option<Network>,
     /// The most open files (`nofile`), where the engine's own limit is not to be had.
     pub open_files: Option<i64>,
     /// The most processes (`nproc`), likewise.
@@ -45,6 +61,26 @@ pub struct ContainerRequest {
     pub shared_memory: Option<i64>,
     /// Security options, such as `seccomp=unconfined`.
     pub security: Vec<String>,
+}
+
+/// A device of the host in a container, or a folder of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// The path on the host.
+    pub source: PathBuf,
+    /// The path in the container.
+    pub target: PathBuf,
+}
+
+/// A port of a container that the host has too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedPort {
+    /// The address of the host, for example `127.0.0.1`.
+    pub address: String,
+    /// The port of the host.
+    pub host: u16,
+    /// The port of the container, over TCP.
+    pub container: u16,
 }
 
 /// A folder or file of the host in a container.
@@ -56,6 +92,8 @@ pub struct Mount {
     pub target: PathBuf,
     /// Whether the container may only read it.
     pub is_read_only: bool,
+    /// Whether its SELinux label is changed to one that containers share.
+    pub is_relabelled: bool,
 }
 
 impl ContainerRequest {
@@ -63,14 +101,20 @@ impl ContainerRequest {
     pub fn new(run: RunId, image: &str) -> Self {
         Self {
             run,
+            name: None,
             image: image.to_owned(),
             entrypoint: None,
             command: Vec::new(),
             env: BTreeMap::new(),
             devices: Vec::new(),
+            user: None,
             groups: Vec::new(),
+            working_folder: None,
+            has_terminal: false,
+            has_input: false,
+            ports: Vec::new(),
             mounts: Vec::new(),
-            network: Network::None,
+            network: Some(Network::None),
             open_files: None,
             processes: None,
             shared_memory: None,
@@ -80,10 +124,17 @@ impl ContainerRequest {
 
     fn body(&self) -> ContainerCreateBody {
         let path = |path: &PathBuf| Some(path.display().to_string());
-        let device = |device: &PathBuf| DeviceMapping {
-            path_on_host: path(device),
-            path_in_container: path(device),
+        let device = |device: &Device| DeviceMapping {
+            path_on_host: path(&device.source),
+            path_in_container: path(&device.target),
             cgroup_permissions: Some("rwm".to_owned()),
+        };
+        let (relabelled, mounts): (Vec<&Mount>, Vec<&Mount>) =
+            self.mounts.iter().partition(|mount| mount.is_relabelled);
+        // Only this older way of saying it knows labels.
+        let bind = |mount: &Mount| {
+            let options = if mount.is_read_only { "ro,z" } else { "z" };
+            format!("{}:{}:{options}", mount.source.display(), mount.target.display())
         };
         let mount = |mount: &Mount| ApiMount {
             source: path(&mount.source),
@@ -100,12 +151,26 @@ impl ContainerRequest {
             })
         };
         let limits = [limit("nofile", self.open_files), limit("nproc", self.processes)];
-        let network = if self.network == Network::None { "none" } else { "host" };
+        let network = match self.network {
+            Some(Network::None) => Some("none"),
+            Some(Network::Host) => Some("host"),
+            None => None,
+        };
+        let name = |port: &PublishedPort| format!("{}/tcp", port.container);
+        let bindings = self.ports.iter().map(|port| {
+            let binding = PortBinding {
+                host_ip: Some(port.address.clone()),
+                host_port: Some(port.host.to_string()),
+            };
+            (name(port), Some(vec![binding]))
+        });
         let host = HostConfig {
             devices: Some(self.devices.iter().map(device).collect()),
             group_add: Some(self.groups.clone()),
-            mounts: Some(self.mounts.iter().map(mount).collect()),
-            network_mode: Some(network.to_owned()),
+            binds: Some(relabelled.into_iter().map(bind).collect()),
+            mounts: Some(mounts.into_iter().map(mount).collect()),
+            network_mode: network.map(str::to_owned),
+            port_bindings: Some(bindings.collect()),
             security_opt: Some(self.security.clone()),
             shm_size: self.shared_memory,
             ulimits: Some(limits.into_iter().flatten().collect()),
@@ -118,6 +183,15 @@ impl ContainerRequest {
             cmd: (!self.command.is_empty()).then(|| self.command.clone()),
             env: Some(self.env.iter().map(|(key, value)| format!("{key}={value}")).collect()),
             labels: Some(HashMap::from([label])),
+            user: self.user.clone(),
+            working_dir: self.working_folder.clone(),
+            tty: Some(self.has_terminal),
+            open_stdin: Some(self.has_input),
+            stdin_once: Some(self.has_input),
+            attach_stdin: Some(self.has_input),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            exposed_ports: Some(self.ports.iter().map(name).collect()),
             host_config: Some(host),
             ..ContainerCreateBody::default()
         }
@@ -130,8 +204,19 @@ pub(crate) async fn create(
     request: &ContainerRequest,
 ) -> Result<String, EngineError> {
     let action = format!("create a container of `{}`", request.image);
-    let none = None::<CreateContainerOptions>;
-    let created = client.docker().create_container(none, request.body()).await;
+    if client.kind() == Kind::Podman {
+        let path = format!("{LIBPOD}/containers/create");
+        let call = Call { action: &action, method: Method::POST, path };
+        let created = client.wire().send(&call, &specgen::body(request)?, SHORT).await?;
+        let id = created.get("Id").and_then(serde_json::Value::as_str);
+        let nonsense = || EngineError::Nonsense { action, detail: "it lacks an ID".to_owned() };
+        return id.map(str::to_owned).ok_or_else(nonsense);
+    }
+    let named = request.name.as_ref().map(|name| CreateContainerOptions {
+        name: Some(name.clone()),
+        ..CreateContainerOptions::default()
+    });
+    let created = client.docker().create_container(named, request.body()).await;
     let created = created.map_err(|error| client.wire().judge_bollard(&action, error))?;
     Ok(created.id)
 }
@@ -142,6 +227,27 @@ pub(crate) async fn start(client: &Client, id: &str) -> Result<(), EngineError> 
     let none = None::<StartContainerOptions>;
     let started = client.docker().start_container(id, none).await;
     started.map_err(|error| client.wire().judge_bollard(&action, error))
+}
+
+/// Sends a signal to a container that runs.
+pub(crate) async fn signal(client: &Client, id: &str, name: &str) -> Result<(), EngineError> {
+    let action = format!("send {name} to the container `{id}`");
+    let path = format!("/containers/{}/kill?{}", part(id), query(&[("signal", name)]));
+    let call = Call { action: &action, method: Method::POST, path };
+    client.wire().ask(&call, SHORT).await.map(drop)
+}
+
+/// Tells a container with a terminal how large that is.
+pub(crate) async fn resize(
+    client: &Client,
+    id: &str,
+    (rows, columns): (u16, u16),
+) -> Result<(), EngineError> {
+    let size = query(&[("h", &rows.to_string()), ("w", &columns.to_string())]);
+    let action = format!("resize the terminal of the container `{id}`");
+    let path = format!("/containers/{}/resize?{size}", part(id));
+    let call = Call { action: &action, method: Method::POST, path };
+    client.wire().ask(&call, SHORT).await.map(drop)
 }
 
 /// Waits until a container that was started has ended, and returns its exit status.

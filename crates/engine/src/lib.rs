@@ -16,6 +16,7 @@
 //! `podman system service` of its own, which is stopped; where the user named a socket, podman
 //! cannot be made to stop.
 
+mod attach;
 mod build;
 mod buildkit;
 mod clean;
@@ -31,6 +32,7 @@ mod podman;
 mod probe;
 mod records;
 mod service;
+mod specgen;
 mod transcript;
 mod wire;
 
@@ -38,10 +40,11 @@ use std::time::Duration;
 
 use image_ref::ImageRef;
 
+pub use attach::{Attached, ContainerInput, ContainerOutput, Output};
 pub use build::{BuildRequest, Built, Network, OnEvent, RUN_LABEL, RunId};
 pub use clean::{Leftover, LeftoverKind};
 pub use client::{Client, EngineInfo};
-pub use container::{ContainerRequest, Mount};
+pub use container::{ContainerRequest, Device, Mount, PublishedPort};
 pub use discover::{Address, Candidate, Discovery, PassedOver, Surroundings, candidates, discover};
 pub use docker::{Docker, DockerBuilder};
 pub use error::{EngineError, RunFailure};
@@ -99,6 +102,11 @@ pub trait Engine: Send + Sync {
     /// Asks what the engine says of itself.
     fn info(&self) -> impl Future<Output = Result<EngineInfo, EngineError>> + Send {
         async { self.client().await?.info().await }
+    }
+
+    /// Asks for the version, which is quick.
+    fn version(&self) -> impl Future<Output = Result<String, EngineError>> + Send {
+        async { self.client().await?.version().await }
     }
 
     /// Inspects an image by ID, name, or name and digest.
@@ -172,6 +180,33 @@ pub trait Engine: Send + Sync {
         request: &ContainerRequest,
     ) -> impl Future<Output = Result<String, EngineError>> + Send {
         async { container::create(&self.client().await?, request).await }
+    }
+
+    /// Attaches to a container that was created and not yet started.
+    fn attach(
+        &self,
+        id: &str,
+        has_terminal: bool,
+    ) -> impl Future<Output = Result<Attached, EngineError>> + Send {
+        async move { attach::attach(&self.client().await?, id, has_terminal).await }
+    }
+
+    /// Sends a signal, such as `SIGTERM`, to a container that runs.
+    fn signal_container(
+        &self,
+        id: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
+        async move { container::signal(&self.client().await?, id, name).await }
+    }
+
+    /// Tells a container with a terminal its rows and columns.
+    fn resize_container(
+        &self,
+        id: &str,
+        size: (u16, u16),
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
+        async move { container::resize(&self.client().await?, id, size).await }
     }
 
     /// Starts a container.

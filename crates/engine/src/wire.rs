@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, UPGRADE};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -101,15 +101,21 @@ impl Wire {
             Some(stream) => bollard::body_try_stream(stream),
             None => bollard::body_full(Bytes::new()),
         };
-        let request = Request::builder()
-            .method(call.method.clone())
-            .uri(&call.path)
-            .header(CONTENT_TYPE, "application/x-tar")
-            .body(body)
-            .map_err(|error| EngineError::Nonsense {
-                action: call.action.to_owned(),
-                detail: error.to_string(),
-            })?;
+        self.submit(call, "application/x-tar", Request::new(body)).await
+    }
+
+    /// Sends a request, of which there is only a body yet, and returns the answer if its status says success.
+    async fn submit(
+        &self,
+        call: &Call<'_>,
+        content_type: &'static str,
+        mut request: BollardRequest,
+    ) -> Result<Response<Incoming>, EngineError> {
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = call.path.parse().map_err(|error: hyper::http::uri::InvalidUri| {
+            EngineError::Nonsense { action: call.action.to_owned(), detail: error.to_string() }
+        })?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         let answer =
             self.exchange(request).await.map_err(|error| self.failed(call.action, &error))?;
         if answer.status().is_success() {
@@ -118,6 +124,53 @@ impl Wire {
         let status = answer.status().as_u16();
         let body = read_whole(call.action, answer).await.unwrap_or_default();
         Err(judge(call.action, Some(status), &message_of(&body)))
+    }
+
+    /// Sends a JSON document and returns the one that is answered.
+    pub(crate) async fn send(
+        &self,
+        call: &Call<'_>,
+        document: &Value,
+        limit: Duration,
+    ) -> Result<Value, EngineError> {
+        let request = Request::new(bollard::body_full(Bytes::from(document.to_string())));
+        let asked = async {
+            let answer = self.submit(call, "application/json", request).await?;
+            read_whole(call.action, answer).await
+        };
+        let answer = tokio::time::timeout(limit, asked)
+            .await
+            .map_err(|_| EngineError::Silent { action: call.action.to_owned(), after: limit })??;
+        parsed(call.action, &answer)
+    }
+
+    /// Sends a request that turns its connection into a stream both ways, and returns that.
+    pub(crate) async fn upgrade(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<TokioIo<hyper::upgrade::Upgraded>, EngineError> {
+        let request = Request::builder()
+            .method(call.method.clone())
+            .uri(&call.path)
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "tcp")
+            .body(bollard::body_full(Bytes::new()))
+            .map_err(|error| EngineError::Nonsense {
+                action: call.action.to_owned(),
+                detail: error.to_string(),
+            })?;
+        let answer =
+            self.exchange(request).await.map_err(|error| self.failed(call.action, &error))?;
+        let status = answer.status().as_u16();
+        if status != 101 {
+            let body = read_whole(call.action, answer).await.unwrap_or_default();
+            return Err(judge(call.action, Some(status), &message_of(&body)));
+        }
+        let upgraded = hyper::upgrade::on(answer).await;
+        upgraded.map(TokioIo::new).map_err(|error| EngineError::Lost {
+            action: call.action.to_owned(),
+            reason: chain(&error),
+        })
     }
 
     /// Asks for a JSON document. An empty answer is `null`.
@@ -129,13 +182,7 @@ impl Wire {
         let body = tokio::time::timeout(limit, asked)
             .await
             .map_err(|_| EngineError::Silent { action: call.action.to_owned(), after: limit })??;
-        if body.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&body).map_err(|error| EngineError::Nonsense {
-            action: call.action.to_owned(),
-            detail: error.to_string(),
-        })
+        parsed(call.action, &body)
     }
 
     /// Judges a failure of the connection itself.
@@ -171,6 +218,17 @@ impl Wire {
             other => EngineError::Nonsense { action: action_text, detail: chain(&other) },
         }
     }
+}
+
+/// Reads an answer. An empty one is `null`.
+fn parsed(action: &str, body: &[u8]) -> Result<Value, EngineError> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(body).map_err(|error| EngineError::Nonsense {
+        action: action.to_owned(),
+        detail: error.to_string(),
+    })
 }
 
 fn broken(error: hyper::Error) -> io::Error {

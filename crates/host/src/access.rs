@@ -88,7 +88,7 @@ impl DeviceNode {
     }
 }
 
-pub(crate) fn read(root: &Root, caller: &Caller) -> Access {
+pub(crate) fn read(root: &Root, caller: &Caller, home: Option<&str>) -> Access {
     let groups = root.text("etc/group").unwrap_or_default();
     let recorded = root.recorded("user").next().map(|line| {
         line.split_whitespace().filter_map(|number| number.parse().ok()).collect::<Vec<u32>>()
@@ -119,7 +119,7 @@ pub(crate) fn read(root: &Root, caller: &Caller) -> Access {
     };
     Access {
         devices: devices(root),
-        engines: engines(root, &user),
+        engines: engines(root, &user, home),
         groups: group_names(&groups),
         user,
     }
@@ -175,8 +175,8 @@ fn recorded_device(line: &str) -> Option<DeviceNode> {
 }
 
 /// Looks for engines by their sockets and programs, without calling any.
-fn engines(root: &Root, user: &User) -> Vec<Engine> {
-    let runtime = runtime(root);
+fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
+    let runtime = runtime(root, home);
     let has_program = |name: &str| {
         ["usr/bin", "usr/local/bin", "bin"]
             .iter()
@@ -233,10 +233,13 @@ fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
 
 /// Returns the OCI runtime that podman takes: that of containers.conf, otherwise the first that is
 /// installed of those it looks for (containers.conf(5)).
-fn runtime(root: &Root) -> Option<String> {
+fn runtime(root: &Root, home: Option<&str>) -> Option<String> {
+    let own =
+        home.map(|home| format!("{}/.config/containers/containers.conf", home.trim_matches('/')));
     let files = ["etc/containers/containers.conf", "usr/share/containers/containers.conf"];
-    let configured = files.iter().find_map(|file| {
-        root.text(file)?.lines().find_map(|line| {
+    let files = own.into_iter().chain(files.map(str::to_owned));
+    let configured = files.into_iter().find_map(|file| {
+        root.text(&file)?.lines().find_map(|line| {
             let value = line.trim().strip_prefix("runtime")?.trim_start().strip_prefix('=')?;
             Some(value.trim().trim_matches('"').to_owned())
         })

@@ -2,21 +2,25 @@
 //!
 //! Start at [`Snapshot::read`], which reads a machine from a root directory, so that a recorded
 //! machine is one as well; then [`rules::check`], which is pure: rules over a snapshot and the data
-//! under `versions/`. [`failures`] recognises known failures in logs. Nothing here calls an engine,
+//! under `versions/`. [`failures`] recognises known failures in logs; [`run`] says what a container
+//! of a track may have, and writes the files that start one. Nothing here calls an engine,
 //! changes the machine, reads the environment (it comes in with [`Caller`]) or prints.
 
 mod access;
 pub mod failures;
 mod gpu;
 mod kernel;
+mod kernel_log;
 mod root;
 pub mod rules;
+pub mod run;
 mod snapshot;
 mod storage;
 
 pub use access::{DeviceNode, Engine, EngineKind, User};
 pub use gpu::{Gpu, gpus};
 pub use kernel::{Firmware, FirmwarePackage, Kernel, Memory, Parameter};
+pub use kernel_log::kernel_log;
 pub use snapshot::{Caller, Snapshot};
 pub use storage::{BrokenImage, Disk};
 

@@ -77,8 +77,8 @@ impl Snapshot {
             }
             false => caller.environment.clone(),
         };
-        let access = access::read(&root, caller);
         let home = environment.get("HOME").map(String::as_str);
+        let access = access::read(&root, caller, home);
         let storage = storage::read(&root, home, access.user.uid);
         let is_on = |path: &str| Some(root.line(path)?.starts_with('1'));
         Self {

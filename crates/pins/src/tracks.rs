@@ -27,6 +27,8 @@ pub enum Track {
     Vulkan,
     /// F: the official Ollama at a digest, with memory settings that really exist.
     Ollama,
+    /// G: the vendor's ROCm and PyTorch at a digest, to train with.
+    Trainer,
 }
 
 /// The content of `tracks.toml`.
@@ -55,13 +57,14 @@ pub struct TrackSettings {
 
 impl Track {
     /// All tracks, in the order of their letters.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Official,
         Self::Source,
         Self::NightlySpoof,
         Self::LockedSpoof,
         Self::Vulkan,
         Self::Ollama,
+        Self::Trainer,
     ];
 
     /// Returns the name, as the command line and the labels spell it.
@@ -73,10 +76,11 @@ impl Track {
             Self::LockedSpoof => "locked-spoof",
             Self::Vulkan => "vulkan",
             Self::Ollama => "ollama",
+            Self::Trainer => "trainer",
         }
     }
 
-    /// Returns the letter the project's documents use, `A` to `F`.
+    /// Returns the letter the project's documents use, `A` to `G`.
     pub fn letter(self) -> char {
         match self {
             Self::Official => 'A',
@@ -85,6 +89,7 @@ impl Track {
             Self::LockedSpoof => 'D',
             Self::Vulkan => 'E',
             Self::Ollama => 'F',
+            Self::Trainer => 'G',
         }
     }
 

@@ -255,6 +255,7 @@ fn tracks_stand_on_images_that_exist() {
             (Track::NightlySpoof, "vllm-dev-nightly"),
             (Track::LockedSpoof, "vllm-dev-locked"),
             (Track::Ollama, "ollama"),
+            (Track::Trainer, "rocm-pytorch"),
         ]
     );
     for track in [Track::Official, Track::NightlySpoof, Track::LockedSpoof] {

@@ -4,6 +4,7 @@
 //! - [`FaultProxy`] stands in front of it, writes down every request and misbehaves as told.
 //! - [`fuzz()`] gives a function 200,000 changed inputs.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
+//! - [`newer_package`] has programs of a newer Debian than the machine's.
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with stores of their own, and
 //!   [`busybox_root`] is a base for them.
 //! - [`releases()`] are real release archives; the Python index has them.
@@ -18,6 +19,7 @@ mod fuzz;
 mod git_server;
 mod http;
 mod image;
+mod newer;
 mod proxy;
 mod registry;
 mod releases;
@@ -30,6 +32,7 @@ pub use fault::{Answer, Fault, RuleBuilder};
 pub use fuzz::{Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part};
 pub use git_server::{GitDaemon, GitFolder, GitHttp};
 pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
+pub use newer::newer_package;
 pub use proxy::{FaultProxy, Recorded, Server};
 pub use registry::{DebianRegistry, shared_registry};
 pub use releases::{Release, python_index, releases, releases_cache};

@@ -10,9 +10,11 @@ use record::{BuildRecord, Run, Status};
 use serde::Serialize;
 
 use crate::cli::{Build, Format, Global};
-use crate::commands::verify;
+use crate::commands::{diagnose, verify};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::image::name_in_engine;
+use crate::machine::Data;
 use crate::output::Page;
 use crate::project::Project;
 use crate::rehearsal::Rehearsal;
@@ -162,6 +164,7 @@ impl Session<'_> {
             (steps, image, outputs, notes, traffic);
         let written = state::write_record(&record);
         if let Some(failure) = failure {
+            self.offer(&failure);
             return Err(match &written {
                 Ok(path) => failure.hint(format!("the record is `{}`", path.display())),
                 Err(_) => failure,
@@ -188,6 +191,19 @@ impl Session<'_> {
             outputs: record.outputs.clone(),
             record: path,
         })
+    }
+
+    /// Says which known failures the last lines of a RUN show.
+    fn offer(&self, failure: &CommandError) {
+        if failure.log.is_empty() {
+            return;
+        }
+        // What is known must not hide what went wrong.
+        let Ok(failures) = Data::find(self.global).and_then(|data| data.failures()) else { return };
+        let log = failure.log.join("\n");
+        if let Ok(found) = failures.diagnose(log.as_bytes()) {
+            diagnose::offer(&found);
+        }
     }
 
     /// Takes the locks of the outputs and carries out the plan, until it ends or a signal comes.
@@ -334,12 +350,6 @@ fn is_loopback(registry: &str) -> bool {
 
 /// The output that is the engine, under the name that images have there by convention.
 const ENGINE: &str = "engine";
-
-/// Returns the name that the image of a plan has in an engine. Nothing can be pulled by it by
-/// mistake: both engines take `localhost` for this machine.
-fn name_in_engine(name: &str) -> String {
-    format!("localhost/build-pipeline/{name}:latest")
-}
 
 /// Reads `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
 fn parse_output(text: &str, plan: &plan::Plan, with_layers: bool) -> Result<Output, CommandError> {

@@ -45,13 +45,13 @@ pub(crate) struct DiagnoseReport {
 
 /// A known failure.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Known {
+pub(crate) struct Known {
     /// Its name.
-    name: String,
+    pub(crate) name: String,
     /// What happened.
-    cause: String,
+    pub(crate) cause: String,
     /// What to do, in order of promise.
-    fix: Vec<String>,
+    pub(crate) fix: Vec<String>,
     /// Where that was read.
     evidence: String,
     /// How many lines show it.
@@ -100,6 +100,19 @@ pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), CommandError> 
     }
 }
 
+/// Says which known failures something showed that was run for another purpose; nothing where it
+/// shows none.
+pub(crate) fn offer(found: &Diagnoses<'_>) {
+    for Diagnosis { failure, lines, .. } in &found.found {
+        output::known_failure(
+            &failure.name,
+            &failure.cause,
+            lines.first().map(|line| line.text.as_str()),
+        );
+        failure.fix.iter().for_each(|fix| output::hint(fix));
+    }
+}
+
 fn text(found: &Diagnoses<'_>) -> String {
     let mut page = Page::default();
     for Diagnosis { failure, lines, count } in &found.found {
@@ -125,7 +138,7 @@ fn text(found: &Diagnoses<'_>) -> String {
     page.into_text()
 }
 
-fn known(diagnosis: &Diagnosis<'_>) -> Known {
+pub(crate) fn known(diagnosis: &Diagnosis<'_>) -> Known {
     let Diagnosis { failure, lines, count } = diagnosis;
     Known {
         name: failure.name.clone(),

@@ -91,6 +91,8 @@ struct MachineEngine {
     socket: Option<String>,
     /// Whether it runs without root.
     rootless: bool,
+    /// Its version, where it answered.
+    version: Option<String>,
     /// The OCI runtime.
     runtime: Option<String>,
 }
@@ -116,7 +118,11 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), CommandError> {
     };
     let images = images(&args.tracks, &tracks, &data.pins()?);
     let compat = data.compat()?;
-    let machine = machine::look(&machine::root(global, args.host_root.as_deref())?);
+    let root = machine::root(global, args.host_root.as_deref())?;
+    let mut machine = machine::look(&root);
+    if root == std::path::Path::new("/") {
+        machine::ask_engines(&mut machine)?;
+    }
     let checks = rules::check(&Context {
         machine: &machine,
         compat: &compat,
@@ -266,6 +272,7 @@ fn summary(machine: &Snapshot) -> Machine {
                 },
                 socket: engine.socket.clone(),
                 rootless: engine.is_rootless,
+                version: engine.version.clone(),
                 runtime: engine.runtime.clone(),
             })
             .collect(),

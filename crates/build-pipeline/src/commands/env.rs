@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use host::{Gpu, shell_word};
-use pins::{GpuTarget, Gpus, OVERRIDE, Releases, Setting, When};
+use host::shell_word;
+use pins::{GpuTarget, OVERRIDE, Releases, Setting, When};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -97,12 +97,12 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), CommandError> {
         .hint("write two or three numbers, for example `--rocm 7.2.1`"));
     }
     let found = host::gpus(&machine::root(global, args.host_root.as_deref())?);
-    let (gpu, gpu_from) = choose(args, &gpus, &found, &data)?;
+    let (gpu, gpu_from) = machine::choose_gpu(args.gpu.as_deref(), &gpus, &found, &data)?;
     let mut asked = vec![When::Run];
     asked.extend(args.build.then_some(When::Build));
     asked.extend(args.debug.then_some(When::Debug));
     let rocm = args.rocm.as_deref();
-    let mut set: Vec<Setting> = visible(&gpu, &found).into_iter().collect();
+    let mut set: Vec<Setting> = machine::visible(&gpu, &found).into_iter().collect();
     set.extend(gpus.environment(&gpu, rocm, &asked));
     let has_override = set.iter().any(|one| one.name == OVERRIDE);
     if has_override && gpus.gpus.get(&gpu).is_some_and(|known| known.native_since.is_some()) {
@@ -124,59 +124,6 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), CommandError> {
             set: set.into_iter().map(variable).collect(),
         }),
     }
-}
-
-/// Returns the GPU target, and where it comes from.
-fn choose(
-    args: &Env,
-    gpus: &Gpus,
-    found: &[Gpu],
-    data: &Data,
-) -> Result<(GpuTarget, String), CommandError> {
-    if let Some(text) = &args.gpu {
-        return Ok((machine::known_gpu(text, gpus)?, "--gpu".to_owned()));
-    }
-    let is_integrated =
-        |target: &GpuTarget| gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated);
-    let targets = || found.iter().filter_map(|gpu| Some((gpu.target.clone()?, gpu.node.clone()?)));
-    let own = targets().find(|(target, _)| !is_integrated(target)).or_else(|| targets().next());
-    let Some((target, node)) = own else {
-        let default = data.tracks()?.gpu;
-        output::hint(&format!(
-            "no GPU of AMD was found; this is for {default}, for which images are made, and `--gpu` names another"
-        ));
-        return Ok((default, "versions/tracks.toml".to_owned()));
-    };
-    if !gpus.gpus.contains_key(&target) {
-        output::warn(
-            "gpu-wanted",
-            &format!(
-                "`versions/gpus.toml` does not know {target}; only what is for all GPUs is set"
-            ),
-        );
-    }
-    Ok((target, format!("/{node}")))
-}
-
-/// Returns the variable that hides the other GPUs, where there are others.
-fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
-    let targets: Vec<&GpuTarget> = found.iter().filter_map(|gpu| gpu.target.as_ref()).collect();
-    let own: Vec<String> = targets
-        .iter()
-        .enumerate()
-        .filter(|(_, target)| **target == gpu)
-        .map(|(index, _)| index.to_string())
-        .collect();
-    (!own.is_empty() && own.len() < targets.len())
-        .then(|| Setting {
-            name: "ROCR_VISIBLE_DEVICES".to_owned(),
-            value: own.join(","),
-            when: When::Run,
-            why: "hides the other GPUs, on which programs would start too".to_owned(),
-            evidence: "ROCm's documentation of ROCR_VISIBLE_DEVICES".to_owned(),
-        })
-        .into_iter()
-        .next()
 }
 
 /// Returns lines that a POSIX shell takes, also where somebody forgets the quotes around `$(…)`:

@@ -13,6 +13,8 @@ pub(crate) mod patch;
 pub(crate) mod pins;
 pub(crate) mod plan;
 pub(crate) mod records;
+pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod smoke;
 pub(crate) mod verify;
 pub(crate) mod welcome;

@@ -39,7 +39,7 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), CommandError> 
 fn plans(global: &Global, subject: &Subject) -> Result<Vec<Planned>, CommandError> {
     if subject.tracks.is_empty() {
         return Err(CommandError::new(ExitCode::Input, "no track was named")
-            .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan and ollama"));
+            .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan, ollama and trainer"));
     }
     let mut input = Project::find(&crate::working_folder(global)?)?.read(subject.is_built())?;
     let mut all = request::read(subject, &input)?;

@@ -11,6 +11,7 @@ use crate::commands::patch::audit::AuditReport;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::pins::form::VersionsFile;
+use crate::commands::smoke::SmokeReport;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;
 use crate::error::CommandError;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::PatchRevert => schemars::schema_for!(RevertReport),
         Document::Doctor => schemars::schema_for!(DoctorReport),
         Document::Env => schemars::schema_for!(EnvReport),
+        Document::Smoke => schemars::schema_for!(SmokeReport),
         Document::Diagnose => schemars::schema_for!(DiagnoseReport),
     };
     output::json(&schema)

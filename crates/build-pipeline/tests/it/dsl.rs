@@ -28,11 +28,19 @@ impl Project {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let project = Self { folder };
-        for name in ["versions.toml", "gpus.toml", "tracks.toml", "compat.toml", "failures.toml"] {
+        let names = [
+            "versions.toml",
+            "gpus.toml",
+            "tracks.toml",
+            "compat.toml",
+            "failures.toml",
+            "run.toml",
+        ];
+        for name in names {
             let text = std::fs::read_to_string(workspace().join("versions").join(name)).unwrap();
             project.write(&format!("versions/{name}"), &text);
         }
-        for folder in ["patches", "dockerfiles", "versions/locks"] {
+        for folder in ["patches", "dockerfiles", "versions/locks", "versions/smoke"] {
             project.copy(&workspace().join(folder), folder);
         }
         // An empty one of our own, so that the machine's has no say.

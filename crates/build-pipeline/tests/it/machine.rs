@@ -99,7 +99,7 @@ fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");
     project.run("doctor --gpu gfx1511").expect(2).says("did you mean `gfx1151`?");
     project.run("doctor --host-root nowhere").expect(2).says("`--host-root nowhere` names no");
-    project.run("doctor --track g").expect(2);
+    project.run("doctor --track h").expect(2);
     project.run("env --gpu 8060S").expect(2).says("a target looks like `gfx1151`");
     project.run("env --rocm seven").expect(2).says("`--rocm seven` is not a ROCm release");
     project.run("diagnose nowhere.log").expect(2).says("nowhere.log").says("standard input");

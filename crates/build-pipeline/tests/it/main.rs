@@ -10,6 +10,7 @@ mod built;
 mod bump;
 mod determinism;
 mod dsl;
+mod engines;
 mod failures;
 mod input;
 mod lint;
@@ -22,8 +23,10 @@ mod patch_pinned;
 mod patch_sed;
 mod patch_trees;
 mod pins;
+mod run;
 mod schemas;
 mod signals;
+mod smoke;
 mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;

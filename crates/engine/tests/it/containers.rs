@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use engine::{
-    ContainerRequest, DockerBuilder, Engine, EngineError, Kind, LeftoverKind, Mount, Podman,
-    ServiceSettings,
+    ContainerRequest, Device, DockerBuilder, Engine, EngineError, Kind, LeftoverKind, Mount,
+    Podman, ServiceSettings,
 };
 use image_ref::Digest;
 use testkit::PodmanStore;
@@ -22,12 +22,13 @@ async fn a_container_runs_with_what_it_was_given(engine: &impl Engine, run: &str
         ContainerRequest {
             command: script,
             env: [("WORD".to_owned(), "two words".to_owned())].into(),
-            devices: vec!["/dev/fuse".into()],
+            devices: vec![Device { source: "/dev/fuse".into(), target: "/dev/other".into() }],
             groups: vec!["44".to_owned()],
             mounts: vec![Mount {
                 source: folder.path().to_owned(),
                 target: "/given".into(),
                 is_read_only: true,
+                is_relabelled: false,
             }],
             // This machine's own limits are lower than what podman asks for by default.
             open_files: Some(1024),
@@ -37,7 +38,7 @@ async fn a_container_runs_with_what_it_was_given(engine: &impl Engine, run: &str
         }
     };
     let script = "echo \"$WORD\"; cat /given/file; touch /given/new || echo read-only >&2; \
-        [ -c /dev/fuse ] && echo device; id -G; \
+        [ -c /dev/other ] && echo device; id -G; \
         df -k /dev/shm | awk 'NR==2 {print \"shm\", $2}'; tail -n +3 /proc/net/dev | wc -l; exit 5";
     let id = engine.create_container(&request(script)).await.unwrap();
     let left = engine.leftovers(Some(&run_id(run))).await.unwrap();
@@ -261,6 +262,7 @@ async fn engines_say_what_they_are() {
     assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), Kind::Podman);
     let named = Podman::at(socket);
     assert!(!named.can_cancel());
+    assert_eq!(named.version().await.unwrap(), info.version);
     assert_eq!(named.info().await.unwrap(), info);
     let text = "FROM scratch\nCOPY Dockerfile /\n";
     build(&named, &request("named", text), &[]).await.0.unwrap();
@@ -268,6 +270,7 @@ async fn engines_say_what_they_are() {
     let socket = crate::support::dockerd().socket();
     assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), Kind::Docker);
     let info = docker(DockerBuilder::Classic).info().await.unwrap();
+    assert_eq!(docker(DockerBuilder::Classic).version().await.unwrap(), info.version);
     assert_eq!((info.kind, info.runtime.as_str()), (Kind::Docker, "runc"));
     assert!(!info.is_rootless && ["1", "2"].contains(&info.cgroup_version.as_str()), "{info:?}");
     let probed = docker(DockerBuilder::Classic).probe().await.unwrap();

@@ -140,18 +140,22 @@ pub(super) fn engine(context: &Context<'_>) -> Verdict {
         "podman, to run images and to build tracks source and vulkan",
     )
     .because(
-        "the tracks official, nightly-spoof, locked-spoof and ollama are made without one",
+        "the tracks official, nightly-spoof, locked-spoof, ollama and trainer are made without one",
         "README.md",
     )
     .repair(install)
     .into()
 }
 
-fn describe(engine: &Engine) -> String {
-    let name = match engine.kind {
+fn kind_name(kind: EngineKind) -> &'static str {
+    match kind {
         EngineKind::Podman => "podman",
         EngineKind::Docker => "docker",
-    };
+    }
+}
+
+fn describe(engine: &Engine) -> String {
+    let name = kind_name(engine.kind);
     let rootless = if engine.is_rootless { "rootless " } else { "" };
     let version = engine.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
     let at = engine.socket.as_ref().map_or(", no socket".to_owned(), |path| format!(" at {path}"));
@@ -182,6 +186,44 @@ pub(super) fn socket(context: &Context<'_>) -> Verdict {
         }
         _ => Verdict::fine("open to the user"),
     }
+}
+
+/// No engine is older than a fix that matters.
+pub(super) fn version(context: &Context<'_>) -> Verdict {
+    let known: Vec<(&Engine, &str)> = context
+        .machine
+        .engines
+        .iter()
+        .filter_map(|engine| Some((engine, engine.version.as_deref()?)))
+        .collect();
+    if known.is_empty() {
+        return Verdict::skipped("no engine said its version");
+    }
+    let alone = std::collections::BTreeMap::new();
+    let findings = known.iter().flat_map(|(engine, version)| {
+        let name = kind_name(engine.kind);
+        // `+ds1` and the like are the distribution's.
+        let release = version.split(['+', '-', '~']).next().unwrap_or_default();
+        context.compat.bad(name, release, &alone).map(move |(_, row)| {
+            Finding::new(Severity::Note, format!("{name} {version}"), row.instead.clone())
+                .because(row.why.clone(), row.evidence.source.clone())
+                .repair(match context.distribution() {
+                    "fedora" => format!("sudo dnf upgrade {name}"),
+                    "arch" => format!("sudo pacman -Syu {name}"),
+                    _ if engine.kind == EngineKind::Docker => {
+                        "sudo apt update && sudo apt install --only-upgrade docker.io".to_owned()
+                    }
+                    _ => format!("sudo apt update && sudo apt install --only-upgrade {name}"),
+                })
+        })
+    });
+    Verdict::of(findings.collect(), || {
+        let all: Vec<String> = known
+            .iter()
+            .map(|(engine, version)| format!("{} {version}", kind_name(engine.kind)))
+            .collect();
+        all.join("; ")
+    })
 }
 
 /// A container gets the groups that the nodes want.

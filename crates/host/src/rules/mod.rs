@@ -115,7 +115,7 @@ enum Verdict {
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
 /// All rules, in the order in which they are told.
-const RULES: [Rule; 29] = [
+const RULES: [Rule; 30] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
     ("gpu-several", "several GPUs", gpu::several),
@@ -136,6 +136,7 @@ const RULES: [Rule; 29] = [
     ("device-open-to-all", "permissions of the GPU", access::open_to_all),
     ("engine-present", "container engine", access::engine),
     ("engine-socket", "engine's socket", access::socket),
+    ("engine-version", "engine's version", access::version),
     ("engine-groups", "groups in containers", access::container_groups),
     ("engine-subids", "user numbers for containers", access::subids),
     ("selinux-devices", "SELinux", access::selinux),

@@ -17,7 +17,7 @@ fn need(track: Track) -> Option<(u64, &'static str)> {
         Track::Official | Track::NightlySpoof | Track::LockedSpoof => {
             Some((25 * GB, "ROCm/vllm#363: rocm/vllm has 22 GB unpacked"))
         }
-        Track::Vulkan | Track::Ollama => None,
+        Track::Vulkan | Track::Ollama | Track::Trainer => None,
     }
 }
 

@@ -5,5 +5,7 @@
 mod failures;
 mod machine;
 mod rules;
+mod run;
+mod run_files;
 mod snapshot;
 mod unfold;

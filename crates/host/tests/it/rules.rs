@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
+use host::{EngineKind, Snapshot};
 use pins::Track;
 
 use crate::machine;
@@ -106,8 +106,8 @@ const CASES: &[Case] = &[
     case("podman-leftovers", DEBIAN, Severity::Note, "|| rm -rf -- /var/tmp/buildah765 /var/tmp/libpod_builder1234567", GOOD),
 ];
 
-/// What no recorded machine can show: the permissions of a socket.
-const ELSEWHERE: [&str; 1] = ["engine-socket"];
+/// What no recorded machine can show: the permissions of a socket, and what an engine says.
+const ELSEWHERE: [&str; 2] = ["engine-socket", "engine-version"];
 
 fn one<'a>(checks: &'a [Check], rule: &str) -> &'a Check {
     checks.iter().find(|check| check.rule == rule).unwrap()
@@ -143,6 +143,30 @@ fn a_socket_that_is_closed_is_found_and_an_open_one_is_not() {
     {
         machine.engines[0].may_connect = may_connect;
         assert_eq!(one(&check(&machine, &images()), "engine-socket").result, result);
+    }
+}
+
+#[test]
+fn an_engine_that_lacks_a_fix_is_noted() {
+    let mut machine = machine::read("strix-halo", "");
+    for (kind, version, result) in [
+        (EngineKind::Podman, None, Outcome::Skipped),
+        (EngineKind::Podman, Some("4.3.1+ds1-8"), Outcome::Found),
+        (EngineKind::Podman, Some("5.7.0"), Outcome::Found),
+        (EngineKind::Podman, Some("5.7.1"), Outcome::Ok),
+        (EngineKind::Docker, Some("20.10.24+dfsg1"), Outcome::Found),
+        (EngineKind::Docker, Some("25.0.0"), Outcome::Found),
+        (EngineKind::Docker, Some("28.5.2"), Outcome::Ok),
+    ] {
+        machine.engines[0].kind = kind;
+        machine.engines[0].version = version.map(str::to_owned);
+        let checks = check(&machine, &images());
+        let found = one(&checks, "engine-version");
+        assert_eq!(found.result, result, "{version:?}: {found:?}");
+        for finding in &found.findings {
+            assert_eq!(finding.severity, Severity::Note);
+            assert!(finding.why.contains("CVE-2") && finding.repair[0].contains("dnf upgrade"));
+        }
     }
 }
 

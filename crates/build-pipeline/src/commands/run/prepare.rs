@@ -1,0 +1,314 @@
+//! Makes the container of a track: from arguments, data files, the machine and the engine.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use executor::AnyEngine;
+use host::run::{self, Container, GpuWay, Row, RunError, Wish};
+use host::{EngineKind, Snapshot};
+use pins::{OVERRIDE, Track, When};
+
+use crate::cli::{EngineChoice, Global};
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::image::name_in_engine;
+use crate::machine::{self, Data};
+use crate::{environment, output, request, working_folder, workshop};
+
+/// What `run` and `smoke` are given alike.
+#[derive(Debug, Args)]
+pub(crate) struct Given {
+    /// The image to start, as the engine names it [default: localhost/build-pipeline/TRACK:latest]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// The GPU target [default: the machine's]
+    #[arg(long, value_name = "GFX")]
+    gpu: Option<String>,
+    /// Which engine starts it
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto, env = "BUILD_PIPELINE_ENGINE")]
+    engine: EngineChoice,
+    /// The folder with models [default: versions/run.toml's]
+    #[arg(long, value_name = "DIR")]
+    models: Option<PathBuf>,
+    /// Start it without a GPU: programs compute on the processor, or on a software device
+    #[arg(long)]
+    no_gpu: bool,
+    /// Its network
+    #[arg(long, value_enum, default_value_t = NetworkChoice::Own)]
+    network: NetworkChoice,
+    /// Find device nodes and the GPU below this folder [default: /]
+    #[arg(long, value_name = "DIR")]
+    host_root: Option<PathBuf>,
+}
+
+/// The network of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum NetworkChoice {
+    /// One of its own, with the track's port published
+    Own,
+    /// That of the host
+    Host,
+    /// None
+    None,
+}
+
+/// What a container is made of.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) track: Track,
+    pub(crate) row: Row,
+    pub(crate) machine: Snapshot,
+    /// The folder that stands for `/`.
+    pub(crate) root: PathBuf,
+    /// The caller's home.
+    pub(crate) home: Option<String>,
+    pub(crate) has_gpu: bool,
+    engine: Option<AnyEngine>,
+    facts: host::Engine,
+    image: String,
+    environment: BTreeMap<String, String>,
+    models: Option<String>,
+    work: Option<String>,
+    network: run::Network,
+}
+
+impl Prepared {
+    /// Reads all of it. Where the container `is_started`, the engine must answer and the device nodes
+    /// must be there; otherwise what files tell will do.
+    pub(crate) async fn read(
+        global: &Global,
+        track: &str,
+        given: &Given,
+        is_started: bool,
+        work: Option<&Path>,
+    ) -> Result<Self, CommandError> {
+        let track = request::track(track)?;
+        let data = Data::find(global)?;
+        let Some(row) = data.run()?.remove(&track) else {
+            let what = format!("`versions/run.toml` has no `[{}]`", track.name());
+            return Err(CommandError::new(ExitCode::Input, what)
+                .hint("`git checkout -- versions/run.toml` brings it back"));
+        };
+        let root = machine::root(global, given.host_root.as_deref())?;
+        let machine = machine::look(&root);
+        let has_gpu = !given.no_gpu;
+        let (engine, facts) = engine(given, &machine, is_started).await?;
+        let here = working_folder(global)?;
+        let full = |path: &Path| full_folder(&here, path);
+        let work = match work {
+            Some(work) => Some(full(work)?),
+            None if row.has_work => Some(full(Path::new("."))?),
+            None => None,
+        };
+        if let Some(work) = &work {
+            check_work(work, &machine)?;
+        }
+        Ok(Self {
+            environment: variables(given, &data, track, (&row, &machine))?,
+            image: match &given.image {
+                Some(image) => image.clone(),
+                None => name_in_engine(track.name()),
+            },
+            models: given.models.as_deref().map(full).transpose()?,
+            network: match given.network {
+                NetworkChoice::Own => run::Network::Own,
+                NetworkChoice::Host => run::Network::Host,
+                NetworkChoice::None => run::Network::None,
+            },
+            home: machine.variable("HOME").map(str::to_owned),
+            work,
+            track,
+            row,
+            machine,
+            root,
+            has_gpu,
+            engine,
+            facts,
+        })
+    }
+
+    /// Returns what is wished for; more can be added.
+    pub(crate) fn wish(&self) -> Result<Wish<'_>, CommandError> {
+        Ok(Wish {
+            track: self.track,
+            row: &self.row,
+            machine: &self.machine,
+            engine: &self.facts,
+            image: self.image.clone(),
+            entrypoint: None,
+            command: Vec::new(),
+            environment: self.environment.clone(),
+            models: self.models.clone(),
+            work: self.work.clone(),
+            owner: self.owner()?,
+            publish: ("127.0.0.1".to_owned(), None),
+            network: self.network,
+            has_gpu: self.has_gpu,
+        })
+    }
+
+    /// Returns the engine that answers.
+    pub(crate) fn engine(&self) -> Result<&AnyEngine, CommandError> {
+        let none = || CommandError::new(ExitCode::Bug, "no engine was asked for");
+        self.engine.as_ref().ok_or_else(none)
+    }
+
+    /// Returns the name of the engine.
+    pub(crate) fn engine_name(&self) -> &'static str {
+        match self.facts.kind {
+            EngineKind::Podman => "podman",
+            EngineKind::Docker => "docker",
+        }
+    }
+
+    /// Returns whose files are to be: `LOCAL_UID` and `LOCAL_GID`, or else the caller's.
+    fn owner(&self) -> Result<(u32, u32), CommandError> {
+        let (uid, gid) = environment::local_ids()?;
+        let user = &self.machine.user;
+        let own_gid = rustix::process::getegid().as_raw();
+        Ok((uid.unwrap_or(user.uid), gid.unwrap_or(own_gid)))
+    }
+}
+
+/// Returns the engine, where one must answer or does, and what it is.
+async fn engine(
+    given: &Given,
+    machine: &Snapshot,
+    is_started: bool,
+) -> Result<(Option<AnyEngine>, host::Engine), CommandError> {
+    if is_started || given.host_root.is_none() {
+        match workshop::reach(given.engine, machine).await {
+            Ok((engine, facts)) => return Ok((Some(engine), facts)),
+            Err(error) if is_started => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let wanted = match given.engine {
+        EngineChoice::Auto => None,
+        EngineChoice::Podman => Some(EngineKind::Podman),
+        EngineChoice::Docker => Some(EngineKind::Docker),
+    };
+    let is_wanted = |engine: &&host::Engine| wanted.is_none_or(|kind| engine.kind == kind);
+    if let Some(engine) = machine.engines.iter().find(is_wanted) {
+        return Ok((None, engine.clone()));
+    }
+    let kind = wanted.unwrap_or(EngineKind::Podman);
+    let (is_podman, is_root) = (kind == EngineKind::Podman, machine.user.uid == 0);
+    output::hint("no engine was found; this is for one as it is installed by default");
+    let facts = host::Engine {
+        kind,
+        socket: None,
+        is_rootless: is_podman && !is_root,
+        may_connect: None,
+        version: None,
+        runtime: Some(if is_podman { "crun" } else { "runc" }.to_owned()),
+    };
+    Ok((None, facts))
+}
+
+/// Returns the variables that the GPU wants in the image of the track.
+fn variables(
+    given: &Given,
+    data: &Data,
+    track: Track,
+    (row, machine): (&Row, &Snapshot),
+) -> Result<BTreeMap<String, String>, CommandError> {
+    if row.gpu != GpuWay::Rocm || given.no_gpu {
+        return Ok(BTreeMap::new());
+    }
+    let gpus = data.gpus()?;
+    let (gpu, _) = machine::choose_gpu(given.gpu.as_deref(), &gpus, &machine.gpus, data)?;
+    let (tracks, pins) = (data.tracks()?, data.pins()?);
+    let pin = tracks.tracks.get(&track).and_then(|settings| pins.images.get(&settings.base));
+    let rocm = pin.and_then(|pin| pin.rocm.clone());
+    let mut set: Vec<pins::Setting> = machine::visible(&gpu, &machine.gpus).into_iter().collect();
+    set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run]));
+    // An image that spoofs decides by itself, and can be told not to.
+    set.retain(|setting| !(track.is_spoof() && setting.name == OVERRIDE));
+    Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())
+}
+
+/// Refuses a working folder that is all of the machine, or all of a home whose files' labels SELinux
+/// would have to change.
+fn check_work(work: &str, machine: &Snapshot) -> Result<(), CommandError> {
+    let is_home = machine.variable("HOME").is_some_and(|home| Path::new(home) == Path::new(work));
+    let is_relabelled = machine.selinux_enforces == Some(true);
+    if work != "/" && !(is_home && is_relabelled) {
+        return Ok(());
+    }
+    Err(CommandError::new(
+        ExitCode::Input,
+        format!("`{work}` is too much to mount as a working folder"),
+    )
+    .hint("go to the folder with the code, or name it with `--work DIR`"))
+}
+
+fn full_folder(here: &Path, path: &Path) -> Result<String, CommandError> {
+    let wrong =
+        |why: String| CommandError::new(ExitCode::Input, why).hint("name a folder that is there");
+    let full = here
+        .join(path)
+        .canonicalize()
+        .map_err(|error| wrong(format!("`{}` cannot be mounted: {error}", path.display())))?;
+    match full.to_str() {
+        Some(text) if full.is_dir() => Ok(text.to_owned()),
+        _ => Err(wrong(format!("`{}` is no folder with a name in UTF-8", path.display()))),
+    }
+}
+
+/// Reads `[ADDRESS:]PORT`.
+pub(crate) fn publish(text: &str) -> Result<(String, Option<u16>), CommandError> {
+    let (address, port) = text.rsplit_once(':').unwrap_or(("127.0.0.1", text));
+    let inside = address.trim_start_matches('[').trim_end_matches(']');
+    let is_address = inside.parse::<std::net::IpAddr>().is_ok();
+    match port.parse::<u16>() {
+        Ok(port) if is_address && port > 0 => Ok((address.to_owned(), Some(port))),
+        _ => Err(CommandError::new(
+            ExitCode::Input,
+            format!("`--publish {text}` names no address and port"),
+        )
+        .hint("write `--publish 8001`, or `--publish 0.0.0.0:8001` to let other machines in")),
+    }
+}
+
+/// Says why a container cannot be, and what to do.
+pub(crate) fn run_error(error: RunError) -> CommandError {
+    let code = match &error {
+        RunError::NoDevice { .. } => ExitCode::Machine,
+        RunError::Path { .. } | RunError::Quadlet => ExitCode::Input,
+    };
+    let told = CommandError::from_chain(code, &error);
+    match error {
+        RunError::NoDevice { .. } => told
+            .hint("`build-pipeline doctor` says why, and what repairs it")
+            .hint("`--no-gpu` starts it without a GPU"),
+        RunError::Path { .. } => told.hint("engines take such a name apart; name another folder"),
+        RunError::Quadlet => told.hint("`--engine podman` writes one for podman"),
+    }
+}
+
+/// Returns the path of a folder with `~` as the caller's home.
+pub(crate) fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, CommandError> {
+    match (path.strip_prefix("~/"), home) {
+        (None, _) => Ok(PathBuf::from(path)),
+        (Some(rest), Some(home)) => Ok(Path::new(home).join(rest)),
+        (Some(_), None) => {
+            let what = format!("there is no home directory for `{path}`");
+            Err(CommandError::new(ExitCode::Machine, what).hint("set `HOME` to an absolute path"))
+        }
+    }
+}
+
+/// Makes the folders of the host that a container wants and that are ours to make.
+pub(crate) fn make_folders(container: &Container, home: Option<&str>) -> Result<(), CommandError> {
+    for folder in container.folders.iter().filter(|folder| folder.is_made) {
+        let path = on_host(&folder.host, home)?;
+        std::fs::create_dir_all(&path).map_err(|error| {
+            let what = format!("making the folder `{}` failed", path.display());
+            CommandError::caused(ExitCode::Machine, what, &error)
+                .hint("check its permissions, or name another with `--models DIR`")
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! Starts a container and stands between it and whoever started it: output, input, signals, size of
+//! the terminal. It is removed in the end, whatever happens.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::path::Path;
+use std::task::Poll;
+
+use engine::{
+    ContainerRequest, Device, Engine, EngineError, Mount, Network, Output, PublishedPort, RunId,
+};
+use host::run::{Container, Groups};
+use rustix::process::{Resource, getrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::prepare::{self, Prepared};
+use super::terminal::{self, Raw};
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::output;
+
+/// How much of the last of an output is kept, in bytes.
+const LAST: usize = 256 << 10;
+
+/// How a container ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Its exit status; 128 and the number of a signal that ended it.
+    pub(crate) status: i64,
+    /// The last of its output, standard error among it.
+    pub(crate) last: Vec<u8>,
+}
+
+/// Who listens to a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Audience {
+    /// A person or program: output and input are handed on.
+    Attended {
+        /// Whether both ends are a terminal.
+        has_terminal: bool,
+        /// Whether input is sent.
+        has_input: bool,
+    },
+    /// Nobody; the output is kept.
+    Kept,
+}
+
+/// Runs a container for whoever started us.
+pub(crate) async fn attended<E: Engine>(
+    engine: &E,
+    prepared: &Prepared,
+    container: &Container,
+    is_interactive: bool,
+) -> Result<Ended, CommandError> {
+    let has_terminal = terminal::is_terminal();
+    let has_input = has_terminal || is_interactive;
+    run(engine, prepared, container, Audience::Attended { has_terminal, has_input }).await
+}
+
+/// Runs a container and keeps what it says.
+pub(crate) async fn kept<E: Engine>(
+    engine: &E,
+    prepared: &Prepared,
+    container: &Container,
+) -> Result<Ended, CommandError> {
+    run(engine, prepared, container, Audience::Kept).await
+}
+
+async fn run<E: Engine>(
+    engine: &E,
+    prepared: &Prepared,
+    container: &Container,
+    audience: Audience,
+) -> Result<Ended, CommandError> {
+    if let Err(error) = engine.inspect(&container.image).await {
+        return Err(no_image(&error, prepared, container));
+    }
+    prepare::make_folders(container, prepared.home.as_deref())?;
+    let request = request(prepared, container, audience)?;
+    // From here on a signal is the container's, so that it is removed whatever comes.
+    let signals = Signals::listen();
+    let id = engine.create_container(&request).await.map_err(failed)?;
+    let ended = through(engine, &id, audience, signals).await;
+    let removed = engine.remove_container(&id).await;
+    let ended = ended?;
+    removed.map_err(failed)?;
+    Ok(ended)
+}
+
+/// Starts a container that was created, and stays until it has ended.
+async fn through<E: Engine>(
+    engine: &E,
+    id: &str,
+    audience: Audience,
+    mut signals: Signals,
+) -> Result<Ended, CommandError> {
+    let (has_terminal, has_input) = match audience {
+        Audience::Attended { has_terminal, has_input } => (has_terminal, has_input),
+        Audience::Kept => (false, false),
+    };
+    let mut attached = engine.attach(id, has_terminal).await.map_err(failed)?;
+    engine.start_container(id).await.map_err(failed)?;
+    // Restored when it is dropped.
+    let _raw = if has_terminal { Raw::begin() } else { None };
+    if has_terminal && let Some(size) = terminal::size() {
+        resize(engine, id, size).await;
+    }
+    let mut input = if has_input { Some(terminal::input()) } else { None };
+    let mut last = VecDeque::new();
+    loop {
+        tokio::select! {
+            piece = attached.output.next() => match piece {
+                Ok(Some(Output { is_error, bytes })) => {
+                    if audience != Audience::Kept {
+                        output::pass_on(&bytes, is_error)?;
+                    }
+                    last.extend(&bytes);
+                    let excess = last.len().saturating_sub(LAST);
+                    last.drain(..excess);
+                }
+                // A break is no end; the status tells.
+                Ok(None) | Err(_) => break,
+            },
+            bytes = next_input(&mut input) => {
+                let sent = match &bytes {
+                    Some(bytes) => attached.input.send(bytes).await,
+                    None => attached.input.finish().await,
+                };
+                if sent.is_err() || bytes.is_none() {
+                    input = None;
+                }
+            },
+            name = signals.next() => forward(engine, id, name, has_terminal).await,
+        }
+    }
+    let mut waiting = std::pin::pin!(engine.wait_for_container(id));
+    let status = loop {
+        tokio::select! {
+            status = &mut waiting => break status.map_err(failed)?,
+            name = signals.next() => forward(engine, id, name, has_terminal).await,
+        }
+    };
+    Ok(Ended { status, last: last.into() })
+}
+
+async fn next_input(input: &mut Option<terminal::Input>) -> Option<Vec<u8>> {
+    match input {
+        Some(input) => input.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Hands a signal on; a new size of the terminal is not one of the container's.
+async fn forward<E: Engine>(engine: &E, id: &str, name: &'static str, has_terminal: bool) {
+    if name == "SIGWINCH" {
+        if has_terminal && let Some(size) = terminal::size() {
+            resize(engine, id, size).await;
+        }
+        return;
+    }
+    // One that has just ended takes none.
+    if let Err(error) = engine.signal_container(id, name).await {
+        tracing::debug!(%error, name, "a signal was not handed on");
+    }
+}
+
+async fn resize<E: Engine>(engine: &E, id: &str, size: (u16, u16)) {
+    if let Err(error) = engine.resize_container(id, size).await {
+        tracing::debug!(%error, "the terminal's size was not handed on");
+    }
+}
+
+/// Returns what is asked of the engine.
+fn request(
+    prepared: &Prepared,
+    container: &Container,
+    audience: Audience,
+) -> Result<ContainerRequest, CommandError> {
+    let number = std::process::id();
+    let run = RunId::parse(&format!("run-{number}"))
+        .ok_or_else(|| CommandError::new(ExitCode::Bug, "the name of the run is not valid"))?;
+    let mut mounts = Vec::new();
+    for folder in &container.folders {
+        mounts.push(Mount {
+            source: prepare::on_host(&folder.host, prepared.home.as_deref())?,
+            target: folder.container.clone().into(),
+            is_read_only: false,
+            is_relabelled: container.relabels,
+        });
+    }
+    let device = |path: &&'static str| Device {
+        source: prepared.root.join(path.trim_start_matches('/')),
+        target: Path::new(path).to_owned(),
+    };
+    let (has_terminal, has_input) = match audience {
+        Audience::Attended { has_terminal, has_input } => (has_terminal, has_input),
+        Audience::Kept => (false, false),
+    };
+    let (open_files, processes) = limits(prepared);
+    Ok(ContainerRequest {
+        name: Some(format!("{}-{number}", container.name())),
+        entrypoint: container.entrypoint.as_ref().map(|one| vec![one.clone()]),
+        command: container.command.clone(),
+        env: container.environment.clone(),
+        devices: container.devices.iter().map(device).collect(),
+        user: container.user.map(|(uid, gid)| format!("{uid}:{gid}")),
+        groups: match &container.groups {
+            Groups::None => Vec::new(),
+            Groups::Keep => vec!["keep-groups".to_owned()],
+            Groups::Numbers(all) => all.iter().map(ToString::to_string).collect(),
+        },
+        working_folder: container.work.map(str::to_owned),
+        has_terminal,
+        has_input,
+        ports: container
+            .port
+            .iter()
+            .map(|port| PublishedPort {
+                address: port.address.clone(),
+                host: port.host,
+                container: port.container,
+            })
+            .collect(),
+        mounts,
+        network: match container.network {
+            host::run::Network::Own => None,
+            host::run::Network::Host => Some(Network::Host),
+            host::run::Network::None => Some(Network::None),
+        },
+        open_files,
+        processes,
+        shared_memory: container.shared_memory.map(|size| i64::from(size) << 30),
+        security: container.security.iter().map(|option| (*option).to_owned()).collect(),
+        ..ContainerRequest::new(run, &container.image)
+    })
+}
+
+/// Returns the limits to ask podman for as root: it asks for more than a machine may allow, and
+/// starts nothing then. Its service gives itself as many processes as there are numbers for.
+/// Elsewhere engines know what they may.
+fn limits(prepared: &Prepared) -> (Option<i64>, Option<i64>) {
+    if prepared.engine_name() != "podman" || prepared.machine.user.uid != 0 {
+        return (None, None);
+    }
+    let numbers = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    let numbers = numbers.trim().parse().unwrap_or(4 << 20);
+    let lower = |resource: Resource, default: u64, most: u64| {
+        let most = getrlimit(resource).maximum.map_or(most, |own| own.min(most));
+        i64::try_from(most).ok().filter(|_| most < default)
+    };
+    (lower(Resource::Nofile, 1 << 20, 1 << 20), lower(Resource::Nproc, 4 << 20, numbers))
+}
+
+fn failed(error: EngineError) -> CommandError {
+    let told = CommandError::from_chain(ExitCode::Machine, &error);
+    match error {
+        EngineError::Runtime { .. } | EngineError::Refused { .. } => {
+            told.hint("`build-pipeline doctor` looks at devices, groups and engines")
+        }
+        _ => told,
+    }
+}
+
+fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> CommandError {
+    let (image, track) = (&container.image, container.track.name());
+    let EngineError::NotFound { .. } = error else {
+        return CommandError::from_chain(ExitCode::Machine, error);
+    };
+    let engine = prepared.engine_name();
+    let told = CommandError::new(ExitCode::Machine, format!("{engine} has no image `{image}`"));
+    match image.starts_with("localhost/") {
+        true => told
+            .hint(format!(
+                "`build-pipeline --track {track} --load --engine {engine}` makes it"
+            ))
+            .hint("`--image NAME` starts another"),
+        false => told.hint(format!("`{engine} pull {image}` fetches it")),
+    }
+}
+
+/// The signals that are handed on, and the one that tells of a new size of the terminal.
+struct Signals(Vec<(&'static str, Signal)>);
+
+impl Signals {
+    fn listen() -> Self {
+        let all = [
+            ("SIGINT", SignalKind::interrupt()),
+            ("SIGTERM", SignalKind::terminate()),
+            ("SIGHUP", SignalKind::hangup()),
+            ("SIGQUIT", SignalKind::quit()),
+            ("SIGUSR1", SignalKind::user_defined1()),
+            ("SIGUSR2", SignalKind::user_defined2()),
+            ("SIGWINCH", SignalKind::window_change()),
+        ];
+        // One that cannot be listened for keeps its default.
+        let listened = all.into_iter().filter_map(|(name, kind)| Some((name, signal(kind).ok()?)));
+        Self(listened.collect())
+    }
+
+    /// Waits for one of them.
+    async fn next(&mut self) -> &'static str {
+        poll_fn(|context| {
+            for (name, signal) in &mut self.0 {
+                if signal.poll_recv(context).is_ready() {
+                    return Poll::Ready(*name);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}

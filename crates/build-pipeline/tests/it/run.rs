@@ -1,0 +1,304 @@
+//! `run`: containers of real engines, and the files that it writes.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::dsl::{Project, Ran, ran};
+use crate::engines::{BUSYBOX, Engine, both, podman};
+use crate::unfold;
+
+/// A project with a machine in `machine/` whose device nodes are stand-ins: real nodes, of another
+/// device.
+fn with_devices() -> Project {
+    let project = Project::new();
+    for (name, group) in [("dev/kfd", 992), ("dev/dri/renderD128", 993), ("dev/dri/card0", 44)] {
+        let path = project.path("machine").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let made = Command::new("mknod").arg(&path).args(["-m", "660", "c", "1", "3"]).status();
+        assert!(made.unwrap().success(), "mknod needs root");
+        std::os::unix::fs::chown(&path, None, Some(group)).unwrap();
+    }
+    project
+}
+
+/// Returns the program, with an engine and an image.
+fn command(project: &Project, engine: &Engine, words: &[&str], inside: &[&str]) -> Command {
+    let image = ["--image", BUSYBOX, "--network", "none", "--"];
+    let mut command = project.command(&[words, &image, inside].concat());
+    command.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
+    command
+}
+
+fn run(project: &Project, engine: &Engine, words: &[&str], script: &str) -> Ran {
+    ran(command(project, engine, words, &["sh", "-c", script]).output().unwrap())
+}
+
+const NO_GPU: [&str; 3] = ["run", "vulkan", "--no-gpu"];
+
+#[test]
+fn a_container_has_what_its_track_needs_and_nothing_else() {
+    let script = "ls /dev/dri | tr '\\n' ' '; [ -c /dev/kfd ] && echo kfd; id -G; \
+        df -k /dev/shm | awk 'NR==2 {print \"shm\", $2}'; echo \"home $HOME\"; touch $HOME/kept; \
+        grep -E 'NoNewPrivs|Seccomp:|CapEff' /proc/self/status | tr '\\t' ' '; \
+        readlink /proc/self/ns/ipc; echo \"$VLLM_ROCM_USE_AITER $HSA_OVERRIDE_GFX_VERSION.\"; \
+        echo bad >&2; exit 7";
+    let own_ipc = std::fs::read_link("/proc/self/ns/ipc").unwrap().display().to_string();
+    for engine in both() {
+        let project = with_devices();
+        let ran = run(&project, &engine, &["run", "official", "--host-root", "machine"], script);
+        let ran = ran.expect(7).says("bad");
+        let lines: Vec<&str> = ran.stdout.lines().map(str::trim).collect();
+        assert_eq!(lines[0], "card0 renderD128 kfd", "{}: {}", engine.name, ran.stdout);
+        let groups: Vec<&str> = lines[1].split(' ').collect();
+        assert!(groups.contains(&"992") && groups.contains(&"993"), "{lines:?}");
+        // A display is nobody's business here.
+        assert!(!groups.contains(&"44"), "{lines:?}");
+        for line in ["shm 16777216", "home /home/run", "NoNewPrivs: 1", "Seccomp: 2", "0 ."] {
+            assert!(lines.contains(&line), "{}: no `{line}` in {lines:?}", engine.name);
+        }
+        assert!(!lines.contains(&own_ipc.as_str()), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.starts_with("CapEff: 000001ff")), "{lines:?}");
+        let home = project.path("home/.cache/build-pipeline/home/official");
+        assert!(home.join("kept").is_file());
+        assert!(project.path("home/.cache/huggingface").is_dir());
+        assert_eq!(engine.containers(), [""; 0], "{}", engine.name);
+
+        let vulkan = ["run", "vulkan", "--host-root", "machine"];
+        let ran =
+            run(&project, &engine, &vulkan, "ls /dev/dri; [ -e /dev/kfd ] || echo no kfd; id -G");
+        let ran = ran.expect(0).prints("renderD128\nno kfd\n");
+        assert!(ran.stdout.contains("993") && !ran.stdout.contains("992"), "{}", ran.stdout);
+        let nothing = run(&project, &engine, &NO_GPU, "[ -e /dev/dri ] || echo none");
+        nothing.expect(0).prints("none");
+    }
+}
+
+#[test]
+fn files_belong_to_whoever_local_uid_names() {
+    for engine in both() {
+        let project = with_devices();
+        std::fs::create_dir(project.path("work")).unwrap();
+        for folder in ["work", "home"] {
+            std::os::unix::fs::chown(project.path(folder), Some(1234), Some(1235)).unwrap();
+        }
+        let words = ["run", "trainer", "--no-gpu", "--work", "work"];
+        let script = "pwd; id -u; id -g; echo $USER; touch made";
+        let mut command = command(&project, &engine, &words, &["sh", "-c", script]);
+        command.env("LOCAL_UID", "1234").env("LOCAL_GID", "1235");
+        let ran = ran(command.output().unwrap()).expect(0);
+        assert_eq!(ran.stdout, "/work\n1234\n1235\nrun\n", "{}", engine.name);
+        let made = std::fs::metadata(project.path("work/made")).unwrap();
+        let ids = (
+            std::os::unix::fs::MetadataExt::uid(&made),
+            std::os::unix::fs::MetadataExt::gid(&made),
+        );
+        assert_eq!(ids, (1234, 1235));
+    }
+    let project = Project::new();
+    let mut command = project.command(&["run", "trainer", "--print", "shell"]);
+    ran(command.env("LOCAL_UID", "me").output().unwrap()).expect(2).says("LOCAL_UID `me`");
+}
+
+#[test]
+fn a_missing_node_is_named_with_what_to_do() {
+    let engine = podman();
+    let project = Project::new();
+    unfold::machine(&project.path("machine"), "no-gpu");
+    for (track, node) in [("official", "/dev/kfd"), ("vulkan", "/dev/dri/renderD128")] {
+        let words = ["run", track, "--host-root", "machine"];
+        let ran = run(&project, &engine, &words, "true").expect(3);
+        let ran = ran.says(&format!("the device node `{node}` is missing"));
+        ran.says("build-pipeline doctor").says("--no-gpu");
+    }
+    assert_eq!(engine.containers(), [""; 0]);
+}
+
+#[test]
+fn signals_go_to_the_command_and_nothing_is_left() {
+    let script = "trap 'echo ended by TERM; exit 9' TERM; trap 'echo told by USR1' USR1; \
+        echo ready; while :; do sleep 0.1; done";
+    for engine in both() {
+        let project = Project::new();
+        let mut command = command(&project, &engine, &NO_GPU, &["sh", "-c", script]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let mut ready = [0; 6];
+        output.read_exact(&mut ready).unwrap();
+        assert_eq!(engine.containers().len(), 1);
+        let name = engine.containers().remove(0);
+        assert!(name.contains("build-pipeline-vulkan"), "{name}");
+        let pid = rustix::process::Pid::from_child(&child);
+        let mut rest = String::new();
+        rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+        let mut told = [0; 13];
+        output.read_exact(&mut told).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        output.read_to_string(&mut rest).unwrap();
+        let ended = ran(child.wait_with_output().unwrap()).expect(9);
+        assert_eq!((rest.as_str(), ended.stderr.as_str()), ("ended by TERM\n", ""));
+        assert_eq!(engine.containers(), [""; 0], "{}", engine.name);
+    }
+}
+
+/// Runs the program on a terminal of 33 lines and 77 columns, types `hello`, and prints what comes.
+const ON_A_TERMINAL: &str = r#"
+import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+seen, typed = b"", False
+while True:
+    try:
+        piece = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not piece:
+        break
+    seen += piece
+    if b"ready" in seen and not typed:
+        typed = True
+        os.write(terminal, b"hello\x03")
+sys.stdout.buffer.write(seen)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+#[test]
+fn on_a_terminal_it_is_one_for_the_command() {
+    // Ctrl-C is a key like others: it reaches the command, and not us. The size is told after the
+    // start, as every client does.
+    let script = "sleep 1; stty size; stty -echo; trap 'echo interrupted; exit 4' INT; [ -t 0 ] && [ -t 1 ] && echo ready; \
+        read -r -n 5 x; echo got $x; while :; do sleep 0.1; done";
+    for engine in both() {
+        let project = Project::new();
+        let inner = command(&project, &engine, &NO_GPU, &["sh", "-c", script]);
+        let mut outer = Command::new("python3");
+        outer.args(["-c", ON_A_TERMINAL]).arg(inner.get_program()).args(inner.get_args());
+        outer.env_clear().current_dir(project.path(""));
+        for (name, value) in inner.get_envs() {
+            outer.env(name, value.unwrap_or_default());
+        }
+        let ran = ran(outer.stdin(Stdio::null()).output().unwrap()).expect(4);
+        for line in ["33 77", "ready", "interrupted"] {
+            assert!(ran.stdout.contains(line), "{}: no `{line}` in {:?}", engine.name, ran.stdout);
+        }
+        assert_eq!(engine.containers(), [""; 0]);
+    }
+}
+
+#[test]
+fn input_is_sent_where_that_is_asked_for() {
+    for engine in both() {
+        let project = Project::new();
+        for (words, expected) in [(&["run", "vulkan", "--no-gpu", "-i"][..], 300_000), (&NO_GPU, 0)]
+        {
+            let mut command = command(&project, &engine, words, &["sh", "-c", "cat | wc -c"]);
+            let mut child = command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut input = child.stdin.take().unwrap();
+            // Who reads nothing closes the pipe.
+            drop(input.write_all(&vec![b'x'; 300_000]));
+            drop(input);
+            let ran = ran(child.wait_with_output().unwrap()).expect(0);
+            assert_eq!(ran.stdout.trim().parse::<u32>().unwrap(), expected, "{}", engine.name);
+        }
+        // Every byte of a large output arrives, in order and on its own stream.
+        let script = "seq 1 60000; seq 1 60000 >&2";
+        let ran = run(&project, &engine, &NO_GPU, script).expect(0);
+        let all: String = (1..=60_000).map(|number| format!("{number}\n")).collect();
+        assert!(ran.stdout == all && ran.stderr == all, "{}", engine.name);
+    }
+}
+
+#[test]
+fn a_known_failure_is_told_by_itself() {
+    let engine = podman();
+    let project = Project::new();
+    let script = "echo 'Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2.' >&2; \
+        sh -c 'kill -6 $$'; exit $?";
+    let ran = run(&project, &engine, &NO_GPU, script).expect(134);
+    ran.says("[memory-access-fault]").says("unset HSA_OVERRIDE_GFX_VERSION");
+    let fine =
+        run(&project, &engine, &NO_GPU, "echo 'Memory access fault by GPU node-1'").expect(0);
+    assert_eq!(fine.stderr, "");
+}
+
+#[test]
+fn what_cannot_be_started_is_answered() {
+    let engine = podman();
+    let project = Project::new();
+    let missing = |image: &str| {
+        let mut command = project.command(&["run", "vulkan", "--no-gpu", "--image", image]);
+        command.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
+        ran(command.output().unwrap()).expect(3)
+    };
+    missing("localhost/vulkan:latest")
+        .says("podman has no image")
+        .says("--output oci-archive:vulkan.tar");
+    missing("registry.example.org/a:b").says("`podman pull registry.example.org/a:b` fetches it");
+    let ran = run(&project, &engine, &NO_GPU, "true").expect(0);
+    assert_eq!(ran.stderr, "");
+    let no_program = command(&project, &engine, &NO_GPU, &["no-such-program"]).output().unwrap();
+    crate::dsl::ran(no_program).expect(3).says("no-such-program");
+    assert_eq!(engine.containers(), [""; 0]);
+    for (line, says) in [
+        ("run vulkan --no-gpu --models nowhere --dry-run", "`nowhere` cannot be mounted"),
+        ("run trainer --work / --dry-run", "`/` is too much to mount"),
+        ("run vulkan --publish high --dry-run", "`--publish high` names no address"),
+        ("run vulkan --print quadlet --engine docker --host-root machine", "quadlets are podman's"),
+        ("run official --gpu 8060S --print shell", "a target looks like `gfx1151`"),
+    ] {
+        if line.contains("--host-root") {
+            std::fs::create_dir_all(project.path("machine")).unwrap();
+        }
+        project.run(line).expect(2).says(says);
+    }
+}
+
+#[test]
+fn files_are_written_without_an_engine() {
+    let project = Project::new();
+    unfold::machine(&project.path("machine"), "strix-halo");
+    let print = |line: &str| project.run(&format!("run {line} --host-root machine")).expect(0);
+    print("official --print quadlet").prints("GroupAdd=keep-groups").prints("AddDevice=/dev/kfd");
+    print("f --print shell")
+        .prints("--publish 127.0.0.1:11434:11434")
+        .prints("localhost/ollama:latest");
+    let trainer =
+        print("trainer --print compose").prints("  trainer:\n").prints("working_dir: \"/work\"");
+    assert!(!trainer.stdout.contains("ports:"));
+    print("vulkan --print distrobox --image registry.example.org/a:b")
+        .prints("image=registry.example.org/a:b");
+    print("official --dry-run")
+        .prints("devices      /dev/kfd /dev/dri")
+        .prints("those of the user are kept");
+    let twice = ["", ""].map(|_| print("official --print compose").stdout);
+    assert_eq!(twice[0], twice[1]);
+    assert!(!Path::new(&project.path("home/.cache/build-pipeline/home")).exists());
+}
+
+/// A build whose RUN fails says what is known of its last lines, beside the error itself.
+#[test]
+fn a_failing_build_says_what_is_known_of_its_output() {
+    let (engine, base) = (podman(), crate::engines::BusyboxRegistry::serve());
+    let project = Project::new();
+    let text = "schema = 1\ngpu = \"gfx1151\"\n[vulkan]\ntitle = \"t\"\ndescription = \"d\"\n\
+        variant = \"fedora\"\n[vulkan.variants.fedora]\nbase = \"fedora\"\n\
+        [[vulkan.variants.fedora.stage]]\nname = \"it\"\ndockerfile = \"dockerfiles/it.Dockerfile\"\n";
+    project.write("versions/tracks.toml", text);
+    let dockerfile = "ARG BASE\nFROM ${BASE}\nRUN echo 'hipErrorNoBinaryForGpu: no code'; exit 3\n";
+    project.write("dockerfiles/it.Dockerfile", dockerfile);
+    let (host, digest) = (&base.host, &base.digest);
+    let line = format!(
+        "--track vulkan --set fedora={digest} --mirror docker.io/library/fedora={host}/base/busybox"
+    );
+    let mut command = project.command(&line.split_whitespace().collect::<Vec<_>>());
+    command.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
+    let ran = ran(command.output().unwrap()).expect(1);
+    ran.says("ended with status 3").says("[no-kernel-image]").says("get_arch_list");
+}

@@ -1,0 +1,49 @@
+//! A container as a manifest for `distrobox assemble`. distrobox shares the user's home and
+//! environment with the container and starts it with rights of its own choice; what is written
+//! here is what the GPU needs besides.
+
+use super::{Container, Groups, head};
+use crate::access::EngineKind;
+
+/// Returns the manifest.
+pub(super) fn print(container: &Container) -> String {
+    let mut lines: Vec<String> =
+        head(container, "A distrobox manifest", "distrobox").lines().map(str::to_owned).collect();
+    let manager = match container.engine {
+        EngineKind::Podman => "podman",
+        EngineKind::Docker => "docker",
+    };
+    lines.push(format!(
+        "# DBX_CONTAINER_MANAGER={manager} distrobox assemble create --file THIS_FILE"
+    ));
+    lines.push(
+        "# distrobox itself gives its containers --privileged and the user's home; for neither, take\n# another form."
+            .to_owned(),
+    );
+    lines.push(format!("[{}]", container.name()));
+    lines.push(format!("image={}", container.image));
+    let mut flags: Vec<String> =
+        container.devices.iter().map(|one| format!("--device {one}")).collect();
+    match &container.groups {
+        Groups::None => {}
+        Groups::Keep => flags.push("--group-add keep-groups".to_owned()),
+        Groups::Numbers(numbers) => {
+            flags.extend(numbers.iter().map(|number| format!("--group-add {number}")));
+        }
+    }
+    flags.extend(container.shared_memory.map(|size| format!("--shm-size {size}g")));
+    for (name, value) in &container.environment {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%".contains(c);
+        // distrobox takes the flags apart at spaces. Its home is the user's own.
+        if value.chars().all(is_plain) && !matches!(name.as_str(), "HOME" | "USER") {
+            flags.push(format!("--env {name}={value}"));
+        }
+    }
+    lines.push(format!("additional_flags=\"{}\"", flags.join(" ")));
+    // What the shell of the host has set goes in with it.
+    if let Some(name) = container.unset() {
+        lines.push(format!("init_hooks=\"echo unset {name} > /etc/profile.d/build-pipeline.sh\""));
+    }
+    lines.push("unshare_ipc=true".to_owned());
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,345 @@
+//! What a container of a track may have, and the files that start one.
+//!
+//! Start at [`container`]: pure, from a [`Wish`] (the track's row of `versions/run.toml`, the
+//! engine, the machine) to a [`Container`]. [`Container::print`] writes it as a shell script, a
+//! quadlet, a compose file or a distrobox manifest; starting it is for whoever has an engine.
+//! [`trial`] judges what `smoke` ran.
+//!
+//! A container gets the device nodes of the GPU and the groups that may open them, and nothing else
+//! of the host: it is never privileged, and never shares the host's IPC namespace. The engine's own
+//! seccomp filter stays on; ROCm and Vulkan run under it (hellcatjack/strix-halo-rocm-pytorch).
+
+mod compose;
+mod distrobox;
+mod quadlet;
+mod row;
+mod shell;
+pub mod trial;
+
+use std::collections::BTreeMap;
+
+use pins::{OVERRIDE, Track};
+
+use crate::access::{DeviceNode, Engine, EngineKind};
+use crate::snapshot::Snapshot;
+
+pub use row::{GpuWay, Level, Needs, Row, Rows, Trial, parse_rows};
+
+/// The home of whatever user the container has.
+const HOME: &str = "/home/run";
+/// The working folder, where the container has one.
+const WORK: &str = "/work";
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub struct Wish<'a> {
+    /// The track.
+    pub track: Track,
+    /// Its row of `run.toml`.
+    pub row: &'a Row,
+    /// The machine.
+    pub machine: &'a Snapshot,
+    /// The engine, with its runtime where that is known.
+    pub engine: &'a Engine,
+    /// The image.
+    pub image: String,
+    /// A program in place of the image's entrypoint.
+    pub entrypoint: Option<String>,
+    /// The command; the image's own where it is empty.
+    pub command: Vec<String>,
+    /// Variables for the GPU.
+    pub environment: BTreeMap<String, String>,
+    /// The folder with models, where it is another than the row's.
+    pub models: Option<String>,
+    /// The working folder on the host.
+    pub work: Option<String>,
+    /// The numbers that files are to belong to: `LOCAL_UID` and `LOCAL_GID`.
+    pub owner: (u32, u32),
+    /// The address and port of the host that the track's port is published on.
+    pub publish: (String, Option<u16>),
+    /// Its network.
+    pub network: Network,
+    /// Whether it gets the GPU.
+    pub has_gpu: bool,
+}
+
+/// The network of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// The engine's default: one of its own, with the track's port published.
+    Own,
+    /// That of the host.
+    Host,
+    /// None.
+    None,
+}
+
+/// A container to start: nothing is left to decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// The track.
+    pub track: Track,
+    /// The engine it is for.
+    pub engine: EngineKind,
+    /// The image.
+    pub image: String,
+    /// A program in place of the image's entrypoint.
+    pub entrypoint: Option<String>,
+    /// The command; the image's own where it is empty.
+    pub command: Vec<String>,
+    /// Device nodes, and folders of them.
+    pub devices: Vec<&'static str>,
+    /// The groups that may open them.
+    pub groups: Groups,
+    /// The user and group of the process; the image's own where there is none.
+    pub user: Option<(u32, u32)>,
+    /// The size of `/dev/shm` in GiB.
+    pub shared_memory: Option<u16>,
+    /// Security options.
+    pub security: Vec<&'static str>,
+    /// Folders of the host.
+    pub folders: Vec<Folder>,
+    /// Whether SELinux labels of those must be changed, so that the container may read them.
+    pub relabels: bool,
+    /// The published port.
+    pub port: Option<Port>,
+    /// Its network.
+    pub network: Network,
+    /// Its variables.
+    pub environment: BTreeMap<String, String>,
+    /// The working folder, where it is not the image's own.
+    pub work: Option<&'static str>,
+}
+
+/// The groups of a container's process besides its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Groups {
+    /// None are needed.
+    None,
+    /// Those of the user, kept by podman and crun.
+    Keep,
+    /// The groups of the device nodes, by number: a name would be looked up in the image.
+    Numbers(Vec<u32>),
+}
+
+/// A folder of the host in a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// On the host; may begin with `~/`.
+    pub host: String,
+    /// In the container.
+    pub container: String,
+    /// Whether it is made where it is not there.
+    pub is_made: bool,
+}
+
+/// A published port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// The address of the host.
+    pub address: String,
+    /// The port of the host.
+    pub host: u16,
+    /// The port of the container.
+    pub container: u16,
+}
+
+/// A form that a container is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A script for a POSIX shell.
+    Shell,
+    /// A unit for podman's systemd generator.
+    Quadlet,
+    /// A compose file.
+    Compose,
+    /// A manifest for `distrobox assemble`.
+    Distrobox,
+}
+
+/// Why a container cannot be started, or not be written in a form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// A device node is not there.
+    #[error("the device node `{node}` is missing, which {way} needs")]
+    NoDevice {
+        /// The node.
+        node: &'static str,
+        /// `ROCm` or `Vulkan`.
+        way: &'static str,
+    },
+    /// A path has a character by which engines part paths.
+    #[error("the folder `{path}` has a colon, comma, quote or line feed in its name")]
+    Path {
+        /// The path.
+        path: String,
+    },
+    /// docker has no quadlets.
+    #[error("quadlets are podman's, and the engine is docker")]
+    Quadlet,
+}
+
+/// Decides what the container of a wish has.
+///
+/// # Errors
+/// A folder has a name that engines take apart.
+pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
+    let row = wish.row;
+    let is_remapped = wish.engine.is_rootless;
+    let mut folders = vec![Folder {
+        host: format!("~/.cache/build-pipeline/home/{}", wish.track.name()),
+        container: HOME.to_owned(),
+        is_made: true,
+    }];
+    folders.push(Folder {
+        host: wish.models.clone().unwrap_or_else(|| row.models.clone()),
+        container: match row.models_at.strip_prefix('~') {
+            Some(rest) => format!("{HOME}{rest}"),
+            None => row.models_at.clone(),
+        },
+        is_made: wish.models.is_none(),
+    });
+    folders.extend(wish.work.clone().map(|host| Folder {
+        host,
+        container: WORK.to_owned(),
+        is_made: false,
+    }));
+    let is_taken_apart = |path: &str| path.contains([':', ',', '"', '\'', '\\', '\n']);
+    if let Some(folder) = folders.iter().find(|folder| is_taken_apart(&folder.host)) {
+        return Err(RunError::Path { path: folder.host.clone() });
+    }
+    let mut environment = wish.environment.clone();
+    environment.insert("HOME".to_owned(), HOME.to_owned());
+    // The container's root is the user who started a rootless engine; a daemon's is root itself.
+    let user = (!is_remapped && wish.owner != (0, 0)).then_some(wish.owner);
+    if user.is_some() {
+        // PyTorch asks for the user's name, and an image knows none for the number.
+        environment.insert("USER".to_owned(), "run".to_owned());
+    }
+    let port = row.port.filter(|_| wish.network == Network::Own).map(|container| Port {
+        address: wish.publish.0.clone(),
+        host: wish.publish.1.unwrap_or(container),
+        container,
+    });
+    Ok(Container {
+        track: wish.track,
+        engine: wish.engine.kind,
+        image: wish.image.clone(),
+        entrypoint: wish.entrypoint.clone(),
+        command: wish.command.clone(),
+        devices: devices(row.gpu, wish.has_gpu),
+        groups: if wish.has_gpu { groups(wish) } else { Groups::None },
+        user,
+        shared_memory: row.shared_memory,
+        security: vec!["no-new-privileges"],
+        folders,
+        relabels: wish.machine.selinux_enforces == Some(true),
+        port,
+        network: wish.network,
+        environment,
+        work: wish.work.is_some().then_some(WORK),
+    })
+}
+
+/// Finds the nodes that a container of that kind opens.
+///
+/// # Errors
+/// One is missing.
+pub fn check_devices(way: GpuWay, machine: &Snapshot) -> Result<(), RunError> {
+    let has = |is_it: fn(&str) -> bool| machine.devices.iter().any(|node| is_it(&node.path));
+    let name = match way {
+        GpuWay::Rocm => "ROCm",
+        GpuWay::Vulkan => "Vulkan",
+    };
+    if way == GpuWay::Rocm && !has(|path| path == "/dev/kfd") {
+        return Err(RunError::NoDevice { node: "/dev/kfd", way: name });
+    }
+    match has(is_render) {
+        true => Ok(()),
+        false => Err(RunError::NoDevice { node: "/dev/dri/renderD128", way: name }),
+    }
+}
+
+fn is_render(path: &str) -> bool {
+    path.starts_with("/dev/dri/renderD")
+}
+
+fn devices(way: GpuWay, has_gpu: bool) -> Vec<&'static str> {
+    match (has_gpu, way) {
+        (false, _) => Vec::new(),
+        (true, GpuWay::Rocm) => vec!["/dev/kfd", "/dev/dri"],
+        (true, GpuWay::Vulkan) => vec!["/dev/dri"],
+    }
+}
+
+/// Returns the groups: kept where podman is rootless and crun starts its containers, because there
+/// the host's numbers mean nothing; otherwise the numbers of the nodes' groups.
+fn groups(wish: &Wish<'_>) -> Groups {
+    let Engine { kind, is_rootless, runtime, .. } = wish.engine;
+    let is_crun = runtime.as_deref() == Some("crun");
+    if *kind == EngineKind::Podman && *is_rootless && is_crun {
+        return Groups::Keep;
+    }
+    let is_opened = |node: &&DeviceNode| {
+        is_render(&node.path) || (wish.row.gpu == GpuWay::Rocm && node.path == "/dev/kfd")
+    };
+    let mut numbers: Vec<u32> =
+        wish.machine.devices.iter().filter(is_opened).map(|node| node.gid).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    Groups::Numbers(numbers)
+}
+
+/// Returns whether the groups of a rootless engine cannot reach the container, so that it will find
+/// no GPU unless its nodes are open to all.
+pub fn loses_groups(container: &Container, wish: &Wish<'_>) -> bool {
+    let opened = wish.machine.devices.iter();
+    wish.engine.is_rootless
+        && matches!(container.groups, Groups::Numbers(_))
+        && !opened.clone().filter(|node| is_render(&node.path)).all(DeviceNode::is_open_to_all)
+}
+
+impl Container {
+    /// Writes it in a form. Equal containers give equal bytes.
+    ///
+    /// # Errors
+    /// The form is not for the engine.
+    pub fn print(&self, form: Form) -> Result<String, RunError> {
+        match form {
+            Form::Shell => Ok(shell::print(self)),
+            Form::Quadlet if self.engine == EngineKind::Docker => Err(RunError::Quadlet),
+            Form::Quadlet => Ok(quadlet::print(self)),
+            Form::Compose => Ok(compose::print(self)),
+            Form::Distrobox => Ok(distrobox::print(self)),
+        }
+    }
+
+    /// Returns the name that files give it.
+    pub fn name(&self) -> String {
+        format!("build-pipeline-{}", self.track.name())
+    }
+
+    /// Returns whether it opens a GPU by the compute driver.
+    fn is_rocm(&self) -> bool {
+        self.devices.contains(&"/dev/kfd")
+    }
+
+    /// Returns the variables that must not reach it from the environment around it.
+    fn unset(&self) -> Option<&'static str> {
+        (!self.environment.contains_key(OVERRIDE)).then_some(OVERRIDE)
+    }
+}
+
+/// Returns the head of a file, each line behind `#`.
+fn head(container: &Container, what: &str, form: &str) -> String {
+    let track = container.track.name();
+    format!("# {what} of track {track}, written by `build-pipeline run {track} --print {form}`.\n")
+}
+
+/// Returns the path of a folder with its `~` as `home`.
+fn at_home(path: &str, home: &str) -> String {
+    match path.strip_prefix("~/") {
+        Some(rest) => format!("{home}/{rest}"),
+        None => path.to_owned(),
+    }
+}

@@ -1,0 +1,95 @@
+//! A container as a quadlet, which podman's generator makes a systemd service of.
+
+use super::{Container, Folder, Groups, Network, Port, at_home, head};
+
+/// Returns the `.container` file.
+pub(super) fn print(container: &Container) -> String {
+    let name = container.name();
+    let mut lines: Vec<String> =
+        head(container, "A quadlet", "quadlet").lines().map(str::to_owned).collect();
+    lines.push(format!("# For one user: ~/.config/containers/systemd/{name}.container, then"));
+    lines.push(format!("# systemctl --user daemon-reload && systemctl --user start {name}"));
+    lines.push("[Unit]".to_owned());
+    lines.push(format!("Description=build-pipeline track {}", container.track.name()));
+    lines.push("\n[Container]".to_owned());
+    lines.push(format!("ContainerName={name}"));
+    lines.push(format!("Image={}", escaped(&container.image)));
+    // A unit may ask for a node that is not there; the container then fails and says so.
+    lines.extend(container.devices.iter().map(|device| format!("AddDevice={device}")));
+    match &container.groups {
+        Groups::None => {}
+        Groups::Keep => lines.push("GroupAdd=keep-groups".to_owned()),
+        Groups::Numbers(numbers) if numbers.is_empty() => lines.push(
+            "# No device node was seen: add GroupAdd= with each number of\n# stat -c %g /dev/kfd /dev/dri/renderD*".to_owned(),
+        ),
+        Groups::Numbers(numbers) => {
+            lines.extend(numbers.iter().map(|number| format!("GroupAdd={number}")));
+        }
+    }
+    if let Some((uid, gid)) = container.user {
+        lines.push(format!("User={uid}\nGroup={gid}"));
+    }
+    lines.push("NoNewPrivileges=true".to_owned());
+    lines.extend(container.shared_memory.map(|size| format!("ShmSize={size}g")));
+    let label = if container.relabels { ":z" } else { "" };
+    for Folder { host, container, .. } in &container.folders {
+        lines.push(format!("Volume={}:{container}{label}", path(host)));
+    }
+    match container.network {
+        Network::Own => {}
+        Network::Host => lines.push("Network=host".to_owned()),
+        Network::None => lines.push("Network=none".to_owned()),
+    }
+    if let Some(Port { address, host, container }) = &container.port {
+        lines.push(format!("PublishPort={address}:{host}:{container}"));
+    }
+    for (name, value) in &container.environment {
+        lines.push(format!("Environment={}", word(&format!("{name}={value}"))));
+    }
+    lines.extend(container.work.map(|work| format!("WorkingDir={work}")));
+    lines.extend(container.entrypoint.as_ref().map(|one| format!("Entrypoint={}", word(one))));
+    if !container.command.is_empty() {
+        let words: Vec<String> = container.command.iter().map(|one| word(one)).collect();
+        lines.push(format!("Exec={}", words.join(" ")));
+    }
+    lines.push("\n[Service]".to_owned());
+    for Folder { host, .. } in container.folders.iter().filter(|folder| folder.is_made) {
+        lines.push(format!("ExecStartPre=/bin/mkdir -p {}", word_of_path(host)));
+    }
+    lines.push("Restart=on-failure".to_owned());
+    lines.push("# A large model takes its time to load.\nTimeoutStartSec=900".to_owned());
+    lines.push("\n[Install]\nWantedBy=default.target".to_owned());
+    lines.join("\n") + "\n"
+}
+
+/// Returns a path of the host, its home as systemd's `%h`.
+fn path(path: &str) -> String {
+    match path.strip_prefix("~/") {
+        Some(rest) => at_home(&format!("~/{}", escaped(rest)), "%h"),
+        None => escaped(path),
+    }
+}
+
+fn word_of_path(host: &str) -> String {
+    let path = path(host);
+    if path.contains(' ') { format!("\"{path}\"") } else { path }
+}
+
+/// Takes the meaning from systemd's `%`.
+fn escaped(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+/// Returns a text as one word of a command of systemd, in which `$` begins a variable; the generator
+/// makes one of variables as well.
+fn word(text: &str) -> String {
+    let text = escaped(text).replace('$', "$$");
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => {
+            let inside = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            format!("\"{inside}\"")
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! `versions/run.toml`: what a container of each track needs, and how it is tried out.
+
+use std::collections::BTreeMap;
+
+use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
+use pins::{ParseError, Track};
+use regex::bytes::Regex;
+
+/// The content of `run.toml`: the row of each track.
+pub type Rows = BTreeMap<Track, Row>;
+
+/// What a container of a track needs.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// How it reaches the GPU.
+    pub gpu: GpuWay,
+    /// The port it serves on, where it does.
+    pub port: Option<u16>,
+    /// The size of `/dev/shm` in GiB, where the engine's own will not do.
+    pub shared_memory: Option<u16>,
+    /// The folder of the host with models, which may begin with `~/`.
+    pub models: String,
+    /// Where the container has it, which may begin with `~/`.
+    pub models_at: String,
+    /// Whether the folder it is started from is its working folder.
+    pub has_work: bool,
+    /// How it is tried out.
+    pub smoke: BTreeMap<Level, Trial>,
+}
+
+/// How a container reaches the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuWay {
+    /// The compute driver: `/dev/kfd` and `/dev/dri`.
+    Rocm,
+    /// The graphics driver: `/dev/dri`.
+    Vulkan,
+}
+
+/// A level of trying out, from the least to the most.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// The programs of the image start.
+    Import,
+    /// They find the GPU.
+    Device,
+    /// They compute on it, and rightly.
+    Compute,
+    /// They serve a token.
+    Serve,
+}
+
+/// How a level is tried.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// The script, a file of `versions/smoke`.
+    pub script: String,
+    /// What it needs of the machine.
+    pub needs: Needs,
+    /// Whether it needs a model.
+    pub has_model: bool,
+    /// What must stand in its output.
+    pub expect: Regex,
+    /// What shows that it ran on a software device.
+    pub software: Option<Regex>,
+}
+
+/// What a level needs of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// A GPU.
+    Gpu,
+    /// A GPU, or else a software device.
+    AnyGpu,
+}
+
+impl Level {
+    /// All, in order.
+    pub const ALL: [Self; 4] = [Self::Import, Self::Device, Self::Compute, Self::Serve];
+
+    /// Returns the name, as the file and the command line spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Device => "device",
+            Self::Compute => "compute",
+            Self::Serve => "serve",
+        }
+    }
+}
+
+impl Trial {
+    /// Returns the program that runs the script, by the end of its name.
+    pub fn program(&self) -> &'static str {
+        match self.script.rsplit('.').next() {
+            Some("py") => "python3",
+            Some("bash") => "bash",
+            _ => "sh",
+        }
+    }
+}
+
+/// Reads the text of `run.toml`. `file` is how messages name it.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_rows(file: &str, text: &str) -> Result<Rows, ParseError> {
+    let mut report = Report::new(file, text);
+    let rows = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        let named = root.entries().filter(|entry| entry.key != "schema");
+        collect(&mut report, named, read)
+    });
+    report.finish(rows)
+}
+
+fn read(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Track, Row), Reported> {
+    let Some(track) = Track::from_name(entry.key) else {
+        let help = format!("remove it; the tracks are {}", list(Track::ALL.map(Track::name)));
+        let message = format!("{} is no track", quote(entry.key));
+        return Err(report.add(&entry.key_span, wrong(message, help)));
+    };
+    let place = quote(&format!("[{}]", entry.key));
+    let table = entry.table(report, &place)?;
+    const KEYS: [&str; 7] =
+        ["gpu", "port", "shared-memory", "models", "models-at", "work", "smoke"];
+    table.check_keys(report, &KEYS);
+    let gpu = table.required(report, "gpu", "gpu = \"rocm\"", gpu_way);
+    let port = number(report, &table, "port");
+    let shared_memory = number(report, &table, "shared-memory");
+    let models = table.required(report, "models", "models = \"~/models\"", folder);
+    let models_at = table.required(report, "models-at", "models-at = \"/models\"", folder);
+    let has_work = table.flag(report, "work");
+    let smoke = match table.get("smoke") {
+        None => Ok(BTreeMap::new()),
+        Some(entry) => {
+            let place = quote(&format!("[{}.smoke]", track.name()));
+            entry
+                .table(report, &place)
+                .and_then(|table| collect(report, table.entries(), read_trial))
+        }
+    };
+    let row = Row {
+        gpu: gpu?,
+        port: port?,
+        shared_memory: shared_memory?,
+        models: models?,
+        models_at: models_at?,
+        has_work: has_work?,
+        smoke: smoke?,
+    };
+    Ok((track, row))
+}
+
+fn read_trial(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Level, Trial), Reported> {
+    let Some(level) = Level::ALL.into_iter().find(|level| level.name() == entry.key) else {
+        let help = format!("write one of {}", list(Level::ALL.map(Level::name)));
+        let message = format!("{} is no level", quote(entry.key));
+        return Err(report.add(&entry.key_span, wrong(message, help)));
+    };
+    let place = quote(&format!("[….smoke.{}]", entry.key));
+    let table = entry.table(report, &place)?;
+    table.check_keys(report, &["script", "needs", "model", "expect", "software"]);
+    let script = table.required(report, "script", "script = \"torch-device.py\"", script);
+    let needs = table.optional(report, "needs", needs);
+    let has_model = table.flag(report, "model");
+    let expect = table.required(report, "expect", "expect = '^device 0: '", pattern);
+    let software = table.optional(report, "software", pattern);
+    let trial = Trial {
+        script: script?,
+        needs: needs?.unwrap_or(Needs::Nothing),
+        has_model: has_model?,
+        expect: expect?,
+        software: software?,
+    };
+    Ok((level, trial))
+}
+
+fn number(report: &mut Report<'_>, table: &Table<'_>, key: &str) -> Result<Option<u16>, Reported> {
+    let Some(entry) = table.get(key) else { return Ok(None) };
+    match entry.integer().map(u16::try_from) {
+        Some(Ok(number)) if number > 0 => Ok(Some(number)),
+        _ => Err(entry.add_type(
+            report,
+            "a number from 1 to 65535",
+            "write it without quotes, or remove the line",
+        )),
+    }
+}
+
+fn gpu_way(text: &str) -> Result<GpuWay, Wrong> {
+    match text {
+        "rocm" => Ok(GpuWay::Rocm),
+        "vulkan" => Ok(GpuWay::Vulkan),
+        _ => Err(wrong(format!("{} is no way to a GPU", quote(text)), "write `rocm` or `vulkan`")),
+    }
+}
+
+fn needs(text: &str) -> Result<Needs, Wrong> {
+    match text {
+        "gpu" => Ok(Needs::Gpu),
+        "any-gpu" => Ok(Needs::AnyGpu),
+        _ => Err(wrong(
+            format!("{} is nothing that a level can need", quote(text)),
+            "write `gpu` or `any-gpu`, or remove the line",
+        )),
+    }
+}
+
+/// Accepts a full path, or one below the home. What engines take apart is refused.
+fn folder(text: &str) -> Result<String, Wrong> {
+    let is_full = text.starts_with('/') || text.starts_with("~/");
+    let is_plain = !text.contains([':', ',', '"', '\'', '\\', '$', '%', '`']);
+    let stays = !text.split('/').any(|part| part == "..");
+    match is_full && is_plain && stays {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(
+            format!("{} is no folder that an engine can mount", quote(text)),
+            "write a path that begins with `/` or `~/`, without `..`, colons, commas and quotes",
+        )),
+    }
+}
+
+fn script(text: &str) -> Result<String, Wrong> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match text.chars().all(is_plain) && !text.starts_with('.') {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(
+            format!("{} is no name of a file in versions/smoke", quote(text)),
+            "write its name alone, for example `torch-device.py`",
+        )),
+    }
+}
+
+fn pattern(text: &str) -> Result<Regex, Wrong> {
+    let built = regex::bytes::RegexBuilder::new(text).multi_line(true).size_limit(1 << 20).build();
+    built.map_err(|_| {
+        wrong(
+            format!("{} is not a regular expression", quote(text)),
+            "close every bracket and group, and put `\\` before a sign that is meant as such",
+        )
+    })
+}

@@ -1,0 +1,105 @@
+//! Judges what a trial came to: its exit status by name, its output, and what the kernel said
+//! meanwhile.
+
+use regex::bytes::Regex;
+
+use super::Trial;
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// With 0, and its output has what is expected.
+    Good,
+    /// With 0, without what is expected.
+    Silent,
+    /// With a status that is not 0.
+    Status(i64),
+    /// By a signal, or with the status that a shell makes of one.
+    Signal(i64, &'static str),
+}
+
+/// Judges a status and an output.
+pub fn judge(trial: &Trial, status: i64, output: &[u8]) -> Ending {
+    match (status, signal(status)) {
+        (0, _) if trial.expect.is_match(output) => Ending::Good,
+        (0, _) => Ending::Silent,
+        (_, Some(name)) => Ending::Signal(status, name),
+        (_, None) => Ending::Status(status),
+    }
+}
+
+impl Ending {
+    /// Says it in words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Good => "it ended with 0, and its output has what is expected".to_owned(),
+            Self::Silent => "it ended with 0, but its output lacks what is expected".to_owned(),
+            Self::Status(status) => format!("it ended with status {status}"),
+            Self::Signal(status, name) => {
+                let what = match *name {
+                    "SIGABRT" => ": it gave up, as HIP does after a memory fault of the GPU",
+                    "SIGSEGV" => ": a segmentation fault",
+                    "SIGKILL" => ": killed, most likely for want of memory",
+                    "SIGILL" => ": the processor lacks an instruction",
+                    _ => "",
+                };
+                format!("it ended with status {status}, which is {name}{what}")
+            }
+        }
+    }
+}
+
+/// Returns whether the output shows a software device.
+pub fn is_software(trial: &Trial, output: &[u8]) -> bool {
+    trial.software.as_ref().is_some_and(|pattern: &Regex| pattern.is_match(output))
+}
+
+/// Returns the name of the signal that a status stands for.
+fn signal(status: i64) -> Option<&'static str> {
+    const NAMES: [(i64, &str); 11] = [
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (3, "SIGQUIT"),
+        (4, "SIGILL"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (13, "SIGPIPE"),
+        (15, "SIGTERM"),
+    ];
+    let number = status.checked_sub(128)?;
+    NAMES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
+/// A record of the kernel's log, as `/dev/kmsg` has it: `6,1234,567890,-;text`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelLine {
+    /// Its number; later ones are larger.
+    pub number: u64,
+    /// What it says.
+    pub text: String,
+}
+
+/// Reads records of the kernel's log. Lines that belong to a record before (they begin with a
+/// space) and what is no record are left out.
+pub fn kernel_lines(text: &str) -> Vec<KernelLine> {
+    let record = |line: &str| {
+        let (head, text) = line.split_once(';')?;
+        let number = head.split(',').nth(1)?.parse().ok()?;
+        Some(KernelLine { number, text: text.to_owned() })
+    };
+    text.lines().filter(|line| !line.starts_with(' ')).filter_map(record).collect()
+}
+
+/// Returns what the GPU's driver said in `after` that is not in `before`.
+pub fn said_meanwhile(before: &[KernelLine], after: &[KernelLine]) -> Vec<String> {
+    let last = before.iter().map(|line| line.number).max();
+    let is_of_gpu = |text: &str| ["amdgpu", "kfd", "[drm"].iter().any(|word| text.contains(word));
+    after
+        .iter()
+        .filter(|line| last.is_none_or(|last| line.number > last) && is_of_gpu(&line.text))
+        .map(|line| line.text.clone())
+        .collect()
+}

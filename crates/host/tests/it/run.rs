@@ -1,0 +1,272 @@
+//! What a container may have, by engine, track and machine; and how a trial is judged.
+
+use std::collections::BTreeMap;
+
+use host::run::trial::{Ending, is_software, judge, kernel_lines, said_meanwhile};
+use host::run::{
+    Container, GpuWay, Groups, Level, Needs, Network, Rows, RunError, Wish, check_devices,
+    container, loses_groups, parse_rows,
+};
+use host::{Engine, EngineKind, Snapshot};
+use pins::{Track, When};
+
+use crate::machine;
+
+const ROWS: &str = include_str!("../../../../versions/run.toml");
+const GPUS: &str = include_str!("../../../../versions/gpus.toml");
+
+pub(crate) fn rows() -> Rows {
+    parse_rows("run.toml", ROWS).unwrap()
+}
+
+/// The engines that files are written for.
+pub(crate) fn engines() -> [(&'static str, Engine); 3] {
+    let engine = |kind, is_rootless, runtime: &str| Engine {
+        kind,
+        socket: None,
+        is_rootless,
+        may_connect: None,
+        version: None,
+        runtime: Some(runtime.to_owned()),
+    };
+    [
+        ("podman-rootless-crun", engine(EngineKind::Podman, true, "crun")),
+        ("podman-runc", engine(EngineKind::Podman, false, "runc")),
+        ("docker", engine(EngineKind::Docker, false, "runc")),
+    ]
+}
+
+/// What is asked for on a good machine, by a user.
+pub(crate) fn wish<'a>(
+    track: Track,
+    rows: &'a Rows,
+    machine: &'a Snapshot,
+    engine: &'a Engine,
+) -> Wish<'a> {
+    let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
+    let row = &rows[&track];
+    let settings = match row.gpu {
+        GpuWay::Rocm => gpus.environment(&"gfx1151".parse().unwrap(), Some("7.2.1"), &[When::Run]),
+        GpuWay::Vulkan => Vec::new(),
+    };
+    Wish {
+        track,
+        row,
+        machine,
+        engine,
+        image: format!("localhost/build-pipeline/{}:latest", track.name()),
+        entrypoint: None,
+        command: Vec::new(),
+        environment: settings.into_iter().map(|one| (one.name, one.value)).collect(),
+        models: None,
+        work: row.has_work.then(|| "~/project".to_owned()),
+        owner: (1000, 1000),
+        publish: ("127.0.0.1".to_owned(), None),
+        network: Network::Own,
+        has_gpu: true,
+    }
+}
+
+fn with(track: Track, change: impl FnOnce(&mut Wish<'_>)) -> Container {
+    let (rows, machine) = (rows(), machine::read("strix-halo", ""));
+    let [(_, engine), ..] = engines();
+    let mut wish = wish(track, &rows, &machine, &engine);
+    change(&mut wish);
+    container(&wish).unwrap()
+}
+
+#[test]
+fn every_track_has_a_row_and_levels_whose_scripts_are_there() {
+    let rows = rows();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../versions/smoke");
+    let mut used = Vec::new();
+    for track in Track::ALL {
+        let row = &rows[&track];
+        assert!(row.smoke.contains_key(&Level::Import), "{}", track.name());
+        assert_eq!(row.smoke[&Level::Import].needs, Needs::Nothing, "{}", track.name());
+        used.extend(row.smoke.values().map(|trial| trial.script.clone()));
+    }
+    used.sort();
+    used.dedup();
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    let mut there: Vec<String> =
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    there.sort();
+    assert_eq!(there, used);
+    assert_eq!(rows[&Track::Ollama].port, Some(11_434));
+    assert_eq!(rows[&Track::Official].port, Some(8000));
+    assert_eq!(rows[&Track::Vulkan].port, Some(8080));
+}
+
+#[test]
+fn a_wrong_file_is_answered_with_places() {
+    let text = "schema = 1\n[vulcan]\n[vulkan]\ngpu = \"cuda\"\nport = 0\nmodels = \"models\"\n\
+        models-at = \"/a:b\"\nsmoke.run = { script = \"x\" }\n\
+        smoke.device = { script = \"../x.sh\", needs = \"luck\", expect = '(', speed = 1 }\n";
+    insta::assert_snapshot!("wrong_rows", parse_rows("versions/run.toml", text).unwrap_err());
+}
+
+#[test]
+fn devices_are_those_of_the_gpu_and_no_others() {
+    let rows = rows();
+    for track in Track::ALL {
+        let devices = with(track, |_| {}).devices;
+        match rows[&track].gpu {
+            GpuWay::Rocm => assert_eq!(devices, ["/dev/kfd", "/dev/dri"]),
+            GpuWay::Vulkan => assert_eq!(devices, ["/dev/dri"]),
+        }
+        let without = with(track, |wish| wish.has_gpu = false);
+        assert_eq!((without.devices.len(), without.groups), (0, Groups::None));
+    }
+}
+
+#[test]
+fn groups_are_kept_or_numbers_as_the_engine_allows() {
+    let (rows, good) = (rows(), machine::read("strix-halo", ""));
+    let other = "== recorded\ndevice /dev/kfd 660 0 992\ndevice /dev/dri/card0 660 0 44\n\
+        device /dev/dri/renderD128 660 0 993\n";
+    let other = machine::read("strix-halo", other);
+    let [(_, crun), (_, runc), (_, docker)] = engines();
+    let unknown = Engine { runtime: None, ..crun.clone() };
+    let rootless_runc = Engine { is_rootless: true, ..runc.clone() };
+    let rootless_docker = Engine { is_rootless: true, ..docker.clone() };
+    let numbers = |all: &[u32]| Groups::Numbers(all.to_vec());
+    for (engine, machine, track, groups, loses) in [
+        (&crun, &good, Track::Official, Groups::Keep, false),
+        (&crun, &good, Track::Vulkan, Groups::Keep, false),
+        (&runc, &good, Track::Official, numbers(&[105]), false),
+        (&docker, &other, Track::Official, numbers(&[992, 993]), false),
+        (&docker, &other, Track::Vulkan, numbers(&[993]), false),
+        (&unknown, &good, Track::Official, numbers(&[105]), true),
+        (&rootless_runc, &good, Track::Official, numbers(&[105]), true),
+        (&rootless_docker, &good, Track::Official, numbers(&[105]), true),
+    ] {
+        let wish = wish(track, &rows, machine, engine);
+        let container = container(&wish).unwrap();
+        assert_eq!(container.groups, groups, "{engine:?}");
+        assert_eq!(loses_groups(&container, &wish), loses, "{engine:?}");
+    }
+}
+
+#[test]
+fn the_user_is_the_callers_where_the_containers_root_would_be_the_machines() {
+    let (rows, machine) = (rows(), machine::read("strix-halo", ""));
+    let [(_, crun), (_, runc), (_, docker)] = engines();
+    for (engine, owner, user) in [
+        (&crun, (1000, 1000), None),
+        (&runc, (1000, 1001), Some((1000, 1001))),
+        (&docker, (1000, 1000), Some((1000, 1000))),
+        (&docker, (0, 0), None),
+    ] {
+        let mut wish = wish(Track::Trainer, &rows, &machine, engine);
+        wish.owner = owner;
+        let container = container(&wish).unwrap();
+        assert_eq!(container.user, user);
+        assert_eq!(container.environment.contains_key("USER"), user.is_some());
+        assert_eq!(container.environment["HOME"], "/home/run");
+    }
+}
+
+#[test]
+fn what_is_asked_for_is_given() {
+    let asked = with(Track::Vulkan, |wish| {
+        wish.models = Some("/srv/models".to_owned());
+        wish.publish = ("0.0.0.0".to_owned(), Some(9000));
+        wish.work = Some("/srv/work".to_owned());
+        wish.entrypoint = Some("sh".to_owned());
+    });
+    let folders: Vec<_> = asked
+        .folders
+        .iter()
+        .map(|folder| (folder.host.as_str(), folder.container.as_str(), folder.is_made))
+        .collect();
+    assert_eq!(
+        folders,
+        [
+            ("~/.cache/build-pipeline/home/vulkan", "/home/run", true),
+            ("/srv/models", "/models", false),
+            ("/srv/work", "/work", false),
+        ]
+    );
+    let port = asked.port.unwrap();
+    assert_eq!((port.address.as_str(), port.host, port.container), ("0.0.0.0", 9000, 8080));
+    assert_eq!((asked.work, asked.relabels), (Some("/work"), true));
+    for network in [Network::Host, Network::None] {
+        assert_eq!(with(Track::Vulkan, |wish| wish.network = network).port, None);
+    }
+    let (rows, machine) = (rows(), machine::read("no-gpu", ""));
+    let [(_, engine), ..] = engines();
+    let mut wish = wish(Track::Vulkan, &rows, &machine, &engine);
+    wish.models = Some("/srv/a:b".to_owned());
+    assert_eq!(container(&wish), Err(RunError::Path { path: "/srv/a:b".to_owned() }));
+}
+
+#[test]
+fn a_missing_node_is_named() {
+    let good = machine::read("strix-halo", "");
+    assert_eq!(check_devices(GpuWay::Rocm, &good), Ok(()));
+    let missing = |changes: &str, way| {
+        let machine = machine::read("no-gpu", changes);
+        check_devices(way, &machine).unwrap_err().to_string()
+    };
+    let render = "== recorded\nuser 1000 1000\ndevice /dev/dri/renderD128 660 0 105\n";
+    let kfd =
+        "== recorded\nuser 1000 1000\ndevice /dev/kfd 660 0 105\ndevice /dev/dri/card0 660 0 44\n";
+    assert_eq!(
+        missing(render, GpuWay::Rocm),
+        "the device node `/dev/kfd` is missing, which ROCm needs"
+    );
+    assert_eq!(
+        missing(kfd, GpuWay::Vulkan),
+        "the device node `/dev/dri/renderD128` is missing, which Vulkan needs"
+    );
+    assert_eq!(check_devices(GpuWay::Vulkan, &machine::read("no-gpu", render)), Ok(()));
+}
+
+#[test]
+fn an_end_is_judged_by_status_and_output() {
+    let rows = rows();
+    let trial = &rows[&Track::Vulkan].smoke[&Level::Device];
+    let found = b"Available devices:\n  Vulkan0: AMD Radeon Graphics (RADV GFX1151) (1 MiB)\n";
+    assert_eq!(judge(trial, 0, found), Ending::Good);
+    assert!(!is_software(trial, found));
+    assert!(is_software(trial, b"  Vulkan0: llvmpipe (LLVM 19.1.7, 256 bits)\n"));
+    // The trap: no device, and all is well.
+    let none = judge(trial, 0, b"ggml_vulkan: No devices found.\nAvailable devices:\n");
+    assert_eq!(none, Ending::Silent);
+    assert!(judge(trial, 134, found).words().contains("status 134, which is SIGABRT"));
+    assert!(judge(trial, 139, b"").words().contains("SIGSEGV: a segmentation fault"));
+    assert!(judge(trial, 137, b"").words().contains("SIGKILL"));
+    assert_eq!(judge(trial, 1, found), Ending::Status(1));
+    assert_eq!(judge(trial, 128, found), Ending::Status(128));
+    assert_eq!(judge(trial, 250, found), Ending::Status(250));
+    let compute = &rows[&Track::Vulkan].smoke[&Level::Compute];
+    // As llama-bench says it on the processor, and on a device.
+    let wrong = b"ggml_vulkan: No devices found.\n| llama | Vulkan | 999 | tg1 | 196514 |\n";
+    assert_eq!(judge(compute, 0, wrong), Ending::Silent);
+    let right = b"ggml_vulkan: Found 1 Vulkan devices:\nggml_vulkan: 0 = llvmpipe (LLVM 19)\n";
+    assert_eq!((judge(compute, 0, right), is_software(compute, right)), (Ending::Good, true));
+}
+
+#[test]
+fn what_the_gpus_driver_said_meanwhile_is_found() {
+    let before =
+        kernel_lines("6,10,5,-;amdgpu: loaded\n SUBSYSTEM=pci\n6,11,6,-;usb: new\nnoise\n");
+    assert_eq!(before.len(), 2);
+    let text =
+        "6,11,6,-;usb: new\n3,12,7,-;amdgpu 0000:c5:00.0: ring gfx timeout\n4,13,8,c;usb: gone\n";
+    let after = kernel_lines(text);
+    assert_eq!(said_meanwhile(&before, &after), ["amdgpu 0000:c5:00.0: ring gfx timeout"]);
+    assert_eq!(said_meanwhile(&[], &before), ["amdgpu: loaded"]);
+    assert_eq!(said_meanwhile(&after, &before), [""; 0]);
+}
+
+#[test]
+fn nothing_runs_privileged() {
+    for track in Track::ALL {
+        let container = with(track, |_| {});
+        assert_eq!(container.security, ["no-new-privileges"]);
+        let environment: &BTreeMap<String, String> = &container.environment;
+        assert!(!environment.contains_key("HSA_OVERRIDE_GFX_VERSION"));
+    }
+}

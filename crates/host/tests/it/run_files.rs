@@ -1,0 +1,246 @@
+//! The files that `run --print` writes: their bytes, and what the programs they are for say of them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use host::run::{Form, Network, RunError, Wish, container};
+use pins::Track;
+use testkit::newer_package;
+
+use crate::machine;
+use crate::run::{engines, rows, wish};
+
+const FORMS: [(&str, Form); 4] = [
+    ("shell", Form::Shell),
+    ("quadlet", Form::Quadlet),
+    ("compose", Form::Compose),
+    ("distrobox", Form::Distrobox),
+];
+
+/// Calls `check` with each file of a form: its name and text, for every engine, track and some
+/// wishes that are hard to write down.
+fn each(form: Form, mut check: impl FnMut(&str, &str)) {
+    let (rows, machine) = (rows(), machine::read("strix-halo", ""));
+    for (engine_name, engine) in engines() {
+        for track in Track::ALL {
+            let plain = wish(track, &rows, &machine, &engine);
+            for (kind, change) in WISHES {
+                let mut wish = plain.clone();
+                change(&mut wish);
+                let container = container(&wish).unwrap();
+                match container.print(form) {
+                    Ok(text) => check(&format!("{engine_name}-{}-{kind}", track.name()), &text),
+                    Err(error) => assert_eq!(error, RunError::Quadlet),
+                }
+            }
+        }
+    }
+}
+
+/// A word that every form has its own way to spoil.
+const HARD: &str = "it's \"$HOME\" 50% \\ `a`; #b";
+
+type Change = fn(&mut Wish<'_>);
+
+const WISHES: [(&str, Change); 4] = [
+    ("plain", |_| {}),
+    ("hard", |wish| {
+        wish.command = ["sh", "-c", HARD].map(str::to_owned).to_vec();
+        wish.environment.insert("HARD".to_owned(), HARD.to_owned());
+        wish.models = Some("/srv/my models".to_owned());
+    }),
+    ("network", |wish| {
+        wish.network = Network::Host;
+        wish.entrypoint = Some("bash".to_owned());
+    }),
+    ("no-gpu", |wish| wish.has_gpu = false),
+];
+
+/// Runs a program and fails the test where it fails.
+#[track_caller]
+fn good(command: &mut Command, what: &str, text: &str) -> Output {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {said}\n{text}");
+    output
+}
+
+#[test]
+fn files_are_the_same_bytes_for_the_same_wish() {
+    let (rows, machine) = (rows(), machine::read("strix-halo", ""));
+    for (engine_name, engine) in engines() {
+        for track in [Track::Official, Track::Vulkan, Track::Trainer] {
+            let container = container(&wish(track, &rows, &machine, &engine)).unwrap();
+            let texts = FORMS.map(|(name, form)| match container.print(form) {
+                Ok(text) => format!("━━ {name}\n{text}"),
+                Err(error) => format!("━━ {name}\n{error}\n"),
+            });
+            insta::assert_snapshot!(format!("{engine_name}-{}", track.name()), texts.concat());
+        }
+    }
+    let [(_, engine), ..] = engines();
+    let mut hard = wish(Track::Vulkan, &rows, &machine, &engine);
+    WISHES[1].1(&mut hard);
+    let container = container(&hard).unwrap();
+    let texts = FORMS.map(|(name, form)| format!("━━ {name}\n{}", container.print(form).unwrap()));
+    insta::assert_snapshot!("hard", texts.concat());
+}
+
+#[test]
+fn scripts_pass_the_shell_and_shellcheck() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    each(Form::Shell, |name, text| {
+        let path = folder.path().join(format!("{name}.sh"));
+        std::fs::write(&path, text).unwrap();
+        good(Command::new("sh").arg("-n").arg(&path), name, text);
+        files.push(path);
+    });
+    assert!(files.len() > 60);
+    // `$HOME` in single quotes is what was meant.
+    let mut shellcheck = Command::new("shellcheck");
+    let output = shellcheck.args(["--exclude", "SC2016"]).args(&files).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let smoke = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../versions/smoke");
+    for entry in std::fs::read_dir(smoke).unwrap().flatten() {
+        let path = entry.path();
+        let mut check = match path.extension().unwrap().to_str().unwrap() {
+            "py" => {
+                let mut python = Command::new("python3");
+                python.args(["-c", "import ast,sys; ast.parse(open(sys.argv[1]).read())"]);
+                python
+            }
+            shell => {
+                let mut check = Command::new("shellcheck");
+                check.args(["--shell", shell]);
+                check
+            }
+        };
+        good(check.arg(&path), &path.display().to_string(), "");
+    }
+}
+
+/// The script calls the engine with the words that were meant: a false `podman` prints them.
+#[test]
+fn scripts_hand_every_word_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = folder.path().join("podman");
+    std::fs::write(&engine, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
+    good(Command::new("chmod").arg("+x").arg(&engine), "chmod", "");
+    let (rows, machine) = (rows(), machine::read("strix-halo", ""));
+    let [(_, engine), ..] = engines();
+    let mut hard = wish(Track::Vulkan, &rows, &machine, &engine);
+    hard.has_gpu = false;
+    WISHES[1].1(&mut hard);
+    let text = container(&hard).unwrap().print(Form::Shell).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &text, "run.sh"]).args(arguments).env_clear();
+        shell.env("HOME", folder.path()).env("PATH", format!("{}:/bin", folder.path().display()));
+        String::from_utf8(good(&mut shell, "run.sh", &text).stdout).unwrap()
+    };
+    let words = run(&[]);
+    let words: Vec<&str> = words.lines().collect();
+    assert_eq!(words[words.len() - 3..], ["sh", "-c", HARD]);
+    assert!(words.contains(&format!("HARD={HARD}").as_str()));
+    assert!(words.contains(&"/srv/my models:/models:z"));
+    assert!(!words.contains(&"--tty"));
+    assert!(folder.path().join(".cache/build-pipeline/home/vulkan").is_dir());
+    assert!(run(&["echo", "a b"]).ends_with("\necho\na b\n"));
+}
+
+#[test]
+fn podmans_generator_takes_the_quadlets() {
+    let quadlet = newer_package("podman").join("usr/libexec/podman/quadlet");
+    let mut count = 0;
+    each(Form::Quadlet, |name, text| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("it.container"), text).unwrap();
+        for user in [&["--user"][..], &[]] {
+            let mut generator = Command::new(&quadlet);
+            generator.arg("--dryrun").args(user).env("QUADLET_UNIT_DIRS", folder.path());
+            let output = good(&mut generator, name, text);
+            let unit = String::from_utf8(output.stdout).unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            // It only warns of keys that it does not know.
+            assert!(
+                !said.contains("unsupported") && !said.contains("converting"),
+                "{said}\n{text}"
+            );
+            assert!(
+                unit.contains("ExecStart=") && unit.contains("--security-opt=no-new-privileges")
+            );
+            assert!(!unit.contains("--privileged") && !unit.contains("--ipc"), "{unit}");
+            assert_eq!(unit.contains("--device /dev/kfd"), text.contains("AddDevice=/dev/kfd"));
+            assert_eq!(unit.contains("--device /dev/dri"), text.contains("AddDevice=/dev/dri"));
+            let groups = unit.matches("--group-add").count();
+            assert_eq!(groups, text.matches("GroupAdd=").count(), "{unit}");
+        }
+        count += 1;
+    });
+    assert!(count > 40);
+}
+
+#[test]
+fn dockers_parser_takes_the_compose_files() {
+    let compose =
+        newer_package("docker-compose").join("usr/libexec/docker/cli-plugins/docker-compose");
+    each(Form::Compose, |name, text| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("compose.yaml"), text).unwrap();
+        let mut parser = Command::new(&compose);
+        parser.args(["--file", "compose.yaml", "config", "--format", "json"]);
+        parser.current_dir(folder.path()).env_clear().env("HOME", "/home/kim");
+        let output = good(&mut parser, name, text);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said, "", "{name}: {text}");
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let services = document["services"].as_object().unwrap();
+        assert_eq!(services.len(), 1);
+        let service = services.values().next().unwrap();
+        assert_eq!(service["security_opt"], serde_json::json!(["no-new-privileges:true"]));
+        assert!(service.get("privileged").is_none() && service.get("ipc").is_none());
+        let home = &service["volumes"][0]["source"];
+        assert!(home.as_str().unwrap().starts_with("/home/kim/.cache/build-pipeline/home/"));
+        if name.ends_with("-hard") {
+            // It writes the document so that it can be read again: `$` doubled.
+            let hard = HARD.replace('$', "$$");
+            assert_eq!(service["command"][2], hard);
+            assert_eq!(service["environment"]["HARD"], hard);
+        }
+        let user = service.get("user").and_then(|user| user.as_str());
+        assert_eq!(user, (!name.contains("crun")).then_some("1000:1000"));
+    });
+}
+
+#[test]
+fn distrobox_takes_the_manifests() {
+    let assemble = newer_package("distrobox").join("usr/bin/distrobox-assemble");
+    // It wants some engine on the path, and asks it nothing in a dry run.
+    let engines = tempfile::tempdir().unwrap();
+    for name in ["podman", "docker"] {
+        let path = engines.path().join(name);
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        good(Command::new("chmod").arg("+x").arg(&path), "chmod", "");
+    }
+    each(Form::Distrobox, |name, text| {
+        // It takes a second each.
+        if name.ends_with("-network") || name.contains("-spoof-") {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = folder.path().join("distrobox.ini");
+        std::fs::write(&manifest, text).unwrap();
+        let mut dry = Command::new(&assemble);
+        let path = format!("{}:/usr/bin:/bin", engines.path().display());
+        dry.args(["create", "--dry-run", "--file"]).arg(&manifest).env("PATH", path);
+        dry.env("HOME", folder.path()).env("USER", "kim").env("DBX_CONTAINER_MANAGER", "podman");
+        // As root it asks back.
+        dry.env("DBX_SUDO_PROGRAM", "true");
+        let output = good(&mut dry, name, text);
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("--device /dev/kfd") == text.contains("/dev/kfd"), "{said}\n{text}");
+        assert!(said.contains("--device /dev/dri") == text.contains("/dev/dri"), "{said}\n{text}");
+        assert!(said.contains("--group-add") == text.contains("--group-add"), "{said}\n{text}");
+    });
+}

@@ -1,0 +1,72 @@
+//! Programs of Debian 13, for what the machine's own release has in no version or an old one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::releases::releases_cache;
+
+/// Returns the folder that a package of Debian 13 is unpacked in. It is fetched once per machine,
+/// with apt, from the mirror that the machine uses; nothing is installed.
+///
+/// # Panics
+/// apt has no such package, or reaches no mirror.
+pub fn newer_package(name: &str) -> PathBuf {
+    let folder = releases_cache().join("debian-13");
+    let unpacked = folder.join(name);
+    std::fs::create_dir_all(&folder).expect("the cache can be written");
+    // Tests run at the same time, and each in a process of its own under some runners.
+    let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
+    lock.lock().expect("files can be locked");
+    if !unpacked.is_dir() {
+        let fresh = tempfile::tempdir_in(&folder).expect("the cache can be written");
+        fetch(name, fresh.path());
+        let root = fresh.path().join("root");
+        std::fs::rename(root, &unpacked).expect("a folder can be renamed");
+    }
+    unpacked
+}
+
+/// Downloads a package into `folder` and unpacks it into `root` in it.
+fn fetch(name: &str, folder: &Path) {
+    for part in ["lists/partial", "archives/partial"] {
+        std::fs::create_dir_all(folder.join(part)).expect("a new folder can be filled");
+    }
+    let sources = folder.join("sources.list");
+    let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    let text = format!("deb [signed-by={keys}] {} trixie main\n", mirror());
+    std::fs::write(&sources, text).expect("a new folder can be filled");
+    let option = |name: &str, value: &Path| format!("{name}={}", value.display());
+    let options = [
+        option("Dir::Etc::SourceList", &sources),
+        option("Dir::Etc::SourceParts", Path::new("/dev/null")),
+        option("Dir::State::Lists", &folder.join("lists")),
+        option("Dir::Cache", folder),
+        "APT::Sandbox::User=".to_owned(),
+    ];
+    for arguments in [&["update"][..], &["download", name]] {
+        let mut apt = Command::new("apt-get");
+        apt.arg("-qq").args(options.iter().flat_map(|option| ["-o", option])).args(arguments);
+        let output = apt.current_dir(folder).output().expect("apt-get runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "apt-get {}: {said}", arguments.join(" "));
+    }
+    let entries = std::fs::read_dir(folder).expect("the folder is there").flatten();
+    let archive = entries
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+    let archive = archive.expect("apt-get has downloaded the package");
+    let unpacked =
+        Command::new("dpkg-deb").arg("-x").arg(archive).arg(folder.join("root")).status();
+    assert!(unpacked.is_ok_and(|status| status.success()), "dpkg-deb unpacks {name}");
+}
+
+/// Returns the mirror of Debian that apt uses here.
+fn mirror() -> String {
+    let output = Command::new("apt-get")
+        .args(["indextargets", "--format", "$(REPO_URI)"])
+        .args(["Created-By: Packages", "Origin: Debian", "Label: Debian"])
+        .output()
+        .expect("apt-get runs");
+    let text = String::from_utf8(output.stdout).expect("addresses are text");
+    text.lines().next().expect("apt knows a mirror of Debian: run apt-get update").to_owned()
+}

@@ -1,0 +1,8 @@
+# Computes one token with the model in MODEL, a file below /models, all layers on the GPU. Without a device ggml computes
+# on the processor and ends well, so its line about devices must be there.
+case $MODEL in /*) ;; *) MODEL=/models/$MODEL ;; esac
+if [ "${SOFTWARE-}" = 1 ]; then
+    GGML_VK_VISIBLE_DEVICES=0
+    export GGML_VK_VISIBLE_DEVICES
+fi
+llama-bench --model "$MODEL" --n-prompt 8 --n-gen 1 --repetitions 1 --n-gpu-layers 999 --mmap 0 2>&1

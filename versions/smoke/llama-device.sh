@@ -1,0 +1,7 @@
+# Names the devices that llama.cpp computes on. ggml leaves out software devices unless they are
+# named, so SOFTWARE=1 names the first.
+if [ "${SOFTWARE-}" = 1 ]; then
+    GGML_VK_VISIBLE_DEVICES=0
+    export GGML_VK_VISIBLE_DEVICES
+fi
+llama-cli --list-devices 2>&1

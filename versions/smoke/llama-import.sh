@@ -1,0 +1,2 @@
+# Says the version of llama.cpp; it says so on standard error.
+llama-cli --version 2>&1
