@@ -78,6 +78,7 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),
+        Command::Lock(args) => commands::lock::run(&cli.global, args),
         Command::Lint(args) => commands::lint::run(&cli.global, args),
         Command::Explain(args) => commands::lint::explain(args),
         Command::Pins(args) => commands::pins::run(&cli.global, args),

@@ -114,6 +114,16 @@ impl Project {
         Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
     }
 
+    /// Reads what Python locks are made from, where the project has some.
+    pub(crate) fn python_sets(&self) -> Result<pins::PythonSets, CommandError> {
+        const NAME: &str = "versions/python.toml";
+        if !self.root.join(NAME).exists() {
+            return Ok(pins::PythonSets::new());
+        }
+        let pins = self.pins()?;
+        self.parse(NAME, |file, text| pins::parse_python_with(file, text, &pins))
+    }
+
     /// Reads what runs with what, where the project says so.
     pub(crate) fn compat(&self) -> Result<Option<pins::Compat>, CommandError> {
         const NAME: &str = "versions/compat.toml";
