@@ -163,7 +163,8 @@ fn read_stage(
         }),
     };
     let packages = table.texts(report, "packages", "vulkan-build", name);
-    let python = table.optional(report, "python", |text| checks::pin_name(text).map(|_| text.to_owned()));
+    let python =
+        table.optional(report, "python", |text| checks::pin_name(text).map(|_| text.to_owned()));
     let network = table.flag(report, "network");
     let packages = packages?;
     if matches!(base, VariantBase::Image(_))
@@ -194,7 +195,11 @@ fn name(text: &str) -> Result<String, Wrong> {
     })
 }
 
-pub(crate) fn check_pin(pin: &PinName, pins: Option<&Pins>, kinds: &[PinKind]) -> Result<(), Wrong> {
+pub(crate) fn check_pin(
+    pin: &PinName,
+    pins: Option<&Pins>,
+    kinds: &[PinKind],
+) -> Result<(), Wrong> {
     let Some(pins) = pins else { return Ok(()) };
     let names = pins.names();
     if names.get(pin).is_some_and(|kind| kinds.contains(kind)) {
