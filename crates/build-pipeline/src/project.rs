@@ -160,6 +160,8 @@ fn files_of_tracks(tracks: &pins::Tracks) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for variant in tracks.built.values().flat_map(|settings| settings.variants.values()) {
         names.extend(variant.stages.iter().map(|stage| stage.dockerfile.clone()));
+        let locks = variant.stages.iter().filter_map(|stage| stage.python.as_deref());
+        names.extend(locks.map(pins::python_lock_path));
         if let pins::VariantBase::Packages(lock) = &variant.base {
             names.insert(format!("versions/locks/{lock}.toml"));
         }

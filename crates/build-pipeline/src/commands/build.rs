@@ -79,7 +79,9 @@ impl Session<'_> {
             if !one.unresolved.is_empty() {
                 request::resolve(&mut one, &input, &registry::client(self.global)?).await?;
             }
-            planned.push(planner::plan(&one.request, &input)?);
+            let mut one = planner::plan(&one.request, &input)?;
+            judge::judge(self.project, &mut one)?;
+            planned.push(one);
         }
         if self.args.dry_run {
             return planned.iter().try_for_each(|one| {
