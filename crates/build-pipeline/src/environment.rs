@@ -207,8 +207,8 @@ pub(crate) fn buildkit_progress() -> Option<String> {
 }
 
 /// Returns the variables that say how programs reach the network.
-pub(crate) fn network_variables() -> std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsString>
-{
+pub(crate) fn network_variables()
+-> std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsString> {
     const NAMES: [&str; 10] = [
         "ALL_PROXY",
         "HTTPS_PROXY",

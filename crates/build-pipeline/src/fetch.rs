@@ -9,8 +9,8 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use pins::{ArchivePin, CommitId, Pinned, Pins, Sha256, SourcePin};
 use sources::{
-    ArchiveLimits, ArchiveSource, Event, GitSource, Mirror, ReleaseFile, Settings, SourceUrl, Sources,
-    Submodules, Tree,
+    ArchiveLimits, ArchiveSource, Event, GitSource, Mirror, ReleaseFile, Settings, SourceUrl,
+    Sources, Submodules, Tree,
 };
 
 use crate::cli::Global;

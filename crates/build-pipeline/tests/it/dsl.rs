@@ -28,7 +28,14 @@ impl Project {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let project = Self { folder };
-        for name in ["versions.toml", "gpus.toml", "tracks.toml", "compat.toml", "failures.toml"] {
+        for name in [
+            "versions.toml",
+            "gpus.toml",
+            "tracks.toml",
+            "compat.toml",
+            "failures.toml",
+            "python.toml",
+        ] {
             let text = std::fs::read_to_string(workspace().join("versions").join(name)).unwrap();
             project.write(&format!("versions/{name}"), &text);
         }

@@ -12,6 +12,7 @@ mod dsl;
 mod failures;
 mod input;
 mod lint;
+mod lock;
 mod machine;
 mod messages;
 mod outdated;

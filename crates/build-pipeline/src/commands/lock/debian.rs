@@ -72,16 +72,15 @@ pub(super) fn look_up(
         is_snapshot,
         work: work.path(),
     };
-    let programs = Programs {
-        path: environment::program_path(),
-        variables: environment::network_variables(),
-    };
+    let programs =
+        Programs { path: environment::program_path(), variables: environment::network_variables() };
     let lock = crate::runtime()?
         .block_on(debian::resolve(&programs, &request))
         .map_err(|error| failed(&error, is_snapshot))?;
     let (before, after) = (old.as_ref().map(content).unwrap_or_default(), content(&lock));
     // The day alone is no news: images are made from the text of the lock.
-    let is_same = old.is_some_and(|old| PackageLock { checked: lock.checked.clone(), ..old } == lock);
+    let is_same =
+        old.is_some_and(|old| PackageLock { checked: lock.checked.clone(), ..old } == lock);
     let new = if is_same { text } else { lock.to_toml() };
     Ok(Found { name: name.to_owned(), kind: "debian", before, after, files: vec![(file, new)] })
 }

@@ -151,7 +151,8 @@ fn choose(project: &Project, names: &[String]) -> Result<Locks, CommandError> {
 
 fn unknown(name: &str, all: &Locks) -> CommandError {
     let told = CommandError::new(ExitCode::Input, format!("there is no lock or track `{name}`"));
-    let known = || all.debian.iter().map(String::as_str).chain(all.python.keys().map(PinName::as_str));
+    let known =
+        || all.debian.iter().map(String::as_str).chain(all.python.keys().map(PinName::as_str));
     match nearest(name, known().chain(Track::ALL.map(Track::name))) {
         Some(near) => told.hint(format!("did you mean `build-pipeline lock {near}`?")),
         None => told.hint(format!("the locks are {}", known().collect::<Vec<_>>().join(", "))),
@@ -209,7 +210,9 @@ fn check(project: &Project, chosen: &Locks, format: Format) -> Result<(), Comman
         return match format {
             Format::Json => output::json(&LockReport::default()),
             Format::Text if count == 1 => output::result("1 lock is what the project asks for\n"),
-            Format::Text => output::result(&format!("{count} locks are what the project asks for\n")),
+            Format::Text => {
+                output::result(&format!("{count} locks are what the project asks for\n"))
+            }
         };
     }
     Err(refuse_stale(stale))

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pins::{
-    PinName, Pins, PythonLock, PythonSet, RequirementLine, python_lock_path,
-    requirements_lock_path,
+    PinName, Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
 };
 use sources::{Submodules, Tree};
 
@@ -137,17 +136,24 @@ fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> CommandError
     chains.retain(|chain| chain.iter().filter(|one| is_one(one)).count() == 1);
     let (first, version) = chains
         .first()
-        .and_then(|chain| all.iter().find(|(name, _)| Some(*name) == chain.last().map(String::as_str)))
+        .and_then(|chain| {
+            all.iter().find(|(name, _)| Some(*name) == chain.last().map(String::as_str))
+        })
         .or(all.first())
         .copied()
         .unwrap_or_default();
     let told = CommandError::new(
         ExitCode::Input,
-        format!("lock `{name}` would have `{first}` {version} of the default index, which is for CUDA or takes the place of ROCm's"),
+        format!(
+            "lock `{name}` would have `{first}` {version} of the default index, which is for CUDA or takes the place of ROCm's"
+        ),
     );
     let mut causes: Vec<String> = chains.iter().map(|chain| chain.join(" -> ")).collect();
-    let others: Vec<&str> =
-        all.iter().map(|(name, _)| *name).filter(|name| !chains.iter().any(|chain| chain.last().is_some_and(|last| last == name))).collect();
+    let others: Vec<&str> = all
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !chains.iter().any(|chain| chain.last().is_some_and(|last| last == name)))
+        .collect();
     if !others.is_empty() {
         causes.push(format!("with it came {}", others.join(", ")));
     }
@@ -217,7 +223,10 @@ mod tests {
     #[test]
     fn included_files_are_found_from_their_own_folder() {
         assert_eq!(beside("requirements/rocm.txt", "common.txt"), "requirements/common.txt");
-        assert_eq!(beside("requirements/build/rocm.txt", "../common.txt"), "requirements/common.txt");
+        assert_eq!(
+            beside("requirements/build/rocm.txt", "../common.txt"),
+            "requirements/common.txt"
+        );
         assert_eq!(beside("a.txt", "./b.txt"), "b.txt");
         // Nothing above the tree can be named.
         assert_eq!(beside("a.txt", "../../etc/passwd"), "etc/passwd");

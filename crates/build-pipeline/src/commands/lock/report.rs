@@ -112,7 +112,9 @@ impl LockReport {
                 removed.len(),
                 changed.len()
             ));
-            added.iter().for_each(|one| page.line(format_args!("  + {} {}", one.name, one.version)));
+            added
+                .iter()
+                .for_each(|one| page.line(format_args!("  + {} {}", one.name, one.version)));
             removed
                 .iter()
                 .for_each(|one| page.line(format_args!("  - {} {}", one.name, one.version)));

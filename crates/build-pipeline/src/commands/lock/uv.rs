@@ -129,6 +129,7 @@ impl Uv {
             .env("UV_NO_CONFIG", "1")
             .env("UV_NO_PROGRESS", "1")
             .env("UV_PYTHON_DOWNLOADS", "never")
+            .env("UV_SYSTEM_CERTS", "1")
             .current_dir(folder)
             .stdin(Stdio::null())
             .output();
@@ -173,10 +174,18 @@ fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
     let list = work.path().join("requirements.txt");
     std::fs::write(&list, format!("uv=={VERSION}{hashes}\n")).map_err(machine)?;
     let target = work.path().join("uv");
-    let mut arguments: Vec<OsString> =
-        ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
-            .map(OsString::from)
-            .into();
+    let mut arguments: Vec<OsString> = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+    ]
+    .map(OsString::from)
+    .into();
     arguments.extend(["--target".into(), target.clone().into(), "-r".into(), list.into()]);
     let output = Command::new("python3")
         .args(arguments)
@@ -188,7 +197,8 @@ fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
             .hint("install uv, or python3 with pip")
     })?;
     if !output.status.success() {
-        let told = CommandError::new(ExitCode::Network, format!("uv {VERSION} cannot be installed"));
+        let told =
+            CommandError::new(ExitCode::Network, format!("uv {VERSION} cannot be installed"));
         return Err(CommandError { log: last_lines(&output.stderr), ..told }
             .hint("install uv by other means; one on the `PATH` is used"));
     }
