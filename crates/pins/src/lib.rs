@@ -33,7 +33,8 @@ pub use environment::{refused_variable, unknown_ollama_variable};
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use package_lock::{
-    LockedPackage, PackageLock, PackageSet, WantedPackages, parse_package_lock, parse_wanted_packages,
+    LockedPackage, PackageLock, PackageSet, WantedPackages, parse_package_lock,
+    parse_wanted_packages,
 };
 pub use places::pin_lines;
 pub use problem::{ParseError, Problem};

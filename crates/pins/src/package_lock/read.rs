@@ -68,10 +68,7 @@ fn read_release(
     (suite, architecture)
 }
 
-fn read_section<'t>(
-    report: &mut Report<'_>,
-    root: &Table<'t>,
-) -> Result<Table<'t>, Reported> {
+fn read_section<'t>(report: &mut Report<'_>, root: &Table<'t>) -> Result<Table<'t>, Reported> {
     match root.get("set") {
         Some(entry) => entry.table(report, "`[set.NAME]`"),
         None => Err(root.add_missing(report, "set", "[set.base]")),

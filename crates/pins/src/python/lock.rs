@@ -80,7 +80,8 @@ impl PythonLock {
         }
         let of = |key, own: fn(&PythonSet) -> &String| {
             let text = set.map(own).map(String::as_str).or_else(|| word(key));
-            text.map(str::to_owned).ok_or_else(|| ParsePythonLockError(format!("`{key}` is missing")))
+            text.map(str::to_owned)
+                .ok_or_else(|| ParsePythonLockError(format!("`{key}` is missing")))
         };
         Ok(Self {
             python: of("python", |set| &set.python)?,
@@ -153,9 +154,8 @@ impl PythonLock {
 
 fn project(package: &Value) -> Result<(String, LockedProject), ParsePythonLockError> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let name = text(package, "name").ok_or_else(|| {
-        ParsePythonLockError("a package has no name".to_owned())
-    })?;
+    let name = text(package, "name")
+        .ok_or_else(|| ParsePythonLockError("a package has no name".to_owned()))?;
     let wrong = |what: &str| ParsePythonLockError(format!("`{name}` {what}"));
     let version = text(package, "version").ok_or_else(|| wrong("has no version"))?;
     let is_plain =

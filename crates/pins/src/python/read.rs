@@ -46,10 +46,8 @@ fn read_set(
 ) -> Result<PythonSet, Reported> {
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table.check_keys(
-        report,
-        &["python", "platform", "source", "files", "requirements", "provided"],
-    );
+    table
+        .check_keys(report, &["python", "platform", "source", "files", "requirements", "provided"]);
     let python = table.required(report, "python", "python = \"3.13\"", python);
     let example = "platform = \"x86_64-manylinux_2_40\"";
     let platform = table.required(report, "platform", example, platform);
@@ -122,7 +120,10 @@ pub(super) fn requirement(text: &str) -> Result<String, Wrong> {
     let (name, rest) = text.split_at(end.unwrap_or(text.len()));
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     // Behind the name come extras, versions or a marker; behind that of a file or url, something else.
-    if !is_name || !(rest.is_empty() || rest.starts_with(['[', '(', '<', '>', '=', '!', '~', ';', ' ', '@'])) {
+    if !is_name
+        || !(rest.is_empty()
+            || rest.starts_with(['[', '(', '<', '>', '=', '!', '~', ';', ' ', '@']))
+    {
         return Err(wrong(
             format!("{} is not a requirement", quote(&text)),
             "write a package and which versions will do, for example `numpy>=2`; options are not taken",

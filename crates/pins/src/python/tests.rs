@@ -81,9 +81,10 @@ fn a_lock_of_uv_becomes_ours_and_is_read_again() {
     let written = lock.to_pylock();
     assert!(!written.contains("h.example"), "{written}");
     assert_eq!(PythonLock::parse(&written, None).unwrap(), lock);
-    assert!(lock.to_requirements().ends_with(&format!(
-        "typing-extensions==4.15.0 \\\n    --hash=sha256:{HASH}\n"
-    )));
+    assert!(
+        lock.to_requirements()
+            .ends_with(&format!("typing-extensions==4.15.0 \\\n    --hash=sha256:{HASH}\n"))
+    );
     assert_eq!(lock.for_cuda().count(), 0);
 }
 
@@ -113,7 +114,9 @@ fn what_is_no_wheel_with_a_hash_is_refused() {
 #[test]
 fn builds_for_cuda_are_known() {
     let package = |name: &str, version: &str| {
-        format!("[[packages]]\nname = '{name}'\nversion = '{version}'\nwheels = [{{ url = 'https://h.example/{name}-{version}-py3-none-any.whl', hashes = {{ sha256 = '{HASH}' }} }}]\n")
+        format!(
+            "[[packages]]\nname = '{name}'\nversion = '{version}'\nwheels = [{{ url = 'https://h.example/{name}-{version}-py3-none-any.whl', hashes = {{ sha256 = '{HASH}' }} }}]\n"
+        )
     };
     let all = [
         ("torch", "2.8.0"),
