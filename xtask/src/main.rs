@@ -122,6 +122,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "bump",
         "outdated",
         "lint",
+        "lock",
         "versions",
         "patch",
         "patch-audit",

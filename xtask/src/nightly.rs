@@ -39,13 +39,18 @@ struct Nightly {
 #[derive(Debug)]
 struct Tool<'a> {
     program: PathBuf,
+    /// The folder of the project.
+    project: PathBuf,
     options: &'a [&'a str],
+    /// What its environment has beside that of this program.
+    variables: &'a [(&'a str, String)],
 }
 
 impl Tool<'_> {
     fn run(&self, arguments: &[&str]) -> Result<Output> {
         let mut command = Command::new(&self.program);
-        command.args(arguments).args(self.options).current_dir(root()?);
+        command.args(arguments).args(self.options).current_dir(&self.project);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
             .output()
             .with_context(|| format!("cannot run `build-pipeline {}`", arguments.join(" ")))
@@ -65,14 +70,20 @@ impl Tool<'_> {
 pub(crate) fn run(options: &[&str]) -> Result<()> {
     cargo(&["build", "--locked", "--package", "build-pipeline"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
-    let tool = Tool { program: target.join("debug/build-pipeline"), options };
-    let folder = root()?.join("target/nightly");
+    let program = target.join("debug/build-pipeline");
+    steps(&Tool { program, project: root()?.to_owned(), options, variables: &[] })
+}
+
+/// Runs the steps on a project; what they write lies in its `target/nightly`.
+fn steps(tool: &Tool<'_>) -> Result<()> {
+    let folder = tool.project.join("target/nightly");
     drop(fs::remove_dir_all(&folder));
     fs::create_dir_all(&folder)?;
     let mut nightly = Nightly::default();
-    outdated(&tool, &folder, &mut nightly)?;
-    lint(&tool, &mut nightly)?;
-    tracks(&tool, &mut nightly)?;
+    outdated(tool, &folder, &mut nightly)?;
+    lint(tool, &mut nightly)?;
+    locks(tool, &mut nightly)?;
+    tracks(tool, &mut nightly)?;
     finish(nightly, &folder)
 }
 
@@ -137,6 +148,19 @@ fn lint(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     }
     if is_github() {
         say(&String::from_utf8_lossy(&tool.run(&["lint", "--format", "github"])?.stdout));
+    }
+    Ok(())
+}
+
+/// Says whether locks were made from what is asked for.
+fn locks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
+    let output = tool.run(&["lock", "--check"])?;
+    let said = if output.status.success() { &output.stdout } else { &output.stderr };
+    let said = String::from_utf8_lossy(said);
+    let first = said.lines().next().unwrap_or_default();
+    writeln!(nightly.summary, "\n## Locks\n\n{first}")?;
+    if !output.status.success() {
+        nightly.failures.push(first.trim_start_matches("error: ").to_owned());
     }
     Ok(())
 }
@@ -248,4 +272,103 @@ fn append(variable: &str, text: &str) -> Result<()> {
     };
     let mut file = fs::File::options().append(true).create(true).open(&path)?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write what {variable} names"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
+
+    /// A project with a pin of a repository in its folder `upstream`, which has tags v1.0 and v1.1.
+    struct Small {
+        folder: tempfile::TempDir,
+        commits: Vec<String>,
+    }
+
+    impl Small {
+        fn new() -> Self {
+            let this = Self { folder: tempfile::tempdir().unwrap(), commits: Vec::new() };
+            this.git(&["init", "-q", "upstream"]);
+            let tag = |tag: &str| {
+                let who = ["-c", "user.name=me", "-c", "user.email=me@example.org"];
+                let commit = ["-C", "upstream", "commit", "-q", "--allow-empty", "-m", tag];
+                this.git(&[who.as_slice(), &commit].concat());
+                this.git(&["-C", "upstream", "tag", tag]);
+                this.git(&["-C", "upstream", "rev-parse", "HEAD"])
+            };
+            let commits = vec![tag("v1.0"), tag("v1.1")];
+            let this = Self { commits, ..this };
+            for name in ["gpus.toml", "tracks.toml"] {
+                let text = fs::read_to_string(root().unwrap().join("versions").join(name)).unwrap();
+                this.write(&format!("versions/{name}"), &text);
+            }
+            this
+        }
+
+        fn git(&self, arguments: &[&str]) -> String {
+            let output =
+                Command::new("git").args(arguments).current_dir(self.folder.path()).output();
+            let output = output.unwrap();
+            assert!(output.status.success(), "{arguments:?}: {output:?}");
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            let path = self.folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn read(&self, name: &str) -> String {
+            fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+        }
+
+        /// Pins a tag to a commit, and has the tool judge it.
+        fn nightly(&self, tag: &str, commit: &str) -> Result<()> {
+            self.write("versions/versions.toml", &format!(
+                "{HEAD}[source.demo]\nurl = \"https://h.example/demo\"\nref = \"{tag}\"\ncommit = \"{commit}\"\n"
+            ));
+            cargo(&["build", "--quiet", "--locked", "--package", "build-pipeline"]).unwrap();
+            let target = std::env::var_os("CARGO_TARGET_DIR");
+            let target = target.map_or(root().unwrap().join("target"), PathBuf::from);
+            let place = self.folder.path().display().to_string();
+            let mirror = format!("https://h.example/demo=file://{place}/upstream");
+            let variables = [("HOME", place.clone()), ("XDG_STATE_HOME", format!("{place}/state"))];
+            steps(&Tool {
+                program: target.join("debug/build-pipeline"),
+                project: self.folder.path().to_owned(),
+                options: &["--mirror", &mirror],
+                variables: &variables,
+            })
+        }
+    }
+
+    #[test]
+    fn a_nightly_proposes_what_is_newer_and_fails_for_what_moved() {
+        let small = Small::new();
+        // The tracks stand on pins that this project does not have, which is said and no more.
+        small.nightly("v1.0", &small.commits[0]).unwrap_err();
+        let summary = small.read("target/nightly/summary.md");
+        assert!(summary.contains("| `demo` | newer | "), "{summary}");
+        assert!(summary.contains("Proposed, see `target/nightly`: demo"), "{summary}");
+        let bump = small.read("target/nightly/bump-demo.md");
+        assert!(bump.starts_with("pins: Bump demo to v1.1\n"), "{bump}");
+        assert!(
+            small.read("versions/versions.toml").contains("ref = \"v1.0\""),
+            "it proposes only"
+        );
+        for part in ["## Pins", "## Lint", "## Locks", "## Tracks", "| official | not planned |"] {
+            assert!(summary.contains(part), "{part}: {summary}");
+        }
+
+        let moved = small.nightly("v1.1", &small.commits[0]).unwrap_err().to_string();
+        let first = format!("pin demo moved: tag `v1.1` was `{}`", small.commits[0]);
+        assert!(moved.starts_with(&first), "{moved}");
+        let summary = small.read("target/nightly/summary.md");
+        assert!(summary.starts_with(&format!("# Nightly: {first}")), "{summary}");
+
+        let gone = small.nightly("v0.9", &small.commits[0]).unwrap_err().to_string();
+        assert!(gone.starts_with("pin demo vanished: "), "{gone}");
+    }
 }

@@ -197,6 +197,8 @@ pub(crate) enum Command {
     Bump(crate::commands::bump::args::Bump),
     /// Ask what became of the pins: newer, moved, rewritten, yanked, vanished
     Outdated(crate::commands::outdated::Outdated),
+    /// Look Debian and Python packages up anew, and write them with their hashes
+    Lock(crate::commands::lock::Lock),
     /// Find wrong, stale and dangerous advice in pins, Dockerfiles, scripts, environment and compose files
     Lint(crate::commands::lint::Lint),
     /// Explain a rule of `lint`, or list all rules
@@ -337,6 +339,8 @@ pub(crate) enum Document {
     Outdated,
     /// `lint --format json`
     Lint,
+    /// `lock --format json`
+    Lock,
     /// The file versions/versions.toml
     Versions,
     /// `patch check|diff|apply --format json`

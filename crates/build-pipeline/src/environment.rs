@@ -60,7 +60,10 @@ pub(crate) const TABLE: [(&str, &str); 28] = [
         "the user and group that `run` and `smoke` have files belong to, where the engine is not rootless (default: the caller's)",
     ),
     ("PIP_INDEX_URL", "where release archives are looked up; without it, where pip looks"),
-    ("PATH", "where the programs of `patch` lie: cmake, g++ or clang++, python3, sed"),
+    (
+        "PATH",
+        "where programs lie: cmake, g++ or clang++, python3, sed for `patch`, apt-get, uv, python3 for `lock`",
+    ),
     ("RUST_LOG", "what to log to standard error, for finding defects"),
 ];
 
@@ -132,7 +135,7 @@ pub(crate) fn engines() -> Surroundings {
 }
 
 /// Returns where a program lies.
-fn program_in_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn program_in_path(name: &str) -> Option<PathBuf> {
     let folders = program_path();
     env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
@@ -214,6 +217,24 @@ pub(crate) fn is_ci() -> bool {
 /// Returns what BuildKit's variable asks progress to be.
 pub(crate) fn buildkit_progress() -> Option<String> {
     variable("BUILDKIT_PROGRESS")
+}
+
+/// Returns the variables that say how programs reach the network.
+pub(crate) fn network_variables()
+-> std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsString> {
+    const NAMES: [&str; 10] = [
+        "ALL_PROXY",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "NO_PROXY",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "all_proxy",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+    ];
+    NAMES.iter().filter_map(|name| Some((name.into(), env::var_os(name)?))).collect()
 }
 
 /// Returns the directories that programs are looked for in.

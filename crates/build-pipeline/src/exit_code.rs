@@ -67,7 +67,10 @@ impl ExitCode {
         (Self::Network, "a registry cannot be reached, limits the rate, or failed after all tries"),
         (Self::Integrity, "bytes are not what their digest or pin says; nothing was written"),
         (Self::Patch, "a patch did not apply; nothing was written"),
-        (Self::OutOfDate, "verify: the image was made from other pins than those of today"),
+        (
+            Self::OutOfDate,
+            "verify: the image was made from other pins than those of today; lock --check, build: a lock was made from something else than what is asked for today",
+        ),
         (Self::Busy, "another run held what this one needs for longer than --lock-timeout"),
         (Self::Differs, "verify: the image differs from what plan and pins give"),
         (

@@ -9,8 +9,8 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use pins::{ArchivePin, CommitId, Pinned, Pins, Sha256, SourcePin};
 use sources::{
-    ArchiveLimits, ArchiveSource, Event, GitSource, ReleaseFile, Settings, SourceUrl, Sources,
-    Submodules, Tree,
+    ArchiveLimits, ArchiveSource, Event, GitSource, Mirror, ReleaseFile, Settings, SourceUrl,
+    Sources, Submodules, Tree,
 };
 
 use crate::cli::Global;
@@ -93,12 +93,27 @@ impl<'a> TreePin<'a> {
 pub(crate) struct Fetcher {
     sources: Sources,
     runtime: tokio::runtime::Runtime,
+    /// The index that was named, if one was.
+    index: Option<String>,
 }
 
 impl Fetcher {
     /// Makes a way to fetch sources. Nothing is asked for yet.
     pub(crate) fn new(global: &Global) -> Result<Self, CommandError> {
-        Ok(Self { sources: sources(global)?, runtime: crate::runtime()? })
+        Ok(Self { sources: sources(global)?, runtime: crate::runtime()?, index: None })
+    }
+
+    /// Returns the same with the Python index that was named, if one was.
+    pub(crate) fn at(self, index: Option<&str>) -> Self {
+        Self { index: index.map(str::to_owned), ..self }
+    }
+
+    /// Returns where the Python index is asked, mirrors counted in.
+    pub(crate) fn index_place(&self, global: &Global) -> Result<SourceUrl, CommandError> {
+        let index = index(self.index.as_deref())?;
+        let mirrors = mirrors::read(global)?.sources;
+        Mirror::resolve(&mirrors, &index)
+            .map_err(|error| CommandError::from_chain(ExitCode::Input, &error))
     }
 
     /// Returns the tree of a pin, from the cache where it is there.
@@ -146,7 +161,7 @@ impl Fetcher {
         if !cached.as_ref().is_err_and(|error| error.kind() == sources::ErrorKind::NotFound) {
             return Ok(cached?);
         }
-        let index = url(&python_index()?)?;
+        let index = index(self.index.as_deref())?;
         Ok(self.runtime.block_on(self.sources.fetch_release(Some(&index), source))?)
     }
 

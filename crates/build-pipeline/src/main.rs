@@ -3,7 +3,7 @@
 //! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
 //! reads the data files and `request` makes build requests of both; `planner` makes the plan,
 //! `executor` carries it out; `state` keeps records and locks; `error` says what went wrong and what
-//! to do next, with the codes of `exit_code`; `fetch` fetches pinned sources; `workshop` finds the
+//! to do next, with the codes of `exit_code`; `judge` adds what is known of its pins; `fetch` fetches pinned sources; `workshop` finds the
 //! engine; `patching` is what patching needs of the machine, `machine` what looking at one does.
 //! Only `output` prints, only `environment` reads variables.
 
@@ -16,6 +16,7 @@ mod error;
 mod exit_code;
 mod fetch;
 mod image;
+mod judge;
 mod machine;
 mod mirrors;
 mod output;
@@ -92,6 +93,7 @@ fn of_ours(cli: &Cli) -> Result<(), CommandError> {
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),
+        Command::Lock(args) => commands::lock::run(&cli.global, args),
         Command::Lint(args) => commands::lint::run(&cli.global, args),
         Command::Explain(args) => commands::lint::explain(args),
         Command::Pins(args) => commands::pins::run(&cli.global, args),

@@ -114,6 +114,16 @@ impl Project {
         Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
     }
 
+    /// Reads what Python locks are made from, where the project has some.
+    pub(crate) fn python_sets(&self) -> Result<pins::PythonSets, CommandError> {
+        const NAME: &str = "versions/python.toml";
+        if !self.root.join(NAME).exists() {
+            return Ok(pins::PythonSets::new());
+        }
+        let pins = self.pins()?;
+        self.parse(NAME, |file, text| pins::parse_python_with(file, text, &pins))
+    }
+
     /// Reads what runs with what, where the project says so.
     pub(crate) fn compat(&self) -> Result<Option<pins::Compat>, CommandError> {
         const NAME: &str = "versions/compat.toml";
@@ -150,6 +160,8 @@ fn files_of_tracks(tracks: &pins::Tracks) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for variant in tracks.built.values().flat_map(|settings| settings.variants.values()) {
         names.extend(variant.stages.iter().map(|stage| stage.dockerfile.clone()));
+        let locks = variant.stages.iter().filter_map(|stage| stage.python.as_deref());
+        names.extend(locks.map(pins::python_lock_path));
         if let pins::VariantBase::Packages(lock) = &variant.base {
             names.insert(format!("versions/locks/{lock}.toml"));
         }

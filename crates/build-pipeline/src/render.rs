@@ -74,6 +74,9 @@ fn action(out: &mut Page, bar: &str, action: &Action, labels: &BTreeMap<String, 
                 sets.join(", ")
             ));
         }
+        Action::FetchWheels { lock, digest } => {
+            out.line(format_args!("{bar}└─ lock {lock} ({})", digest.short()));
+        }
         Action::BootstrapBase { set, seal, .. } => {
             out.line(format_args!("{bar}├─ a root file system of the packages `{set}`"));
             self::seal(out, (bar, "└─"), seal);
@@ -185,7 +188,9 @@ fn caption(id: &str, action: &Action) -> String {
             }
             Source::Archive { project, version, .. } => format!("{id}\n{project} {version}"),
         },
-        Action::FetchPackages { lock, .. } => format!("{id}\n{lock}"),
+        Action::FetchPackages { lock, .. } | Action::FetchWheels { lock, .. } => {
+            format!("{id}\n{lock}")
+        }
         Action::BootstrapBase { set, .. } => format!("{id}\npackages `{set}`"),
         Action::BuildImage { dockerfile, .. } => format!("{id}\n{dockerfile}"),
         Action::SealImage { seal: Seal { contract, .. }, edit, .. }

@@ -76,6 +76,9 @@ impl<'a> Run<'a> {
             Action::FetchPackages { lock, digest, sets } => {
                 Product::Packages(workshop.fetch_packages((lock, digest), sets).await?)
             }
+            Action::FetchWheels { lock, digest } => {
+                Product::Wheels(workshop.fetch_wheels((lock, digest)).await?)
+            }
             Action::BootstrapBase { packages, set, created, seal } => {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
                     return Err(missing(packages));
@@ -155,6 +158,12 @@ impl<'a> Run<'a> {
                 Some(Product::Packages(packages)) => {
                     let epoch = self.plan.source_date_epoch;
                     let (tree, work) = workshop.context_of(packages, epoch).await?;
+                    kept.push(work);
+                    tree
+                }
+                Some(Product::Wheels(wheels)) => {
+                    let (tree, work) =
+                        tokio::task::block_in_place(|| workshop.context_of_wheels(wheels))?;
                     kept.push(work);
                     tree
                 }

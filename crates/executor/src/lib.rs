@@ -37,7 +37,7 @@ pub use layers::{list_layer, list_remote_layer};
 pub use probes::{Edited, Tools};
 pub use workshop::{AnyEngine, Find, NoEngine, SourceTree, Store, Workshop};
 
-use workshop::{Captured, Made, Packages, Sink};
+use workshop::{Captured, Made, Packages, Sink, Wheels};
 
 /// Where and with what a plan is carried out.
 #[derive(Debug, Clone)]
@@ -212,6 +212,7 @@ enum Product {
     Image(Box<(Base, DerivedImage)>),
     Source(Tree),
     Packages(Packages),
+    Wheels(Wheels),
     Built(Captured),
     Made(Box<Made>),
 }
@@ -343,6 +344,7 @@ fn describe(action: &Action) -> String {
         Action::DeriveImage { .. } => "write config and manifest".to_owned(),
         Action::FetchSource { pin, .. } => format!("fetch and patch {pin}"),
         Action::FetchPackages { lock, .. } => format!("fetch the packages of {lock}"),
+        Action::FetchWheels { lock, .. } => format!("fetch the wheels of {lock}"),
         Action::BootstrapBase { .. } => "make the base of packages".to_owned(),
         Action::BuildImage { dockerfile, .. } => format!("build {dockerfile}"),
         Action::SealImage { .. } => "seal the layers".to_owned(),

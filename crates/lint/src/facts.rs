@@ -2,6 +2,7 @@
 
 use crate::compose;
 use crate::shell::{self, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
+use crate::tracks;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,10 @@ pub enum Kind {
     Requirements,
     /// `versions.toml`.
     Pins,
+    /// `python.toml`.
+    Python,
+    /// `tracks.toml`.
+    Tracks,
     /// A shell script.
     Shell,
     /// Anything else: only its words are looked at.
@@ -108,7 +113,8 @@ impl<'t> Facts<'t> {
                     }
                 }
             }
-            Kind::Pins | Kind::Text => {}
+            Kind::Tracks => facts.settings = tracks::settings(text),
+            Kind::Pins | Kind::Python | Kind::Text => {}
         }
         facts
     }
@@ -276,6 +282,8 @@ fn kind(file: &str, text: &str) -> Kind {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     match extension {
         _ if name == "versions.toml" => Kind::Pins,
+        _ if name == "tracks.toml" => Kind::Tracks,
+        _ if name == "python.toml" => Kind::Python,
         "yml" | "yaml" if compose::is_compose(&name, text) => Kind::Compose,
         _ if name == ".env" || name.starts_with(".env.") || extension == "env" => Kind::Environment,
         "sh" | "bash" => Kind::Shell,

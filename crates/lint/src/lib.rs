@@ -1,7 +1,7 @@
 //! Finds wrong, stale and dangerous advice in files: pins, Dockerfiles, shell scripts, environment
 //! files, compose files, requirements and what people write in comments.
 //!
-//! Start at [`check`]. A file is first taken apart into [`Facts`] (`facts`, [`shell`], `compose`),
+//! Start at [`check`]. A file is first taken apart into [`Facts`] (`facts`, [`shell`], `compose`, `tracks`),
 //! then each module of `rules` looks at them. What a rule is called, why it is right and who says
 //! so stands in one table, [`RULES`]. A line can be excused: `build-pipeline: allow RULE` in a
 //! comment on it or on the line above.
@@ -13,6 +13,7 @@ mod facts;
 mod rules;
 pub mod shell;
 mod table;
+mod tracks;
 
 use std::collections::BTreeSet;
 
@@ -43,6 +44,8 @@ pub struct Context<'a> {
     pub today: Option<&'a str>,
     /// The variables that other files of the same run define.
     pub defined: Option<&'a BTreeSet<String>>,
+    /// The pins that tracks and Python locks may name.
+    pub pins: Option<&'a pins::Pins>,
     /// Whether a path, as seen from the file's folder, exists.
     pub exists: Option<&'a dyn Exists>,
 }

@@ -34,6 +34,7 @@ fn findings(file: &str, text: &str) -> Vec<Finding> {
         today: Some("2026-11-21"),
         exists: Some(&Folder),
         defined: None,
+        pins: None,
     };
     check(file, text, context)
 }

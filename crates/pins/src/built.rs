@@ -55,6 +55,8 @@ pub struct Stage {
     pub sources: BTreeMap<String, PinName>,
     /// Sets of the variant's package lock, in the folder `packages` of the context.
     pub packages: Vec<String>,
+    /// A Python lock, whose wheels are in the folder `python` of the context.
+    pub python: Option<String>,
     /// Whether its RUN instructions may use the network.
     pub network: bool,
 }
@@ -142,7 +144,7 @@ fn read_stage(
     (base, pins): (&VariantBase, Option<&Pins>),
 ) -> Result<Stage, Reported> {
     let table = entry.table(report, "`[[….stage]]`")?;
-    table.check_keys(report, &["name", "dockerfile", "sources", "packages", "network"]);
+    table.check_keys(report, &["name", "dockerfile", "sources", "packages", "python", "network"]);
     let stage = table.required(report, "name", "name = \"llama-cpp\"", name);
     let example = "dockerfile = \"dockerfiles/vulkan/debian.Dockerfile\"";
     let dockerfile = table.required(report, "dockerfile", example, checks::subdirectory);
@@ -161,6 +163,8 @@ fn read_stage(
         }),
     };
     let packages = table.texts(report, "packages", "vulkan-build", name);
+    let python =
+        table.optional(report, "python", |text| checks::pin_name(text).map(|_| text.to_owned()));
     let network = table.flag(report, "network");
     let packages = packages?;
     if matches!(base, VariantBase::Image(_))
@@ -176,6 +180,7 @@ fn read_stage(
         dockerfile: dockerfile?,
         sources: sources?,
         packages,
+        python: python?,
         network: network?,
     })
 }
@@ -190,7 +195,11 @@ fn name(text: &str) -> Result<String, Wrong> {
     })
 }
 
-fn check_pin(pin: &PinName, pins: Option<&Pins>, kinds: &[PinKind]) -> Result<(), Wrong> {
+pub(crate) fn check_pin(
+    pin: &PinName,
+    pins: Option<&Pins>,
+    kinds: &[PinKind],
+) -> Result<(), Wrong> {
     let Some(pins) = pins else { return Ok(()) };
     let names = pins.names();
     if names.get(pin).is_some_and(|kind| kinds.contains(kind)) {

@@ -18,6 +18,7 @@ mod names;
 mod package_lock;
 mod places;
 mod problem;
+mod python;
 pub mod reader;
 mod releases;
 mod syntax;
@@ -31,9 +32,17 @@ pub use compat::{Compat, parse_compat};
 pub use environment::{refused_variable, unknown_ollama_variable};
 pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
 pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
-pub use package_lock::{LockedPackage, PackageLock, PackageSet, parse_package_lock};
+pub use package_lock::{
+    LockedPackage, PackageLock, PackageSet, WantedPackages, parse_package_lock,
+    parse_wanted_packages,
+};
 pub use places::pin_lines;
 pub use problem::{ParseError, Problem};
+pub use python::{
+    LockedProject, ParsePythonLockError, PythonLock, PythonSet, PythonSets, RequirementLine,
+    RequirementsError, Wheel, normalised, parse_python, parse_python_with, python_lock_path,
+    requirements, requirements_lock_path,
+};
 pub use releases::{ParseReleasesError, Releases};
 pub use tracks::{Track, TrackSettings, Tracks, parse_tracks, parse_tracks_with};
 pub use variables::{OVERRIDE, Setting, Variable, When};

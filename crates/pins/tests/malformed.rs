@@ -8,13 +8,19 @@
 use std::fmt::Write as _;
 
 use pins::{
-    ParseError, parse_compat, parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with,
-    parse_versions,
+    ParseError, parse_compat, parse_gpus, parse_package_lock, parse_python_with, parse_tracks,
+    parse_tracks_with, parse_versions,
 };
 
 mod malformed_cases;
+use malformed_cases::compat::COMPAT;
+use malformed_cases::gpus::GPUS;
 use malformed_cases::locks::LOCKS;
-use malformed_cases::{COMPAT, GPUS, TOML, TRACKS, VARIABLES, VERSIONS};
+use malformed_cases::python::PYTHON;
+use malformed_cases::toml::TOML;
+use malformed_cases::tracks::TRACKS;
+use malformed_cases::variables::VARIABLES;
+use malformed_cases::versions::VERSIONS;
 
 /// What the cases of `versions.toml` begin with, unless they are about it.
 const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
@@ -130,6 +136,14 @@ fn package_locks() {
 }
 
 #[test]
+fn python() {
+    let pins = parse_versions("versions.toml", PINS).unwrap();
+    insta::assert_snapshot!(answers(PYTHON, "schema = 1\n", |text| {
+        parse_python_with("python.toml", text, &pins)
+    }));
+}
+
+#[test]
 fn variables() {
     insta::assert_snapshot!(answers(VARIABLES, "schema = 1\n", |text| {
         parse_gpus("gpus.toml", text)
@@ -145,7 +159,7 @@ fn compat() {
 
 #[test]
 fn there_are_enough_cases_and_no_name_stands_twice() {
-    let all = [TOML, VERSIONS, GPUS, TRACKS, LOCKS, COMPAT, VARIABLES].concat();
+    let all = [TOML, VERSIONS, GPUS, TRACKS, LOCKS, COMPAT, VARIABLES, PYTHON].concat();
     let mut names: Vec<_> = all.into_iter().map(|(name, _)| name).collect();
     assert!(names.len() >= 80, "{}", names.len());
     let all = names.len();

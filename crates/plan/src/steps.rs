@@ -54,6 +54,13 @@ pub enum Action {
         /// The sets of the lock that are fetched.
         sets: Vec<String>,
     },
+    /// Fetches the wheels of a Python lock, each by its SHA-256.
+    FetchWheels {
+        /// The lock, a path from the root of the project.
+        lock: String,
+        /// The SHA-256 of the lock's text.
+        digest: Digest,
+    },
     /// Makes a base image of fetched packages: a root file system of one sealed layer.
     BootstrapBase {
         /// The step that fetched the packages.

@@ -189,6 +189,14 @@ impl Making<'_> {
         Ok(self.step("fetch-packages".to_owned(), Vec::new(), action))
     }
 
+    fn fetch_wheels(&mut self, name: &str) -> Result<String, PlanError> {
+        let lock = pins::python_lock_path(name);
+        let digest = self.file(&lock)?;
+        self.pins.insert(name.to_owned(), format!("{lock}@{digest}"));
+        let action = Action::FetchWheels { lock, digest };
+        Ok(self.step(format!("fetch-wheels-{name}"), Vec::new(), action))
+    }
+
     /// Returns the digest of a file of the project.
     fn file(&self, path: &str) -> Result<Digest, PlanError> {
         self.input.files.get(path).cloned().ok_or_else(|| PlanError::NoSuchFile {
@@ -217,6 +225,9 @@ impl Making<'_> {
             && !stage.packages.is_empty()
         {
             context.insert("packages".to_owned(), self.fetch_packages(lock, variant)?);
+        }
+        if let Some(lock) = &stage.python {
+            context.insert("python".to_owned(), self.fetch_wheels(lock)?);
         }
         let mut needs = vec![base.to_owned()];
         needs.extend(context.values().cloned());

@@ -180,7 +180,10 @@ impl Mirror {
     }
 
     /// Returns where `url` is asked for: by the longest rule that fits, or there.
-    pub(crate) fn resolve(rules: &[Self], url: &SourceUrl) -> Result<SourceUrl, ParseSourceError> {
+    ///
+    /// # Errors
+    /// The rule leads to what is no url.
+    pub fn resolve(rules: &[Self], url: &SourceUrl) -> Result<SourceUrl, ParseSourceError> {
         let fitting = rules.iter().filter_map(|rule| Some((rule.from.len(), rule.apply(url)?)));
         fitting.max_by_key(|(length, _)| *length).map_or_else(|| Ok(url.clone()), |(_, to)| to)
     }

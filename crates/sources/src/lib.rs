@@ -131,11 +131,11 @@ impl Sources {
         git::fetch_all(&self.session, source).await
     }
 
-    /// Returns the files that a project has released, by the JSON simple API of a Python package
-    /// index (PEP 691). `index` is the url that pip is given, for example `https://HOST/simple`.
+    /// Returns the files that a project has released, by the simple API of a Python package index
+    /// (PEP 691, else PEP 503). `index` is the url that pip is given, for example `https://HOST/simple`.
     ///
     /// # Errors
-    /// The index cannot be asked, has no such project, or does not answer in JSON.
+    /// The index cannot be asked, has no such project, or answers something else.
     pub async fn releases(
         &self,
         index: &SourceUrl,

@@ -23,7 +23,7 @@ use crate::request::Wanted;
 use crate::signals::{Signals, interrupted};
 use crate::state::RunLock;
 use crate::workshop::Way;
-use crate::{environment, output, registry, rehearsal, render, request, state, workshop};
+use crate::{environment, judge, output, registry, rehearsal, render, request, state, workshop};
 
 /// Builds the tracks that were asked for, one after the other.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
@@ -82,7 +82,9 @@ impl Session<'_> {
             if !one.unresolved.is_empty() {
                 request::resolve(&mut one, &input, &registry::client(self.global)?).await?;
             }
-            planned.push(planner::plan(&one.request, &input)?);
+            let mut one = planner::plan(&one.request, &input)?;
+            judge::judge(self.project, &mut one)?;
+            planned.push(one);
         }
         if self.args.dry_run {
             return planned.iter().try_for_each(|one| {

@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod help;
 pub(crate) mod lint;
+pub(crate) mod lock;
 pub(crate) mod outdated;
 pub(crate) mod patch;
 pub(crate) mod pins;

@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::project::Project;
 use crate::request::{self, Wanted};
-use crate::{output, registry, rehearsal, render};
+use crate::{judge, output, registry, rehearsal, render};
 
 /// Prints the plans of the tracks that were asked for.
 pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), CommandError> {
@@ -41,7 +41,8 @@ fn plans(global: &Global, subject: &Subject) -> Result<Vec<Planned>, CommandErro
         return Err(CommandError::new(ExitCode::Input, "no track was named")
             .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan, ollama and trainer"));
     }
-    let mut input = Project::find(&crate::working_folder(global)?)?.read(subject.is_built())?;
+    let project = Project::find(&crate::working_folder(global)?)?;
+    let mut input = project.read(subject.is_built())?;
     let mut all = request::read(subject, &input)?;
     resolve_all(global, &mut all, &input)?;
     let mut planned = Vec::new();
@@ -49,7 +50,9 @@ fn plans(global: &Global, subject: &Subject) -> Result<Vec<Planned>, CommandErro
         if request.rehearse {
             rehearsal::stand_in(request.track, &mut input)?;
         }
-        planned.push(planner::plan(&request, &input)?);
+        let mut one = planner::plan(&request, &input)?;
+        judge::judge(&project, &mut one)?;
+        planned.push(one);
     }
     Ok(planned)
 }

@@ -6,6 +6,7 @@ use crate::commands::diagnose::DiagnoseReport;
 use crate::commands::doctor::DoctorReport;
 use crate::commands::env::EnvReport;
 use crate::commands::lint::LintFindings;
+use crate::commands::lock::report::LockReport;
 use crate::commands::outdated::OutdatedReport;
 use crate::commands::patch::audit::AuditReport;
 use crate::commands::patch::lint_sed::LintReport;
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Bump => schemars::schema_for!(BumpReport),
         Document::Outdated => schemars::schema_for!(OutdatedReport),
         Document::Lint => schemars::schema_for!(LintFindings),
+        Document::Lock => schemars::schema_for!(LockReport),
         Document::Versions => schemars::schema_for!(VersionsFile),
         Document::Patch => schemars::schema_for!(PatchReport),
         Document::PatchAudit => schemars::schema_for!(AuditReport),

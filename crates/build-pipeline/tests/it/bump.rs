@@ -438,3 +438,42 @@ fn bumps_at_once_all_count() {
         project.edit(FILE, "version = \"0.33.0\"\ncommit", "version = \"0.27.1\"\ncommit");
     }
 }
+
+#[test]
+fn a_vllm_that_needs_another_torch_is_refused() {
+    let upstream = Upstream::new(&["v0.27.1"]);
+    let release = |tag: &str, file: &str, text: &str| {
+        upstream.folder.write("vllm", file, text);
+        upstream.folder.commit("vllm");
+        upstream.folder.run("vllm", &["tag", tag]);
+    };
+    let build =
+        |torch: &str| format!("[build-system]\nrequires = [\"ninja\", \"torch {torch}\"]\n");
+    release("v0.28.0", "pyproject.toml", &build("== 2.11.0"));
+    release("v0.29.0", "pyproject.toml", &build("== 2.14.0"));
+    // What is said for ROCm counts, whatever stands there for CUDA.
+    release("v0.30.0", "requirements/build/rocm.txt", "torch==2.11.0+rocm7.14.0\n");
+    release("v0.31.0", "requirements/build/rocm.txt", "torch==2.12.0+rocm7.14.0\n");
+    let project = Project::new();
+    pinned(&project, &upstream, "v0.27.1");
+    let before = project.files();
+    for (tag, need, file) in [
+        ("v0.29.0", "== 2.14.0", "pyproject.toml"),
+        ("v0.31.0", "==2.12.0+rocm7.14.0", "requirements/build/rocm.txt"),
+    ] {
+        project
+            .run(&format!("bump vllm {tag} {}", upstream.mirror()))
+            .expect(2)
+            .says(&format!("`{tag}` needs torch {need} ({file}), and pin `pytorch` is at 2.11.0"))
+            .says("`build-pipeline bump pytorch v2.1");
+    }
+    same(&project.files(), &before, "a refused bump");
+    for tag in ["v0.28.0", "v0.30.0"] {
+        project.run(&format!("bump vllm {tag} {}", upstream.mirror())).expect(0);
+    }
+    // The pin of another set goes with that set's torch, 2.8.0.
+    project
+        .run(&format!("bump vllm-legacy v0.30.0 {}", upstream.mirror()))
+        .expect(2)
+        .says("pin `pytorch-legacy` is at 2.8.0");
+}

@@ -34,6 +34,7 @@ impl Project {
             "tracks.toml",
             "compat.toml",
             "failures.toml",
+            "python.toml",
             "run.toml",
         ];
         for name in names {

@@ -79,6 +79,15 @@ fn all_forms_say_the_same() {
     )
     .unwrap();
     assert_eq!(sarif["version"], "2.1.0");
+    // The schema is OASIS's own, as the crate serde-sarif brings it.
+    let schema: Value = serde_json::from_str(include_str!("sarif-2.1.0.schema.json")).unwrap();
+    let validator = jsonschema::draft7::new(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&sarif)
+        .map(|error| format!("{error} at {}", error.instance_path()))
+        .collect();
+    assert_eq!(errors, Vec::<String>::new());
+    assert!(!validator.is_valid(&serde_json::json!({ "version": "2.1.0" })));
     let run = &sarif["runs"][0];
     let results = run["results"].as_array().unwrap();
     assert_eq!(results.len(), findings.len());

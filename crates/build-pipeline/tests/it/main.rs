@@ -14,6 +14,7 @@ mod engines;
 mod failures;
 mod input;
 mod lint;
+mod lock;
 mod machine;
 mod messages;
 mod outdated;

@@ -1,6 +1,6 @@
 //! What the steps of built tracks are carried out with: an engine, sources, a store of what is done.
 //!
-//! `sources` fetches and patches, `packages` fetches packages and makes bases of them, `build` has
+//! `sources` fetches and patches, `packages` fetches packages and makes bases of them, `wheels` those of Python locks, `build` has
 //! the engine run a Dockerfile and takes the new layers out of it, `seal` makes them canonical,
 //! `store` keeps finished images by the key of their step, `sink` is the registry in this process
 //! that engines push to and pull from, `load` puts a finished image into the engine.
@@ -12,6 +12,7 @@ mod seal;
 mod sink;
 mod sources;
 mod store;
+mod wheels;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -29,6 +30,7 @@ pub(crate) use sink::Sink;
 pub use sources::SourceTree;
 pub(crate) use store::Made;
 pub use store::Store;
+pub(crate) use wheels::Wheels;
 
 use crate::ExecuteError;
 use crate::probes::Tools;

@@ -112,7 +112,7 @@ impl Workshop {
     }
 
     /// Makes a folder for what is under way.
-    fn folder(&self, prefix: &str) -> Result<TempDir, ExecuteError> {
+    pub(crate) fn folder(&self, prefix: &str) -> Result<TempDir, ExecuteError> {
         let work = self.store.work()?;
         tempfile::Builder::new().prefix(prefix).tempdir_in(&work).map_err(|error| {
             ExecuteError::disk(format!("writing into `{}` failed", work.display()), error)

@@ -105,7 +105,7 @@ impl Workshop {
     }
 
     /// Fetches an archive. The index is looked for only where the cache does not have it.
-    async fn release(&self, source: ArchiveSource) -> Result<Archive, SourceError> {
+    pub(crate) async fn release(&self, source: ArchiveSource) -> Result<Archive, SourceError> {
         let cached = self.sources.fetch_archive(&source).await;
         match cached {
             Err(error) if error.kind() == ::sources::ErrorKind::NotFound => {

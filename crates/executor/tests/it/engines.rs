@@ -66,12 +66,15 @@ struct Bench {
     base: Digest,
     folder: TempDir,
     podman: Arc<PodmanStore>,
+    /// The Python index that wheels are looked up on.
+    index: Option<String>,
 }
 
 #[derive(Debug)]
 struct Finding {
     builder: Builder,
     podman: Arc<PodmanStore>,
+    index: Option<String>,
 }
 
 impl Find for Finding {
@@ -92,7 +95,7 @@ impl Find for Finding {
     }
 
     fn index(&self) -> Option<SourceUrl> {
-        None
+        self.index.as_ref().map(|url| url.parse().unwrap())
     }
 
     fn mirrors(&self) -> Result<debian::Mirrors, debian::MirrorError> {
@@ -157,7 +160,7 @@ impl Bench {
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
         let base = put_base(&registry, content);
-        Self { registry, base, folder, podman: Arc::new(PodmanStore::new()) }
+        Self { registry, base, folder, podman: Arc::new(PodmanStore::new()), index: None }
     }
 
     fn plan(&self) -> Plan {
@@ -246,7 +249,11 @@ impl Bench {
 
     fn settings(&self, builder: Builder, store: &str, is_fresh: bool) -> Settings {
         let workshop = Workshop {
-            find: Box::new(Finding { builder, podman: Arc::clone(&self.podman) }),
+            find: Box::new(Finding {
+                builder,
+                podman: Arc::clone(&self.podman),
+                index: self.index.clone(),
+            }),
             engine: tokio::sync::OnceCell::new(),
             run: RunId::parse(&format!("test-{store}")).unwrap(),
             sources: Sources::new(sources::Settings::new(self.path("sources"))),
@@ -335,7 +342,8 @@ async fn load(bench: &Bench, plan: &Plan, builder: Builder, store: &str) -> (Out
     let settings = Settings { outputs: vec![output], ..bench.settings(builder, store, false) };
     let (execution, _) = support::run(plan, &settings, pending()).await;
     assert!(matches!(execution.end, End::Succeeded), "{builder:?}: {:?}", execution.end);
-    let engine = Finding { builder, podman: Arc::clone(&bench.podman) }.engine().await.unwrap();
+    let engine =
+        Finding { builder, podman: Arc::clone(&bench.podman), index: None }.engine().await.unwrap();
     let found = match engine {
         AnyEngine::Podman(podman) => {
             let found = podman.inspect(&name).await.unwrap();
@@ -416,4 +424,61 @@ async fn a_failing_run_says_which_line_with_what_status_and_what_it_said_last() 
         assert!(events.iter().any(|event| told(&event)), "{builder:?}: {events:?}");
         assert!(!bench.path("out").exists(), "nothing is put out");
     }
+}
+
+/// A Dockerfile that says what it was handed in its folder `python`.
+const WHEELS: &str = r#"ARG BASE
+FROM ${BASE}
+COPY python /python
+RUN cd /python && find . -type f | sort > /found && cat wheels/*.whl requirements.lock >> /found
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wheels_of_a_lock_lie_in_the_context_and_only_by_their_hashes() {
+    const FILE: &str = "demo-1.0-py3-none-any.whl";
+    let wheel = b"of the wheel\n";
+    let index = testkit::FaultProxy::alone();
+    let page = format!(
+        r#"{{"meta":{{"api-version":"1.0"}},"name":"demo","files":[{{"filename":"{FILE}","url":"{}/files/{FILE}","hashes":{{"sha256":"{}"}}}}]}}"#,
+        index.url(),
+        Digest::of(wheel).hex()
+    );
+    let json = "application/vnd.pypi.simple.v1+json";
+    let page = testkit::Answer::new(200).header("Content-Type", json).body(page);
+    index.on("GET", "/simple/demo/").does(page);
+    let served = |bytes: &[u8]| testkit::Answer::new(200).body(bytes.to_vec());
+    let mut bench = Bench::new(WHEELS).await;
+    bench.index = Some(format!("{}/simple", index.url()));
+    let lock = format!(
+        "lock-version = \"1.0\"\n[[packages]]\nname = \"demo\"\nversion = \"1.0\"\nwheels = [{{ path = \"wheels/{FILE}\", hashes = {{ sha256 = \"{}\" }} }}]\n[tool.build-pipeline]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\n",
+        Digest::of(wheel).hex()
+    );
+    std::fs::write(bench.path("pylock.demo.toml"), &lock).unwrap();
+    let mut plan = bench.plan();
+    let action = Action::FetchWheels {
+        lock: "pylock.demo.toml".to_owned(),
+        digest: Digest::of(lock.as_bytes()),
+    };
+    plan.steps.insert(1, Step { id: "fetch-wheels".to_owned(), needs: Vec::new(), action });
+    plan.steps[2].needs.push("fetch-wheels".to_owned());
+    if let Action::BuildImage { context, .. } = &mut plan.steps[2].action {
+        context.insert("python".to_owned(), "fetch-wheels".to_owned());
+    }
+    // Another file under the same name is refused, and nothing is built.
+    index.on("GET", &format!("/files/{FILE}")).first(1).does(served(b"something else\n"));
+    index.on("GET", &format!("/files/{FILE}")).does(served(wheel));
+    let settings = bench.settings(Builder::Podman, "store", false);
+    let (refused, _) = support::run(&plan, &settings, pending()).await;
+    let End::Failed(error) = refused.end else { panic!("another wheel was taken") };
+    assert!(support::chain(&error).contains("SHA-256"), "{}", support::chain(&error));
+    let settings = bench.settings(Builder::Podman, "store", false);
+    let (built, _) = support::run(&plan, &settings, pending()).await;
+    assert!(matches!(built.end, End::Succeeded), "{:?}", built.end);
+    let listing = bench.listing("store", &bench.path("out"));
+    let text = format!(
+        "./pylock.toml\n./requirements.lock\n./wheels/{FILE}\nof the wheel\n# Written by `build-pipeline lock`; do not edit.\n# pip install --require-hashes --no-deps --only-binary :all: -r FILE\ndemo==1.0 \\\n    --hash=sha256:{}\n",
+        Digest::of(wheel).hex()
+    );
+    let found = listing.lines().find(|line| line.contains("found")).unwrap_or_default();
+    assert!(found.contains(Digest::of(text.as_bytes()).hex()), "{found}\n{text}");
 }

@@ -4,6 +4,7 @@ mod commands;
 mod images;
 mod packages;
 mod pins;
+mod tracks;
 mod variables;
 mod words;
 
@@ -11,9 +12,14 @@ use crate::{Context, Facts, Findings, Kind};
 
 /// Runs every rule on what a file says.
 pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    if facts.kind == Kind::Pins {
-        pins::run(facts, context, found);
-        return;
+    match facts.kind {
+        Kind::Pins => return pins::run(facts, context, found),
+        Kind::Python => return tracks::python(facts, context, found),
+        Kind::Tracks => {
+            tracks::run(facts, context, found);
+            return variables::each(facts, found);
+        }
+        _ => {}
     }
     variables::run(facts, context, found);
     images::run(facts, found);

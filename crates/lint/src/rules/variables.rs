@@ -19,11 +19,16 @@ const DEBUG: [&str; 6] = [
 ];
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    each(facts, found);
+    duplicates(facts, found);
+    undefined(facts, context, found);
+}
+
+/// Looks at each variable by itself.
+pub(super) fn each(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for setting in &facts.settings {
         one(facts, setting, found);
     }
-    duplicates(facts, found);
-    undefined(facts, context, found);
 }
 
 fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {

@@ -107,4 +107,12 @@ pub(crate) const CLEAN: &[(&str, &str)] = &[
         "versions.toml",
         "schema = 1\nsource-date-epoch = 1795132800\n[source.a]\nurl = 'https://h.example/a'\nref = 'v1'\ncommit = '1111111111111111111111111111111111111111'\n[image.b]\nrepository = 'docker.io/a/a'\ntag = 'x'\ndigest = 'unresolved'\nfollow = true\n",
     ),
+    (
+        "versions/tracks.toml",
+        "schema = 1\ngpu = 'gfx1151'\n[vulkan]\ntitle = 'x'\ndescription = 'x'\nvariant = 'a'\nenv.OLLAMA_NUM_PARALLEL = '1'\nvariants.a.base = 'fedora'\n[[vulkan.variants.a.stage]]\ndockerfile = 'Dockerfile.there'\nname = 'a'\n",
+    ),
+    (
+        "versions/python.toml",
+        "schema = 1\n[a]\npython = '3.13'\nplatform = 'x86_64-manylinux_2_40'\nrequirements = ['numpy']\n",
+    ),
 ];

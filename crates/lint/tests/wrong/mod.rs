@@ -300,4 +300,28 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         2,
         "torch==2.11.0+rocm7.14.0\ntorchaudio==2.11.0\n",
     ),
+    (
+        "pins-invalid",
+        "versions/tracks.toml",
+        3,
+        "schema = 1\ngpu = 'gfx1151'\n[offical]\ntitle = 'x'\n",
+    ),
+    (
+        "pins-invalid",
+        "versions/python.toml",
+        3,
+        "schema = 1\n[a]\npython = '3'\nplatform = 'x86_64-manylinux_2_40'\nrequirements = ['numpy']\n",
+    ),
+    (
+        "debug-variable-baked",
+        "versions/tracks.toml",
+        8,
+        "schema = 1\ngpu = 'gfx1151'\n[ollama]\ntitle = 'x'\ndescription = 'x'\nbase = 'ollama'\n[ollama.env]\nAMD_SERIALIZE_KERNEL = '3'\n",
+    ),
+    (
+        "missing-file",
+        "versions/tracks.toml",
+        9,
+        "schema = 1\ngpu = 'gfx1151'\n[vulkan]\ntitle = 'x'\ndescription = 'x'\nvariant = 'a'\nvariants.a.base = 'fedora'\n[[vulkan.variants.a.stage]]\ndockerfile = \"dockerfiles/gone.Dockerfile\"\nname = 'a'\n",
+    ),
 ];

@@ -22,6 +22,7 @@ mod resolver;
 mod retry;
 mod secrets;
 mod stream;
+mod tags;
 mod text;
 mod transport;
 mod upload;

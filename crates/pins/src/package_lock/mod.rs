@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use crate::{PinName, Sha256};
 
-pub use read::parse_package_lock;
+pub use read::{parse_package_lock, parse_wanted_packages};
 
 /// The content of a package lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,17 @@ pub struct PackageLock {
     pub checked: String,
     /// The sets by name, for example `base` and `vulkan-build`.
     pub sets: BTreeMap<PinName, PackageSet>,
+}
+
+/// What a person asks of a package lock: all of it but the packages that were found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedPackages {
+    /// The Debian release by its code name.
+    pub suite: String,
+    /// The architecture, as dpkg names it.
+    pub architecture: String,
+    /// The sets by name: those that each stands on, and what was asked for.
+    pub sets: BTreeMap<PinName, (BTreeSet<PinName>, BTreeSet<String>)>,
 }
 
 /// Packages that are installed together.

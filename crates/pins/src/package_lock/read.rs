@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LockedPackage, PackageLock, PackageSet};
+use super::{LockedPackage, PackageLock, PackageSet, WantedPackages};
 use crate::checks;
 use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
@@ -27,8 +27,37 @@ pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseEr
     report.finish(lock)
 }
 
-fn read_lock(report: &mut Report<'_>, root: &Table<'_>) -> Result<PackageLock, Reported> {
-    root.check_keys(report, &["schema", "suite", "architecture", "checked", "set"]);
+/// Reads only what a person may write into a package lock, so that it can be looked up. The packages
+/// may lack what is wanted, because it was added just now.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, ParseError> {
+    let mut report = Report::new(file, text);
+    let wanted = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        root.check_keys(&mut report, &KEYS);
+        let (suite, architecture) = read_release(&mut report, &root);
+        let section = read_section(&mut report, &root)?;
+        let sets = collect(&mut report, section.entries(), |report, entry| {
+            let name =
+                checks::pin_name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
+            let place = quote(&format!("[set.{}]", entry.key));
+            let set = entry.table(report, &place).and_then(|table| read_wanted(report, &table));
+            Ok((name?, set?))
+        });
+        Ok(WantedPackages { suite: suite?, architecture: architecture?, sets: sets? })
+    });
+    report.finish(wanted)
+}
+
+/// The keys of a lock.
+const KEYS: [&str; 5] = ["schema", "suite", "architecture", "checked", "set"];
+
+fn read_release(
+    report: &mut Report<'_>,
+    root: &Table<'_>,
+) -> (Result<String, Reported>, Result<String, Reported>) {
     let suite = root.required(report, "suite", "suite = \"trixie\"", word("a release of Debian"));
     let architecture = root.required(
         report,
@@ -36,15 +65,25 @@ fn read_lock(report: &mut Report<'_>, root: &Table<'_>) -> Result<PackageLock, R
         "architecture = \"amd64\"",
         word("an architecture of Debian"),
     );
+    (suite, architecture)
+}
+
+fn read_section<'t>(report: &mut Report<'_>, root: &Table<'t>) -> Result<Table<'t>, Reported> {
+    match root.get("set") {
+        Some(entry) => entry.table(report, "`[set.NAME]`"),
+        None => Err(root.add_missing(report, "set", "[set.base]")),
+    }
+}
+
+fn read_lock(report: &mut Report<'_>, root: &Table<'_>) -> Result<PackageLock, Reported> {
+    root.check_keys(report, &KEYS);
+    let (suite, architecture) = read_release(report, root);
     let checked = match root.date(report, "checked") {
         Ok(Some(day)) => Ok(day),
         Ok(None) => Err(root.add_missing(report, "checked", "checked = 2026-11-20")),
         Err(reported) => Err(reported),
     };
-    let Some(entry) = root.get("set") else {
-        return Err(root.add_missing(report, "set", "[set.base]"));
-    };
-    let section = entry.table(report, "`[set.NAME]`")?;
+    let section = read_section(report, root)?;
     let own = architecture.as_deref().unwrap_or("amd64");
     let sets = collect(report, section.entries(), |report, entry| {
         let name = checks::pin_name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
@@ -61,6 +100,16 @@ fn read_set(
     table: &Table<'_>,
     architecture: &str,
 ) -> Result<PackageSet, Reported> {
+    let wanted = read_wanted(report, table);
+    let packages = read_packages(report, table, architecture);
+    let (on, wanted) = wanted?;
+    Ok(PackageSet { on, wanted, packages: packages? })
+}
+
+fn read_wanted(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+) -> Result<(BTreeSet<PinName>, BTreeSet<String>), Reported> {
     table.check_keys(report, &["on", "wanted", "packages"]);
     let on = table.texts(report, "on", "base", checks::pin_name);
     let wanted = table.texts(report, "wanted", "apt", wanted);
@@ -69,12 +118,7 @@ fn read_set(
     {
         let _reported = table.add_missing(report, "wanted", "wanted = [\"apt\"]");
     }
-    let packages = read_packages(report, table, architecture);
-    Ok(PackageSet {
-        on: on?.into_iter().collect(),
-        wanted: wanted?.into_iter().collect(),
-        packages: packages?,
-    })
+    Ok((on?.into_iter().collect(), wanted?.into_iter().collect()))
 }
 
 fn read_packages(

@@ -42,6 +42,7 @@ sources = { "tree" = "tree" }
 name = "two"
 dockerfile = "dockerfiles/two.Dockerfile"
 sources = { "vendor/release" = "release" }
+python = "wheels"
 "#;
 
 const RELEASE: &str = r#"
@@ -68,6 +69,7 @@ fn input() -> PlanningInput {
     input.patches.insert("demo".to_owned(), vec![patch("demo-b", 'b'), patch("demo-a", 'a')]);
     let files = [
         ("versions/locks/lock.toml", 'c'),
+        ("versions/locks/pylock.wheels.toml", '9'),
         ("dockerfiles/tool.Dockerfile", 'd'),
         ("dockerfiles/one.Dockerfile", 'e'),
         ("dockerfiles/two.Dockerfile", 'f'),

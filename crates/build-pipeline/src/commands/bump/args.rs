@@ -8,7 +8,7 @@ pub(crate) struct Bump {
     /// The pin, as versions.toml names it
     #[arg(value_name = "PIN")]
     pub(crate) pin: String,
-    /// A version, tag, branch, whole commit or digest, or `latest`: the newest release, for branches and images what the name stands for now
+    /// A version, tag, branch, whole commit or digest, or `latest`: the newest release, for an image the newest tag of the same form, for branches and other tags what the name stands for now
     #[arg(value_name = "VALUE", default_value = "latest")]
     pub(crate) value: String,
     #[command(flatten)]

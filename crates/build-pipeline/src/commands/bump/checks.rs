@@ -10,6 +10,7 @@ use serde::Serialize;
 use sources::{ArchiveLimits, ArchiveSource, GitSource, Sources, Submodules, Tree};
 
 use super::resolve::{Found, Origin};
+use super::torch::{self, TorchNeed};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::patching::patches;
@@ -35,6 +36,8 @@ pub(crate) struct PatchCheck {
     pub(crate) verdicts: Vec<PatchVerdict>,
     /// Why nothing can be said, where that is so.
     pub(crate) unknown: Option<String>,
+    /// What a source of vLLM says of PyTorch.
+    pub(super) torch: Option<TorchNeed>,
 }
 
 impl PatchCheck {
@@ -67,15 +70,19 @@ pub(super) async fn try_patches(
     let Some(component) = component else { return Ok(PatchCheck::default()) };
     let set = patches::select(patches::read(project, component)?, &[])?;
     let tree = PinnedTree::new(tree, found.name.clone());
+    // Archives are for trying patches on; what is built is a source.
+    let is_vllm = pins.sources.get(name).is_some_and(|pin| package(&pin.url) == Some("vllm"));
+    let torch = is_vllm.then(|| torch::read(&tree)).flatten();
     let mut files =
         set.patches().iter().flat_map(|patch| &patch.edits).flat_map(|edit| &edit.files);
     if files.all(|path| matches!(tree.read(path), Ok(None))) {
         let unknown =
             format!("the source has none of the files that the patches of `{component}` edit");
-        return Ok(PatchCheck { unknown: Some(unknown), ..PatchCheck::default() });
+        return Ok(PatchCheck { unknown: Some(unknown), torch, ..PatchCheck::default() });
     }
     let gpu = project.default_gpu()?;
-    Ok(PatchCheck { verdicts: verdicts(&set, &tree, version(found).as_ref(), &gpu), unknown: None })
+    let verdicts = verdicts(&set, &tree, version(found).as_ref(), &gpu);
+    Ok(PatchCheck { verdicts, unknown: None, torch })
 }
 
 fn version(found: &Found) -> Option<Version> {
@@ -170,7 +177,7 @@ pub(super) fn refuse_broken(
 }
 
 /// Says what is known to go wrong with the pins as they would be: one text for each.
-pub(super) fn couplings(compat: &Compat, pins: &Pins, name: &PinName) -> Vec<String> {
+pub(crate) fn couplings(compat: &Compat, pins: &Pins, name: &PinName) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(pin) = pins.sources.get(name) else { return warnings };
     let (Some(version), Some(package)) = (&pin.version, package(&pin.url)) else { return warnings };
@@ -208,7 +215,7 @@ fn package_name(url: &str) -> Option<String> {
 }
 
 /// Returns the name that packages of a repository have.
-fn package(url: &str) -> Option<&str> {
+pub(super) fn package(url: &str) -> Option<&str> {
     let last = url.trim_end_matches('/').trim_end_matches(".git").rsplit('/').next()?;
     Some(if last == "pytorch" { "torch" } else { last })
 }

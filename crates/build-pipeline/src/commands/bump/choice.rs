@@ -93,6 +93,43 @@ impl Releases {
     }
 }
 
+/// The form of an image's tag: a version, and what stands before and behind it. `7.2.3-complete`
+/// and `7.2.4-complete` have one, `7.2.4` has another, and so have `13` and `13.2`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TagForm<'a> {
+    before: &'a str,
+    version: Vec<u64>,
+    behind: &'a str,
+}
+
+impl<'a> TagForm<'a> {
+    /// Returns the form of a tag, by the first number in it; nothing where there is none.
+    pub(crate) fn of(tag: &'a str) -> Option<Self> {
+        let start = tag.find(|c: char| c.is_ascii_digit())?;
+        let rest = &tag[start..];
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        let number = rest[..end].trim_end_matches('.');
+        let version = number.split('.').map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+        Some(Self { before: &tag[..start], version, behind: &rest[number.len()..] })
+    }
+
+    /// Returns the newest of `tags` that has this form and is newer. A lone number that is ten times
+    /// as large or more counts by something else: the `20260101` beside `44` is a day.
+    pub(crate) fn newer<'t>(&self, tags: impl IntoIterator<Item = &'t str>) -> Option<&'t str> {
+        let forms = tags.into_iter().filter_map(|tag| Some((TagForm::of(tag)?, tag)));
+        let is_newer = |form: &TagForm<'_>| {
+            let same = form.before == self.before
+                && form.behind == self.behind
+                && form.version.len() == self.version.len();
+            let first = |version: &[u64]| version.first().copied().unwrap_or(0);
+            let (own, other) = (first(&self.version), first(&form.version));
+            same && form.version > self.version && other < own.saturating_add(10).saturating_mul(10)
+        };
+        let newer = forms.filter(|(form, _)| is_newer(form));
+        newer.max_by(|(one, _), (other, _)| one.version.cmp(&other.version)).map(|(_, tag)| tag)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +184,41 @@ mod tests {
         // llama.cpp has some tags of other forms among thousands of builds.
         assert_eq!(newest(&["b9", "b10", "b11", "v1.0", "v2.0"], None, false).unwrap(), "b11");
         assert_eq!(newest(&["main", "nightly"], None, false), None);
+    }
+
+    #[test]
+    fn a_newer_tag_has_the_same_form() {
+        for (own, others, newer) in [
+            (
+                "v0.19.0",
+                &["v0.9.0", "v0.23.0", "v0.24.0-rc1", "v0.24.0rc1", "latest"][..],
+                Some("v0.23.0"),
+            ),
+            (
+                "7.2.3-complete",
+                &["7.2.4", "7.2.4-complete", "8.0-complete"],
+                Some("7.2.4-complete"),
+            ),
+            ("44", &["43", "45", "20261101", "45-x86_64", "44.1"], Some("45")),
+            ("24.04", &["26.04", "24.04.1", "noble-20260101"], Some("26.04")),
+            ("13", &["13.2", "trixie"], None),
+            (
+                "nightly_main_20260211",
+                &["nightly_main_20260301", "nightly_main"],
+                Some("nightly_main_20260301"),
+            ),
+            (
+                "rocm7.1.1_navi_py3.12_vllm_0.10.2rc1",
+                &["rocm7.2.1_navi_py3.12_vllm_0.10.2rc1", "rocm7.2.1_navi_py3.12_vllm_0.11.0"],
+                Some("rocm7.2.1_navi_py3.12_vllm_0.10.2rc1"),
+            ),
+            ("0.6.2", &["0.6.2-rocm", "0.6.1"], None),
+            ("1.99999999999999999999", &["2.0"], None),
+        ] {
+            let found = TagForm::of(own).and_then(|form| form.newer(others.iter().copied()));
+            assert_eq!(found, newer, "{own}");
+        }
+        assert_eq!(TagForm::of("rocm"), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod checks;
 pub(crate) mod choice;
 pub(crate) mod report;
 mod resolve;
+mod torch;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -17,6 +18,8 @@ use std::path::Path;
 use atomic_write_file::AtomicWriteFile;
 use jiff::Timestamp;
 use pins::{ChangeError, Changed, PinChange, PinName, Pins};
+
+pub(crate) use self::checks::couplings;
 
 use self::args::{Bump, BumpFormat};
 use self::report::{BumpReport, FILE};
@@ -38,6 +41,9 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
         let patches = checks::try_patches(&project, &pins, &name, &found, &sources).await?;
         Ok::<_, CommandError>((found, patches))
     })?;
+    if let Some(need) = &patches.torch {
+        torch::check(&pins, &name, need, &found.name)?;
+    }
     if !args.accept.accept_broken_patches {
         checks::refuse_broken(&patches, &name, &found.name)?;
     }

@@ -7,7 +7,7 @@ use pins::{ArchivePin, CommitId, ImagePin, ManifestKind, NewValue, PinName, Pins
 use sources::{GitRef, RemoteRefs, SourceUrl, Sources};
 
 use super::args::Bump;
-use super::choice::{Neighbours, Releases, version_of, version_text};
+use super::choice::{Neighbours, Releases, TagForm, version_of, version_text};
 use crate::error::{CommandError, nearest, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
 use crate::fetch;
@@ -283,8 +283,12 @@ async fn image(
             .hint("write a tag, or a digest: `sha256:` and 64 digits")
     };
     let own_tag = pin.tag.as_ref().filter(|_| args.value == "latest");
+    let mut notes = Vec::new();
     let (reference, tag): (ImageRef, Option<Tag>) = match own_tag {
-        Some(tag) => (pin.repository.tagged(tag), Some(tag.clone())),
+        Some(tag) => {
+            let tag = newest_tag(pin, tag, client, &mut notes).await;
+            (pin.repository.tagged(&tag), Some(tag))
+        }
         None if args.value == "latest" => {
             return Err(refuse(
                 ExitCode::Input,
@@ -312,7 +316,6 @@ async fn image(
     if let (Some(new), Some(old)) = (&tag, &pin.tag) {
         check_order(args, Some(old.as_str()), new.as_str())?;
     }
-    let mut notes = Vec::new();
     let old = pin.digest.resolved().filter(|old| **old != manifest.digest);
     let moved_from = old.filter(|_| tag.is_some() && tag == pin.tag).map(ToString::to_string);
     if let (Some(old), Some(tag)) = (&moved_from, &tag) {
@@ -336,6 +339,27 @@ async fn image(
         notes,
         origin: Origin::None,
     })
+}
+
+/// Returns the newest tag of the form of an image's tag, or that tag itself: where it is the
+/// newest, is followed, has no version, or others cannot be listed.
+async fn newest_tag(
+    pin: &ImagePin,
+    tag: &Tag,
+    client: &RegistryClient,
+    notes: &mut Vec<String>,
+) -> Tag {
+    let Some(form) = TagForm::of(tag.as_str()).filter(|_| !pin.follow) else { return tag.clone() };
+    match client.tags(&pin.repository).await {
+        Ok(tags) => {
+            let newer = form.newer(tags.iter().map(Tag::as_str));
+            newer.and_then(|newer| newer.parse().ok()).unwrap_or_else(|| tag.clone())
+        }
+        Err(error) => {
+            notes.push(format!("whether there is a tag newer than `{tag}` is not known: {error}"));
+            tag.clone()
+        }
+    }
 }
 
 async fn archive(

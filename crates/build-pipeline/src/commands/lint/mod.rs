@@ -21,7 +21,7 @@ use crate::project::{Project, read_text};
 /// Find wrong, stale and dangerous advice in pins, Dockerfiles, scripts, environment and compose files
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
-    /// The files; without any, the project's pins and its dockerfiles/
+    /// The files; without any, the project's pins, tracks and dockerfiles/
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The form of the result; github marks lines in the log of a workflow, sarif is for code scanning
@@ -73,6 +73,9 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), CommandError> {
         Ok(project) => project.compat()?,
         Err(_) => None,
     };
+    // Tracks are read with the pins where those can be read; else the pins' own problems come first.
+    let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
+    let root = project.as_ref().map_or_else(|_| here.clone(), |project| project.root.clone());
     let files = match args.files.as_slice() {
         [] => project_files(&project?)?,
         files => files.iter().map(|file| read(&here, file)).collect::<Result<_, _>>()?,
@@ -80,11 +83,12 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), CommandError> {
     let defined: BTreeSet<String> =
         files.iter().flat_map(|(name, text)| lint::defined(name, text)).collect();
     let (_, day) = today()?;
-    let folder = Folder(&here);
+    let folder = Folder(if args.files.is_empty() { &root } else { &here });
     let context = Context {
         compat: compat.as_ref(),
         today: Some(&day),
         defined: Some(&defined),
+        pins: pins.as_ref(),
         exists: Some(&folder),
     };
     let found: Vec<Finding> =
@@ -133,9 +137,12 @@ fn read(here: &Path, file: &Path) -> Result<(String, String), CommandError> {
     }
 }
 
-/// Returns the pins and everything below `dockerfiles/`.
+/// Returns the pins, the tracks, what Python locks are made from, and everything below
+/// `dockerfiles/`.
 fn project_files(project: &Project) -> Result<Vec<(String, String)>, CommandError> {
-    let mut names = vec![PathBuf::from("versions/versions.toml")];
+    let data = ["versions/versions.toml", "versions/tracks.toml", "versions/python.toml"];
+    let mut names: Vec<PathBuf> = data.map(PathBuf::from).into();
+    names.retain(|name| project.root.join(name).exists());
     let mut folders = vec![PathBuf::from("dockerfiles")];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(project.root.join(&folder)) else { continue };

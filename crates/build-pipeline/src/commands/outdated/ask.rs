@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use image_ref::ImageRef;
+use image_ref::{ImageRef, Tag};
 use oci::client::{ErrorKind as RegistryKind, RegistryClient};
 use pins::{ArchivePin, CommitId, ImagePin, PinName, Pins, Release, SourcePin};
 use sources::{ErrorKind, Reach, ReleaseFile, RemoteRefs, SourceError, SourceUrl, Sources};
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::{Class, State};
-use crate::commands::bump::choice::{Releases, version_of};
+use crate::commands::bump::choice::{Releases, TagForm, version_of};
 
 /// How many questions are asked at the same time.
 const AT_ONCE: usize = 16;
@@ -235,12 +235,19 @@ async fn image(pin: &ImagePin, asked: &Asked) -> State {
         }
         Err(state) => return state,
     };
+    let newest = match pin.follow {
+        false => newer_tag(pin, tag, asked).await,
+        true => None,
+    };
     let state = match digest {
         _ if pin.follow => {
             State::new(Class::Current, format!("the tag is followed; it is `{now}` now"))
         }
         None => State::new(Class::Unresolved, format!("`{tag}` is `{now}` now")),
-        Some(digest) if *digest == now => State::new(Class::Current, ""),
+        Some(digest) if *digest == now => match &newest {
+            Some(newest) => State::new(Class::Newer, format!("tag `{newest}` is out")),
+            None => State::new(Class::Current, ""),
+        },
         Some(digest) => match still_there().await {
             Ok(true) => {
                 State::new(Class::Moved, format!("tag `{tag}` was `{digest}` and is `{now}` now"))
@@ -252,7 +259,20 @@ async fn image(pin: &ImagePin, asked: &Asked) -> State {
             Err(state) => return state,
         },
     };
-    State { now: Some(now.to_string()), ..state }
+    State { now: Some(now.to_string()), newest, ..state }
+}
+
+/// Returns the newest tag of the form of an image's tag, if it is newer. A registry need not list
+/// its tags, so that it does not is no news about the pin.
+async fn newer_tag(pin: &ImagePin, tag: &Tag, asked: &Asked) -> Option<String> {
+    let form = TagForm::of(tag.as_str())?;
+    match asked.client.tags(&pin.repository).await {
+        Ok(tags) => form.newer(tags.iter().map(Tag::as_str)).map(str::to_owned),
+        Err(error) => {
+            tracing::info!(repository = %pin.repository, %error, "its tags are not listed");
+            None
+        }
+    }
 }
 
 fn archive(pin: &ArchivePin, files: &[ReleaseFile]) -> State {

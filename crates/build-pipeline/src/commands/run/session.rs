@@ -270,9 +270,7 @@ fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> 
     let told = CommandError::new(ExitCode::Machine, format!("{engine} has no image `{image}`"));
     match image.starts_with("localhost/") {
         true => told
-            .hint(format!(
-                "`build-pipeline --track {track} --load --engine {engine}` makes it"
-            ))
+            .hint(format!("`build-pipeline --track {track} --load --engine {engine}` makes it"))
             .hint("`--image NAME` starts another"),
         false => told.hint(format!("`{engine} pull {image}` fetches it")),
     }

@@ -1,9 +1,12 @@
 //! A Python package index: which files a project has released, with their hashes.
 //!
-//! [`list`] reads the JSON form of the simple API (PEP 691, PEP 700). What it says is believed for
-//! finding things only: a file is taken by the hash that was pinned.
+//! [`list`] reads the JSON form of the simple API (PEP 691, PEP 700), and where an index has no
+//! other the HTML form (`html`, PEP 503). What it says is believed for finding things only: a file
+//! is taken by the hash that was pinned.
 
-use pins::Sha256;
+mod html;
+
+use pins::{Sha256, normalised};
 use reqwest::header::ACCEPT;
 use serde::Deserialize;
 use url::Url;
@@ -15,8 +18,8 @@ use crate::session::Session;
 use crate::text;
 use crate::tree::refusal;
 
-/// The JSON form of the simple API (PEP 691).
-const JSON: &str = "application/vnd.pypi.simple.v1+json";
+/// The forms of the simple API that are read, JSON rather than HTML (PEP 691).
+const FORMS: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 /// The most that is read of one project's page; the largest in use has some 10 MB.
 const MAX_PAGE: usize = 64 << 20;
 
@@ -87,12 +90,6 @@ impl Default for Yanked {
     }
 }
 
-/// Returns the name of a project as indexes write it (PEP 503).
-fn normalised(name: &str) -> String {
-    let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("-").to_ascii_lowercase()
-}
-
 /// Returns all files of a project, in the order of the index.
 pub(crate) async fn list(
     session: &Session,
@@ -118,7 +115,7 @@ pub(crate) async fn list(
 }
 
 async fn download(session: &Session, place: &SourceUrl) -> Result<Vec<u8>, Failure> {
-    let answer = session.get(place, &[(ACCEPT, JSON)]).await?;
+    let answer = session.get(place, &[(ACCEPT, FORMS)]).await?;
     if !answer.status.is_success() {
         return Err(status_failure(&answer, "project on the index"));
     }
@@ -135,6 +132,10 @@ async fn download(session: &Session, place: &SourceUrl) -> Result<Vec<u8>, Failu
 
 /// Reads a page that came from `base`. Files that cannot be fetched by our rules are left out.
 fn read(bytes: &[u8], base: &Url) -> Result<Vec<ReleaseFile>, Failure> {
+    // What a server says of the form is often wrong; the first character is not.
+    if bytes.trim_ascii_start().starts_with(b"<") {
+        return html::read(&String::from_utf8_lossy(bytes), base);
+    }
     let wrong = |detail: String| Failure::fatal(ErrorKind::Tool, detail);
     let page: Page = serde_json::from_slice(bytes).map_err(|error| {
         wrong("the index does not answer in the JSON form of the simple API (PEP 691)".to_owned())

@@ -1,0 +1,128 @@
+//! Locks of Debian packages: apt is asked for the sets of the lock.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use debian::{Mirrors, Programs, Resolve, ResolveError, WantedSet};
+use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
+
+use super::{Content, FOLDER, Found, Locked};
+use crate::commands::bump::today;
+use crate::environment;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::project::{Project, read_text};
+
+/// Debian's public keys, as the package debian-archive-keyring has them.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Releases that are in the making; they have no updates beside them.
+const IN_THE_MAKING: [&str; 4] = ["sid", "unstable", "experimental", "rc-buggy"];
+
+/// How many lines of what apt said are shown.
+const SHOWN_LINES: usize = 20;
+
+fn path(name: &str) -> String {
+    format!("{FOLDER}/{name}.toml")
+}
+
+fn read(project: &Project, file: &str) -> Result<String, CommandError> {
+    read_text(&project.root.join(file)).map_err(|error| {
+        CommandError::caused(ExitCode::Input, format!("reading `{file}` failed"), &error)
+    })
+}
+
+/// Asks apt what the sets of a lock need.
+pub(super) fn look_up(
+    project: &Project,
+    name: &str,
+    is_snapshot: bool,
+) -> Result<Found, CommandError> {
+    let file = path(name);
+    let text = read(project, &file)?;
+    let wanted = match parse_wanted_packages(&file, &text) {
+        Ok(wanted) => wanted,
+        Err(error) => return Err(CommandError::places(error, text)),
+    };
+    // Packages that are not what is wanted any more are what is mended here.
+    let old = parse_package_lock(&file, &text).ok();
+    let machine = |what: &str, error: &dyn std::error::Error| {
+        CommandError::caused(ExitCode::Machine, what, error)
+    };
+    let mirrors = Mirrors::from_apt(&environment::apt_folder()).map_err(|error| {
+        machine("no mirror of Debian is known", &error)
+            .hint("apt's sources say where Debian packages are fetched; mend them")
+    })?;
+    let work = tempfile::tempdir()
+        .map_err(|error| machine("a temporary folder cannot be made", &error))?;
+    let (_, day) = today()?;
+    let sets: BTreeMap<_, _> = wanted
+        .sets
+        .into_iter()
+        .map(|(name, (on, wanted))| (name, WantedSet { on, wanted }))
+        .collect();
+    let request = Resolve {
+        suite: &wanted.suite,
+        architecture: &wanted.architecture,
+        checked: &day,
+        sets: &sets,
+        mirrors: &mirrors,
+        keyring: Path::new(KEYRING),
+        with_updates: !IN_THE_MAKING.contains(&wanted.suite.as_str()),
+        is_snapshot,
+        work: work.path(),
+    };
+    let programs =
+        Programs { path: environment::program_path(), variables: environment::network_variables() };
+    let lock = crate::runtime()?
+        .block_on(debian::resolve(&programs, &request))
+        .map_err(|error| failed(&error, is_snapshot))?;
+    let (before, after) = (old.as_ref().map(content).unwrap_or_default(), content(&lock));
+    // The day alone is no news: images are made from the text of the lock.
+    let is_same =
+        old.is_some_and(|old| PackageLock { checked: lock.checked.clone(), ..old } == lock);
+    let new = if is_same { text } else { lock.to_toml() };
+    Ok(Found { name: name.to_owned(), kind: "debian", before, after, files: vec![(file, new)] })
+}
+
+fn content(lock: &PackageLock) -> Content {
+    let packages = lock.packages(lock.sets.keys());
+    let one = |package: &&pins::LockedPackage| {
+        let files = BTreeMap::from([(package.file_name().to_owned(), package.sha256.to_string())]);
+        (package.name.clone(), Locked { version: package.version.clone(), files })
+    };
+    packages.iter().map(one).collect()
+}
+
+fn failed(error: &ResolveError, is_snapshot: bool) -> CommandError {
+    let code = match error {
+        ResolveError::NoMirror { .. } | ResolveError::Setup { .. } => ExitCode::Machine,
+        ResolveError::Order { .. } | ResolveError::Choose { .. } => ExitCode::Input,
+        ResolveError::Update { .. } => ExitCode::Network,
+        ResolveError::Answer { .. } => ExitCode::Failed,
+    };
+    let mut told = CommandError::from_chain(code, error);
+    let said: Vec<&str> = error.output().unwrap_or_default().lines().collect();
+    let from = said.len().saturating_sub(SHOWN_LINES);
+    told.log = said[from..].iter().map(|line| (*line).to_owned()).collect();
+    told = told.hint("nothing was written");
+    match error {
+        ResolveError::Update { .. } if !is_snapshot => {
+            told.hint("`--snapshot` takes the indexes of a mirror that is a copy of an earlier day")
+        }
+        ResolveError::Choose { .. } => told.hint("change `wanted` of that set in its lock"),
+        _ => told,
+    }
+}
+
+/// Says why a lock is not what is asked for, where that is so.
+pub(super) fn stale(project: &Project, name: &str) -> Result<Option<String>, CommandError> {
+    let file = path(name);
+    let text = read(project, &file)?;
+    let Err(error) = parse_package_lock(&file, &text) else { return Ok(None) };
+    // Where it can be looked up anew that is what to do, elsewhere somebody broke it.
+    match parse_wanted_packages(&file, &text) {
+        Ok(_) => Ok(error.problems.first().map(|first| first.message.clone())),
+        Err(error) => Err(CommandError::places(error, text)),
+    }
+}

@@ -1,0 +1,292 @@
+//! `build-pipeline lock`: looks Debian and Python packages up anew, and writes them with their
+//! hashes below `versions/locks`.
+//!
+//! The way: `debian` asks apt, `python` has `uv` ask the Python index; each says what it found as
+//! [`Found`]. What changed is compared here, a file that is another under its old name is refused,
+//! and all is written at the end. `--check` asks nobody: it says whether each lock was made from
+//! what the project asks for today.
+
+mod debian;
+pub(crate) mod python;
+pub(crate) mod report;
+mod uv;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use atomic_write_file::AtomicWriteFile;
+use clap::Args;
+use pins::{PinName, Track, VariantBase};
+
+use self::report::{LockChange, LockReport};
+use crate::cli::{Format, Global};
+use crate::commands::bump::args::Index;
+use crate::error::{CommandError, nearest};
+use crate::exit_code::ExitCode;
+use crate::output;
+use crate::project::Project;
+
+/// The folder of the locks.
+const FOLDER: &str = "versions/locks";
+
+/// Look Debian and Python packages up anew, and write them with their hashes
+#[derive(Debug, Args)]
+pub(crate) struct Lock {
+    /// Locks, or tracks for all of theirs; without any, every lock
+    #[arg(value_name = "LOCK|TRACK")]
+    names: Vec<String>,
+    /// Print what would change and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Say whether each lock was made from what the project asks for today; ask nobody, write nothing
+    #[arg(long, visible_alias = "locked", conflicts_with = "dry_run")]
+    check: bool,
+    /// Take a file that is another than it was under the same name and version
+    #[arg(long)]
+    accept_moved: bool,
+    /// Take package indexes of Debian that have expired: those of a copy of an earlier day
+    #[arg(long)]
+    snapshot: bool,
+    /// The form of the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    index: Index,
+}
+
+/// What a lock holds: each package with its version and the hashes of its files.
+type Content = BTreeMap<String, Locked>;
+
+/// One package of a lock.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Locked {
+    version: String,
+    /// Hashes by file.
+    files: BTreeMap<String, String>,
+}
+
+/// What was looked up for a lock.
+#[derive(Debug)]
+struct Found {
+    name: String,
+    /// `debian` or `python`.
+    kind: &'static str,
+    before: Content,
+    after: Content,
+    /// The files of the lock, paths from the root of the project, with their new text. The one
+    /// that decides comes last.
+    files: Vec<(String, String)>,
+}
+
+/// The locks of a project.
+#[derive(Debug)]
+struct Locks {
+    debian: BTreeSet<String>,
+    python: pins::PythonSets,
+}
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), CommandError> {
+    let project = Project::find(&crate::working_folder(global)?)?;
+    let chosen = choose(&project, &args.names)?;
+    if args.check {
+        return check(&project, &chosen, args.format);
+    }
+    let mut all = Vec::new();
+    for name in &chosen.debian {
+        all.push(debian::look_up(&project, name, args.snapshot)?);
+    }
+    if !chosen.python.is_empty() {
+        let mut asking = python::Asking::new(global, &project, args.index.url.as_deref())?;
+        for (name, set) in &chosen.python {
+            all.push(asking.look_up(name, set)?);
+        }
+    }
+    if !args.accept_moved {
+        all.iter().try_for_each(refuse_moved)?;
+    }
+    let mut report = LockReport::default();
+    for found in &all {
+        let mut change = LockChange::new(&found.name, found.kind, (&found.before, &found.after));
+        change.files = write(&project, found, args.dry_run)?;
+        change.written = !args.dry_run && !change.files.is_empty();
+        report.locks.push(change);
+    }
+    match args.format {
+        Format::Json => output::json(&report),
+        Format::Text => output::sanitised_result(&report.text(args.dry_run)),
+    }
+}
+
+/// Returns the locks that were named, and those of the tracks that were.
+fn choose(project: &Project, names: &[String]) -> Result<Locks, CommandError> {
+    let mut all = Locks { debian: debian_locks(project)?, python: project.python_sets()? };
+    let twice = all.python.keys().find(|name| all.debian.contains(name.as_str()));
+    if let Some(name) = twice {
+        return Err(CommandError::new(
+            ExitCode::Input,
+            format!("`{name}` is a lock of Debian packages and one of Python"),
+        )
+        .hint("rename the table in `versions/python.toml`"));
+    }
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let mut wanted = BTreeSet::new();
+    for name in names {
+        let is_lock = all.debian.contains(name)
+            || name.parse::<PinName>().is_ok_and(|name| all.python.contains_key(&name));
+        match Track::from_name(name) {
+            _ if is_lock => drop(wanted.insert(name.clone())),
+            Some(track) => wanted.extend(of_track(project, track)?),
+            None => return Err(unknown(name, &all)),
+        }
+    }
+    all.debian.retain(|name| wanted.contains(name));
+    all.python.retain(|name, _| wanted.contains(name.as_str()));
+    Ok(all)
+}
+
+fn unknown(name: &str, all: &Locks) -> CommandError {
+    let told = CommandError::new(ExitCode::Input, format!("there is no lock or track `{name}`"));
+    let known =
+        || all.debian.iter().map(String::as_str).chain(all.python.keys().map(PinName::as_str));
+    match nearest(name, known().chain(Track::ALL.map(Track::name))) {
+        Some(near) => told.hint(format!("did you mean `build-pipeline lock {near}`?")),
+        None => told.hint(format!("the locks are {}", known().collect::<Vec<_>>().join(", "))),
+    }
+}
+
+/// Returns the names of the locks of Debian packages.
+fn debian_locks(project: &Project) -> Result<BTreeSet<String>, CommandError> {
+    let folder = project.root.join(FOLDER);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(error) => {
+            let what = format!("reading `{}` failed", folder.display());
+            return Err(CommandError::caused(ExitCode::Input, what, &error));
+        }
+    };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let names = names.filter(|name| !name.starts_with(['.']) && !name.starts_with("pylock."));
+    Ok(names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect())
+}
+
+/// Returns the names of the locks that the variants of a track use.
+fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, CommandError> {
+    let tracks = project.parse("versions/tracks.toml", pins::parse_tracks)?;
+    let variants = tracks.built.get(&track).map(|settings| settings.variants.values());
+    let mut names = BTreeSet::new();
+    for variant in variants.into_iter().flatten() {
+        if let VariantBase::Packages(lock) = &variant.base {
+            names.insert(lock.clone());
+        }
+        names.extend(variant.stages.iter().flat_map(|stage| stage.python.clone()));
+    }
+    if names.is_empty() {
+        let message = format!("track `{}` uses no lock", track.name());
+        return Err(CommandError::new(ExitCode::Input, message)
+            .hint("`build-pipeline lock` without a name looks all locks up"));
+    }
+    Ok(names)
+}
+
+/// Says which locks are stale.
+fn check(project: &Project, chosen: &Locks, format: Format) -> Result<(), CommandError> {
+    let mut stale = Vec::new();
+    for name in &chosen.debian {
+        stale.extend(debian::stale(project, name)?.map(|why| (name.clone(), why)));
+    }
+    let pins = project.pins()?;
+    for (name, set) in &chosen.python {
+        let why = python::stale(project, &pins, name.as_str(), set)?;
+        stale.extend(why.map(|why| (name.to_string(), why)));
+    }
+    let count = chosen.debian.len() + chosen.python.len();
+    if stale.is_empty() {
+        return match format {
+            Format::Json => output::json(&LockReport::default()),
+            Format::Text if count == 1 => output::result("1 lock is what the project asks for\n"),
+            Format::Text => {
+                output::result(&format!("{count} locks are what the project asks for\n"))
+            }
+        };
+    }
+    Err(refuse_stale(stale))
+}
+
+/// Makes the error of locks that were made from something else than what is asked for today.
+pub(crate) fn refuse_stale(stale: Vec<(String, String)>) -> CommandError {
+    let names: Vec<String> = stale.iter().map(|(name, _)| name.clone()).collect();
+    let message = match stale.as_slice() {
+        [(name, why)] => format!("lock `{name}` is stale: {why}"),
+        all => format!("{} locks are stale", all.len()),
+    };
+    let told = CommandError::new(ExitCode::OutOfDate, message);
+    let causes = match stale.as_slice() {
+        [_] => Vec::new(),
+        all => all.iter().map(|(name, why)| format!("`{name}`: {why}")).collect(),
+    };
+    CommandError { causes, ..told }
+        .hint(format!("`build-pipeline lock {}` looks it up anew", names.join(" ")))
+}
+
+/// Refuses a file that is another than it was, under the same name: somebody replaced it.
+fn refuse_moved(found: &Found) -> Result<(), CommandError> {
+    for (name, now) in &found.after {
+        let Some(old) = found.before.get(name).filter(|old| old.version == now.version) else {
+            continue;
+        };
+        let moved = now.files.iter().find_map(|(file, hash)| {
+            let before = old.files.get(file).filter(|before| *before != hash)?;
+            Some((file, before, hash))
+        });
+        if let Some((file, before, hash)) = moved {
+            let message = format!(
+                "`{file}` of lock `{}` is another file now: it was `{before}`, and is `{hash}`",
+                found.name
+            );
+            return Err(CommandError::new(ExitCode::Integrity, message)
+                .hint("nothing was written; find out why before you trust it")
+                .hint(format!(
+                    "`build-pipeline lock {} --accept-moved` takes what it is now",
+                    found.name
+                )));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the files of a lock that differ, beside, synced and renamed. Returns which those are.
+fn write(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, CommandError> {
+    let mut written = Vec::new();
+    for (name, text) in &found.files {
+        let path = project.root.join(name);
+        if std::fs::read(&path).is_ok_and(|now| now == text.as_bytes()) {
+            continue;
+        }
+        if !is_dry {
+            put(&path, text).map_err(|error| {
+                let what = format!("writing `{}` failed", path.display());
+                CommandError::caused(ExitCode::Machine, what, &error)
+                    .hint("the file is as it was; check space and permissions of its folder")
+            })?;
+        }
+        written.push(name.clone());
+    }
+    Ok(written)
+}
+
+fn put(path: &Path, text: &str) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(folder)?;
+    // Freed by the system when the process ends, however it ends; no file is left over.
+    let held = File::open(folder)?;
+    held.lock()?;
+    let mut file = AtomicWriteFile::open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.commit()
+}

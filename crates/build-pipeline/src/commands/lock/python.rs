@@ -1,0 +1,234 @@
+//! Python locks: what `versions/python.toml` asks for, looked up by uv.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pins::{
+    PinName, Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
+};
+use sources::{Submodules, Tree};
+
+use super::uv::{Form, Uv, chain};
+use super::{Content, Found, Locked};
+use crate::cli::Global;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::fetch::{Fetcher, TreePin};
+use crate::project::{Project, read_text};
+
+/// The name that messages use for requirements of our own.
+const OWN: &str = "versions/python.toml";
+
+/// Whom to ask.
+pub(super) struct Asking<'a> {
+    project: &'a Project,
+    pins: Pins,
+    fetcher: Fetcher,
+    uv: Uv,
+}
+
+impl<'a> Asking<'a> {
+    /// Finds uv, or installs it.
+    pub(super) fn new(
+        global: &Global,
+        project: &'a Project,
+        index: Option<&str>,
+    ) -> Result<Self, CommandError> {
+        let fetcher = Fetcher::new(global)?.at(index);
+        let uv = Uv::find(&fetcher.index_place(global)?)?;
+        Ok(Self { project, pins: project.pins()?, fetcher, uv })
+    }
+
+    /// Looks a set up.
+    pub(super) fn look_up(
+        &mut self,
+        name: &PinName,
+        set: &PythonSet,
+    ) -> Result<Found, CommandError> {
+        let inputs = set.inputs(&self.pins);
+        let texts = self.requirements(set)?;
+        let written = self.uv.compile(set, &texts, Form::Pylock)?;
+        let odd = |error: pins::ParsePythonLockError| {
+            CommandError::caused(ExitCode::Failed, format!("lock `{name}` cannot be made"), &error)
+                .hint("write requirements that one platform and one version of Python can have")
+        };
+        let mut lock = PythonLock::parse(&written, Some(set)).map_err(odd)?;
+        if lock.for_cuda().next().is_some() {
+            let said = self.uv.compile(set, &texts, Form::Reasons)?;
+            return Err(refuse_cuda(name, &lock, &said));
+        }
+        lock.inputs = inputs;
+        let before = match read(self.project, name.as_str())? {
+            Some((_, Ok(old))) => content(&old),
+            Some((_, Err(_))) | None => Content::new(),
+        };
+        let after = content(&lock);
+        let files = vec![
+            (requirements_lock_path(name.as_str()), lock.to_requirements()),
+            (python_lock_path(name.as_str()), lock.to_pylock()),
+        ];
+        Ok(Found { name: name.to_string(), kind: "python", before, after, files })
+    }
+
+    /// Returns what a set asks for: requirements by the file that they stand in.
+    fn requirements(
+        &self,
+        set: &PythonSet,
+    ) -> Result<BTreeMap<String, BTreeSet<String>>, CommandError> {
+        let mut texts = BTreeMap::new();
+        if !set.requirements.is_empty() {
+            texts.insert(OWN.to_owned(), set.requirements.clone());
+        }
+        let Some(source) = &set.source else { return Ok(texts) };
+        let pin = TreePin::find(&self.pins, source.as_str())?;
+        let tree = self.fetcher.tree(source.as_str(), pin, Submodules::None)?;
+        let mut open = set.files.clone();
+        while let Some(file) = open.pop() {
+            if texts.contains_key(&file) {
+                continue;
+            }
+            let mut wanted = BTreeSet::new();
+            for line in lines(&tree, source, &file)? {
+                match line {
+                    RequirementLine::Requirement(text) => drop(wanted.insert(text)),
+                    RequirementLine::Include(path) => open.push(beside(&file, &path)),
+                }
+            }
+            texts.insert(file, wanted);
+        }
+        Ok(texts)
+    }
+}
+
+/// Reads a requirement file of a source.
+fn lines(tree: &Tree, pin: &PinName, file: &str) -> Result<Vec<RequirementLine>, CommandError> {
+    let wrong = |error: &dyn std::error::Error| {
+        let what = format!("`{file}` of pin `{pin}` cannot be used");
+        CommandError::caused(ExitCode::Input, what, error)
+            .hint("name another file in `versions/python.toml`, or its packages in `requirements`")
+    };
+    let bytes = tree.read_file(file).map_err(|error| wrong(&error))?;
+    let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
+    pins::requirements(file, &text).map_err(|error| wrong(&error))
+}
+
+/// Returns the path of a file that another names.
+fn beside(file: &str, path: &str) -> String {
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Refuses CUDA's packages, and says who brought them.
+fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> CommandError {
+    let all: Vec<(&str, &str)> =
+        lock.for_cuda().map(|(name, project)| (name, project.version.as_str())).collect();
+    let is_one = |package: &str| all.iter().any(|(name, _)| *name == package);
+    // Those that no other of them brought say why all are there.
+    let mut chains: Vec<Vec<String>> =
+        all.iter().map(|(package, _)| chain(reasons, package)).collect();
+    chains.retain(|chain| chain.iter().filter(|one| is_one(one)).count() == 1);
+    let (first, version) = chains
+        .first()
+        .and_then(|chain| {
+            all.iter().find(|(name, _)| Some(*name) == chain.last().map(String::as_str))
+        })
+        .or(all.first())
+        .copied()
+        .unwrap_or_default();
+    let told = CommandError::new(
+        ExitCode::Input,
+        format!(
+            "lock `{name}` would have `{first}` {version} of the default index, which is for CUDA or takes the place of ROCm's"
+        ),
+    );
+    let mut causes: Vec<String> = chains.iter().map(|chain| chain.join(" -> ")).collect();
+    let others: Vec<&str> = all
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !chains.iter().any(|chain| chain.last().is_some_and(|last| last == name)))
+        .collect();
+    if !others.is_empty() {
+        causes.push(format!("with it came {}", others.join(", ")));
+    }
+    CommandError { causes, ..told }
+        .hint(format!("nothing was written; where the image has it already, add it to `provided` of `[{name}]` in `versions/python.toml`"))
+        .hint("wheels for ROCm come from AMD's index, `[release.…]` of `versions/versions.toml`, never from this one")
+}
+
+fn content(lock: &PythonLock) -> Content {
+    let one = |(name, project): (&String, &pins::LockedProject)| {
+        let files = project.wheels.iter();
+        let files = files.map(|wheel| (wheel.file.clone(), wheel.sha256.to_string())).collect();
+        (name.clone(), Locked { version: project.version.clone(), files })
+    };
+    lock.projects.iter().map(one).collect()
+}
+
+type Read = (String, Result<PythonLock, pins::ParsePythonLockError>);
+
+/// Reads a lock of the project, where there is one.
+fn read(project: &Project, name: &str) -> Result<Option<Read>, CommandError> {
+    let file = python_lock_path(name);
+    match read_text(&project.root.join(&file)) {
+        Ok(text) => {
+            let lock = PythonLock::parse(&text, None);
+            Ok(Some((text, lock)))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let what = format!("reading `{file}` failed");
+            Err(CommandError::caused(ExitCode::Input, what, &error))
+        }
+    }
+}
+
+/// Says why a lock is not what is asked for, where that is so. Nobody is asked.
+pub(crate) fn stale(
+    project: &Project,
+    pins: &Pins,
+    name: &str,
+    set: &PythonSet,
+) -> Result<Option<String>, CommandError> {
+    let Some((text, lock)) = read(project, name)? else {
+        return Ok(Some(format!("there is no `{}`", python_lock_path(name))));
+    };
+    let lock = match lock {
+        Ok(lock) => lock,
+        Err(error) => return Ok(Some(format!("`{}`: {error}", python_lock_path(name)))),
+    };
+    let inputs = set.inputs(pins);
+    if inputs.is_none() || lock.inputs != inputs {
+        let why = "it was made from another `versions/python.toml` or another source";
+        return Ok(Some(why.to_owned()));
+    }
+    if lock.to_pylock() != text {
+        return Ok(Some(format!("`{}` was edited", python_lock_path(name))));
+    }
+    let file = requirements_lock_path(name);
+    let same = read_text(&project.root.join(&file)).is_ok_and(|now| now == lock.to_requirements());
+    Ok((!same).then(|| format!("`{file}` does not say the same as `{}`", python_lock_path(name))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn included_files_are_found_from_their_own_folder() {
+        assert_eq!(beside("requirements/rocm.txt", "common.txt"), "requirements/common.txt");
+        assert_eq!(
+            beside("requirements/build/rocm.txt", "../common.txt"),
+            "requirements/common.txt"
+        );
+        assert_eq!(beside("a.txt", "./b.txt"), "b.txt");
+        // Nothing above the tree can be named.
+        assert_eq!(beside("a.txt", "../../etc/passwd"), "etc/passwd");
+    }
+}

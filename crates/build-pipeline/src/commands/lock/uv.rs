@@ -1,0 +1,296 @@
+//! Calls uv: found where programs are, else installed from the Python index, at a pinned version
+//! and by its hash.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use pins::PythonSet;
+use sources::SourceUrl;
+
+use crate::environment;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::output;
+
+/// The uv that is installed where there is none, with the hashes of its wheels for Linux on x86_64
+/// and aarch64, glibc and musl.
+const VERSION: &str = "0.13.9";
+const WHEELS: [&str; 4] = [
+    "2c45530751517d6c3bbc69a19473f6effe47cce047bede01ffd8af7ea7b36b25",
+    "5435c5ce14a56431208ca0996416d310f1598e8c2c8ba707688985a16bb82dbe",
+    "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",
+    "ecb6028d79dc96fbeafffe5c8af62a7099487ebc05a701e76714eebcffd06375",
+];
+
+/// What a uv must know to be used.
+const NEEDED: [&str; 2] = ["--excludes", "pylock.toml"];
+
+/// How many lines of what a program said are shown.
+const SHOWN_LINES: usize = 20;
+
+/// uv, and the index that it asks.
+#[derive(Debug)]
+pub(super) struct Uv {
+    program: PathBuf,
+    index: String,
+    cache: PathBuf,
+}
+
+/// What uv is to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A lock (PEP 751).
+    Pylock,
+    /// Requirements, each with what brought it.
+    Reasons,
+}
+
+impl Uv {
+    /// Finds uv, or installs it from the index at `index`.
+    pub(super) fn find(index: &SourceUrl) -> Result<Self, CommandError> {
+        let cache = environment::cache_folder().ok_or_else(|| {
+            CommandError::new(ExitCode::Machine, "there is no home directory to keep uv's cache in")
+                .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
+        })?;
+        let found = environment::program_in_path("uv").filter(|program| can(program));
+        let program = match found {
+            Some(program) => program,
+            None => installed(&cache.join("tools"), index.as_str())?,
+        };
+        Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv") })
+    }
+
+    /// Resolves requirements, which are given by the file that they stand in.
+    pub(super) fn compile(
+        &self,
+        set: &PythonSet,
+        texts: &BTreeMap<String, BTreeSet<String>>,
+        form: Form,
+    ) -> Result<String, CommandError> {
+        let machine = |error: std::io::Error| {
+            CommandError::caused(ExitCode::Machine, "files for uv cannot be written", &error)
+        };
+        let work = tempfile::tempdir().map_err(machine)?;
+        let put = |name: &str, lines: &BTreeSet<String>| -> std::io::Result<()> {
+            let path = work.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap_or(work.path()))?;
+            let mut file = std::fs::File::create(path)?;
+            lines.iter().try_for_each(|line| writeln!(file, "{line}"))
+        };
+        let mut arguments: Vec<&str> = vec![
+            "pip",
+            "compile",
+            "--quiet",
+            "--no-header",
+            "--no-sources",
+            "--only-binary",
+            ":all:",
+            "--python-version",
+            &set.python,
+            "--python-platform",
+            &set.platform,
+        ];
+        match form {
+            Form::Pylock => arguments.extend(["--format", "pylock.toml", "--generate-hashes"]),
+            Form::Reasons => arguments.extend(["--annotation-style", "split"]),
+        }
+        if !set.provided.is_empty() {
+            put(EXCLUDES, &set.provided).map_err(machine)?;
+            arguments.extend(["--excludes", EXCLUDES]);
+        }
+        // uv knows `pyproject.toml` as something else than a list.
+        let names: Vec<String> = texts.keys().map(|file| format!("{file}{LIST}")).collect();
+        for (name, lines) in names.iter().zip(texts.values()) {
+            put(name, lines).map_err(machine)?;
+        }
+        arguments.extend(names.iter().map(String::as_str));
+        let output = self.call(&arguments, work.path())?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(failed(&output)),
+        }
+    }
+
+    fn call(&self, arguments: &[&str], folder: &Path) -> Result<Output, CommandError> {
+        let mut command = Command::new(&self.program);
+        let said = command
+            .args(arguments)
+            .env_clear()
+            .envs(environment::network_variables())
+            .env("PATH", environment::program_path())
+            .env("HOME", folder)
+            .env("LC_ALL", "C.UTF-8")
+            .env("UV_CACHE_DIR", &self.cache)
+            .env("UV_DEFAULT_INDEX", &self.index)
+            .env("UV_HTTP_TIMEOUT", "180")
+            .env("UV_NO_CONFIG", "1")
+            .env("UV_NO_PROGRESS", "1")
+            .env("UV_PYTHON_DOWNLOADS", "never")
+            .env("UV_SYSTEM_CERTS", "1")
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .output();
+        said.map_err(|error| {
+            let what = format!("running `{}` failed", self.program.display());
+            CommandError::caused(ExitCode::Machine, what, &error)
+        })
+    }
+}
+
+/// The file of packages that are left out.
+const EXCLUDES: &str = "excludes.txt";
+/// What the names of requirement files end with while uv reads them.
+const LIST: &str = ".txt";
+
+/// Says whether a uv knows all that is asked of it.
+fn can(program: &Path) -> bool {
+    let help = Command::new(program)
+        .args(["pip", "compile", "--help"])
+        .env("UV_NO_CONFIG", "1")
+        .stdin(Stdio::null())
+        .output();
+    let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    help.is_ok_and(|help| NEEDED.iter().all(|word| help.contains(word)))
+}
+
+/// Installs uv below `folder` with pip, which checks its hash. Returns the program.
+fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
+    let home = folder.join(format!("uv-{VERSION}"));
+    let program = home.join("bin/uv");
+    if program.is_file() {
+        return Ok(program);
+    }
+    output::fetching(&format!("installing uv {VERSION} from the Python index"));
+    let machine = |error: std::io::Error| {
+        let what = format!("writing into `{}` failed", folder.display());
+        CommandError::caused(ExitCode::Machine, what, &error)
+    };
+    std::fs::create_dir_all(folder).map_err(machine)?;
+    let work = tempfile::tempdir_in(folder).map_err(machine)?;
+    let hashes: String = WHEELS.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
+    let list = work.path().join("requirements.txt");
+    std::fs::write(&list, format!("uv=={VERSION}{hashes}\n")).map_err(machine)?;
+    let target = work.path().join("uv");
+    let mut arguments: Vec<OsString> = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+    ]
+    .map(OsString::from)
+    .into();
+    arguments.extend(["--target".into(), target.clone().into(), "-r".into(), list.into()]);
+    let output = Command::new("python3")
+        .args(arguments)
+        .env("PIP_INDEX_URL", index)
+        .stdin(Stdio::null())
+        .output();
+    let output = output.map_err(|error| {
+        CommandError::caused(ExitCode::Machine, "running `python3 -m pip` failed", &error)
+            .hint("install uv, or python3 with pip")
+    })?;
+    if !output.status.success() {
+        let told =
+            CommandError::new(ExitCode::Network, format!("uv {VERSION} cannot be installed"));
+        return Err(CommandError { log: last_lines(&output.stderr), ..told }
+            .hint("install uv by other means; one on the `PATH` is used"));
+    }
+    // Another run may have been first; its files are the same.
+    match std::fs::rename(&target, &home) {
+        Err(error) if !program.is_file() => Err(machine(error)),
+        Ok(()) | Err(_) => Ok(program),
+    }
+}
+
+fn last_lines(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(SHOWN_LINES);
+    lines[from..].iter().map(|line| (*line).to_owned()).collect()
+}
+
+fn failed(output: &Output) -> CommandError {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let has_none = said.contains("No solution found") || said.contains("was not found in the");
+    let (code, hint) = match has_none {
+        true => (
+            ExitCode::Input,
+            "change what `versions/python.toml` asks for; a package without a wheel for its platform counts as missing",
+        ),
+        false => (ExitCode::Network, "check the network, `HTTPS_PROXY` and `--index`"),
+    };
+    let told = CommandError::new(code, "uv finds no set of packages that fits");
+    CommandError { log: last_lines(&output.stderr), ..told }.hint("nothing was written").hint(hint)
+}
+
+/// Returns who brought a package, out of uv's `# via` comments: a file, packages, the package.
+pub(super) fn chain(reasons: &str, package: &str) -> Vec<String> {
+    let mut via: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut name = "";
+    for line in reasons.lines() {
+        let words = line.trim_start_matches([' ', '#']).trim();
+        if !line.starts_with([' ', '#']) {
+            name = line.split(['=', '[', ' ']).next().unwrap_or_default();
+        } else if let Some(one) = words.strip_prefix("via").map(str::trim).or(Some(words)) {
+            via.entry(name).or_default().extend(Some(one).filter(|one| !one.is_empty()));
+        }
+    }
+    // The shortest way up, so breadth first.
+    let mut ways = std::collections::VecDeque::from([vec![package]]);
+    let mut seen = BTreeSet::from([package]);
+    while let Some(way) = ways.pop_front() {
+        let parents = way.last().and_then(|last| via.get(last)).map_or(&[][..], Vec::as_slice);
+        for parent in parents {
+            let mut longer = way.clone();
+            if let Some(file) = parent.strip_prefix("-r ") {
+                longer.push(file.strip_suffix(LIST).unwrap_or(file));
+                return longer.into_iter().rev().map(str::to_owned).collect();
+            }
+            if seen.insert(parent) {
+                longer.push(parent);
+                ways.push_back(longer);
+            }
+        }
+    }
+    vec![package.to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_way_to_a_package_is_told() {
+        let reasons = "\
+numpy==2.4.0
+    # via
+    #   -r requirements/common.txt.txt
+    #   torch
+nvidia-cublas==13.4
+    # via torch
+torch==2.15.0
+    # via
+    #   compressed-tensors
+    #   xgrammar
+compressed-tensors[x]==0.11
+    # via -r requirements/common.txt.txt
+xgrammar==1
+    # via compressed-tensors
+";
+        let told = |package| chain(reasons, package).join(" > ");
+        assert_eq!(told("torch"), "requirements/common.txt > compressed-tensors > torch");
+        assert_eq!(
+            told("nvidia-cublas"),
+            "requirements/common.txt > compressed-tensors > torch > nvidia-cublas"
+        );
+        assert_eq!(told("numpy"), "requirements/common.txt > numpy");
+        assert_eq!(told("other"), "other");
+    }
+}

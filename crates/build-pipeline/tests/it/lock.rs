@@ -1,0 +1,200 @@
+//! `lock` looks packages up at Debian's real mirrors and on the real Python index, writes them with
+//! their hashes, and refuses what is stale, was replaced, or is for CUDA.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::dsl::{Project, same};
+
+const PYTHON: &str = "versions/python.toml";
+const PYLOCK: &str = "versions/locks/pylock.demo.toml";
+const REQUIREMENTS: &str = "versions/locks/demo.requirements.lock";
+
+/// A project that asks for these Python packages.
+fn asks_for(requirements: &str, provided: &str) -> Project {
+    let project = Project::new();
+    project.write(PYTHON, &set(requirements, provided));
+    project
+}
+
+fn set(requirements: &str, provided: &str) -> String {
+    format!(
+        "schema = 1\n[demo]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrequirements = [{requirements}]\nprovided = [{provided}]\n"
+    )
+}
+
+#[test]
+fn torch_of_the_default_index_is_refused_with_what_brought_it() {
+    let project = asks_for("\"compressed-tensors==0.11.0\"", "");
+    let before = project.files();
+    let ran = project.run("lock demo").expect(2);
+    let ran = ran
+        .says("lock `demo` would have `torch` ")
+        .says("caused by: versions/python.toml -> compressed-tensors -> torch")
+        .says("with it came ")
+        .says("nvidia-");
+    assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+    same(&project.files(), &before, "a refused lock");
+    // Asked for by name, or at a version for CUDA, it is no better.
+    project.write(PYTHON, &set("\"torch==2.8.0\"", ""));
+    project.run("lock demo").expect(2).says("caused by: versions/python.toml -> torch");
+
+    // What the image has is left out, also where others need it.
+    project.write(PYTHON, &set("\"compressed-tensors==0.11.0\"", "\"torch\", \"triton\""));
+    let json = project.run("lock demo --format json").expect(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    crate::schemas::check(&project, "lock", std::slice::from_ref(&json));
+    let change = &json["locks"][0];
+    assert_eq!((&change["name"], &change["written"]), (&"demo".into(), &true.into()));
+    let added = change["added"].as_array().unwrap();
+    let has = |name: &str| added.iter().any(|one| one["name"] == name);
+    assert!(has("compressed-tensors") && has("transformers"), "{added:?}");
+    for text in [project.read(PYLOCK), project.read(REQUIREMENTS)] {
+        assert!(text.contains("compressed-tensors"), "{text}");
+        for none in ["torch\"", "torch==", "nvidia", "triton", "https:"] {
+            assert!(!text.contains(none), "{none}: {text}");
+        }
+    }
+    project.run("lock demo --check").expect(0);
+}
+
+#[test]
+fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
+    let project = asks_for("\"tqdm==4.67.1\"", "");
+    project
+        .run("lock demo --check")
+        .expect(8)
+        .says("there is no `versions/locks/pylock.demo.toml`");
+    project.run("lock demo --dry-run").expect(0).prints("+ tqdm 4.67.1");
+    assert!(!project.path(PYLOCK).exists());
+    project.run("lock demo").expect(0).prints("+ tqdm 4.67.1").prints(REQUIREMENTS);
+    let written = project.files();
+    project.run("lock demo").expect(0).prints("demo: 1 packages, as they were");
+    same(&project.files(), &written, "a second look-up");
+    project.run("lock demo --locked").expect(0);
+
+    let whole = project.read(PYTHON);
+    project.write(PYTHON, &set("\"tqdm==4.67.1\", \"six==1.17.0\"", ""));
+    project
+        .run("lock demo --check")
+        .expect(8)
+        .says("it was made from another `versions/python.toml`")
+        .says("`build-pipeline lock demo` looks it up anew");
+    project.run("lock demo").expect(0).prints("1 added, 0 removed").prints("+ six 1.17.0");
+    project.write(PYTHON, &whole);
+    project.run("lock demo").expect(0).prints("0 added, 1 removed").prints("- six 1.17.0");
+
+    for (file, from, to) in
+        [(REQUIREMENTS, "tqdm==4.67.1", "tqdm==4.67.0"), (PYLOCK, "4.67.1", "4.67.0")]
+    {
+        let text = project.read(file);
+        project.edit(file, from, to);
+        project.run("lock demo --check").expect(8);
+        project.write(file, &text);
+    }
+    // The index has another file under a name that is locked.
+    let hash = project.read(PYLOCK);
+    let hash = hash.split("sha256 = \"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    project.edit(PYLOCK, &hash, &"0".repeat(64));
+    let before = project.files();
+    project
+        .run("lock demo")
+        .expect(6)
+        .says(&format!("it was `{}`, and is `{hash}`", "0".repeat(64)))
+        .says("--accept-moved");
+    same(&project.files(), &before, "a refused lock");
+    project.run("lock demo --accept-moved").expect(0);
+    same(&project.files(), &written, "the lock that was");
+}
+
+#[test]
+fn the_lock_of_this_project_is_what_is_asked_for() {
+    let project = Project::new();
+    // Nobody is asked: what the source is pinned to is all that counts.
+    project.run("lock vllm-legacy --check").expect(0);
+    project.edit(
+        "versions/versions.toml",
+        "57608f44cf61f5d80fb182c98e06e524cb2925bb528258a7b247c8e43a52d13e",
+        &"1".repeat(64),
+    );
+    project.run("lock --check").expect(8).says("lock `vllm-legacy` is stale");
+}
+
+#[test]
+fn a_plan_stands_on_no_stale_lock() {
+    let project = Project::new();
+    project.edit(
+        "versions/tracks.toml",
+        "packages = [\"vulkan-build\", \"vulkan-runtime\"]",
+        "packages = [\"vulkan-build\", \"vulkan-runtime\"]\npython = \"vllm-legacy\"",
+    );
+    let ran = project.run("plan --track vulkan --format json").expect(0);
+    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let pin = plan["pins"]["vllm-legacy"].as_str().unwrap();
+    assert!(pin.starts_with("versions/locks/pylock.vllm-legacy.toml@sha256:"), "{pin}");
+    let steps = plan["steps"].as_array().unwrap();
+    let step = |id: &str| steps.iter().find(|step| step["id"] == id).unwrap();
+    assert_eq!(step("fetch-wheels-vllm-legacy")["action"]["do"], "fetch-wheels");
+    let build = step("build-debian-llama-cpp");
+    assert_eq!(build["action"]["context"]["python"], "fetch-wheels-vllm-legacy");
+    project.edit(PYTHON, "python = \"3.13\"", "python = \"3.12\"");
+    project.run("plan --track vulkan").expect(8).says("lock `vllm-legacy` is stale");
+    project.run("--track vulkan").expect(8).says("lock `vllm-legacy` is stale");
+    // A track that does not use it is not stopped by it.
+    project.run("plan --track locked-spoof").expect(0);
+}
+
+#[test]
+fn what_is_not_asked_for_well_is_said() {
+    let project = Project::new();
+    project.run("lock vulkan --check").expect(0).prints("1 lock is what");
+    project.run("lock debain").expect(2).says("did you mean `build-pipeline lock debian`?");
+    project.run("lock official").expect(2).says("track `official` uses no lock");
+    project.write(PYTHON, &set("\"git+https://h.example/x\"", ""));
+    project.run("lock demo").expect(2).says("is not a requirement");
+    project.write(PYTHON, &set("\"no-such-package-of-build-pipeline==1\"", ""));
+    project.run("lock demo").expect(2).says("uv finds no set of packages that fits");
+    project.write(PYTHON, &set("\"six\"", "").replace("[demo]", "[debian]"));
+    project.run("lock").expect(2).says("`debian` is a lock of Debian packages and one of Python");
+}
+
+#[test]
+fn debian_packages_are_looked_up_anew() {
+    let project = Project::new();
+    let lock = "versions/locks/tiny.toml";
+    let wanted = |names: &str| {
+        format!(
+            "schema = 1\nsuite = \"trixie\"\narchitecture = \"amd64\"\nchecked = 2026-11-21\n\n[set.one]\nwanted = [{names}]\npackages = []\n"
+        )
+    };
+    project.write(lock, &wanted("\"hello\""));
+    project
+        .run("lock tiny --check")
+        .expect(8)
+        .says("wants `hello`, which is not among its packages");
+    let before = project.files();
+    project.run("lock tiny --snapshot --dry-run").expect(0).prints("would have").prints("+ hello ");
+    same(&project.files(), &before, "a dry run");
+    project
+        .run("lock tiny --snapshot")
+        .expect(0)
+        .prints("+ libc6 ")
+        .prints("wrote versions/locks/tiny.toml");
+    project.run("lock tiny --check").expect(0);
+    let text = project.read(lock);
+    assert!(text.contains("name = \"hello\"") && text.contains("sha256 = "), "{text}");
+
+    // A name that is added is looked up, and one that does not exist is named.
+    project.edit(lock, "wanted = [\"hello\"]", "wanted = [\"hello\", \"no-such-package\"]");
+    project
+        .run("lock tiny --snapshot")
+        .expect(2)
+        .says("no-such-package")
+        .says("nothing was written");
+    // A file that was replaced under its name.
+    let hash = text.split("hello_").nth(1).unwrap().split("sha256 = \"").nth(1).unwrap();
+    project.write(lock, &text.replace(&hash[..64], &"0".repeat(64)));
+    project.run("lock tiny --snapshot").expect(6).says("--accept-moved");
+    assert!(Path::new(&project.path(lock)).exists());
+}

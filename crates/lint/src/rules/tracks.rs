@@ -1,0 +1,57 @@
+//! `tracks.toml` and `python.toml`: what cannot be read, pins that do not exist, files that are not
+//! there. The variables of tracks are looked at like those of any image.
+
+use ::pins::{VariantBase, parse_python, parse_python_with, parse_tracks, parse_tracks_with};
+
+use crate::{Context, Facts, Findings};
+
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let (file, text) = (facts.file, facts.text);
+    let tracks = match context.pins {
+        Some(pins) => parse_tracks_with(file, text, pins),
+        None => parse_tracks(file, text),
+    };
+    let tracks = match tracks {
+        Ok(tracks) => tracks,
+        Err(error) => return invalid(error, found),
+    };
+    let Some(exists) = context.exists else { return };
+    for variant in tracks.built.values().flat_map(|settings| settings.variants.values()) {
+        let mut files: Vec<(&str, String)> = variant
+            .stages
+            .iter()
+            .map(|stage| (&*stage.dockerfile, stage.dockerfile.clone()))
+            .collect();
+        let locks = variant.stages.iter().filter_map(|stage| stage.python.as_deref());
+        files.extend(locks.map(|name| (name, ::pins::python_lock_path(name))));
+        if let VariantBase::Packages(name) = &variant.base {
+            files.push((name, format!("versions/locks/{name}.toml")));
+        }
+        for (word, path) in files.into_iter().filter(|(_, path)| !exists.exists(file, path)) {
+            let quoted = format!("\"{word}\"");
+            let line = facts.lines().find(|(_, line)| line.contains(&quoted)).map_or(1, |(n, _)| n);
+            found.add(
+                "missing-file",
+                line,
+                format!("a track needs `{path}`, and there is no such file"),
+            );
+        }
+    }
+}
+
+/// Looks at `python.toml`.
+pub(super) fn python(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let sets = match context.pins {
+        Some(pins) => parse_python_with(facts.file, facts.text, pins),
+        None => parse_python(facts.file, facts.text),
+    };
+    if let Err(error) = sets {
+        invalid(error, found);
+    }
+}
+
+fn invalid(error: ::pins::ParseError, found: &mut Findings<'_>) {
+    for problem in error.problems {
+        found.add_with("pins-invalid", problem.line, problem.message, problem.help);
+    }
+}

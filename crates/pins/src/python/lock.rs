@@ -1,0 +1,184 @@
+//! A Python lock: read as uv writes it, written as `pylock.NAME.toml` (PEP 751) and for pip.
+//!
+//! Where files are downloaded from is not in it: the same file lies on every copy of an index, and
+//! it is found by its hash. Its wheels are expected in the folder `wheels` beside the lock.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use image_ref::Digest;
+use toml::{Table, Value};
+
+use super::{PythonSet, normalised};
+use crate::Sha256;
+
+/// Projects that PyTorch's own builds for ROCm exist of: the index's are for CUDA.
+const ROCM_BUILDS: [&str; 4] = ["torch", "torchaudio", "torchvision", "triton"];
+
+/// Why a lock cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParsePythonLockError(String);
+
+/// Python projects, each bound to a version and the hashes of its wheels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PythonLock {
+    /// The version of Python that it is for.
+    pub python: String,
+    /// The platform that it is for.
+    pub platform: String,
+    /// The digest of what it was made from, [`PythonSet::inputs`]; uv's own text has none.
+    pub inputs: Option<Digest>,
+    /// The projects, by normalised name.
+    pub projects: BTreeMap<String, LockedProject>,
+}
+
+/// One project at one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockedProject {
+    /// The version.
+    pub version: String,
+    /// Its wheels that run on the platform; an installer takes the one that fits best.
+    pub wheels: Vec<Wheel>,
+}
+
+/// One wheel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wheel {
+    /// The name of the file.
+    pub file: String,
+    /// Its size in bytes, where the index tells.
+    pub size: Option<u64>,
+    /// The hash of the file.
+    pub sha256: Sha256,
+}
+
+impl PythonLock {
+    /// Reads a `pylock.toml`: ours, or one that uv wrote for `set`.
+    ///
+    /// # Errors
+    /// It is no lock, or holds what no wheel with a SHA-256 is.
+    pub fn parse(text: &str, set: Option<&PythonSet>) -> Result<Self, ParsePythonLockError> {
+        let wrong = |what: &str| ParsePythonLockError(what.to_owned());
+        let table: Table = text.parse().map_err(|_| wrong("it is not valid TOML"))?;
+        if table.get("lock-version").and_then(Value::as_str) != Some("1.0") {
+            return Err(wrong("`lock-version` is not `1.0`"));
+        }
+        let own = table.get("tool").and_then(|tool| tool.get("build-pipeline"));
+        if own.and_then(|own| own.get("schema")).is_some_and(|n| n.as_integer() != Some(1)) {
+            return Err(wrong("it was written by a newer build-pipeline"));
+        }
+        let word = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
+        let inputs = word("inputs").map(str::parse).transpose();
+        let mut projects = BTreeMap::new();
+        let none = Vec::new();
+        for package in table.get("packages").and_then(Value::as_array).unwrap_or(&none) {
+            let (name, project) = project(package)?;
+            if projects.insert(name.clone(), project).is_some() {
+                return Err(ParsePythonLockError(format!("`{name}` stands there twice")));
+            }
+        }
+        let of = |key, own: fn(&PythonSet) -> &String| {
+            let text = set.map(own).map(String::as_str).or_else(|| word(key));
+            text.map(str::to_owned)
+                .ok_or_else(|| ParsePythonLockError(format!("`{key}` is missing")))
+        };
+        Ok(Self {
+            python: of("python", |set| &set.python)?,
+            platform: of("platform", |set| &set.platform)?,
+            inputs: inputs.map_err(|_| wrong("`inputs` is no digest"))?,
+            projects,
+        })
+    }
+
+    /// Returns the text of `pylock.NAME.toml`, the same for the same lock.
+    pub fn to_pylock(&self) -> String {
+        let Self { python, platform, inputs, projects } = self;
+        let mut text = format!(
+            "# Written by `build-pipeline lock`; do not edit. It is made from versions/python.toml.\nlock-version = \"1.0\"\nrequires-python = \">={python}\"\ncreated-by = \"build-pipeline\"\n"
+        );
+        for (name, LockedProject { version, wheels }) in projects {
+            // Writing to a text cannot fail.
+            let _ = write!(
+                text,
+                "\n[[packages]]\nname = \"{name}\"\nversion = \"{version}\"\nwheels = [\n"
+            );
+            for Wheel { file, size, sha256 } in wheels {
+                let size = size.map_or_else(String::new, |size| format!("size = {size}, "));
+                let _ = writeln!(
+                    text,
+                    "  {{ path = \"wheels/{file}\", {size}hashes = {{ sha256 = \"{sha256}\" }} }},"
+                );
+            }
+            text.push_str("]\n");
+        }
+        let _ = write!(
+            text,
+            "\n[tool.build-pipeline]\nschema = 1\npython = \"{python}\"\nplatform = \"{platform}\"\n"
+        );
+        if let Some(inputs) = inputs {
+            let _ = writeln!(text, "inputs = \"{inputs}\"");
+        }
+        text
+    }
+
+    /// Returns the same as pip reads it.
+    pub fn to_requirements(&self) -> String {
+        let mut text = String::from(
+            "# Written by `build-pipeline lock`; do not edit.\n# pip install --require-hashes --no-deps --only-binary :all: -r FILE\n",
+        );
+        for (name, LockedProject { version, wheels }) in &self.projects {
+            let mut hashes: Vec<&Sha256> = wheels.iter().map(|wheel| &wheel.sha256).collect();
+            hashes.sort();
+            let hashes = hashes.iter().map(|hash| format!(" \\\n    --hash=sha256:{hash}"));
+            let _ = writeln!(text, "{name}=={version}{}", hashes.collect::<String>());
+        }
+        text
+    }
+
+    /// Returns the projects that must not come from the default index: builds for CUDA, and those
+    /// that take the place of ROCm's own.
+    pub fn for_cuda(&self) -> impl Iterator<Item = (&str, &LockedProject)> {
+        self.projects.iter().map(|(name, project)| (name.as_str(), project)).filter(
+            |(name, project)| {
+                let local = project.version.split_once('+').map_or("", |(_, local)| local);
+                ROCM_BUILDS.contains(name)
+                    || name.starts_with("nvidia-")
+                    || ["cuda-bindings", "cuda-pathfinder", "cuda-python", "cuda-toolkit"]
+                        .contains(name)
+                    || local.starts_with("cu")
+            },
+        )
+    }
+}
+
+fn project(package: &Value) -> Result<(String, LockedProject), ParsePythonLockError> {
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let name = text(package, "name")
+        .ok_or_else(|| ParsePythonLockError("a package has no name".to_owned()))?;
+    let wrong = |what: &str| ParsePythonLockError(format!("`{name}` {what}"));
+    let version = text(package, "version").ok_or_else(|| wrong("has no version"))?;
+    let is_plain =
+        |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-!".contains(&b));
+    if !is_plain(&version) || !is_plain(&name) {
+        return Err(wrong("has a name or version that is none"));
+    }
+    // A `marker` is not kept: what is listed was chosen for the one platform that the lock is for.
+    let wheels = package.get("wheels").and_then(Value::as_array).filter(|all| !all.is_empty());
+    let wheels = wheels.ok_or_else(|| wrong("has no wheel"))?;
+    let wheel = |wheel: &Value| {
+        let place = text(wheel, "name").or(text(wheel, "path")).or(text(wheel, "url"))?;
+        let place = place.split(['#', '?']).next().unwrap_or_default();
+        let file = place.rsplit('/').next().filter(|file| file.ends_with(".whl"))?;
+        // `+` of a local version is written so in urls.
+        let file = file.replace("%2B", "+").replace("%2b", "+");
+        let sha256 = text(wheel.get("hashes")?, "sha256")?.parse().ok()?;
+        let size = wheel.get("size").and_then(Value::as_integer);
+        let size = size.and_then(|size| u64::try_from(size).ok());
+        is_plain(&file).then_some(Wheel { file, size, sha256 })
+    };
+    let wheels: Option<Vec<Wheel>> = wheels.iter().map(wheel).collect();
+    let mut wheels = wheels.ok_or_else(|| wrong("has a wheel without a name or SHA-256"))?;
+    wheels.sort();
+    Ok((normalised(&name), LockedProject { version, wheels }))
+}

@@ -1,0 +1,139 @@
+//! Reads `versions/python.toml`.
+
+use std::collections::BTreeSet;
+
+use super::{PythonSet, PythonSets, normalised};
+use crate::checks::{self, line};
+use crate::problem::{ParseError, Report, Reported, Wrong, quote, wrong};
+use crate::reader::{Entry, Table, collect, document};
+use crate::{PinKind, Pins, built};
+
+/// Reads the text of `python.toml`. `file` is how messages name it.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_python(file: &str, text: &str) -> Result<PythonSets, ParseError> {
+    parse(file, text, None)
+}
+
+/// Reads the text as [`parse_python`] does, and checks that every source is a pin of `pins`.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_python_with(file: &str, text: &str, pins: &Pins) -> Result<PythonSets, ParseError> {
+    parse(file, text, Some(pins))
+}
+
+fn parse(file: &str, text: &str, pins: Option<&Pins>) -> Result<PythonSets, ParseError> {
+    let mut report = Report::new(file, text);
+    let sets = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        let named = root.entries().filter(|entry| entry.key != "schema");
+        collect(&mut report, named, |report, entry| {
+            let name =
+                checks::pin_name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
+            let set = read_set(report, entry, pins);
+            Ok((name?, set?))
+        })
+    });
+    report.finish(sets)
+}
+
+fn read_set(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+    pins: Option<&Pins>,
+) -> Result<PythonSet, Reported> {
+    let place = quote(&format!("[{}]", entry.key));
+    let table = entry.table(report, &place)?;
+    table
+        .check_keys(report, &["python", "platform", "source", "files", "requirements", "provided"]);
+    let python = table.required(report, "python", "python = \"3.13\"", python);
+    let example = "platform = \"x86_64-manylinux_2_40\"";
+    let platform = table.required(report, "platform", example, platform);
+    let source = table.optional(report, "source", |text| {
+        let pin = checks::pin_name(text)?;
+        built::check_pin(&pin, pins, &[PinKind::Source, PinKind::Archive]).map(|()| pin)
+    });
+    let files = table.texts(report, "files", "requirements/common.txt", checks::subdirectory);
+    let requirements = table.texts(report, "requirements", "numpy>=2", requirement);
+    let provided = table.texts(report, "provided", "torch", |text| {
+        checks::package_name(text).map(|name| normalised(&name))
+    });
+    let (source, files, requirements) = (source?, files?, requirements?);
+    match (&source, files.is_empty()) {
+        (None, false) => return Err(table.add_missing(report, "source", "source = \"vllm\"")),
+        (Some(_), true) => {
+            return Err(table.add_missing(report, "files", "files = [\"pyproject.toml\"]"));
+        }
+        (None, true) if requirements.is_empty() => {
+            let example = "requirements = [\"numpy>=2\"]";
+            return Err(table.add_missing(report, "requirements", example));
+        }
+        (None, true) | (Some(_), false) => {}
+    }
+    Ok(PythonSet {
+        python: python?,
+        platform: platform?,
+        source,
+        files,
+        requirements: requirements.into_iter().collect(),
+        provided: provided?.into_iter().collect::<BTreeSet<_>>(),
+    })
+}
+
+/// Accepts a version of Python, as wheels are made for: major and minor.
+fn python(text: &str) -> Result<String, Wrong> {
+    let minor = text.strip_prefix("3.").and_then(|minor| minor.parse::<u8>().ok());
+    match minor.filter(|minor| text == format!("3.{minor}")) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(wrong(
+            format!("{} is not a version of Python that wheels are made for", quote(text)),
+            "write major and minor, for example `3.13`",
+        )),
+    }
+}
+
+/// Accepts the name of a platform, as uv has it: an architecture and a C library.
+fn platform(text: &str) -> Result<String, Wrong> {
+    let number = |text: &str| text.parse::<u16>().is_ok_and(|n| n.to_string() == text);
+    let is_valid = text.split_once('-').is_some_and(|(architecture, library)| {
+        let release = library.strip_prefix("manylinux_").or(library.strip_prefix("musllinux_"));
+        ["x86_64", "aarch64"].contains(&architecture)
+            && release
+                .and_then(|release| release.split_once('_'))
+                .is_some_and(|(major, minor)| number(major) && number(minor))
+    });
+    match is_valid {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(
+            format!("{} is not a platform that wheels are made for", quote(text)),
+            "write an architecture and the oldest C library, for example `x86_64-manylinux_2_40` for glibc 2.40",
+        )),
+    }
+}
+
+/// Accepts a requirement that names a package of the index.
+pub(super) fn requirement(text: &str) -> Result<String, Wrong> {
+    let text = line(300)(text)?;
+    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    // Behind the name come extras, versions or a marker; behind that of a file or url, something else.
+    if !is_name
+        || !(rest.is_empty()
+            || rest.starts_with(['[', '(', '<', '>', '=', '!', '~', ';', ' ', '@']))
+    {
+        return Err(wrong(
+            format!("{} is not a requirement", quote(&text)),
+            "write a package and which versions will do, for example `numpy>=2`; options are not taken",
+        ));
+    }
+    if text.contains('@') {
+        return Err(wrong(
+            format!("{} is a file or a repository, not a package of the index", quote(&text)),
+            "make it a pin of `versions/versions.toml`, and name the package here",
+        ));
+    }
+    Ok(text)
+}

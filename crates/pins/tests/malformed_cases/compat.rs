@@ -1,0 +1,73 @@
+//! Malformed tables of what runs with what.
+
+/// Cases of `compat.toml` behind `schema`.
+pub(crate) const COMPAT: &[(&str, &str)] = &[
+    ("compat: unknown table", "[kernels.any]\nsince = \"6.18.4\"\n"),
+    ("compat: kind is no table", "kernel = \"6.18.4\"\n"),
+    ("compat: row is no table", "[kernel]\nany = \"6.18.4\"\n"),
+    (
+        "compat: name of a row",
+        "[index.A_B]\nurl = \"https://a/b\"\ninstead = \"https://a/c\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    ("compat: a kernel without anything", "[kernel.any]\n"),
+    (
+        "compat: a kernel that is none",
+        "[kernel.any]\ngpus = [\"gfx1151\"]\nsince = \"v6.18\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: no GPU",
+        "[kernel.any]\ngpus = []\nsince = \"6.18.4\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: a GPU that is none",
+        "[kernel.any]\ngpus = [\"11.5.1\"]\nsince = \"6.18.4\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: range in another language",
+        "[rocm.a]\ngpus = [\"gfx1151\"]\nreleases = [\">=7.2.1\"]\nbuilds = \"amd\"\nfixed-kernel = \"supported\"\nother-kernel = \"unstable\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: range backwards",
+        "[rocm.a]\ngpus = [\"gfx1151\"]\nreleases = [\"7.2.4 to 7.2.1\"]\nbuilds = \"amd\"\nfixed-kernel = \"supported\"\nother-kernel = \"unstable\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: a word that AMD's table lacks",
+        "[rocm.a]\ngpus = [\"gfx1151\"]\nreleases = [\"7.2.1\"]\nbuilds = \"amd\"\nfixed-kernel = \"suported\"\nother-kernel = \"fine\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: no date and no evidence",
+        "[rocm.a]\ngpus = [\"gfx1151\"]\nreleases = [\"7.2.1\"]\nbuilds = \"amd\"\nfixed-kernel = \"supported\"\nother-kernel = \"unstable\"\n",
+    ),
+    (
+        "compat: a version of MES that is none",
+        "[firmware.a]\ngpus = [\"gfx1151\"]\nbad = [\"20251125\"]\ngood = [\"20251111\"]\nbad-mes = [\"83\"]\nwhy = \"a\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: a coupling with nothing",
+        "[coupling.a]\npackage = \"torch\"\nreleases = [\"2.11\"]\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: a coupling with a list",
+        "[coupling.a]\npackage = \"torch\"\nreleases = [\"2.11\"]\nwith = [\"torchvision\"]\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: a coupling with a number",
+        "[coupling.a]\npackage = \"torch\"\nreleases = [\"2.11\"]\nwith = { torchvision = 0.26 }\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: releases without brackets",
+        "[bad.a]\npackage = \"rocm\"\nreleases = \"7.1\"\nwhy = \"a\"\ninstead = \"b\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: a package that is none",
+        "[bad.a]\npackage = \"torch[rocm]\"\nreleases = [\"2.11\"]\nwhy = \"a\"\ninstead = \"b\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: an index over http",
+        "[index.a]\nurl = \"http://a.b/c\"\ninstead = \"https://a.b/d\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: a date in quotes",
+        "[index.a]\nurl = \"https://a.b/c\"\ninstead = \"https://a.b/d\"\nchecked = \"2026-11-20\"\nevidence = \"a\"\n",
+    ),
+];
