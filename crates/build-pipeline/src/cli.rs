@@ -145,15 +145,8 @@ pub(crate) struct Build {
     /// Put the image into podman or docker; the same as --output engine
     #[arg(long)]
     pub(crate) load: bool,
-    /// Which engine runs Dockerfiles and takes images
-    #[arg(long, value_enum, default_value_t = EngineChoice::Auto, env = "BUILD_PIPELINE_ENGINE")]
-    pub(crate) engine: EngineChoice,
-    /// Carry out every step, also those that an earlier run finished
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// Where a RUN fails, leave what there was before it as an image, to look around in
-    #[arg(long)]
-    pub(crate) keep_failed: bool,
+    #[command(flatten)]
+    pub(crate) steps: StepArgs,
     /// Copy the base's layers into oci:DIR too; without it they stay where they are
     #[arg(long)]
     pub(crate) with_layers: bool,
@@ -166,6 +159,20 @@ pub(crate) struct Build {
     /// Wait this many seconds for another run that writes the same image
     #[arg(long, value_name = "SECONDS", env = "BUILD_PIPELINE_LOCK_TIMEOUT")]
     pub(crate) lock_timeout: Option<u64>,
+}
+
+/// How steps are carried out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct StepArgs {
+    /// Which engine runs Dockerfiles and takes images
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto, env = "BUILD_PIPELINE_ENGINE")]
+    pub(crate) engine: EngineChoice,
+    /// Carry out every step, also those that an earlier run finished
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Where a RUN fails, leave what there was before it as an image, to look around in
+    #[arg(long)]
+    pub(crate) keep_failed: bool,
 }
 
 /// Which engine runs Dockerfiles.

@@ -9,7 +9,7 @@ use planner::Planned;
 use record::{BuildRecord, Run, Status};
 use serde::Serialize;
 
-use crate::cli::{Build, Format, Global};
+use crate::cli::{Build, Format, Global, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
@@ -107,8 +107,8 @@ impl Session<'_> {
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
             let workshop = match is_built || is_loaded {
                 true => {
-                    let Build { engine, fresh: is_fresh, keep_failed: keeps_failed, .. } =
-                        *self.args;
+                    let StepArgs { engine, fresh: is_fresh, keep_failed: keeps_failed } =
+                        self.args.steps;
                     let store = environment::store_folder()?;
                     let way = Way { engine, is_fresh, keeps_failed, store };
                     Some(Arc::new(workshop::open(self.global, self.project, way)?))

@@ -43,17 +43,24 @@ pub(crate) struct Lock {
     /// Say whether each lock was made from what the project asks for today; ask nobody, write nothing
     #[arg(long, visible_alias = "locked", conflicts_with = "dry_run")]
     check: bool,
+    #[command(flatten)]
+    trust: Trust,
+    /// The form of the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    index: Index,
+}
+
+/// What is taken though something speaks against it.
+#[derive(Debug, Args)]
+struct Trust {
     /// Take a file that is another than it was under the same name and version
     #[arg(long)]
     accept_moved: bool,
     /// Take package indexes of Debian that have expired: those of a copy of an earlier day
     #[arg(long)]
     snapshot: bool,
-    /// The form of the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    #[command(flatten)]
-    index: Index,
 }
 
 /// What a lock holds: each package with its version and the hashes of its files.
@@ -96,7 +103,7 @@ pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), CommandError> {
     }
     let mut all = Vec::new();
     for name in &chosen.debian {
-        all.push(debian::look_up(&project, name, args.snapshot)?);
+        all.push(debian::look_up(&project, name, args.trust.snapshot)?);
     }
     if !chosen.python.is_empty() {
         let mut asking = python::Asking::new(global, &project, args.index.url.as_deref())?;
@@ -104,7 +111,7 @@ pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), CommandError> {
             all.push(asking.look_up(name, set)?);
         }
     }
-    if !args.accept_moved {
+    if !args.trust.accept_moved {
         all.iter().try_for_each(refuse_moved)?;
     }
     let mut report = LockReport::default();
