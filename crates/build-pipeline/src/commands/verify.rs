@@ -49,7 +49,6 @@ pub(crate) struct Verification {
     /// Layers that the manifest names and whose bytes lie elsewhere.
     layers_elsewhere: usize,
     /// What came of building it again, once for each engine that did.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     rebuilds: Vec<Comparison>,
 }
 

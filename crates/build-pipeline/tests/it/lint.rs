@@ -80,7 +80,12 @@ fn all_forms_say_the_same() {
     .unwrap();
     assert_eq!(sarif["version"], "2.1.0");
     // The schema is OASIS's own, as the crate serde-sarif brings it.
-    let schema: Value = serde_json::from_str(include_str!("sarif-2.1.0.schema.json")).unwrap();
+    let mut schema: Value = serde_json::from_str(include_str!("sarif-2.1.0.schema.json")).unwrap();
+    // A pattern has a bracket too many, so that strict readers refuse it.
+    for owner in ["run", "toolComponent"] {
+        let language = &mut schema["definitions"][owner]["properties"]["language"];
+        assert!(language.as_object_mut().unwrap().remove("pattern").is_some());
+    }
     let validator = jsonschema::draft7::new(&schema).unwrap();
     let errors: Vec<String> = validator
         .iter_errors(&sarif)

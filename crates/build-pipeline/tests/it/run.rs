@@ -237,9 +237,9 @@ fn what_cannot_be_started_is_answered() {
         command.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
         ran(command.output().unwrap()).expect(3)
     };
-    missing("localhost/vulkan:latest")
+    missing("localhost/build-pipeline/vulkan:latest")
         .says("podman has no image")
-        .says("--output oci-archive:vulkan.tar");
+        .says("--track vulkan --load --engine podman");
     missing("registry.example.org/a:b").says("`podman pull registry.example.org/a:b` fetches it");
     let ran = run(&project, &engine, &NO_GPU, "true").expect(0);
     assert_eq!(ran.stderr, "");
@@ -268,7 +268,7 @@ fn files_are_written_without_an_engine() {
     print("official --print quadlet").prints("GroupAdd=keep-groups").prints("AddDevice=/dev/kfd");
     print("f --print shell")
         .prints("--publish 127.0.0.1:11434:11434")
-        .prints("localhost/ollama:latest");
+        .prints("localhost/build-pipeline/ollama:latest");
     let trainer =
         print("trainer --print compose").prints("  trainer:\n").prints("working_dir: \"/work\"");
     assert!(!trainer.stdout.contains("ports:"));
