@@ -14,6 +14,7 @@ use crate::cli::{Build, Format, Global};
 use crate::commands::verify;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
+use crate::judge;
 use crate::output::Page;
 use crate::project::Project;
 use crate::rehearsal::Rehearsal;
