@@ -114,8 +114,10 @@ impl FromStr for SourceUrl {
             return refuse("is not a url with a valid host");
         }
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/+!$&'()*,;=:@".contains(&b);
-        // What is escaped would have to be compared, joined and shown in two forms.
-        if !path.bytes().all(is_plain) {
+        // What is escaped would have to be compared, joined and shown in two forms. The `+` of a local
+        // version (`torch-2.11.0%2Brocm7.14.0`) stands so in every index: some stores take it for a
+        // space otherwise.
+        if !path.replace("%2B", "+").bytes().all(is_plain) {
             return refuse("is a url with unusual characters in its path");
         }
         let mut parts = path.trim_end_matches('/').split('/');
@@ -215,6 +217,7 @@ mod tests {
             "http://localhost:9/a",
             "git://[::1]:9418/a/b",
             "file:///srv/git/a.git",
+            "https://example.org/torch-2.11.0%2Brocm7.14.0.whl",
         ] {
             assert!(text.parse::<SourceUrl>().is_ok(), "{text}");
         }
@@ -239,6 +242,7 @@ mod tests {
             ("https://github.com/a/../b", "`..`"),
             ("https://github.com/a//b", "`..`"),
             ("https://github.com/a%2e%2e/b", "unusual"),
+            ("https://github.com/a%2bb", "unusual"),
             ("https://github.com/a b", "unusual"),
             ("https://github.com/a\nb", "unusual"),
             ("https:///a", "without a host"),

@@ -38,6 +38,7 @@ fn the_readmes_words_are_there() {
     let help: String = [
         "--help",
         "plan --help",
+        "verify --help",
         "patch apply --help",
         "patch audit --help",
         "bump --help",

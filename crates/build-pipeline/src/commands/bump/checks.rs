@@ -61,18 +61,20 @@ pub(super) async fn try_patches(
         (None, None) => None,
     };
     let is_bare = matches!(&found.value, pins::NewValue::Source { git_ref: None, .. });
-    if component.is_none() && !is_bare {
+    // Archives are for trying patches on; what is built is a source.
+    let is_vllm = pins.sources.get(name).is_some_and(|pin| package(&pin.url) == Some("vllm"));
+    if component.is_none() && !is_bare && !is_vllm {
         return Ok(PatchCheck::default());
     }
     let Some(tree) = fetch(pins, name, found, sources).await? else {
         return Ok(PatchCheck::default());
     };
-    let Some(component) = component else { return Ok(PatchCheck::default()) };
-    let set = patches::select(patches::read(project, component)?, &[])?;
     let tree = PinnedTree::new(tree, found.name.clone());
-    // Archives are for trying patches on; what is built is a source.
-    let is_vllm = pins.sources.get(name).is_some_and(|pin| package(&pin.url) == Some("vllm"));
     let torch = is_vllm.then(|| torch::read(&tree)).flatten();
+    let Some(component) = component else {
+        return Ok(PatchCheck { torch, ..PatchCheck::default() });
+    };
+    let set = patches::select(patches::read(project, component)?, &[])?;
     let mut files =
         set.patches().iter().flat_map(|patch| &patch.edits).flat_map(|edit| &edit.files);
     if files.all(|path| matches!(tree.read(path), Ok(None))) {
