@@ -13,8 +13,8 @@
 //!
 //! Futures may be dropped at any point, and that is how a build is cancelled. On docker the `RUN`
 //! ends with the connection. podman goes on to the end of the `RUN`, so there each build has a
-//! `podman system service` of its own, which is stopped; where the user named a socket, podman
-//! cannot be made to stop.
+//! `podman system service` of its own, which is ended with all that it runs; where the user named a
+//! socket, podman cannot be made to stop.
 
 mod build;
 mod buildkit;
@@ -49,7 +49,7 @@ pub use image::{ImageId, Inspect};
 pub use lines::{LINE_CAP, Line, LineAssembler};
 pub use podman::Podman;
 pub use probe::{Capabilities, RunProbe};
-pub use service::ServiceSettings;
+pub use service::{ServiceSettings, abandoned};
 pub use transcript::{BuildEvent, StepMarker};
 pub use wire::ByteStream;
 

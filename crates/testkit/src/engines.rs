@@ -63,6 +63,40 @@ impl PodmanStore {
         self.folder.path().join("root")
     }
 
+    /// Runs podman itself on the store and returns what it says, line by line and sorted.
+    ///
+    /// # Panics
+    /// podman fails.
+    pub fn podman(&self, arguments: &[&str]) -> Vec<String> {
+        let mut command = Command::new("podman");
+        command.args(self.arguments()).args(["--runtime", "runc"]).args(arguments);
+        let output = command.output().expect("podman runs");
+        assert!(output.status.success(), "podman {arguments:?}: {output:?}");
+        let text = String::from_utf8(output.stdout).expect("podman says text");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
+    /// Returns where file systems of containers are mounted below the store.
+    pub fn mounts(&self) -> Vec<String> {
+        let root = self.root();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let overlays = mounts.lines().filter(|line| line.starts_with("overlay "));
+        let points = overlays.filter_map(|line| line.split(' ').nth(1));
+        points.filter(|point| Path::new(point).starts_with(&root)).map(str::to_owned).collect()
+    }
+
+    /// Returns the containers of this store that the OCI runtime knows.
+    pub fn known_to_the_runtime(&self) -> Vec<PathBuf> {
+        let folder = self.folder.path().to_str().expect("the path is text");
+        let entries = fs::read_dir("/run/runc").into_iter().flatten().flatten();
+        let states = entries.map(|entry| entry.path().join("state.json"));
+        states
+            .filter(|state| fs::read_to_string(state).is_ok_and(|text| text.contains(folder)))
+            .collect()
+    }
+
     /// Returns the processes whose root file system is a container of this store.
     pub fn container_processes(&self) -> Vec<u32> {
         processes_below(&self.root())
