@@ -125,6 +125,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "doctor",
         "env",
         "diagnose",
+        "clean",
     ] {
         let text = run::output(
             "cargo",

@@ -197,6 +197,8 @@ pub(crate) enum Command {
     Pins(crate::commands::pins::PinsArgs),
     /// List what was built, or show one record
     Records(Records),
+    /// Remove what runs that were broken off left behind, in engines and on disk
+    Clean(crate::commands::clean::Clean),
     /// Look at this machine and say what is not right, with the commands that repair it
     Doctor(crate::commands::doctor::Doctor),
     /// Print the environment that a GPU wants, for `eval "$(build-pipeline env)"`
@@ -319,4 +321,6 @@ pub(crate) enum Document {
     Env,
     /// `diagnose --format json`
     Diagnose,
+    /// `clean --format json`
+    Clean,
 }

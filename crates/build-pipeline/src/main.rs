@@ -82,6 +82,7 @@ fn dispatch(cli: &Cli) -> Result<(), CommandError> {
         Command::Explain(args) => commands::lint::explain(args),
         Command::Pins(args) => commands::pins::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
+        Command::Clean(args) => commands::clean::run(args),
         Command::Doctor(args) => commands::doctor::run(&cli.global, args),
         Command::Env(args) => commands::env::run(&cli.global, args),
         Command::Diagnose(args) => commands::diagnose::run(&cli.global, args),

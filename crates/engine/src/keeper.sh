@@ -14,20 +14,24 @@ folder=$1
 socket=$2
 shift 2
 name=${folder##*/}
+mounts=$(readlink /proc/self/ns/mnt | tr -cd 0-9)
 
 # Ends every process of a container whose bundle is in FOLDER. False if there was none.
 end_runs() {
-    runs=$(grep -sE " [^ ]*/$name/buildah[0-9]+/[^ ]* /(etc|run)/" /proc/[0-9]*/mountinfo |
-        cut -d / -f 3 | sort -u)
+    # The kernel takes long to write a list of mounts, so only those are read that are not ours.
+    lists=$(ls -ln /proc/[0-9]*/ns/mnt |
+        sed -n "/${mounts:-none}/!s,.* \(/proc/[0-9]*\)/ns/mnt -> .*,\1/mountinfo,p")
+    # shellcheck disable=SC2086 # Each word is one path.
+    runs=$(grep -lsE " [^ ]*/$name/buildah[0-9]+/[^ ]* /(etc|run)/" $lists /dev/null |
+        cut -d / -f 3)
     # shellcheck disable=SC2086 # Each word is one number.
     [ -n "$runs" ] && { kill -KILL $runs || true; }
 }
 
 # Ends what works on a bundle in FOLDER: the OCI runtime, and what runs it. False if there was none.
 end_runtimes() {
-    # shellcheck disable=SC2010 # There is no other way to read many links at once.
-    runtimes=$(ls -l /proc/[0-9]*/cwd | grep -F "/$name/buildah" |
-        sed 's,.* /proc/\([0-9]*\)/cwd -> .*,\1,')
+    runtimes=$(ls -ln /proc/[0-9]*/cwd |
+        sed -n "s,.* /proc/\([0-9]*\)/cwd -> .*/$name/buildah.*,\1,p")
     # shellcheck disable=SC2086 # Each word is one number.
     [ -n "$runtimes" ] && { kill -KILL $runtimes || true; }
 }
@@ -54,12 +58,13 @@ run() {
         exec 3<&-
         end_runs
         kill -TERM $podman
-        patience=100
+        until=$(($(date +%s) + 10))
+        tenths=1
         while kill -0 $podman; do
             end_runs
-            sleep 0.1
-            patience=$((patience - 1))
-            [ $patience -ne 0 ] || kill -KILL $podman
+            [ "$(date +%s)" -lt $until ] || kill -KILL $podman
+            sleep 0.$tenths
+            [ $tenths -eq 9 ] || tenths=$((tenths + 1))
         done
     } >/dev/null 2>&1 &
     reader=$!

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use image_ref::ImageRef;
 
-pub use build::{BuildRequest, Built, Network, OnEvent, RUN_LABEL, RunId};
+pub use build::{BuildRequest, Built, CONTAINER_LABEL, Network, OnEvent, RUN_LABEL, RunId};
 pub use clean::{Leftover, LeftoverKind};
 pub use client::{Client, EngineInfo};
 pub use container::{ContainerRequest, Mount};
@@ -49,7 +49,7 @@ pub use image::{ImageId, Inspect};
 pub use lines::{LINE_CAP, Line, LineAssembler};
 pub use podman::Podman;
 pub use probe::{Capabilities, RunProbe};
-pub use service::{ServiceSettings, abandoned};
+pub use service::{ServiceSettings, abandoned, sweep};
 pub use transcript::{BuildEvent, StepMarker};
 pub use wire::ByteStream;
 

@@ -228,10 +228,10 @@ impl Place {
 /// How the names of folders and sockets of ours begin.
 const PREFIX: &str = "podman-";
 
-/// Returns the folders that keepers left behind which were killed.
+/// Returns the folders and sockets that keepers left behind which were killed.
 pub fn abandoned(settings: &ServiceSettings) -> Vec<PathBuf> {
-    let places = places_left(settings);
-    places.into_iter().map(|place| place.folder).collect()
+    let sockets = sockets_left(settings).into_iter();
+    sockets.chain(places_left(settings).into_iter().map(|place| place.folder)).collect()
 }
 
 fn places_left(settings: &ServiceSettings) -> Vec<Place> {
@@ -239,8 +239,26 @@ fn places_left(settings: &ServiceSettings) -> Vec<Place> {
     entries.filter_map(|entry| Place::left(settings, entry.path())).collect()
 }
 
-/// Ends what goes on in the folders that keepers left behind, and removes them.
-pub(crate) async fn sweep(settings: &ServiceSettings) {
+/// Returns the sockets at which nobody listens.
+fn sockets_left(settings: &ServiceSettings) -> Vec<PathBuf> {
+    let entries = fs::read_dir(&settings.sockets).into_iter().flatten().flatten();
+    let is_left = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.and_then(|name| name.strip_suffix(".sock"));
+        let Some(name) = name.filter(|name| name.starts_with(PREFIX)) else { return false };
+        let refused = io::ErrorKind::ConnectionRefused;
+        // A service that is just starting has its folder.
+        !settings.scratch.join(name).is_dir()
+            && std::os::unix::net::UnixStream::connect(path).is_err_and(|e| e.kind() == refused)
+    };
+    entries.map(|entry| entry.path()).filter(is_left).collect()
+}
+
+/// Ends what goes on in the folders that keepers left behind, and removes folders and sockets.
+/// What is still in use is left alone. Returns what was removed.
+pub async fn sweep(settings: &ServiceSettings) -> Vec<PathBuf> {
+    let mut removed = sockets_left(settings);
+    removed.retain(|socket| fs::remove_file(socket).is_ok());
     for place in places_left(settings) {
         let mut command = place.keeper();
         command.stdin(Stdio::null()).stderr(Stdio::null());
@@ -249,5 +267,9 @@ pub(crate) async fn sweep(settings: &ServiceSettings) {
         if let Err(error) = command.status().await {
             tracing::warn!(%error, folder = %place.folder.display(), "a folder cannot be swept");
         }
+        if !place.folder.exists() {
+            removed.push(place.folder);
+        }
     }
+    removed
 }

@@ -19,6 +19,16 @@ fn is_there(program: &str) -> bool {
         .is_ok()
 }
 
+/// Runs a program that must succeed, and returns the lines it prints, sorted.
+fn said(command: &mut Command) -> Vec<String> {
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    let text = String::from_utf8(output.stdout).expect("the program says text");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
 fn temporary(prefix: &str) -> TempDir {
     // Short, because the path of a socket has at most 107 bytes.
     tempfile::Builder::new().prefix(prefix).tempdir_in("/tmp").expect("a temporary folder")
@@ -70,12 +80,7 @@ impl PodmanStore {
     pub fn podman(&self, arguments: &[&str]) -> Vec<String> {
         let mut command = Command::new("podman");
         command.args(self.arguments()).args(["--runtime", "runc"]).args(arguments);
-        let output = command.output().expect("podman runs");
-        assert!(output.status.success(), "podman {arguments:?}: {output:?}");
-        let text = String::from_utf8(output.stdout).expect("podman says text");
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        lines.sort();
-        lines
+        said(&mut command)
     }
 
     /// Returns where file systems of containers are mounted below the store.
@@ -188,6 +193,16 @@ impl Dockerd {
     /// Returns its socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("docker.sock")
+    }
+
+    /// Runs the docker client on the daemon and returns what it says, line by line and sorted.
+    ///
+    /// # Panics
+    /// docker fails.
+    pub fn docker(&self, arguments: &[&str]) -> Vec<String> {
+        let mut command = Command::new("docker");
+        command.arg("--host").arg(format!("unix://{}", self.socket().display()));
+        said(command.env("DOCKER_BUILDKIT", "0").args(arguments))
     }
 
     /// Returns the processes whose root file system is a container of this daemon.

@@ -2,6 +2,7 @@
 
 use crate::cli::{Document, SchemaArgs};
 use crate::commands::bump::report::BumpReport;
+use crate::commands::clean::CleanReport;
 use crate::commands::diagnose::DiagnoseReport;
 use crate::commands::doctor::DoctorReport;
 use crate::commands::env::EnvReport;
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Doctor => schemars::schema_for!(DoctorReport),
         Document::Env => schemars::schema_for!(EnvReport),
         Document::Diagnose => schemars::schema_for!(DiagnoseReport),
+        Document::Clean => schemars::schema_for!(CleanReport),
     };
     output::json(&schema)
 }

@@ -7,6 +7,7 @@
 
 mod build;
 mod bump;
+mod clean;
 mod determinism;
 mod dsl;
 mod failures;

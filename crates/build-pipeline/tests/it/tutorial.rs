@@ -43,6 +43,7 @@ fn the_readmes_words_are_there() {
         "bump --help",
         "outdated --help",
         "lint --help",
+        "clean --help",
     ]
     .map(|line| project.run(line).expect(0).stdout)
     .concat();

@@ -178,10 +178,10 @@ async fn a_build_can_be_dropped_at_any_point() {
         let after = Duration::from_millis(step * 120);
         assert!(tokio::time::timeout(after, built).await.is_err(), "it ended within {after:?}");
     }
-    let limit = PATIENCE;
-    within(limit, "the builds end", || store.services().len() == 1).await;
-    within(PATIENCE, "the RUNs end", || store.container_processes().is_empty()).await;
+    // It waits until the services of all these builds are gone.
     engine.clean(&run).await.unwrap();
+    within(PATIENCE, "the builds end", || store.services().len() == 1).await;
+    assert_eq!(store.container_processes(), [0u32; 0]);
     assert_eq!(engine.leftovers(None).await.unwrap(), []);
     engine.inspect(&base.name.to_string()).await.unwrap();
     let text = format!("FROM {}\nRUN true\n", base.name);
