@@ -132,6 +132,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "env",
         "diagnose",
         "smoke",
+        "clean",
     ] {
         let text = run::output(
             "cargo",

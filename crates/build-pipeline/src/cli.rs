@@ -218,6 +218,8 @@ pub(crate) enum Command {
     Run(crate::commands::run::Run),
     /// Try the image of a track out: from an import to a served token
     Smoke(crate::commands::smoke::Smoke),
+    /// Remove what runs that were broken off left behind, in engines and on disk
+    Clean(crate::commands::clean::Clean),
     /// Look at this machine and say what is not right, with the commands that repair it
     Doctor(crate::commands::doctor::Doctor),
     /// Print the environment that a GPU wants, for `eval "$(build-pipeline env)"`
@@ -366,4 +368,6 @@ pub(crate) enum Document {
     Smoke,
     /// `diagnose --format json`
     Diagnose,
+    /// `clean --format json`
+    Clean,
 }

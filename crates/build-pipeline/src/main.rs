@@ -100,6 +100,7 @@ fn of_ours(cli: &Cli) -> Result<(), CommandError> {
         Command::Records(args) => commands::records::run(args),
         Command::Run(args) => commands::run::run(&cli.global, args).map(drop),
         Command::Smoke(args) => commands::smoke::run(&cli.global, args),
+        Command::Clean(args) => commands::clean::run(args),
         Command::Doctor(args) => commands::doctor::run(&cli.global, args),
         Command::Env(args) => commands::env::run(&cli.global, args),
         Command::Diagnose(args) => commands::diagnose::run(&cli.global, args),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use atomic_write_file::AtomicWriteFile;
 use image_ref::Digest;
-use record::BuildRecord;
+use record::{BuildRecord, Status};
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
@@ -75,7 +75,17 @@ pub(crate) fn read_records() -> Result<Vec<BuildRecord>, CommandError> {
 
 /// Returns whether the process of a record that has not ended is still there.
 pub(crate) fn is_alive(record: &BuildRecord) -> bool {
-    Path::new("/proc").join(record.process.to_string()).is_dir()
+    is_process(record.process)
+}
+
+/// Returns whether a record is of a run that is under way.
+pub(crate) fn is_under_way(record: &BuildRecord) -> bool {
+    record.status == Status::Running && is_alive(record)
+}
+
+/// Returns whether there is a process of this number.
+pub(crate) fn is_process(number: u32) -> bool {
+    Path::new("/proc").join(number.to_string()).is_dir()
 }
 
 /// A lock that this run holds until the value is dropped. The system frees it when the process ends,

@@ -19,8 +19,11 @@ use crate::records::RecordReader;
 use crate::transcript::{BuildEvent, Dialect, Transcript};
 use crate::wire::{ByteStream, Call, chain};
 
-/// The label that everything of a run carries in an engine; its value is the [`RunId`].
+/// The label that images of a run carry in an engine; its value is the [`RunId`].
 pub const RUN_LABEL: &str = "io.github.build-pipeline.run";
+/// The label of containers of a run. It is another one because a container takes over the labels
+/// of its image, also one that somebody else makes of an image of ours.
+pub const CONTAINER_LABEL: &str = "io.github.build-pipeline.container";
 /// The build argument that marks podman's build containers, which have no labels while they run.
 pub(crate) const RUN_ARGUMENT: &str = "BUILD_PIPELINE_RUN";
 

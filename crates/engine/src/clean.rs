@@ -1,6 +1,6 @@
 //! What runs of ours left behind in an engine, and its removal. Nothing else is touched.
 //!
-//! Containers and images of ours carry a label. podman's build containers have none while they
+//! Containers and images of ours carry a label each. An image that somebody uses stays. podman's build containers have none while they
 //! run; they are ours if their own record names our build argument. Where that record cannot be
 //! read, because the engine is on another machine, they are left alone.
 
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::Kind;
-use crate::build::{RUN_ARGUMENT, RUN_LABEL, RunId};
+use crate::build::{CONTAINER_LABEL, RUN_ARGUMENT, RunId};
 use crate::client::{Client, LIBPOD, get, label_filter};
 use crate::error::EngineError;
 use crate::image::ImageId;
@@ -28,6 +28,8 @@ pub struct Leftover {
     pub id: String,
     /// The run it is of.
     pub run: RunId,
+    /// How many bytes it takes, where the engine says so. Images count what they share.
+    pub bytes: Option<u64>,
 }
 
 /// What a leftover is, in the order of removal.
@@ -47,25 +49,28 @@ pub(crate) async fn leftovers(
     run: Option<&RunId>,
 ) -> Result<Vec<Leftover>, EngineError> {
     let action = "list the containers of ours";
-    let filters = HashMap::from([("label".to_owned(), vec![label_filter(run)])]);
-    let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+    let filters = HashMap::from([("label".to_owned(), vec![label_filter(CONTAINER_LABEL, run)])]);
+    let options =
+        ListContainersOptionsBuilder::new().all(true).size(true).filters(&filters).build();
     let listed = client.docker().list_containers(Some(options)).await;
     let listed = listed.map_err(|error| client.wire().judge_bollard(action, error))?;
     let mut found: Vec<Leftover> = listed
         .into_iter()
         .filter_map(|container| {
-            let run = RunId::parse(container.labels?.get(RUN_LABEL)?)?;
-            Some(Leftover { kind: LeftoverKind::Container, id: container.id?, run })
+            let run = RunId::parse(container.labels?.get(CONTAINER_LABEL)?)?;
+            let bytes = container.size_rw.and_then(|bytes| bytes.try_into().ok());
+            Some(Leftover { kind: LeftoverKind::Container, id: container.id?, run, bytes })
         })
         .collect();
     if client.kind() == Kind::Podman {
         found.extend(build_containers(client, run).await?);
     }
     let images = client.images_of(run).await?;
-    let image = |(id, run): (ImageId, RunId)| Leftover {
+    let image = |(id, run, bytes): (ImageId, RunId, Option<u64>)| Leftover {
         kind: LeftoverKind::Image,
         id: id.as_str().to_owned(),
         run,
+        bytes,
     };
     found.extend(images.into_iter().map(image));
     found.sort();
@@ -75,15 +80,37 @@ pub(crate) async fn leftovers(
 /// Removes everything of a run, and returns what it was.
 pub(crate) async fn clean(client: &Client, run: &RunId) -> Result<Vec<Leftover>, EngineError> {
     let found = leftovers(client, Some(run)).await?;
-    for leftover in &found {
-        let id = leftover.id.as_str();
-        match leftover.kind {
-            LeftoverKind::Container => remove_container(client, id).await?,
-            LeftoverKind::BuildContainer => remove_build_container(client, id).await?,
-            LeftoverKind::Image => client.remove_image(id, true).await?,
+    let mut left: Vec<&Leftover> = found.iter().collect();
+    // An image goes after those that stand on it, and the engine knows which these are.
+    loop {
+        let mut refused = Vec::new();
+        let mut why = None;
+        for leftover in &left {
+            match remove(client, leftover).await {
+                Ok(()) => {}
+                Err(error @ EngineError::Refused { .. }) => {
+                    refused.push(*leftover);
+                    why.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match why {
+            None => return Ok(found),
+            Some(error) if refused.len() == left.len() => return Err(error),
+            Some(_) => left = refused,
         }
     }
-    Ok(found)
+}
+
+async fn remove(client: &Client, leftover: &Leftover) -> Result<(), EngineError> {
+    let id = leftover.id.as_str();
+    match leftover.kind {
+        LeftoverKind::Container => remove_container(client, id).await,
+        LeftoverKind::BuildContainer => remove_build_container(client, id).await,
+        // By force, podman would remove containers of it too, whoever's they are.
+        LeftoverKind::Image => client.remove_image(id, false).await,
+    }
 }
 
 /// Removes a container, a running one too. One that is not there is no error.
@@ -106,7 +133,7 @@ async fn build_containers(
     client: &Client,
     run: Option<&RunId>,
 ) -> Result<Vec<Leftover>, EngineError> {
-    let path = format!("{LIBPOD}/containers/json?all=true&external=true");
+    let path = format!("{LIBPOD}/containers/json?all=true&external=true&size=true");
     let listed = client.wire().ask(&get("list the build containers", path), SHORT).await?;
     let is_external = |container: &&Value| container["State"] == "storage";
     let external: Vec<&Value> =
@@ -121,7 +148,8 @@ async fn build_containers(
         let found = run_of(&records, id)?;
         let is_wanted = run.is_none_or(|run| *run == found);
         let kind = LeftoverKind::BuildContainer;
-        is_wanted.then(|| Leftover { kind, id: id.to_owned(), run: found })
+        let bytes = container["Size"]["rwSize"].as_u64();
+        is_wanted.then(|| Leftover { kind, id: id.to_owned(), run: found, bytes })
     });
     Ok(found.collect())
 }

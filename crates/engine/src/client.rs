@@ -315,19 +315,19 @@ impl Client {
         }
     }
 
-    /// Returns the images that carry our label, with the run they are of.
+    /// Returns the images that carry our label, with the run they are of and their bytes.
     pub(crate) async fn images_of(
         &self,
         run: Option<&RunId>,
-    ) -> Result<Vec<(ImageId, RunId)>, EngineError> {
-        let filters = HashMap::from([("label".to_owned(), vec![label_filter(run)])]);
+    ) -> Result<Vec<(ImageId, RunId, Option<u64>)>, EngineError> {
+        let filters = HashMap::from([("label".to_owned(), vec![label_filter(RUN_LABEL, run)])]);
         let options = ListImagesOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.docker.list_images(Some(options)).await;
         let listed =
             listed.map_err(|error| self.wire.judge_bollard("list the images of ours", error))?;
         let found = listed.into_iter().filter_map(|image| {
             let run = RunId::parse(image.labels.get(RUN_LABEL)?)?;
-            Some((ImageId::parse(&image.id)?, run))
+            Some((ImageId::parse(&image.id)?, run, image.size.try_into().ok()))
         });
         Ok(found.collect())
     }
@@ -344,10 +344,10 @@ async fn podman_version(wire: &Wire) -> Result<Option<String>, EngineError> {
     Ok(version.and_then(|version| version.to_str().ok()).map(str::to_owned))
 }
 
-pub(crate) fn label_filter(run: Option<&RunId>) -> String {
+pub(crate) fn label_filter(label: &str, run: Option<&RunId>) -> String {
     match run {
-        Some(run) => format!("{RUN_LABEL}={}", run.as_str()),
-        None => RUN_LABEL.to_owned(),
+        Some(run) => format!("{label}={}", run.as_str()),
+        None => label.to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt as _;
 use hyper::Method;
 
-use crate::build::{Network, RUN_LABEL, RunId};
+use crate::build::{CONTAINER_LABEL, Network, RunId};
 use crate::client::{Client, LIBPOD, part, query};
 use crate::error::EngineError;
 use crate::lines::{Line, LineAssembler};
@@ -176,7 +176,7 @@ impl ContainerRequest {
             ulimits: Some(limits.into_iter().flatten().collect()),
             ..HostConfig::default()
         };
-        let label = (RUN_LABEL.to_owned(), self.run.as_str().to_owned());
+        let label = (CONTAINER_LABEL.to_owned(), self.run.as_str().to_owned());
         ContainerCreateBody {
             image: Some(self.image.clone()),
             entrypoint: self.entrypoint.clone(),

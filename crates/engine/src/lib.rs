@@ -13,8 +13,8 @@
 //!
 //! Futures may be dropped at any point, and that is how a build is cancelled. On docker the `RUN`
 //! ends with the connection. podman goes on to the end of the `RUN`, so there each build has a
-//! `podman system service` of its own, which is stopped; where the user named a socket, podman
-//! cannot be made to stop.
+//! `podman system service` of its own, which is ended with all that it runs; where the user named a
+//! socket, podman cannot be made to stop.
 
 mod attach;
 mod build;
@@ -41,7 +41,7 @@ use std::time::Duration;
 use image_ref::ImageRef;
 
 pub use attach::{Attached, ContainerInput, ContainerOutput, Output};
-pub use build::{BuildRequest, Built, Network, OnEvent, RUN_LABEL, RunId};
+pub use build::{BuildRequest, Built, CONTAINER_LABEL, Network, OnEvent, RUN_LABEL, RunId};
 pub use clean::{Leftover, LeftoverKind};
 pub use client::{Client, EngineInfo};
 pub use container::{ContainerRequest, Device, Mount, PublishedPort};
@@ -52,7 +52,7 @@ pub use image::{ImageId, Inspect};
 pub use lines::{LINE_CAP, Line, LineAssembler};
 pub use podman::Podman;
 pub use probe::{Capabilities, RunProbe};
-pub use service::ServiceSettings;
+pub use service::{ServiceSettings, abandoned, sweep};
 pub use transcript::{BuildEvent, StepMarker};
 pub use wire::ByteStream;
 

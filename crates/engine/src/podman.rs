@@ -1,15 +1,17 @@
 //! podman: a service of our own for each build, or a socket the user named.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
-use crate::build::{self, Answer, BuildRequest, Built, OnEvent};
+use crate::build::{self, Answer, BuildRequest, Built, OnEvent, RunId};
+use crate::clean::{self, Leftover};
 use crate::client::Client;
 use crate::error::EngineError;
 use crate::probe::{self, Capabilities};
-use crate::service::{Service, ServiceSettings};
+use crate::service::{self, Purpose, Service, ServiceSettings};
 use crate::transcript::Dialect;
 use crate::wire::ByteStream;
 use crate::{Engine, Kind};
@@ -20,7 +22,11 @@ pub struct Podman {
     way: Way,
     /// The service for everything but builds, once one was needed.
     service: Mutex<Option<Service>>,
+    endings: Endings,
 }
+
+/// The builds that were dropped and whose services may still be ending.
+type Endings = Arc<std::sync::Mutex<Vec<JoinHandle<()>>>>;
 
 #[derive(Debug)]
 enum Way {
@@ -31,12 +37,16 @@ enum Way {
 impl Podman {
     /// Uses services of our own. Nothing is started yet.
     pub fn private(settings: ServiceSettings) -> Self {
-        Self { way: Way::Private(settings), service: Mutex::new(None) }
+        Self::by(Way::Private(settings))
     }
 
     /// Uses a socket the user named. A build that is cancelled may go on to the end of its `RUN`.
     pub fn at(socket: PathBuf) -> Self {
-        Self { way: Way::Socket(socket), service: Mutex::new(None) }
+        Self::by(Way::Socket(socket))
+    }
+
+    fn by(way: Way) -> Self {
+        Self { way, service: Mutex::new(None), endings: Endings::default() }
     }
 
     /// Returns whether cancelling a build ends its `RUN`.
@@ -44,22 +54,42 @@ impl Podman {
         matches!(self.way, Way::Private(_))
     }
 
-    /// Stops the service of our own, if one runs, and waits until it is gone.
+    /// Stops the services of our own that run, and waits until they are gone. A build that goes on
+    /// keeps its own.
     pub async fn stop(&self) {
+        self.settle().await;
         if let Some(service) = self.service.lock().await.take() {
             service.stop().await;
+        }
+    }
+
+    /// Waits until the services of builds that were dropped are gone.
+    async fn settle(&self) {
+        let endings =
+            std::mem::take(&mut *self.endings.lock().unwrap_or_else(PoisonError::into_inner));
+        for ending in endings {
+            drop(ending.await);
+        }
+    }
+
+    /// Waits until what was told to end has ended, and ends what nobody told.
+    async fn quieten(&self) {
+        self.settle().await;
+        if let Way::Private(settings) = &self.way {
+            service::sweep(settings).await;
         }
     }
 }
 
 /// Stops the service of a build that is dropped.
 ///
-/// A service that is told to stop waits for its open connections, and a build that has one ends
-/// its `RUN` and removes its container. Without, it leaves at once and the container stays; so the
-/// answer is held until the service is gone.
+/// A service that is told to stop waits for its open connections, and a build that has one removes
+/// its container. Without, it leaves at once and the container stays; so the answer is held until
+/// the service is gone.
 struct Ending {
     service: Option<Service>,
     held: Answer,
+    endings: Endings,
 }
 
 impl Drop for Ending {
@@ -68,10 +98,13 @@ impl Drop for Ending {
         // Without a runtime there is nobody to wait: the service itself ends all the same.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let held = Arc::clone(&self.held);
-            runtime.spawn(async move {
+            let ending = runtime.spawn(async move {
                 service.stop().await;
                 drop(held);
             });
+            let mut endings = self.endings.lock().unwrap_or_else(PoisonError::into_inner);
+            endings.retain(|ending| !ending.is_finished());
+            endings.push(ending);
         }
     }
 }
@@ -89,7 +122,7 @@ impl Engine for Podman {
         let mut held = self.service.lock().await;
         let is_alive = held.as_mut().is_some_and(Service::is_alive);
         if !is_alive {
-            *held = Some(Service::start(settings).await?);
+            *held = Some(Service::start(settings, Purpose::Calls).await?);
         }
         match held.as_ref() {
             Some(service) => Client::new(Kind::Podman, service.socket()),
@@ -113,10 +146,12 @@ impl Engine for Podman {
                 build::build(&client, Dialect::Podman, request, context, &held, on_event).await
             }
             Way::Private(settings) => {
-                let service = Service::start(settings).await?;
+                let service = Service::start(settings, Purpose::Build).await?;
                 let client = Client::new(Kind::Podman, service.socket())?;
                 let held = Answer::default();
-                let mut ending = Ending { service: Some(service), held: Arc::clone(&held) };
+                let endings = Arc::clone(&self.endings);
+                let mut ending =
+                    Ending { service: Some(service), held: Arc::clone(&held), endings };
                 let built =
                     build::build(&client, Dialect::Podman, request, context, &held, on_event).await;
                 if let Some(service) = ending.service.take() {
@@ -125,6 +160,16 @@ impl Engine for Podman {
                 built
             }
         }
+    }
+
+    async fn leftovers(&self, run: Option<&RunId>) -> Result<Vec<Leftover>, EngineError> {
+        self.settle().await;
+        clean::leftovers(&self.client().await?, run).await
+    }
+
+    async fn clean(&self, run: &RunId) -> Result<Vec<Leftover>, EngineError> {
+        self.quieten().await;
+        clean::clean(&self.client().await?, run).await
     }
 
     async fn probe(&self) -> Result<Capabilities, EngineError> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::build::{Network, RUN_LABEL};
+use crate::build::{CONTAINER_LABEL, Network};
 use crate::container::ContainerRequest;
 use crate::error::EngineError;
 
@@ -58,7 +58,7 @@ pub(crate) fn body(request: &ContainerRequest) -> Result<Value, EngineError> {
     let mut all = json!({
         "image": request.image,
         "env": request.env,
-        "labels": { RUN_LABEL: request.run.as_str() },
+        "labels": { CONTAINER_LABEL: request.run.as_str() },
         "annotations": annotations,
         "groups": groups,
         "devices": devices,

@@ -19,6 +19,16 @@ fn is_there(program: &str) -> bool {
         .is_ok()
 }
 
+/// Runs a program that must succeed, and returns the lines it prints, sorted.
+fn said(command: &mut Command) -> Vec<String> {
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    let text = String::from_utf8(output.stdout).expect("the program says text");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
 fn temporary(prefix: &str) -> TempDir {
     // Short, because the path of a socket has at most 107 bytes.
     tempfile::Builder::new().prefix(prefix).tempdir_in("/tmp").expect("a temporary folder")
@@ -61,6 +71,35 @@ impl PodmanStore {
     /// Returns the store's own folder.
     pub fn root(&self) -> PathBuf {
         self.folder.path().join("root")
+    }
+
+    /// Runs podman itself on the store and returns what it says, line by line and sorted.
+    ///
+    /// # Panics
+    /// podman fails.
+    pub fn podman(&self, arguments: &[&str]) -> Vec<String> {
+        let mut command = Command::new("podman");
+        command.args(self.arguments()).args(["--runtime", "runc"]).args(arguments);
+        said(&mut command)
+    }
+
+    /// Returns where file systems of containers are mounted below the store.
+    pub fn mounts(&self) -> Vec<String> {
+        let root = self.root();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let overlays = mounts.lines().filter(|line| line.starts_with("overlay "));
+        let points = overlays.filter_map(|line| line.split(' ').nth(1));
+        points.filter(|point| Path::new(point).starts_with(&root)).map(str::to_owned).collect()
+    }
+
+    /// Returns the containers of this store that the OCI runtime knows.
+    pub fn known_to_the_runtime(&self) -> Vec<PathBuf> {
+        let folder = self.folder.path().to_str().expect("the path is text");
+        let entries = fs::read_dir("/run/runc").into_iter().flatten().flatten();
+        let states = entries.map(|entry| entry.path().join("state.json"));
+        states
+            .filter(|state| fs::read_to_string(state).is_ok_and(|text| text.contains(folder)))
+            .collect()
     }
 
     /// Returns the processes whose root file system is a container of this store.
@@ -154,6 +193,16 @@ impl Dockerd {
     /// Returns its socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("docker.sock")
+    }
+
+    /// Runs the docker client on the daemon and returns what it says, line by line and sorted.
+    ///
+    /// # Panics
+    /// docker fails.
+    pub fn docker(&self, arguments: &[&str]) -> Vec<String> {
+        let mut command = Command::new("docker");
+        command.arg("--host").arg(format!("unix://{}", self.socket().display()));
+        said(command.env("DOCKER_BUILDKIT", "0").args(arguments))
     }
 
     /// Returns the processes whose root file system is a container of this daemon.

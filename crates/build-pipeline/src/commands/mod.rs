@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 pub(crate) mod bump;
+pub(crate) mod clean;
 pub(crate) mod diagnose;
 pub(crate) mod diff;
 pub(crate) mod doctor;

@@ -2,6 +2,7 @@
 
 use crate::cli::{Document, SchemaArgs};
 use crate::commands::bump::report::BumpReport;
+use crate::commands::clean::CleanReport;
 use crate::commands::diagnose::DiagnoseReport;
 use crate::commands::doctor::DoctorReport;
 use crate::commands::env::EnvReport;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Env => schemars::schema_for!(EnvReport),
         Document::Smoke => schemars::schema_for!(SmokeReport),
         Document::Diagnose => schemars::schema_for!(DiagnoseReport),
+        Document::Clean => schemars::schema_for!(CleanReport),
     };
     output::json(&schema)
 }

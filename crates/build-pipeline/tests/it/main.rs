@@ -8,6 +8,7 @@
 mod build;
 mod built;
 mod bump;
+mod clean;
 mod determinism;
 mod dsl;
 mod engines;

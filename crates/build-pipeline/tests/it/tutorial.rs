@@ -45,6 +45,7 @@ fn the_readmes_words_are_there() {
         "outdated --help",
         "lint --help",
         "run --help",
+        "clean --help",
     ]
     .map(|line| project.run(line).expect(0).stdout)
     .concat();

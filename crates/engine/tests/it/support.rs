@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{
@@ -15,6 +15,20 @@ use testkit::{Dockerd, PodmanStore, busybox_root};
 
 /// Long enough for a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
+
+/// How long something may take that takes less than 5 s on an idle machine. Tests run on busy ones,
+/// and an orphan would sleep for much longer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `is_so`, for at most `limit`, and returns how long it took.
+pub(crate) async fn within(limit: Duration, what: &str, is_so: impl Fn() -> bool) -> Duration {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < limit, "{what}: not within {limit:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    begin.elapsed()
+}
 
 /// The daemon all tests of this binary share.
 pub(crate) fn dockerd() -> &'static Dockerd {

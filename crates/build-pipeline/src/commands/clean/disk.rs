@@ -1,0 +1,137 @@
+//! What is left on disk: folders and sockets of podman services, and files of work that was broken
+//! off. With `--cache`, also what can be fetched or made again.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use engine::ServiceSettings;
+
+use super::{Found, Kind, State, Task};
+
+/// How old a temporary file is that nobody writes any more: not all commands leave a record that
+/// says whether they are under way.
+const OLD: Duration = Duration::from_secs(3600);
+
+/// The folders of the cache, each of which may be deleted at any time.
+const CACHES: [&str; 5] = ["blobs", "sources", "store/blobs", "store/listings", "store/steps"];
+
+/// What lies in our folders and is not known to be in use.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// Folders and sockets of podman services, with their bytes.
+    services: Vec<(PathBuf, u64)>,
+    /// What builds work in; none of it is theirs if no build is under way.
+    work: Vec<PathBuf>,
+    /// Temporary files that are old.
+    old: Vec<PathBuf>,
+}
+
+fn settings(task: &Task) -> Option<ServiceSettings> {
+    Some(ServiceSettings {
+        program: PathBuf::new(),
+        arguments: Vec::new(),
+        runtime: None,
+        sockets: task.sockets.clone(),
+        scratch: task.work()?,
+    })
+}
+
+/// Lists it. Nothing is touched yet.
+pub(super) fn list(task: &Task) -> Listed {
+    let services = settings(task).map(|settings| engine::abandoned(&settings)).unwrap_or_default();
+    let work = task.work().map(|work| names_in(&work)).unwrap_or_default();
+    let is_service = |path: &PathBuf| name(path).starts_with("podman-");
+    let mut old = Vec::new();
+    let blobs = task.cache.as_ref().map(|cache| cache.join("blobs/sha256"));
+    for folder in blobs.into_iter().chain([task.state.clone(), task.state.join("records")]) {
+        old.extend(names_in(&folder).into_iter().filter(|path| is_old_temporary(path)));
+    }
+    Listed {
+        services: services.into_iter().map(|path| (path.clone(), bytes_of(&path))).collect(),
+        work: work.into_iter().filter(|path| !is_service(path)).collect(),
+        old,
+    }
+}
+
+/// Ends what goes on in the folders of podman services that nobody keeps, and removes them.
+pub(super) async fn sweep(task: &Task) {
+    if let Some(settings) = settings(task).filter(|_| !task.is_dry) {
+        drop(engine::sweep(&settings).await);
+    }
+}
+
+/// Removes what was listed, and says what became of it.
+pub(super) fn clean(task: &Task, listed: Listed, is_busy: bool, found: &mut Vec<Found>) {
+    let mut note = |kind, path: &Path, state, (bytes, reason)| {
+        let name = path.display().to_string();
+        found.push(Found { kind, engine: None, name, run: None, bytes, state, reason });
+    };
+    for (path, bytes) in listed.services {
+        let (state, reason) = match (task.is_dry, path.exists()) {
+            (true, _) => (State::Found, None),
+            (false, false) => (State::Removed, None),
+            (false, true) => (State::Kept, Some("something is mounted below it".to_owned())),
+        };
+        note(Kind::Service, &path, state, (Some(bytes), reason));
+    }
+    let caches = task.cache.iter().filter(|_| task.takes_cache).flat_map(|cache| {
+        CACHES.iter().map(|name| cache.join(name)).filter(|folder| folder.is_dir())
+    });
+    let work = listed.work.into_iter().map(|path| (Kind::Temporary, path, is_busy));
+    let old = listed.old.into_iter().map(|path| (Kind::Temporary, path, false));
+    let caches = caches.map(|path| (Kind::Cache, path, is_busy));
+    for (kind, path, is_busy) in work.chain(old).chain(caches) {
+        let bytes = Some(bytes_of(&path));
+        let (state, reason) = match (is_busy, task.is_dry) {
+            (true, _) => (State::UnderWay, None),
+            (false, true) => (State::Found, None),
+            (false, false) => match remove(&path) {
+                Ok(()) => (State::Removed, None),
+                Err(error) => (State::Kept, Some(error.to_string())),
+            },
+        };
+        note(kind, &path, state, (bytes, reason));
+    }
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+fn names_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Returns whether a file is one that is renamed when it is whole, and was not for long.
+fn is_old_temporary(path: &Path) -> bool {
+    let age = fs::symlink_metadata(path).and_then(|found| found.modified()).map(|at| at.elapsed());
+    name(path).starts_with('.') && matches!(age, Ok(Ok(age)) if age > OLD) && path.is_file()
+}
+
+/// Returns the bytes of a file, or of all files below a folder.
+fn bytes_of(path: &Path) -> u64 {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => names_in(path).iter().map(|one| bytes_of(one)).sum(),
+        Ok(found) if found.is_file() => found.len(),
+        _ => 0,
+    }
+}
+
+/// Removes a file or folder. It never reaches through a mount.
+fn remove(path: &Path) -> io::Result<()> {
+    let is_folder = fs::symlink_metadata(path)?.is_dir();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    if points.any(|point| Path::new(point).starts_with(path)) {
+        return Err(io::Error::other("something is mounted below it"));
+    }
+    match is_folder {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    }
+}

@@ -1,0 +1,156 @@
+//! What is left in engines: every one that is there is asked, not only the one that builds, unless
+//! `BUILD_PIPELINE_HOST` names one.
+
+use std::collections::BTreeSet;
+
+use engine::{
+    Address, Client, Docker, DockerBuilder, Engine, EngineError, Leftover, LeftoverKind, Podman,
+    RunId, ServiceSettings, Surroundings, candidates,
+};
+
+use super::{CleanReport, Found, Kind, State, Task, Unanswered};
+use crate::{environment, state};
+
+/// Cleans every engine, one after the other.
+pub(super) async fn clean(task: &Task, report: &mut CleanReport) {
+    let mut seen = BTreeSet::new();
+    let around = Surroundings { wanted: task.wanted, ..environment::engines() };
+    let is_told = around.own_host.is_some();
+    let mut is_podman_asked = false;
+    for candidate in candidates(&around).into_iter().take(if is_told { 1 } else { usize::MAX }) {
+        let is_other = matches!((task.wanted, candidate.kind), (Some(a), Some(b)) if a != b);
+        // A socket of podman leads to the store that its program has.
+        let is_again = !candidate.is_named && candidate.kind == Some(engine::Kind::Podman);
+        if is_other || (is_again && is_podman_asked) {
+            continue;
+        }
+        let address = match candidate.address {
+            Ok(address) => address,
+            Err(reason) => {
+                report.unanswered.push(Unanswered { engine: candidate.origin, reason });
+                continue;
+            }
+        };
+        if let Address::Socket(socket) = &address
+            && let Err(error) = std::os::unix::net::UnixStream::connect(socket)
+        {
+            // A socket that nobody named need not be there.
+            if candidate.is_named {
+                let reason = format!("`{}`: {error}", socket.display());
+                report.unanswered.push(Unanswered { engine: candidate.origin, reason });
+            }
+            continue;
+        }
+        match one(task, &address, &mut seen, report).await {
+            Ok(()) => {
+                is_podman_asked |= matches!(address, Address::PodmanProgram(_));
+                let origin = candidate.origin;
+                report.engines.push(origin.strip_prefix("the ").unwrap_or(&origin).to_owned());
+            }
+            Err(error) => {
+                let reason = chain(&error);
+                report.unanswered.push(Unanswered { engine: candidate.origin, reason });
+            }
+        }
+    }
+}
+
+/// Cleans one engine.
+async fn one(
+    task: &Task,
+    address: &Address,
+    seen: &mut BTreeSet<String>,
+    report: &mut CleanReport,
+) -> Result<(), EngineError> {
+    match address {
+        Address::PodmanProgram(program) => {
+            let Some(scratch) = task.work() else { return Ok(()) };
+            let podman = Podman::private(ServiceSettings {
+                program: program.clone(),
+                arguments: Vec::new(),
+                runtime: None,
+                sockets: task.sockets.clone(),
+                scratch,
+            });
+            let done = each(task, &podman, seen, report).await;
+            podman.stop().await;
+            done
+        }
+        Address::Socket(socket) => match Client::kind_at(socket).await? {
+            engine::Kind::Podman => each(task, &Podman::at(socket.clone()), seen, report).await,
+            engine::Kind::Docker => {
+                let docker = Docker::at(socket.clone(), DockerBuilder::Classic);
+                each(task, &docker, seen, report).await
+            }
+        },
+    }
+}
+
+/// Removes what is left in an engine, run by run. `seen` holds what another way to the same engine
+/// has shown.
+async fn each(
+    task: &Task,
+    engine: &impl Engine,
+    seen: &mut BTreeSet<String>,
+    report: &mut CleanReport,
+) -> Result<(), EngineError> {
+    let mut left = engine.leftovers(None).await?;
+    left.retain(|one| seen.insert(one.id.clone()));
+    let runs: BTreeSet<RunId> = left.iter().map(|one| one.run.clone()).collect();
+    for run in runs {
+        let left = left.iter().filter(|one| one.run == run);
+        let (mut state, mut reason) = (State::Found, None);
+        let mut remaining = Vec::new();
+        if is_under_way(&run) {
+            state = State::UnderWay;
+        } else if !task.is_dry {
+            state = State::Removed;
+            if let Err(error) = engine.clean(&run).await {
+                reason = Some(chain(&error));
+                remaining = engine.leftovers(Some(&run)).await?;
+            }
+        }
+        for one in left {
+            let is_kept = remaining.iter().any(|kept| kept.id == one.id);
+            let state = if is_kept { State::Kept } else { state };
+            let reason = reason.clone().filter(|_| is_kept);
+            report.found.push(found(engine.kind(), one, state, reason));
+        }
+    }
+    Ok(())
+}
+
+fn found(engine: engine::Kind, one: &Leftover, state: State, reason: Option<String>) -> Found {
+    let kind = match one.kind {
+        LeftoverKind::Container => Kind::Container,
+        LeftoverKind::BuildContainer => Kind::BuildContainer,
+        LeftoverKind::Image => Kind::Image,
+    };
+    let hex = one.id.strip_prefix("sha256:").unwrap_or(&one.id);
+    Found {
+        kind,
+        engine: Some(engine.to_string()),
+        name: hex.get(..12).unwrap_or(hex).to_owned(),
+        run: Some(one.run.as_str().to_owned()),
+        bytes: one.bytes,
+        state,
+        reason,
+    }
+}
+
+/// Returns whether the process that a run is named after lives. Another program may have its number
+/// by now; then its leftovers wait until that has ended.
+fn is_under_way(run: &RunId) -> bool {
+    let number = run.as_str().strip_prefix("run-").and_then(|number| number.parse().ok());
+    number.is_some_and(state::is_process)
+}
+
+fn chain(error: &EngineError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}

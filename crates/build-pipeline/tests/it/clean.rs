@@ -1,0 +1,225 @@
+//! `clean`: what runs left behind goes, from real engines and from disk; nothing else does.
+
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testkit::{Dockerd, PodmanStore, busybox_root};
+
+use crate::dsl::{Project, Ran, ran};
+
+/// Runs whose processes cannot be there: no number of a process is that high.
+const GONE: [&str; 2] = ["run-4194305", "run-4194306"];
+
+fn label(run: &str) -> String {
+    format!("--label={}={run}", engine::RUN_LABEL)
+}
+
+/// The label of a container; that of its image it takes over, whoever makes it.
+fn own_label(run: &str) -> String {
+    format!("--label={}={run}", engine::CONTAINER_LABEL)
+}
+
+/// podman's store, with an image to begin from.
+fn store(project: &Project) -> PodmanStore {
+    let store = PodmanStore::new();
+    let folder = store.root().parent().unwrap().display().to_string();
+    project.write(
+        "storage.conf",
+        &format!("[storage]\ndriver = \"overlay\"\ngraphroot = \"{folder}/root\"\nrunroot = \"{folder}/run\"\n"),
+    );
+    std::fs::write(project.path("base.tar"), busybox_root()).unwrap();
+    let base = project.path("base.tar").display().to_string();
+    store.podman(&["import", "--change=ENV PATH=/bin", &base, "localhost/base:1"]);
+    store
+}
+
+/// Runs `clean`, which finds podman's store by its configuration.
+fn clean(project: &Project, options: &str) -> Ran {
+    let line = format!("clean {options}");
+    let mut command = project.command(&line.split_whitespace().collect::<Vec<_>>());
+    ran(command.env("CONTAINERS_STORAGE_CONF", project.path("storage.conf")).output().unwrap())
+}
+
+/// Everything that is in podman's store.
+fn all(store: &PodmanStore) -> [Vec<String>; 3] {
+    [
+        store.podman(&["ps", "--all", "--external", "--format", "{{.ID}} {{.Names}}"]),
+        store.podman(&["images", "--all", "--no-trunc", "--format", "{{.ID}} {{.Repository}}"]),
+        store.podman(&["volume", "ls", "--format", "{{.Name}}"]),
+    ]
+}
+
+/// Begins a build of ours and kills it while its `RUN` sleeps.
+fn break_off(project: &Project, store: &PodmanStore) {
+    project.write("broken/Dockerfile", "FROM localhost/base:1\nRUN sleep 300\n");
+    let mut child: Child = Command::new("podman")
+        .args(store.arguments())
+        .args(["--runtime", "runc", "build", "--network=none", &label(GONE[1])])
+        .arg(format!("--build-arg=BUILD_PIPELINE_RUN={}", GONE[1]))
+        .arg(project.path("broken"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    while store.container_processes().is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the RUN does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn what_is_ours_goes_from_podman_and_the_rest_stays() {
+    let project = Project::new();
+    let store = store(&project);
+    let create = ["create", "--network=none"];
+    store.podman(&[&create[..], &["--name=foreign", "localhost/base:1", "true"]].concat());
+    store.podman(&["volume", "create", "foreign"]);
+    // Ours, of a run that is under way: the one of this test.
+    let alive = own_label(&format!("run-{}", std::process::id()));
+    store.podman(&[&create[..], &["--name=alive", &alive, "localhost/base:1", "true"]].concat());
+    let before = all(&store);
+
+    project.write("image/Dockerfile", "FROM localhost/base:1\nRUN echo 1 > /1\nRUN echo 2 > /2\n");
+    let folder = project.path("image").display().to_string();
+    let build = ["build", "--layers", "--network=none", "--identity-label=false"];
+    store.podman(&[&build[..], &[&label(GONE[0]), &folder]].concat());
+    let ours = own_label(GONE[0]);
+    store.podman(&[&create[..], &["--name=ours", &ours, "localhost/base:1", "true"]].concat());
+    break_off(&project, &store);
+    let with_ours = all(&store);
+
+    let dry = clean(&project, "--engine podman --dry-run").expect(0);
+    assert!(dry.stdout.contains("would be removed"), "{}", dry.stdout);
+    assert!(dry.stdout.contains("podman: build container"), "{}", dry.stdout);
+    assert!(dry.stdout.contains("left alone, because its run is under way"), "{}", dry.stdout);
+    assert_eq!(all(&store), with_ours, "a dry run removes nothing");
+    assert!(!store.container_processes().is_empty());
+
+    let done = clean(&project, "--engine podman --format json").expect(0);
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let count = |kind: &str, state: &str| {
+        let found = report["found"].as_array().unwrap().iter();
+        found.filter(|one| one["kind"] == kind && one["state"] == state).count()
+    };
+    assert_eq!(count("container", "removed"), 1, "{report:#}");
+    assert_eq!(count("container", "under-way"), 1, "{report:#}");
+    assert_eq!(count("build-container", "removed"), 1, "{report:#}");
+    assert!(
+        count("image", "removed") >= 2,
+        "the image and what podman keeps of its making: {report:#}"
+    );
+    assert!(report["bytes"].as_u64().unwrap() > 0, "{report:#}");
+    assert_eq!(all(&store), before);
+    assert_eq!(store.container_processes(), [0u32; 0]);
+    let again = clean(&project, "--engine podman").expect(0);
+    assert!(
+        again.stdout.ends_with("nothing to remove (in podman program and on disk)\n"),
+        "{}",
+        again.stdout
+    );
+}
+
+/// Somebody made a container of an image of ours: both stay, and that is said.
+#[test]
+fn an_image_of_ours_that_somebody_uses_stays() {
+    let project = Project::new();
+    let store = store(&project);
+    project.write("image/Dockerfile", "FROM localhost/base:1\nRUN echo 1 > /1\n");
+    let folder = project.path("image").display().to_string();
+    let made = project.path("id").display().to_string();
+    let build = ["build", "--network=none", "--iidfile", &made, &label(GONE[0]), &folder];
+    store.podman(&build);
+    let image = project.read("id").trim().to_owned();
+    store.podman(&["create", "--network=none", "--name=mine", &image, "true"]);
+    let before = all(&store);
+    let done = clean(&project, "--engine podman").expect(1);
+    assert!(done.stdout.contains("could not be removed:\n  podman: image "), "{}", done.stdout);
+    let [containers, images, _] = all(&store);
+    assert_eq!(containers, before[0]);
+    // What podman keeps of its steps may go: its layers are the image's own.
+    let base = before[1].iter().find(|line| line.ends_with("localhost/base")).unwrap();
+    assert!(images.contains(base) && images.iter().any(|line| line.contains(&image)), "{images:?}");
+}
+
+#[test]
+fn what_is_ours_goes_from_docker_and_the_rest_stays() {
+    let project = Project::new();
+    let daemon = Dockerd::start();
+    std::fs::write(project.path("base.tar"), busybox_root()).unwrap();
+    let base = project.path("base.tar").display().to_string();
+    daemon.docker(&["import", "--change=ENV PATH=/bin", &base, "base:1"]);
+    daemon.docker(&["create", "--network=none", "--name=foreign", "base:1", "true"]);
+    daemon.docker(&["volume", "create", "foreign"]);
+    let all = || {
+        [
+            daemon.docker(&["ps", "--all", "--format", "{{.ID}} {{.Names}}"]),
+            daemon.docker(&["images", "--all", "--format", "{{.ID}} {{.Repository}}"]),
+            daemon.docker(&["volume", "ls", "--format", "{{.Name}}"]),
+        ]
+    };
+    let before = all();
+    project.write("image/Dockerfile", "FROM base:1\nRUN echo 1 > /1\nRUN echo 2 > /2\n");
+    let folder = project.path("image").display().to_string();
+    daemon.docker(&["build", "--network=none", &label(GONE[0]), &folder]);
+    let ours = own_label(GONE[1]);
+    daemon.docker(&["run", "--detach", "--network=none", &ours, "base:1", "sleep", "300"]);
+    assert!(!daemon.container_processes().is_empty());
+    let host = format!("unix://{}", daemon.socket().display());
+    let clean = |options: &[&str]| {
+        let mut command = project.command(&[&["clean", "--engine", "docker"], options].concat());
+        ran(command.env("BUILD_PIPELINE_HOST", &host).output().unwrap()).expect(0)
+    };
+    let with_ours = all();
+    let dry = clean(&["--dry-run"]);
+    assert!(dry.stdout.contains("docker: container "), "{}", dry.stdout);
+    assert!(dry.stdout.contains("docker: image "), "{}", dry.stdout);
+    assert_eq!(all(), with_ours);
+    let done = clean(&[]);
+    assert!(done.stdout.contains("\n2 removed, "), "{}", done.stdout);
+    assert_eq!(all(), before);
+    assert_eq!(daemon.container_processes(), [0u32; 0]);
+}
+
+#[test]
+fn work_that_was_broken_off_goes_from_disk_and_the_cache_only_when_asked() {
+    let project = Project::new();
+    let cache = "home/.cache/build-pipeline";
+    let [work, blob, other] =
+        ["store/work", "blobs/sha256/aa", "somebody/else"].map(|name| format!("{cache}/{name}"));
+    let state = "home/.local/state/build-pipeline";
+    for name in ["spool-1/blob", ".tmpAbCdEf", "podman-4194305-0-00000/libpod_builder1/x"] {
+        project.write(&format!("{work}/{name}"), "12345");
+    }
+    project.write(&blob, "1234567");
+    project.write(&other, "not ours");
+    project.write(&format!("{state}/outdated.json"), "{}");
+    project.write("socket", "");
+    std::fs::create_dir_all(project.path(&format!("{state}/sockets"))).unwrap();
+    let socket = |name: &str| project.path(&format!("{state}/sockets/{name}.sock"));
+    let listens = UnixListener::bind(socket("podman-1-0")).unwrap();
+    drop(UnixListener::bind(socket("podman-4194305-1")).unwrap());
+    let clean = |options: &str| project.run(&format!("clean --engine none {options}")).expect(0);
+    let is_there = |name: &str| project.path(name).exists();
+
+    let dry = clean("--dry-run");
+    assert!(dry.stdout.contains("4 would be removed, 15 B"), "{}", dry.stdout);
+    assert!(socket("podman-4194305-1").exists() && is_there(&format!("{work}/spool-1/blob")));
+    let done = clean("");
+    assert!(done.stdout.contains("4 removed, 15 B"), "{}", done.stdout);
+    assert_eq!(std::fs::read_dir(project.path(&work)).unwrap().count(), 0);
+    assert!(!socket("podman-4194305-1").exists() && socket("podman-1-0").exists());
+    drop(listens);
+    assert!(is_there(&blob));
+
+    project.write(&format!("{cache}/store/blobs/bb"), "123");
+    let done = clean("--cache");
+    assert!(done.stdout.contains("/blobs, 7 B"), "{}", done.stdout);
+    assert!(!is_there(&blob) && !is_there(&format!("{cache}/store/blobs")));
+    assert!(is_there(&other) && is_there(&format!("{state}/outdated.json")));
+    let again = clean("--cache");
+    assert!(again.stdout.starts_with("nothing to remove"), "{}", again.stdout);
+}

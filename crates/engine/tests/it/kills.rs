@@ -1,0 +1,278 @@
+//! Builds that end in every way there is, at every moment: the tool is interrupted or killed, the
+//! service of the engine is killed, or both. Afterwards no `RUN` goes on, `clean` leaves nothing
+//! of ours and takes nothing of others, and the next build is right.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use engine::{BuildEvent, Docker, DockerBuilder, Engine, Podman, ServiceSettings};
+use testkit::PodmanStore;
+
+use crate::support::{
+    Base, PATIENCE, build, context, docker, dockerd, lines, podman, request, run_id, settings,
+    within,
+};
+
+/// How many builds are broken off.
+const ROUNDS: u32 = if cfg!(feature = "kills") { 100 } else { 10 };
+
+/// What ends a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Its future is dropped: the tool was interrupted.
+    Drop,
+    /// The tool is killed.
+    Tool,
+    /// The service is killed.
+    Service,
+    /// The service is killed, and what keeps it.
+    ServiceAndKeeper,
+    /// All of them are killed.
+    Everything,
+}
+
+const ENDS: [End; 5] = [End::Drop, End::Tool, End::Service, End::ServiceAndKeeper, End::Everything];
+
+/// Two `RUN`s, so that a build may end between them; the second waits to be ended.
+fn text(base: &Base) -> String {
+    format!("FROM {}\nCOPY data /data\nRUN sleep 0.1\nRUN echo asleep; sleep 300\n", base.name)
+}
+
+const NOTHING: [PathBuf; 0] = [];
+const DATA: &[u8] = &[1; 1 << 20];
+
+/// Returns a moment of a build, the next each time, so that they are spread evenly.
+fn moment(round: u32, span: Duration) -> Duration {
+    span.mul_f64((f64::from(round) * 0.618_033_988_75).fract())
+}
+
+/// Builds until the `RUN` sleeps, and returns how long that took.
+async fn until_it_sleeps(engine: &impl Engine, base: &Base) -> Duration {
+    let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    let mut on_event = |event| {
+        if let BuildEvent::Line(line) = event
+            && line.text == "asleep"
+        {
+            say.send(()).unwrap();
+        }
+    };
+    let text = text(base);
+    let begin = Instant::now();
+    let request = request("measured", &text);
+    tokio::select! {
+        built = engine.build(&request, context(&text, &[("data", DATA)]), &mut on_event) =>
+            panic!("the build ended: {built:?}"),
+        asleep = said.recv() => asleep.unwrap(),
+    }
+    begin.elapsed()
+}
+
+/// Builds, and drops the build after a while.
+async fn dropped_after(engine: &impl Engine, run: &str, base: &Base, after: Duration) {
+    let text = text(base);
+    let (request, mut on_event) = (request(run, &text), |_| {});
+    let built = engine.build(&request, context(&text, &[("data", DATA)]), &mut on_event);
+    // A build whose service was killed has ended by itself.
+    drop(tokio::time::timeout(after, built).await);
+}
+
+/// Returns the number of a process's group, which for a service is that of its keeper.
+fn keeper_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse().ok()
+}
+
+fn kill(numbers: impl Iterator<Item = String>) {
+    let numbers: Vec<String> = numbers.collect();
+    if !numbers.is_empty() {
+        let mut command = Command::new("kill");
+        // What has ended by itself is no failure.
+        drop(command.arg("-KILL").arg("--").args(numbers).stderr(Stdio::null()).status());
+    }
+}
+
+/// Names the store for [`the_tool_that_is_killed`], and the base.
+const STORE: &str = "ENGINE_TEST_STORE";
+const BASE: &str = "ENGINE_TEST_BASE";
+
+/// Not a test of its own: the tool, as a process that can be killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tool_that_is_killed() {
+    let (Some(folder), Ok(base)) = (std::env::var_os(STORE), std::env::var(BASE)) else { return };
+    let folder = Path::new(&folder);
+    let path = |name: &str| folder.join(name).into_os_string();
+    let engine = Podman::private(ServiceSettings {
+        program: "podman".into(),
+        arguments: vec!["--root".into(), path("root"), "--runroot".into(), path("run")],
+        runtime: Some("runc".to_owned()),
+        sockets: folder.join("s"),
+        scratch: folder.join("t"),
+    });
+    build(&engine, &request("killed", &base), &[("data", DATA)]).await.0.unwrap();
+}
+
+/// Starts the tool and returns it once its service is there.
+async fn tool(store: &PodmanStore, base: &Base) -> Child {
+    let before = store.services();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kills::the_tool_that_is_killed"])
+        .env(STORE, store.root().parent().unwrap())
+        .env(BASE, text(base))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let is_there = || store.services().iter().any(|pid| !before.contains(pid));
+    within(PATIENCE, "the tool starts a service", is_there).await;
+    child
+}
+
+/// What somebody else has in the engine.
+fn foreign(store: &PodmanStore) -> [Vec<String>; 3] {
+    let list = |arguments: &[&str]| store.podman(arguments);
+    [
+        list(&["ps", "--all", "--external", "--format", "{{.ID}} {{.Names}} {{.Image}}"]),
+        list(&["images", "--all", "--format", "{{.ID}} {{.Repository}}:{{.Tag}}"]),
+        list(&["volume", "ls", "--format", "{{.Name}}"]),
+    ]
+}
+
+/// Does one round; returns how long it took until nothing ran any more.
+async fn broken_off(
+    store: &PodmanStore,
+    engine: &Podman,
+    base: &Base,
+    end: End,
+    after: Duration,
+) -> Duration {
+    let others = store.services();
+    let ours = || store.services().into_iter().filter(|pid| !others.contains(pid));
+    let groups = || ours().filter_map(keeper_of).map(|keeper| format!("-{keeper}"));
+    match end {
+        End::Drop => dropped_after(engine, "killed", base, after).await,
+        End::Tool | End::Everything => {
+            let mut tool = tool(store, base).await;
+            tokio::time::sleep(after).await;
+            let number = std::iter::once(tool.id().to_string());
+            match end {
+                End::Tool => kill(number),
+                _ => kill(number.chain(groups())),
+            }
+            tool.wait().unwrap();
+        }
+        End::Service | End::ServiceAndKeeper => {
+            let killing = async {
+                tokio::time::sleep(after).await;
+                match end {
+                    End::Service => kill(ours().map(|pid| pid.to_string())),
+                    _ => kill(groups()),
+                }
+            };
+            // Before the build has begun there is nothing to kill yet, and it is dropped.
+            let limit = after + Duration::from_secs(5);
+            tokio::join!(dropped_after(engine, "killed", base, limit), killing);
+        }
+    }
+    let begin = Instant::now();
+    // With the keeper dead it is `clean` that ends what goes on.
+    if matches!(end, End::ServiceAndKeeper | End::Everything) {
+        engine.clean(&run_id("killed")).await.unwrap();
+    }
+    within(PATIENCE, "the RUN ends", || store.container_processes().is_empty()).await;
+    begin.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_ends_a_build_on_podman_nothing_is_left() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let base = Base::serve().await;
+    base.give_to(&engine).await;
+    let image = base.name.to_string();
+    store.podman(&["tag", &image, "localhost/foreign:1"]);
+    store.podman(&["create", "--network=none", "--name", "foreign", "localhost/foreign:1", "true"]);
+    store.podman(&["volume", "create", "foreign"]);
+    let asleep = until_it_sleeps(&engine, &base).await;
+    engine.clean(&run_id("measured")).await.unwrap();
+    let span = asleep.mul_f64(1.3);
+    let before = (foreign(&store), store.mounts());
+    let next = format!("FROM {image}\nRUN echo right > /file; cat /file\n");
+    let mut times = Vec::new();
+    for round in 0..ROUNDS {
+        let end = ENDS[round as usize % ENDS.len()];
+        let after = moment(round, span);
+        times.push(broken_off(&store, &engine, &base, end, after).await);
+        let what = format!("round {round}: {end:?} after {after:?}");
+        // The service for other calls is left.
+        within(PATIENCE, &what, || store.services().len() == 1).await;
+        engine.clean(&run_id("killed")).await.unwrap();
+        assert_eq!(engine.leftovers(None).await.unwrap(), [], "{what}");
+        if round % 5 == 4 {
+            assert_eq!((foreign(&store), store.mounts()), before, "{what}");
+        }
+        assert_eq!(store.known_to_the_runtime(), NOTHING, "{what}");
+        assert_eq!(engine::abandoned(&settings(&store)), NOTHING, "{what}");
+        for folder in [store.scratch(), store.sockets()] {
+            let count = || std::fs::read_dir(&folder).unwrap().count();
+            within(PATIENCE, &format!("{what}: {}", folder.display()), || count() == 1).await;
+        }
+        let (built, events) = build(&engine, &request("next", &next), &[]).await;
+        built.unwrap();
+        assert!(lines(&events).contains(&"right"), "{what}: {events:?}");
+        engine.clean(&run_id("next")).await.unwrap();
+    }
+    assert_eq!((foreign(&store), store.mounts()), before);
+    engine.stop().await;
+    assert_eq!(store.services(), [0u32; 0]);
+    report("podman", times);
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are what one runs it for")]
+fn report(run: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
+    println!(
+        "{run}: {} builds, no process after {median:?} (median), {most:?} (most)",
+        times.len()
+    );
+}
+
+/// docker ends a `RUN` with the connection, so whether the tool is interrupted or killed is one.
+async fn docker_ends_a_build_at_any_moment(builder: DockerBuilder, run: &str) {
+    let engine: Docker = docker(builder);
+    let base = Base::serve().await;
+    base.give_to(&engine).await;
+    let span = until_it_sleeps(&engine, &base).await.mul_f64(1.3);
+    let next = format!("FROM {}\nRUN echo {run} > /file; cat /file\n", base.name);
+    let mut times = Vec::new();
+    for round in 0..ROUNDS * 2 / 5 {
+        let after = moment(round, span);
+        dropped_after(&engine, run, &base, after).await;
+        let begin = Instant::now();
+        engine.clean(&run_id(run)).await.unwrap();
+        // What begins only after that is ended by docker itself, and leaves nothing.
+        let is_asleep = |pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("300")
+        };
+        let is_gone = || !dockerd().container_processes().iter().any(is_asleep);
+        within(PATIENCE, &format!("round {round}, after {after:?}"), is_gone).await;
+        times.push(begin.elapsed());
+        engine.clean(&run_id(run)).await.unwrap();
+        assert_eq!(engine.leftovers(Some(&run_id(run))).await.unwrap(), [], "{after:?}");
+        let (built, events) = build(&engine, &request(run, &next), &[]).await;
+        built.unwrap();
+        assert!(lines(&events).contains(&run), "{after:?}: {events:?}");
+        engine.clean(&run_id(run)).await.unwrap();
+    }
+    report(run, times);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whenever_a_build_is_dropped_on_docker_nothing_is_left() {
+    docker_ends_a_build_at_any_moment(DockerBuilder::Classic, "any-classic").await;
+    docker_ends_a_build_at_any_moment(DockerBuilder::BuildKit, "any-buildkit").await;
+}
