@@ -1,7 +1,7 @@
 //! Files of the cache: written beside, synced and renamed; hashed before they are believed; and
 //! locks between processes.
 //!
-//! A file that was hashed once is known again by its [stamp](stamp): whoever changes, replaces or
+//! A file that was hashed once is known again by its [`stamp`]: whoever changes, replaces or
 //! restores a file changes that, and then the file is hashed anew.
 
 use std::fs::{self, File};
