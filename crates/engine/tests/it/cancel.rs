@@ -10,10 +10,19 @@ use crate::support::{
 };
 
 /// Returns the parent of a process.
-fn parent_of(pid: u32) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
-    line.trim().to_owned()
+fn parent_of(pid: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    Some(line.trim().to_owned())
+}
+
+/// What keeps a service, first, and all that it started: the service and what waits to end its `RUN`.
+fn keeper_and_kept(service: u32) -> Vec<String> {
+    let keeper = parent_of(&service.to_string()).expect("the service runs");
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let all = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let kept = all.filter(|pid| parent_of(pid).as_ref() == Some(&keeper));
+    std::iter::once(keeper.clone()).chain(kept.collect::<Vec<_>>()).collect()
 }
 
 /// Begins a build and drops it as soon as its `RUN` says something.
@@ -131,9 +140,8 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
         let mut on_event = |event| {
             if matches!(&event, BuildEvent::Line(line) if line.text == "ours") {
                 for pid in store.services().iter().filter(|pid| !before.contains(pid)) {
-                    // What keeps the service first: it would end the RUN.
-                    let kill = ["-KILL".to_owned(), parent_of(*pid), pid.to_string()];
-                    std::process::Command::new("kill").args(kill).status().unwrap();
+                    let mut kill = std::process::Command::new("kill");
+                    kill.arg("-KILL").args(keeper_and_kept(*pid)).status().unwrap();
                 }
             }
         };
@@ -142,7 +150,8 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     let built =
         tokio::select! { built = &mut other => panic!("{built:?}"), built = killed => built };
     assert!(matches!(built, Err(EngineError::Lost { .. })), "{built:?}");
-    assert_eq!(store.container_processes().len(), 4, "two shells and what they run");
+    let is_asleep = || store.container_processes().len() == 4;
+    within(PATIENCE, "two shells and what they run", is_asleep).await;
     let run = run_id("killed");
     let left = engine.leftovers(Some(&run)).await.unwrap();
     assert_eq!(left.len(), 1, "{left:?}");
