@@ -60,13 +60,14 @@ fn fetch(name: &str, folder: &Path) {
     assert!(unpacked.is_ok_and(|status| status.success()), "dpkg-deb unpacks {name}");
 }
 
-/// Returns the mirror of Debian that apt uses here.
+/// Returns the mirror of Debian that apt uses here. Its lists need not be there.
 fn mirror() -> String {
-    let output = Command::new("apt-get")
-        .args(["indextargets", "--format", "$(REPO_URI)"])
-        .args(["Created-By: Packages", "Origin: Debian", "Label: Debian"])
-        .output()
-        .expect("apt-get runs");
-    let text = String::from_utf8(output.stdout).expect("addresses are text");
-    text.lines().next().expect("apt knows a mirror of Debian: run apt-get update").to_owned()
+    let release = std::fs::read_to_string("/etc/os-release").expect("the system says what it is");
+    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let end = format!("/dists/{}/InRelease", suite.expect("the release has a code name"));
+    let output = Command::new("apt-get").args(["update", "--print-uris"]).output();
+    let text = String::from_utf8(output.expect("apt-get runs").stdout).expect("addresses are text");
+    let mut addresses = text.lines().filter_map(|line| line.split('\'').nth(1));
+    let found = addresses.find_map(|address| address.strip_suffix(&end));
+    found.expect("apt knows a mirror of Debian").to_owned()
 }
