@@ -59,10 +59,14 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
 
 /// Runs a program in a container of the image, and returns all it says, which must have `wanted`.
 fn in_container(words: &[&str], options: &[&str], wanted: &str) -> Result<String> {
-    let runtime = if crate::run::is_installed("crun") { "crun" } else { "runc" };
-    let shell = format!("podman --runtime={runtime} \"$@\" 2>&1");
-    let arguments = [&["-c", &shell, "sh"], RUN, options, &[IMAGE], words].concat();
-    let said = output("sh", &arguments)?;
+    let podman = |runtime: &str, words: &[&str]| {
+        let shell = format!("podman --runtime={runtime} \"$@\" 2>&1");
+        output("sh", &[&["-c", &shell, "sh"], RUN, options, &[IMAGE], words].concat())
+    };
+    // Some machines' cgroups are not to the liking of crun, others' not to that of runc.
+    let works = |runtime: &&str| podman(runtime, &["true"]).is_ok();
+    let runtime = ["crun", "runc"].into_iter().find(works).unwrap_or("crun");
+    let said = podman(runtime, words)?;
     ensure!(said.contains(wanted), "`{}` does not say `{wanted}`:\n{said}", words.join(" "));
     Ok(said)
 }

@@ -132,6 +132,13 @@ impl From<PlanError> for CommandError {
             PlanError::NoSuchFile { path, .. } => {
                 told.hint(format!("`git checkout -- {path}` brings it back"))
             }
+            PlanError::NoLock { track, lock } => told
+                .hint(format!(
+                    "`build-pipeline lock {lock}` makes it, on a network that reaches its index"
+                ))
+                .hint(format!(
+                    "`build-pipeline --track {track} --rehearse` tries its steps without it"
+                )),
             PlanError::UnresolvedSource { pin, .. } => told.hint(format!(
                 "write its commit or SHA-256 into `versions/versions.toml`, or have the track name a pin that is resolved in place of `{pin}`"
             )),

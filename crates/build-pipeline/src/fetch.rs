@@ -110,10 +110,7 @@ impl Fetcher {
 
     /// Returns where the Python index is asked, mirrors counted in.
     pub(crate) fn index_place(&self, global: &Global) -> Result<SourceUrl, CommandError> {
-        let index = index(self.index.as_deref())?;
-        let mirrors = mirrors::read(global)?.sources;
-        Mirror::resolve(&mirrors, &index)
-            .map_err(|error| CommandError::from_chain(ExitCode::Input, &error))
+        mirrored(&mirrors::read(global)?.sources, &index(self.index.as_deref())?)
     }
 
     /// Returns the tree of a pin, from the cache where it is there.
@@ -213,6 +210,11 @@ pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, CommandError> {
         Some(text) => url(text),
         None => url(&python_index()?),
     }
+}
+
+/// Returns where a url is really asked.
+pub(crate) fn mirrored(mirrors: &[Mirror], url: &SourceUrl) -> Result<SourceUrl, CommandError> {
+    Mirror::resolve(mirrors, url).map_err(|error| CommandError::from_chain(ExitCode::Input, &error))
 }
 
 /// Reads the url of a source.

@@ -11,9 +11,13 @@ use crate::exit_code::ExitCode;
 use crate::registry;
 
 /// Puts the digest of the stand-in in the place of that of the track's base. Nothing is served yet.
-pub(crate) fn stand_in(track: Track, input: &mut PlanningInput) -> Result<StandIn, CommandError> {
+/// A track that an engine builds has a variant for rehearsals, and no stand-in.
+pub(crate) fn stand_in(
+    track: Track,
+    input: &mut PlanningInput,
+) -> Result<Option<StandIn>, CommandError> {
     if track.is_built() {
-        return Err(planner::PlanError::NoRehearsal { track: track.name() }.into());
+        return Ok(None);
     }
     let (name, pin) = planner::base_pin(track, input)?;
     let (name, kind) = (name.clone(), pin.kind.unwrap_or(pins::ManifestKind::Index));
@@ -28,7 +32,7 @@ pub(crate) fn stand_in(track: Track, input: &mut PlanningInput) -> Result<StandI
         pin.digest = Pinned::Resolved(made.digest.clone());
         pin.kind = Some(kind);
     }
-    Ok(made)
+    Ok(Some(made))
 }
 
 /// The registry that serves the stand-ins, for as long as the value lives.

@@ -23,7 +23,7 @@ pub(crate) fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<Wante
     if subject.rehearse && !subject.set.is_empty() {
         return Err(CommandError::new(
             ExitCode::Input,
-            "`--set` changes a pin, and a rehearsal uses none: it builds on stand-ins",
+            "`--set` changes an image pin, and a rehearsal uses none: it builds on stand-ins",
         )
         .hint("leave out `--set` or `--rehearse`"));
     }

@@ -22,6 +22,8 @@ pub struct BuiltSettings {
     pub variant: String,
     /// All variants, by name.
     pub variants: BTreeMap<String, Variant>,
+    /// The variant that a rehearsal builds, where there is one.
+    pub rehearsal: Option<String>,
     /// Environment variables that the image sets, by name.
     pub env: BTreeMap<String, String>,
 }
@@ -57,6 +59,8 @@ pub struct Stage {
     pub packages: Vec<String>,
     /// A Python lock, whose wheels are in the folder `python` of the context.
     pub python: Option<String>,
+    /// Build arguments that this variant gives the Dockerfile.
+    pub args: BTreeMap<String, String>,
     /// Whether its RUN instructions may use the network.
     pub network: bool,
 }
@@ -84,19 +88,29 @@ pub(crate) fn read_track(
         let name = name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
         Ok((name, read_variant(report, entry, pins)?))
     });
-    let (variant, variants) = (variant?, variants?);
-    if !variants.contains_key(&variant)
-        && let Some(entry) = table.get("variant")
-    {
+    let rehearsal = table.optional(report, "rehearsal", name);
+    let (variant, rehearsal, variants) = (variant?, rehearsal?, variants?);
+    for (key, variant) in [("variant", Some(&variant)), ("rehearsal", rehearsal.as_ref())] {
+        let Some(variant) = variant.filter(|variant| !variants.contains_key(*variant)) else {
+            continue;
+        };
+        let Some(entry) = table.get(key) else { continue };
         let known = || variants.keys().map(String::as_str);
-        let help = match nearest(&variant, known()) {
+        let help = match nearest(variant, known()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the variants are {}", list(known())),
         };
         let wrong = wrong(format!("`{variant}` is not one of the variants"), help);
         return Err(report.add(&entry.span, wrong));
     }
-    Ok(BuiltSettings { title: title?, description: description?, variant, variants, env })
+    Ok(BuiltSettings {
+        title: title?,
+        description: description?,
+        variant,
+        variants,
+        rehearsal,
+        env,
+    })
 }
 
 fn read_variant(
@@ -144,7 +158,8 @@ fn read_stage(
     (base, pins): (&VariantBase, Option<&Pins>),
 ) -> Result<Stage, Reported> {
     let table = entry.table(report, "`[[….stage]]`")?;
-    table.check_keys(report, &["name", "dockerfile", "sources", "packages", "python", "network"]);
+    let known = ["name", "dockerfile", "sources", "packages", "python", "args", "network"];
+    table.check_keys(report, &known);
     let stage = table.required(report, "name", "name = \"llama-cpp\"", name);
     let example = "dockerfile = \"dockerfiles/vulkan/debian.Dockerfile\"";
     let dockerfile = table.required(report, "dockerfile", example, checks::subdirectory);
@@ -165,6 +180,16 @@ fn read_stage(
     let packages = table.texts(report, "packages", "vulkan-build", name);
     let python =
         table.optional(report, "python", |text| checks::pin_name(text).map(|_| text.to_owned()));
+    let args = match table.get("args") {
+        None => Ok(BTreeMap::new()),
+        Some(entry) => entry.table(report, "`args`").and_then(|args| {
+            collect(report, args.entries(), |report, entry| {
+                let name =
+                    argument(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
+                Ok((name, entry.checked_text(report, line(400))?))
+            })
+        }),
+    };
     let network = table.flag(report, "network");
     let packages = packages?;
     if matches!(base, VariantBase::Image(_))
@@ -181,6 +206,7 @@ fn read_stage(
         sources: sources?,
         packages,
         python: python?,
+        args: args?,
         network: network?,
     })
 }
@@ -193,6 +219,23 @@ fn name(text: &str) -> Result<String, Wrong> {
             "write lower-case letters, digits, `-`, `_` and `.`, for example `debian`",
         )
     })
+}
+
+/// Accepts the name of a build argument that the planner does not set itself.
+fn argument(text: &str) -> Result<String, Wrong> {
+    let is_word = text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let is_ours = ["BASE", "GPU_TARGET", "SOURCE_DATE_EPOCH"].contains(&text);
+    match is_word && !is_ours {
+        true => Ok(text.to_owned()),
+        false if is_ours => {
+            Err(wrong(format!("{} is set for every Dockerfile", quote(text)), "remove it"))
+        }
+        false => Err(wrong(
+            format!("{} is not the name of a build argument", quote(text)),
+            "write upper-case letters, digits and `_`, for example `VLLM_TARGET_DEVICE`",
+        )),
+    }
 }
 
 pub(crate) fn check_pin(

@@ -166,7 +166,8 @@ fn read_track(
         report.add(&spoof.key_span, wrong(message, help));
     }
     // `spoof` has its own answer above.
-    let of_sort: &[&str] = if track.is_built() { &["variant", "variants"] } else { &["base"] };
+    let of_sort: &[&str] =
+        if track.is_built() { &["variant", "variants", "rehearsal"] } else { &["base"] };
     let spoofed: &[&str] = if spoof.is_some() { &["spoof"] } else { &[] };
     table.check_keys(report, &[&["title", "description"], of_sort, &["env"], spoofed].concat());
     if track.is_built() {

@@ -52,15 +52,23 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     if request.spoof != crate::SpoofChoice::Auto {
         return Err(PlanError::NotASpoofTrack { track });
     }
-    if request.rehearse {
-        return Err(PlanError::NoRehearsal { track });
-    }
-    let name = request.variant.as_ref().unwrap_or(&settings.variant);
-    let variant = settings.variants.get(name).ok_or_else(|| PlanError::UnknownVariant {
+    let (asked, of_rehearsal) = (request.variant.as_ref(), settings.rehearsal.as_ref());
+    let rehearsal = request.rehearse || (asked.is_some() && asked == of_rehearsal);
+    let usual = match rehearsal {
+        true => of_rehearsal.ok_or(PlanError::NoRehearsal { track })?,
+        false => &settings.variant,
+    };
+    let name = asked.unwrap_or(usual);
+    let fits = |known: &String| !rehearsal || known == usual;
+    let found = settings.variants.get(name).filter(|_| fits(name));
+    let variant = found.ok_or_else(|| PlanError::UnknownVariant {
         track,
         variant: name.clone(),
-        known: settings.variants.keys().cloned().collect(),
+        known: settings.variants.keys().filter(|known| fits(known)).cloned().collect(),
     })?;
+    // Asked for by its name, what is built anyway is no other image.
+    let other = asked.filter(|name| *name != usual).cloned();
+    let request = &BuildRequest { variant: other, ..request.clone() };
     let gpu = request.gpu.as_ref().unwrap_or(&input.tracks.gpu);
     if !input.gpus.gpus.contains_key(gpu) {
         let known = input.gpus.gpus.keys().map(ToString::to_string).collect();
@@ -72,6 +80,7 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         request,
         input,
         gpu: gpu.as_str(),
+        rehearsal,
         seal: Seal { contract: CONTRACT.to_owned(), scrub, epoch },
         created: timestamp(epoch)?,
         steps: Vec::new(),
@@ -86,12 +95,13 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     let plan = Plan {
         schema: plan::SCHEMA,
         track: track.to_owned(),
-        name: match *name == settings.variant {
+        name: match name == usual {
+            true if rehearsal => format!("rehearsal-{track}"),
             true => track.to_owned(),
             false => format!("{track}-{name}"),
         },
         gpu: gpu.to_string(),
-        rehearsal: false,
+        rehearsal,
         source_date_epoch: epoch,
         recipe: input.recipe.clone(),
         overrides: request.spelled_overrides(),
@@ -106,6 +116,7 @@ struct Making<'a> {
     request: &'a BuildRequest,
     input: &'a PlanningInput,
     gpu: &'a str,
+    rehearsal: bool,
     seal: Seal,
     created: String,
     steps: Vec<Step>,
@@ -191,7 +202,10 @@ impl Making<'_> {
 
     fn fetch_wheels(&mut self, name: &str) -> Result<String, PlanError> {
         let lock = pins::python_lock_path(name);
-        let digest = self.file(&lock)?;
+        let digest = self.file(&lock).map_err(|_| PlanError::NoLock {
+            track: self.request.track.name(),
+            lock: name.to_owned(),
+        })?;
         self.pins.insert(name.to_owned(), format!("{lock}@{digest}"));
         let action = Action::FetchWheels { lock, digest };
         Ok(self.step(format!("fetch-wheels-{name}"), Vec::new(), action))
@@ -216,6 +230,7 @@ impl Making<'_> {
             ("SOURCE_DATE_EPOCH".to_owned(), self.seal.epoch.to_string()),
             ("GPU_TARGET".to_owned(), self.gpu.to_owned()),
         ]);
+        args.extend(stage.args.clone());
         for (folder, pin) in &stage.sources {
             let (step, version) = self.fetch_source(pin)?;
             context.insert(folder.clone(), step);
@@ -331,7 +346,7 @@ impl Making<'_> {
             (labels::PINS_DIGEST, Digest::of(canonical_json(&self.pins).as_bytes()).as_str()),
             (labels::CONTRACT, CONTRACT),
             (labels::SCRUBBED, &self.seal.scrub.join(" ")),
-            (labels::REHEARSAL, "false"),
+            (labels::REHEARSAL, if self.rehearsal { "true" } else { "false" }),
         ]));
         if !self.patches.is_empty() {
             let text: String =

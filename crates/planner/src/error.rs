@@ -39,6 +39,14 @@ pub enum PlanError {
         /// The file, from the root of the project.
         path: String,
     },
+    /// A Python lock that the settings of the track name was never made.
+    #[error("track `{track}` needs the Python lock `{lock}`, which was never made")]
+    NoLock {
+        /// The track.
+        track: &'static str,
+        /// The lock, a table of `python.toml`.
+        lock: String,
+    },
     /// Nobody could verify the commit or hash of a source yet.
     #[error("pin `{pin}` is unresolved: nobody has recorded a commit or hash of `{from}`")]
     UnresolvedSource {

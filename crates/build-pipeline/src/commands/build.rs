@@ -70,7 +70,7 @@ impl Session<'_> {
     ) -> Result<(), CommandError> {
         let mut stand_ins = Vec::new();
         for one in wanted.iter().filter(|one| one.request.rehearse) {
-            stand_ins.push(rehearsal::stand_in(one.request.track, &mut input)?);
+            stand_ins.extend(rehearsal::stand_in(one.request.track, &mut input)?);
         }
         // Served for as long as the builds run.
         let rehearsal = match stand_ins.is_empty() {
@@ -95,7 +95,8 @@ impl Session<'_> {
         let mut built = Vec::new();
         for one in &planned {
             let outputs = self.outputs(&one.plan, several)?;
-            let (client, cache) = match &rehearsal {
+            let is_built = input.tracks.built.keys().any(|track| track.name() == one.plan.track);
+            let (client, cache) = match rehearsal.as_ref().filter(|_| !is_built) {
                 Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
                 None => {
                     let cache = environment::cache_folder()
@@ -103,7 +104,6 @@ impl Session<'_> {
                     (registry::client(self.global)?, cache)
                 }
             };
-            let is_built = input.tracks.built.keys().any(|track| track.name() == one.plan.track);
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
             let workshop = match is_built || is_loaded {
                 true => {
@@ -268,10 +268,15 @@ impl Session<'_> {
             output::result("\nverify\n")?;
             verify::verify_path(&path, &planned.plan, settings).await?;
         }
-        let next = format!(
-            "with a network, `build-pipeline --track {}` does the same on the pinned base, by digest; its layers stay where they are",
-            planned.plan.track
-        );
+        let track = &planned.plan.track;
+        let next = match settings.workshop.is_some() {
+            true => format!(
+                "`build-pipeline plan --track {track}` shows what the real one stands on; on a machine that reaches it, `build-pipeline --track {track}` builds it by the same steps"
+            ),
+            false => format!(
+                "with a network, `build-pipeline --track {track}` does the same on the pinned base, by digest; its layers stay where they are"
+            ),
+        };
         output::hint(&next);
         Ok(())
     }

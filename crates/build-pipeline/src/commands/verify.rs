@@ -62,7 +62,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
         let found = Image::find(&args.target, &folder, &client).await?;
         let request = request_of(&found)?;
         let stand_in = match request.rehearse {
-            true => Some(rehearsal::stand_in(request.track, &mut input)?),
+            true => rehearsal::stand_in(request.track, &mut input)?,
             false => None,
         };
         let plan = planner::plan(&request, &input)?.plan;

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::dsl::{Project, same};
+use crate::patch_pinned::Index;
 
 const PYTHON: &str = "versions/python.toml";
 const PYLOCK: &str = "versions/locks/pylock.demo.toml";
@@ -57,6 +58,76 @@ fn torch_of_the_default_index_is_refused_with_what_brought_it() {
         }
     }
     project.run("lock demo --check").expect(0);
+}
+
+/// Makes a wheel as AMD's index has them, with nothing in it but what it is.
+const MAKE_WHEEL: &str = r#"
+import hashlib, sys, zipfile
+name, version, needs, folder = sys.argv[1:]
+file = f"{name}-{version}-cp313-cp313-manylinux_2_28_x86_64.whl"
+info = f"{name}-{version}.dist-info"
+with zipfile.ZipFile(f"{folder}/{file}", "w") as wheel:
+    wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}\n")
+    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: cp313-cp313-manylinux_2_28_x86_64\n")
+    wheel.writestr(f"{info}/RECORD", "")
+digest = hashlib.sha256(open(f"{folder}/{file}", "rb").read()).hexdigest()
+print(f'<!DOCTYPE html><a href="../{file.replace("+", "%2B")}#sha256={digest}">{file}</a>')
+"#;
+
+#[test]
+fn a_release_is_looked_up_on_its_own_index_and_all_else_on_the_default_one() {
+    let index = Index::start();
+    let publish = |name: &str, version: &str, needs: &str| {
+        let folder = index.folder.path().join("whl");
+        std::fs::create_dir_all(folder.join(name)).unwrap();
+        let output = std::process::Command::new("python3")
+            .args(["-c", MAKE_WHEEL, name, version, needs, folder.to_str().unwrap()])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::write(folder.join(name).join("index.html"), output.stdout).unwrap();
+    };
+    publish("torch", "2.11.0+rocm7.14.0", "Requires-Dist: filelock\nRequires-Dist: triton");
+    publish("triton", "3.6.0+rocm7.14.0", "");
+    let project = Project::new();
+    let url = "https://amd.example/whl/";
+    let run = |line: &str| {
+        let mirror = format!("--mirror {url}=http://127.0.0.1:{}/whl/", index.port);
+        project.run(&format!("{mirror} {line}"))
+    };
+    let with = |version: &str| {
+        project.write(
+            "versions/versions.toml",
+            &format!(
+                "schema = 1\nsource-date-epoch = 1795132800\n[release.rocm]\nindex = \"{url}\"\npackages = {{ torch = \"{version}\" }}\n"
+            ),
+        );
+    };
+    with("2.11.0+rocm7.14.0");
+    project.write(
+        PYTHON,
+        "schema = 1\n[demo]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrelease = \"rocm\"\n",
+    );
+    // A lock that was never made is like a pin that is unresolved.
+    run("lock --check").expect(0).says("lock `demo` was never made");
+    run("lock demo --check").expect(8).says("lock `demo` is stale");
+    run("lock demo").expect(0);
+    let text = project.read(PYLOCK);
+    for line in [
+        "wheels/torch-2.11.0+rocm7.14.0-cp313-cp313-manylinux_2_28_x86_64.whl",
+        "wheels/triton-3.6.0+rocm7.14.0-cp313",
+        "name = \"filelock\"",
+        &format!("index = \"{url}\""),
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("nvidia"), "{text}");
+    run("lock demo --check").expect(0);
+    // The default index's torch of that number is another one, and is not taken in its place.
+    with("2.8.0");
+    run("lock demo --check").expect(8).says("lock `demo` is stale");
+    run("lock demo").expect(2).says("uv finds no set of packages that fits");
+    assert_eq!(project.read(PYLOCK), text);
 }
 
 #[test]

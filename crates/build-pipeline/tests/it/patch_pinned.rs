@@ -23,14 +23,14 @@ struct Pinned {
 }
 
 /// Python's own web server over a folder.
-struct Index {
-    folder: tempfile::TempDir,
-    port: u16,
+pub(crate) struct Index {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) port: u16,
     child: Child,
 }
 
 impl Index {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new("python3");

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::Path;
 
-use ::sources::{Archive, ArchiveSource, Tree};
+use ::sources::{Archive, ArchiveSource, ErrorKind, SourceError, SourceUrl, Tree};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use image_ref::Digest;
 use pins::PythonLock;
@@ -47,12 +47,31 @@ impl Workshop {
             })
         });
         let wheels: Vec<_> = wheels.collect();
-        let fetch = |(file, source)| async move {
-            Ok((file, self.release(source).await.map_err(ExecuteError::source)?))
+        let index = lock.index.as_deref().map(str::parse).transpose();
+        let index: Option<SourceUrl> = index.map_err(|_| ExecuteError::changed(path))?;
+        let fetch = |(file, source)| {
+            let index = index.as_ref();
+            async move { Ok((file, self.wheel(index, source).await.map_err(ExecuteError::source)?)) }
         };
         let files = futures_util::stream::iter(wheels.into_iter().map(fetch));
         let files = files.buffered(AT_ONCE).try_collect().await?;
         Ok(Wheels { lock, text, files })
+    }
+
+    /// Fetches a wheel: from the index of the lock's release where it has it, else from the usual
+    /// one.
+    async fn wheel(
+        &self,
+        index: Option<&SourceUrl>,
+        source: ArchiveSource,
+    ) -> Result<Archive, SourceError> {
+        if index.is_some() {
+            match self.sources.fetch_release(index, source.clone()).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                fetched => return fetched,
+            }
+        }
+        self.release(source).await
     }
 
     /// Returns the folder of a build context that holds the wheels, and where it lies, which must

@@ -1,7 +1,8 @@
 //! A Python lock: read as uv writes it, written as `pylock.NAME.toml` (PEP 751) and for pip.
 //!
-//! Where files are downloaded from is not in it: the same file lies on every copy of an index, and
-//! it is found by its hash. Its wheels are expected in the folder `wheels` beside the lock.
+//! Where files are downloaded from is not in it, but for the index of a release: the same file lies
+//! on every copy of an index, and it is found by its hash. Its wheels are expected in the folder
+//! `wheels` beside the lock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,6 +30,8 @@ pub struct PythonLock {
     pub platform: String,
     /// The digest of what it was made from, [`PythonSet::inputs`]; uv's own text has none.
     pub inputs: Option<Digest>,
+    /// The index of the release that it was made from, which is asked before the default one.
+    pub index: Option<String>,
     /// The projects, by normalised name.
     pub projects: BTreeMap<String, LockedProject>,
 }
@@ -87,13 +90,14 @@ impl PythonLock {
             python: of("python", |set| &set.python)?,
             platform: of("platform", |set| &set.platform)?,
             inputs: inputs.map_err(|_| wrong("`inputs` is no digest"))?,
+            index: word("index").map(str::to_owned),
             projects,
         })
     }
 
     /// Returns the text of `pylock.NAME.toml`, the same for the same lock.
     pub fn to_pylock(&self) -> String {
-        let Self { python, platform, inputs, projects } = self;
+        let Self { python, platform, inputs, index, projects } = self;
         let mut text = format!(
             "# Written by `build-pipeline lock`; do not edit. It is made from versions/python.toml.\nlock-version = \"1.0\"\nrequires-python = \">={python}\"\ncreated-by = \"build-pipeline\"\n"
         );
@@ -119,6 +123,9 @@ impl PythonLock {
         if let Some(inputs) = inputs {
             let _ = writeln!(text, "inputs = \"{inputs}\"");
         }
+        if let Some(index) = index {
+            let _ = writeln!(text, "index = \"{index}\"");
+        }
         text
     }
 
@@ -137,12 +144,12 @@ impl PythonLock {
     }
 
     /// Returns the projects that must not come from the default index: builds for CUDA, and those
-    /// that take the place of ROCm's own.
+    /// that take the place of ROCm's own. ROCm's own say so in their versions: `2.11.0+rocm7.14.0`.
     pub fn for_cuda(&self) -> impl Iterator<Item = (&str, &LockedProject)> {
         self.projects.iter().map(|(name, project)| (name.as_str(), project)).filter(
             |(name, project)| {
                 let local = project.version.split_once('+').map_or("", |(_, local)| local);
-                ROCM_BUILDS.contains(name)
+                (ROCM_BUILDS.contains(name) && !local.contains("rocm"))
                     || name.starts_with("nvidia-")
                     || ["cuda-bindings", "cuda-pathfinder", "cuda-python", "cuda-toolkit"]
                         .contains(name)

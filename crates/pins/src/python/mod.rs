@@ -31,6 +31,9 @@ pub struct PythonSet {
     pub source: Option<PinName>,
     /// Requirement files of that source; of a `pyproject.toml` what its build needs.
     pub files: Vec<String>,
+    /// The release pin whose packages are wanted at their versions. Its index comes before the
+    /// default one: what it has is taken from it alone.
+    pub release: Option<PinName>,
     /// Requirements beside those (PEP 508).
     pub requirements: BTreeSet<String>,
     /// Packages that what the lock is installed on brings along. They are left out, also where
@@ -45,7 +48,7 @@ impl PythonSet {
     /// Returns the digest of all that decides what is looked up; nothing where the source is
     /// unresolved or no pin. It stands in the lock, so that a lock of other inputs is known for one.
     pub fn inputs(&self, pins: &Pins) -> Option<Digest> {
-        let Self { python, platform, source, files, requirements, provided } = self;
+        let Self { python, platform, source, files, release, requirements, provided } = self;
         let mut text = format!("python {python}\nplatform {platform}\n");
         if let Some(name) = source {
             let value = match (pins.sources.get(name), pins.archives.get(name)) {
@@ -60,6 +63,13 @@ impl PythonSet {
             };
             // Writing to a text cannot fail.
             let _ = writeln!(text, "source {}", value?);
+        }
+        if let Some(name) = release {
+            let release = pins.releases.get(name)?;
+            let _ = writeln!(text, "index {}", release.index);
+            for (package, version) in &release.packages {
+                let _ = writeln!(text, "package {package}=={version}");
+            }
         }
         let rows = [
             ("file", files.iter().collect::<Vec<_>>()),

@@ -46,8 +46,8 @@ fn read_set(
 ) -> Result<PythonSet, Reported> {
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table
-        .check_keys(report, &["python", "platform", "source", "files", "requirements", "provided"]);
+    let known = ["python", "platform", "source", "files", "release", "requirements", "provided"];
+    table.check_keys(report, &known);
     let python = table.required(report, "python", "python = \"3.13\"", python);
     let example = "platform = \"x86_64-manylinux_2_40\"";
     let platform = table.required(report, "platform", example, platform);
@@ -56,17 +56,21 @@ fn read_set(
         built::check_pin(&pin, pins, &[PinKind::Source, PinKind::Archive]).map(|()| pin)
     });
     let files = table.texts(report, "files", "requirements/common.txt", checks::subdirectory);
+    let release = table.optional(report, "release", |text| {
+        let pin = checks::pin_name(text)?;
+        built::check_pin(&pin, pins, &[PinKind::Release]).map(|()| pin)
+    });
     let requirements = table.texts(report, "requirements", "numpy>=2", requirement);
     let provided = table.texts(report, "provided", "torch", |text| {
         checks::package_name(text).map(|name| normalised(&name))
     });
-    let (source, files, requirements) = (source?, files?, requirements?);
+    let (source, files, release, requirements) = (source?, files?, release?, requirements?);
     match (&source, files.is_empty()) {
         (None, false) => return Err(table.add_missing(report, "source", "source = \"vllm\"")),
         (Some(_), true) => {
             return Err(table.add_missing(report, "files", "files = [\"pyproject.toml\"]"));
         }
-        (None, true) if requirements.is_empty() => {
+        (None, true) if requirements.is_empty() && release.is_none() => {
             let example = "requirements = [\"numpy>=2\"]";
             return Err(table.add_missing(report, "requirements", example));
         }
@@ -77,6 +81,7 @@ fn read_set(
         platform: platform?,
         source,
         files,
+        release,
         requirements: requirements.into_iter().collect(),
         provided: provided?.into_iter().collect::<BTreeSet<_>>(),
     })

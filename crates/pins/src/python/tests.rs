@@ -36,6 +36,23 @@ fn whatever_decides_a_lock_is_in_the_digest_of_its_inputs() {
 }
 
 #[test]
+fn the_packages_and_the_index_of_a_release_decide_a_lock_too() {
+    let set =
+        "schema = 1\n[a]\npython = '3.13'\nplatform = 'x86_64-manylinux_2_40'\nrelease = 'rocm'\n";
+    let set = parse_python("p", set).unwrap().into_values().next().unwrap();
+    let inputs = |index: &str, version: &str| {
+        let text = format!(
+            "schema = 1\nsource-date-epoch = 1795132800\n[release.rocm]\nindex = '{index}'\npackages = {{ torch = '{version}' }}\n"
+        );
+        set.inputs(&parse_versions("v", &text).unwrap_or_else(|error| panic!("{error}")))
+    };
+    let one = inputs("https://h.example/whl/", "2.11.0+rocm7.14.0").unwrap();
+    assert_ne!(inputs("https://h.example/whl/", "2.12.0+rocm7.14.0"), Some(one.clone()));
+    assert_ne!(inputs("https://i.example/whl/", "2.11.0+rocm7.14.0"), Some(one));
+    assert_eq!(set.inputs(&pins(&"1".repeat(40))), None);
+}
+
+#[test]
 fn requirement_files_are_read_and_options_are_refused() {
     let text = "# comment\nnumpy>=2 # why\n\n-r ../common.txt\nfastapi[standard] >= 0.1; python_version > '3.11'\ntorch \\\n  == 2.8\n";
     let read = requirements("requirements/rocm.txt", text).unwrap();

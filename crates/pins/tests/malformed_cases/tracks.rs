@@ -95,4 +95,20 @@ pub(crate) const TRACKS: &[(&str, &str)] = &[
         "env as an array",
         "gpu = \"gfx1151\"\n[official]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nenv = [\"A=1\"]\n",
     ),
+    (
+        "rehearsal is no variant",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\nrehearsal = \"b\"\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\n",
+    ),
+    (
+        "argument in lower case",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\nargs = { device = \"rocm\" }\n",
+    ),
+    (
+        "argument that is always set",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\nargs = { BASE = \"fedora\" }\n",
+    ),
+    (
+        "argument is a number",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\nargs = { MAX_JOBS = 4 }\n",
+    ),
 ];

@@ -31,6 +31,7 @@ network = true
 title = "Source"
 description = "In stages."
 variant = "image"
+rehearsal = "small"
 
 [source.variants.image]
 base = "vendor"
@@ -43,6 +44,14 @@ name = "two"
 dockerfile = "dockerfiles/two.Dockerfile"
 sources = { "vendor/release" = "release" }
 python = "wheels"
+
+[source.variants.small]
+packages = "lock"
+[[source.variants.small.stage]]
+name = "one"
+dockerfile = "dockerfiles/one.Dockerfile"
+sources = { "tree" = "tree" }
+args = { DEVICE = "none" }
 "#;
 
 const RELEASE: &str = r#"
@@ -186,12 +195,32 @@ fn every_error_of_a_built_track_says_what_cannot_be_planned() {
         (plain(Track::Vulkan), without("versions/locks/lock.toml")),
         (plain(Track::Vulkan), without("dockerfiles/tool.Dockerfile")),
         (plain(Track::Source), with_later()),
+        (plain(Track::Source), without("versions/locks/pylock.wheels.toml")),
+        (BuildRequest { rehearse: true, ..variant(Track::Source, "image") }, input()),
         (overridden(Track::Vulkan, "vendor", None, 'a'), input()),
         (overridden(Track::Source, "vendr", None, 'a'), input()),
     ];
     let errors = cases.iter().map(|(request, input)| make(request, input).unwrap_err());
     let messages: Vec<String> = errors.map(|error| error.to_string()).collect();
     insta::assert_snapshot!(messages.join("\n"));
+}
+
+#[test]
+fn a_rehearsal_is_a_variant_of_its_own_and_says_so() {
+    let plan = plan_of(&BuildRequest { rehearse: true, ..BuildRequest::new(Track::Source) });
+    assert_eq!((plan.name.as_str(), plan.rehearsal), ("rehearsal-source", true));
+    assert_eq!(label(&plan, labels::REHEARSAL).as_deref(), Some("true"));
+    assert_eq!(label(&plan, labels::VARIANT).as_deref(), Some("small"));
+    let args = plan.steps.iter().find_map(|step| match &step.action {
+        Action::BuildImage { args, .. } => Some(args.clone()),
+        _ => None,
+    });
+    assert_eq!(args.unwrap()["DEVICE"], "none");
+    // Asked for by its name, it is a rehearsal all the same; nothing can pass for the real one.
+    assert_eq!(plan_of(&variant(Track::Source, "small")), plan);
+    // As the usual variant is the usual image.
+    let usual = plan_of(&BuildRequest::new(Track::Source));
+    assert_eq!(plan_of(&variant(Track::Source, "image")), usual);
 }
 
 #[test]

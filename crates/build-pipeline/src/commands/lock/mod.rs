@@ -99,7 +99,7 @@ pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), CommandError> {
     let project = Project::find(&crate::working_folder(global)?)?;
     let chosen = choose(&project, &args.names)?;
     if args.check {
-        return check(&project, &chosen, args.format);
+        return check(&project, &chosen, args);
     }
     let mut all = Vec::new();
     for name in &chosen.debian {
@@ -202,19 +202,31 @@ fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, Command
 }
 
 /// Says which locks are stale.
-fn check(project: &Project, chosen: &Locks, format: Format) -> Result<(), CommandError> {
+fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), CommandError> {
     let mut stale = Vec::new();
     for name in &chosen.debian {
         stale.extend(debian::stale(project, name)?.map(|why| (name.clone(), why)));
     }
     let pins = project.pins()?;
+    let mut unmade = Vec::new();
     for (name, set) in &chosen.python {
+        // As with a pin that is unresolved, a build that needs it is refused.
+        if args.names.is_empty() && !python::is_made(project, name.as_str()) {
+            unmade.push(name.as_str());
+            continue;
+        }
         let why = python::stale(project, &pins, name.as_str(), set)?;
         stale.extend(why.map(|why| (name.to_string(), why)));
     }
-    let count = chosen.debian.len() + chosen.python.len();
+    let count = chosen.debian.len() + chosen.python.len() - unmade.len();
+    for name in unmade {
+        let hint = format!(
+            "lock `{name}` was never made; `build-pipeline lock {name}` does it, where what it is made from can be reached"
+        );
+        output::hint(&hint);
+    }
     if stale.is_empty() {
-        return match format {
+        return match args.format {
             Format::Json => output::json(&LockReport::default()),
             Format::Text if count == 1 => output::result("1 lock is what the project asks for\n"),
             Format::Text => {

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use pins::{
     PinName, Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
 };
-use sources::{Submodules, Tree};
+use sources::{Mirror, SourceUrl, Submodules, Tree};
 
 use super::uv::{Form, Uv, chain};
 use super::{Content, Found, Locked};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
-use crate::fetch::{Fetcher, TreePin};
+use crate::fetch::{self, Fetcher, TreePin};
+use crate::mirrors;
 use crate::project::{Project, read_text};
 
 /// The name that messages use for requirements of our own.
@@ -23,6 +24,7 @@ pub(super) struct Asking<'a> {
     project: &'a Project,
     pins: Pins,
     fetcher: Fetcher,
+    mirrors: Vec<Mirror>,
     uv: Uv,
 }
 
@@ -35,7 +37,8 @@ impl<'a> Asking<'a> {
     ) -> Result<Self, CommandError> {
         let fetcher = Fetcher::new(global)?.at(index);
         let uv = Uv::find(&fetcher.index_place(global)?)?;
-        Ok(Self { project, pins: project.pins()?, fetcher, uv })
+        let mirrors = mirrors::read(global)?.sources;
+        Ok(Self { project, pins: project.pins()?, fetcher, mirrors, uv })
     }
 
     /// Looks a set up.
@@ -46,17 +49,21 @@ impl<'a> Asking<'a> {
     ) -> Result<Found, CommandError> {
         let inputs = set.inputs(&self.pins);
         let texts = self.requirements(set)?;
-        let written = self.uv.compile(set, &texts, Form::Pylock)?;
+        let index = self.index_of(set)?;
+        let asked = (&texts, index.as_ref());
+        let written = self.uv.compile(set, asked, Form::Pylock)?;
         let odd = |error: pins::ParsePythonLockError| {
             CommandError::caused(ExitCode::Failed, format!("lock `{name}` cannot be made"), &error)
                 .hint("write requirements that one platform and one version of Python can have")
         };
         let mut lock = PythonLock::parse(&written, Some(set)).map_err(odd)?;
         if lock.for_cuda().next().is_some() {
-            let said = self.uv.compile(set, &texts, Form::Reasons)?;
+            let said = self.uv.compile(set, asked, Form::Reasons)?;
             return Err(refuse_cuda(name, &lock, &said));
         }
         lock.inputs = inputs;
+        lock.index =
+            set.release.as_ref().and_then(|name| Some(self.pins.releases.get(name)?.index.clone()));
         let before = match read(self.project, name.as_str())? {
             Some((_, Ok(old))) => content(&old),
             Some((_, Err(_))) | None => Content::new(),
@@ -69,14 +76,26 @@ impl<'a> Asking<'a> {
         Ok(Found { name: name.to_string(), kind: "python", before, after, files })
     }
 
+    /// Returns where the index of a set's release is asked.
+    fn index_of(&self, set: &PythonSet) -> Result<Option<SourceUrl>, CommandError> {
+        let release = set.release.as_ref().and_then(|name| self.pins.releases.get(name));
+        let url =
+            |release: &pins::Release| fetch::mirrored(&self.mirrors, &fetch::url(&release.index)?);
+        release.map(url).transpose()
+    }
+
     /// Returns what a set asks for: requirements by the file that they stand in.
     fn requirements(
         &self,
         set: &PythonSet,
     ) -> Result<BTreeMap<String, BTreeSet<String>>, CommandError> {
         let mut texts = BTreeMap::new();
-        if !set.requirements.is_empty() {
-            texts.insert(OWN.to_owned(), set.requirements.clone());
+        let mut own = set.requirements.clone();
+        let release = set.release.as_ref().and_then(|name| self.pins.releases.get(name));
+        let packages = release.iter().flat_map(|release| &release.packages);
+        own.extend(packages.map(|(package, version)| format!("{package}=={version}")));
+        if !own.is_empty() {
+            texts.insert(OWN.to_owned(), own);
         }
         let Some(source) = &set.source else { return Ok(texts) };
         let pin = TreePin::find(&self.pins, source.as_str())?;
@@ -187,6 +206,11 @@ fn read(project: &Project, name: &str) -> Result<Option<Read>, CommandError> {
             Err(CommandError::caused(ExitCode::Input, what, &error))
         }
     }
+}
+
+/// Says whether a lock was ever made.
+pub(super) fn is_made(project: &Project, name: &str) -> bool {
+    project.root.join(python_lock_path(name)).exists()
 }
 
 /// Says why a lock is not what is asked for, where that is so. Nobody is asked.

@@ -63,11 +63,12 @@ impl Uv {
         Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv") })
     }
 
-    /// Resolves requirements, which are given by the file that they stand in.
+    /// Resolves requirements, which are given by the file that they stand in, and where there is
+    /// an index that comes before the default one.
     pub(super) fn compile(
         &self,
         set: &PythonSet,
-        texts: &BTreeMap<String, BTreeSet<String>>,
+        (texts, index): (&BTreeMap<String, BTreeSet<String>>, Option<&SourceUrl>),
         form: Form,
     ) -> Result<String, CommandError> {
         let machine = |error: std::io::Error| {
@@ -100,6 +101,9 @@ impl Uv {
         if !set.provided.is_empty() {
             put(EXCLUDES, &set.provided).map_err(machine)?;
             arguments.extend(["--excludes", EXCLUDES]);
+        }
+        if let Some(index) = index {
+            arguments.extend(["--index", index.as_str()]);
         }
         // uv knows `pyproject.toml` as something else than a list.
         let names: Vec<String> = texts.keys().map(|file| format!("{file}{LIST}")).collect();

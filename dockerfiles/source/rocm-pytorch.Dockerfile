@@ -1,0 +1,23 @@
+# ROCm and PyTorch from AMD's wheels, which carry one stamp and belong together. No RUN needs a
+# network.
+#
+# Context: python/  the wheels of a lock, and the lock for pip (wheels/*.whl, requirements.lock)
+# BASE has a Python environment in /opt/venv, of the version that the wheels are for.
+
+ARG BASE
+
+FROM ${BASE} AS build
+ARG SOURCE_DATE_EPOCH
+ARG PYTHONHASHSEED=0
+ARG GPU_TARGET
+COPY python/ /python/
+RUN pip install --no-index --find-links /python/wheels --require-hashes --no-deps --no-compile \
+        --no-cache-dir -r /python/requirements.lock \
+ && rocm-sdk init
+# What is inside is what was asked for, and has code for the GPU.
+RUN PYTHONDONTWRITEBYTECODE=1 python -c 'import torch; assert torch.version.hip, torch.__version__' \
+ && { find /opt/venv -name "*${GPU_TARGET}*.kpack" -print -quit; \
+      find /opt/venv -path '*/torch/*.so*' -exec grep -lF "${GPU_TARGET}" {} +; } | grep -q .
+
+FROM ${BASE}
+COPY --from=build /opt/venv/ /opt/venv/
