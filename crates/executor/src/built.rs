@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use image_ref::ImageRef;
-use oci::DerivedImage;
+use image_ref::{Digest, ImageRef};
 use plan::{Action, Step};
-use record::{ImageSummary, StepOutcome, StepState};
+use record::{StepOutcome, StepState};
 use sources::Tree;
 
 use crate::workshop::{Instructions, Made, Sink, Workshop};
@@ -109,15 +108,9 @@ impl<'a> Run<'a> {
                     return Err(missing(image));
                 };
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
-                // A stage on the way has no labels, and none of the plan's.
-                let labels = match edit.labels.is_empty() {
-                    true => BTreeMap::new(),
-                    false => self.plan.final_labels(),
-                };
                 let client = &self.settings.client;
-                let sealed =
-                    workshop.seal_image((built, &base), seal, (edit, &labels), client).await?;
-                let (made, sealed) = sealed;
+                let (made, sealed) =
+                    workshop.seal_image((built, &base), (seal, edit), client).await?;
                 let report = &sealed.report;
                 (self.on_event)(Event::LayerSealed {
                     step: step.id.clone(),
@@ -178,34 +171,21 @@ impl<'a> Run<'a> {
         self.sink.get_or_try_init(|| Sink::start(&workshop.store)).await
     }
 
-    /// Offers a finished image on the registry in this process, from where it is delivered.
-    pub(crate) async fn offered(&self, made: &Made) -> Result<(Base, DerivedImage), ExecuteError> {
+    /// Offers an image on the registry in this process, from where it is delivered.
+    pub(crate) async fn offered(&self, made: &Made) -> Result<Base, ExecuteError> {
         let Some(workshop) = &self.settings.workshop else {
             return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
         };
         let way = (&workshop.store, &self.settings.client);
         let reference: ImageRef = self.sink(workshop).await?.offer(&self.plan.name, made, way)?;
-        let image = made.image();
-        self.note_progress(|progress| {
-            progress.image = Some(ImageSummary {
-                manifest_digest: image.manifest_digest.clone(),
-                config_digest: image.config_digest.clone(),
-                base_index: None,
-                base_manifest: image.manifest_digest.clone(),
-                layers: image.layers.len(),
-                layer_bytes: made.manifest.layer_bytes(),
-                reset: image.reset.clone(),
-            });
-        });
-        let base = Base {
+        Ok(Base {
             image: reference,
             index: None,
-            manifest_digest: image.manifest_digest.clone(),
+            manifest_digest: Digest::of(&made.manifest_bytes),
             manifest: made.manifest.clone(),
             config: made.config.clone(),
             was_cached: true,
-        };
-        Ok((base, image))
+        })
     }
 }
 

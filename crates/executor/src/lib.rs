@@ -235,7 +235,6 @@ impl Run<'_> {
         let last = self.plan.steps.last().and_then(|step| products.remove(step.id.as_str()));
         let (base, image) = match last {
             Some(Product::Image(made)) => *made,
-            Some(Product::Made(made)) => self.offered(&made).await?,
             _ => return Ok(()),
         };
         deliver::deliver(self, &base, &image, found).await
@@ -263,15 +262,20 @@ impl Run<'_> {
                         (Product::Base(Box::new(base)), state)
                     })
             }
-            Action::DeriveImage { base, edit, .. } => match products.get(base.as_str()) {
-                Some(Product::Base(base)) => self.derive(base, edit).map(|image| {
-                    (Product::Image(Box::new((Base::clone(base), image))), StepState::Done)
-                }),
-                _ => Err(ExecuteError::plan(format!(
-                    "step `{}` needs `{base}`, which fetches no base",
-                    step.id
-                ))),
-            },
+            Action::DeriveImage { base, edit, .. } => {
+                let base = match products.get(base.as_str()) {
+                    Some(Product::Base(base)) => Ok(Base::clone(base)),
+                    Some(Product::Made(made)) => self.offered(made).await,
+                    _ => Err(ExecuteError::plan(format!(
+                        "step `{}` needs `{base}`, which makes no image",
+                        step.id
+                    ))),
+                };
+                base.and_then(|base| {
+                    let image = self.derive(&base, edit)?;
+                    Ok((Product::Image(Box::new((base, image))), StepState::Done))
+                })
+            }
             action => self.in_workshop(step, action, products).await,
         };
         let state = result.as_ref().map_or(StepState::Failed, |(_, state)| *state);

@@ -85,7 +85,7 @@ pub enum AssembleError {
 }
 
 /// Makes the image of a base and sealed layers, lowest first. `built` is the config that the engine
-/// wrote; `labels` are all labels that the plan sets, with the plan's digest.
+/// wrote.
 ///
 /// # Errors
 /// The base is not for the platform or damaged, or the built image does not stand on it.
@@ -95,7 +95,6 @@ pub fn assemble(
     built: &[u8],
     new: &[NewLayer],
     edit: &ImageEdit,
-    labels: &BTreeMap<String, String>,
 ) -> Result<DerivedImage, AssembleError> {
     let base_config = parse_config(base, base_config, platform)?;
     let built: Value =
@@ -106,7 +105,7 @@ pub fn assemble(
     diff_ids.extend(new.iter().map(|layer| json!(layer.diff_id)));
 
     let mut reset = Vec::new();
-    let inner = sealed_inner(&built, edit, labels, &mut reset)?;
+    let inner = sealed_inner(&built, edit, &mut reset)?;
     let mut history = match base_config.get("history") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(entries)) => entries.clone(),
@@ -131,7 +130,7 @@ pub fn assemble(
     let below = base.layers.iter().map(oci_layer);
     let layers = below.chain(new.iter().map(|layer| Ok(descriptor(layer))));
     let layers = layers.collect::<Result<Vec<_>, DeriveError>>()?;
-    Ok(finished(base, config, layers, edit, labels, reset))
+    Ok(finished(base, config, layers, edit, &edit.labels, reset))
 }
 
 /// Returns the layers that a config names.
@@ -158,7 +157,6 @@ fn stands_on(base: &[Value], built: &Map<String, Value>) -> Result<(), AssembleE
 fn sealed_inner(
     built: &Map<String, Value>,
     edit: &ImageEdit,
-    labels: &BTreeMap<String, String>,
     reset: &mut Vec<String>,
 ) -> Result<Map<String, Value>, AssembleError> {
     let built = match built.get("config") {
@@ -174,7 +172,7 @@ fn sealed_inner(
     }
     edit_env(&mut inner, edit)?;
     edit_entrypoint(&mut inner, edit)?;
-    edit_labels(&mut inner, edit, labels, reset)?;
+    edit_labels(&mut inner, edit, &edit.labels, reset)?;
     // Only now: what an edit or the list above emptied is not there either.
     inner.retain(|_, value| !is_blank(value));
     Ok(inner)

@@ -138,18 +138,22 @@ impl Making<'_> {
             VariantBase::Image(pin) => self.fetch_base(pin)?,
             VariantBase::Packages(lock) => self.bootstrap(lock, variant)?,
         };
-        let Some((last, before)) = variant.stages.split_last() else {
-            return Err(PlanError::NoSettings { track: self.request.track.name() });
-        };
-        for stage in before {
+        for stage in &variant.stages {
             let image = self.build((name, variant), stage, &base)?;
-            let edit = self.edit(stage, BTreeMap::new(), BTreeMap::new());
-            base = self.seal(stage, (image, base), edit);
+            base = self.seal(stage, (image, base));
         }
-        let image = self.build((name, variant), last, &base)?;
-        let labels = self.all_labels(settings, name);
-        let edit = self.edit(last, settings.env.clone(), labels);
-        self.seal(last, (image, base), edit);
+        // Labels name the commit and the plan. As a step of their own, what changes nothing but
+        // them builds nothing again.
+        let edit = ImageEdit {
+            created_by: crate::metadata::created_by(self.request.track, self.gpu),
+            env: settings.env.clone(),
+            labels: self.all_labels(settings, name),
+            ..self.plain_edit()
+        };
+        let contract = crate::metadata::CONTRACT.to_owned();
+        let needs = vec![base.clone()];
+        let action = Action::DeriveImage { base, contract, edit };
+        self.step("label-image".to_owned(), needs, action);
         Ok(())
     }
 
@@ -179,11 +183,16 @@ impl Making<'_> {
 
     fn bootstrap(&mut self, lock: &str, variant: &Variant) -> Result<String, PlanError> {
         let packages = self.fetch_packages(lock, variant)?;
+        let mut seal = self.seal.clone();
+        // No engine has its hands in it, and not every engine makes this folder for a RUN.
+        for path in seal.scrub.iter_mut().filter(|path| *path == "run") {
+            "run/*".clone_into(path);
+        }
         let action = Action::BootstrapBase {
             packages: packages.clone(),
             set: "base".to_owned(),
             created: self.created.clone(),
-            seal: self.seal.clone(),
+            seal,
         };
         Ok(self.step("bootstrap-base".to_owned(), vec![packages], action))
     }
@@ -306,27 +315,24 @@ impl Making<'_> {
         Ok((self.step(id, Vec::new(), action), version))
     }
 
-    fn seal(&mut self, stage: &Stage, (image, base): (String, String), edit: ImageEdit) -> String {
+    fn seal(&mut self, stage: &Stage, (image, base): (String, String)) -> String {
         let needs = vec![image.clone(), base.clone()];
         let id = image.replacen("build-", "seal-", 1);
-        debug_assert!(id.ends_with(&stage.name));
+        let created_by = format!("build-pipeline {CONTRACT}: {}", stage.dockerfile);
+        let edit = ImageEdit { created_by, ..self.plain_edit() };
         let action = Action::SealImage { image, base, seal: self.seal.clone(), edit };
         self.step(id, needs, action)
     }
 
-    fn edit(
-        &self,
-        stage: &Stage,
-        env: BTreeMap<String, String>,
-        labels: BTreeMap<String, String>,
-    ) -> ImageEdit {
+    /// Returns an edit that says when, and takes away what would lie.
+    fn plain_edit(&self) -> ImageEdit {
         ImageEdit {
             created: self.created.clone(),
-            created_by: format!("build-pipeline {CONTRACT}: {}", stage.dockerfile),
-            env,
+            created_by: String::new(),
+            env: BTreeMap::new(),
             entrypoint_prefix: Vec::new(),
             reset: labels::RESET.map(str::to_owned).to_vec(),
-            labels,
+            labels: BTreeMap::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use plan::{Action, ImageEdit, Plan, Platform, Step, labels};
 use crate::{BuildRequest, PlanError, Planned, PlanningInput, Warning, spoof};
 
 /// The contract of an image that only adds metadata; the bytes are `oci::derive`'s to keep.
-const CONTRACT: &str = "derive/1";
+pub(crate) const CONTRACT: &str = "derive/1";
 
 /// Returns the settings of a track and the image pin they stand on.
 pub(crate) fn base(
@@ -87,7 +87,7 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     all_labels.extend(overridden_labels(request));
 
     let edit = ImageEdit {
-        created_by: format!("build-pipeline {CONTRACT}: {} for {target}", request.track.name()),
+        created_by: created_by(request.track, target.as_str()),
         created,
         env,
         entrypoint_prefix: override_version.map(|_| spoof::entrypoint_prefix()).unwrap_or_default(),
@@ -111,6 +111,11 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         steps: steps(image, kind, edit),
     };
     Ok(Planned { plan, warnings })
+}
+
+/// Returns what the history of an image says of the last step.
+pub(crate) fn created_by(track: Track, gpu: &str) -> String {
+    format!("build-pipeline {CONTRACT}: {} for {gpu}", track.name())
 }
 
 /// Returns a kind of digest as plans spell it.

@@ -1,6 +1,5 @@
 //! Making the layers of an image canonical, and the image of them.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 
@@ -27,8 +26,7 @@ impl Workshop {
     pub(crate) async fn seal_image(
         &self,
         (captured, base): (&Captured, &Made),
-        seal: &Seal,
-        (edit, labels): (&ImageEdit, &BTreeMap<String, String>),
+        (seal, edit): (&Seal, &ImageEdit),
         client: &RegistryClient,
     ) -> Result<(Made, Sealed), ExecuteError> {
         let mut view = Index::new();
@@ -41,7 +39,7 @@ impl Workshop {
             let (layer, sealed) = self.seal_layers(seal, view, tars, &edit.created_by)?;
             let below = (&base.manifest, &*base.config);
             let (platform, new) = (Platform::linux_amd64(), layer.as_slice());
-            let image = assemble(below, &platform, &captured.config, new, edit, labels);
+            let image = assemble(below, &platform, &captured.config, new, edit);
             let image = image.map_err(ExecuteError::assemble)?;
             Ok((Made::new(&image, base.remote.clone())?, sealed))
         })
@@ -59,7 +57,7 @@ impl Workshop {
         let platform = Platform::linux_amd64();
         let (manifest, config) = scratch(&platform)?;
         let (below, new) = ((&manifest, &*config), layer.as_slice());
-        let image = assemble(below, &platform, &config, new, edit, &BTreeMap::new());
+        let image = assemble(below, &platform, &config, new, edit);
         Made::new(&image.map_err(ExecuteError::assemble)?, None)
     }
 

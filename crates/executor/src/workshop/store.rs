@@ -36,8 +36,6 @@ pub(crate) struct Made {
     pub(crate) config: Bytes,
     /// Where layers come from that are not in the store.
     pub(crate) remote: Option<ImageRef>,
-    /// Labels and annotations of the base that were dropped.
-    pub(crate) reset: Vec<String>,
 }
 
 /// What is written down of a finished step.
@@ -47,7 +45,6 @@ struct Note {
     manifest: Digest,
     config: Digest,
     remote: Option<ImageRef>,
-    reset: Vec<String>,
 }
 
 impl Made {
@@ -58,7 +55,7 @@ impl Made {
     ) -> Result<Self, ExecuteError> {
         let manifest = parse(&image.manifest)?;
         let (manifest_bytes, config) = (image.manifest.clone(), image.config.clone());
-        Ok(Self { manifest, manifest_bytes, config, remote, reset: image.reset.clone() })
+        Ok(Self { manifest, manifest_bytes, config, remote })
     }
 
     /// Makes it of a base that was fetched. Its manifest must be one of OCI, or be made one.
@@ -69,20 +66,7 @@ impl Made {
             manifest_bytes,
             config: base.config.clone(),
             remote: Some(base.image.clone()),
-            reset: Vec::new(),
         })
-    }
-
-    /// Returns the image as what is delivered.
-    pub(crate) fn image(&self) -> DerivedImage {
-        DerivedImage {
-            manifest: self.manifest_bytes.clone(),
-            manifest_digest: Digest::of(&self.manifest_bytes),
-            config: self.config.clone(),
-            config_digest: Digest::of(&self.config),
-            layers: self.manifest.layers.clone(),
-            reset: self.reset.clone(),
-        }
     }
 }
 
@@ -170,7 +154,6 @@ impl Store {
             manifest_bytes,
             config,
             remote: note.remote,
-            reset: note.reset,
         })
     }
 
@@ -181,7 +164,6 @@ impl Store {
             manifest: self.keep_bytes(&made.manifest_bytes)?,
             config: self.keep_bytes(&made.config)?,
             remote: made.remote.clone(),
-            reset: made.reset.clone(),
         };
         let text = serde_json::to_vec_pretty(&note)
             .map_err(|error| ExecuteError::plan(format!("a note cannot be written: {error}")))?;

@@ -47,7 +47,6 @@ fn try_assemble(
         built.to_string().as_bytes(),
         &new_layers(),
         edit,
-        &edit.labels,
     )
 }
 

@@ -150,24 +150,34 @@ fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
     let dockerfile = |input: &mut PlanningInput| {
         input.files.insert("dockerfiles/two.Dockerfile".to_owned(), digest('0'));
     };
-    assert_eq!(changed(dockerfile), ["build-image-two", "seal-image-two"]);
+    assert_eq!(changed(dockerfile), ["build-image-two", "label-image", "seal-image-two"]);
     let patch = |input: &mut PlanningInput| {
         input.patches.get_mut("demo").unwrap()[0].digest = digest('0');
     };
-    assert_eq!(changed(patch), ["build-image-two", "fetch-release", "seal-image-two"]);
+    assert_eq!(
+        changed(patch),
+        ["build-image-two", "fetch-release", "label-image", "seal-image-two"]
+    );
     let commit = |input: &mut PlanningInput| {
         let tree = input.pins.sources.get_mut(&pin("tree")).unwrap();
         tree.commit = pins::Pinned::Resolved("6".repeat(40).parse().unwrap());
     };
     assert_eq!(
         changed(commit),
-        ["build-image-one", "build-image-two", "fetch-tree", "seal-image-one", "seal-image-two"]
+        [
+            "build-image-one",
+            "build-image-two",
+            "fetch-tree",
+            "label-image",
+            "seal-image-one",
+            "seal-image-two"
+        ]
     );
-    // A title is a label of the last image and nothing else.
+    // A title is a label and nothing else, as the commit of the recipe is.
     let title = |input: &mut PlanningInput| {
         input.tracks.built.get_mut(&Track::Source).unwrap().title = "Other".to_owned();
     };
-    assert_eq!(changed(title), ["seal-image-two"]);
+    assert_eq!(changed(title), ["label-image"]);
 }
 
 #[test]
