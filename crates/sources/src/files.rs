@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use atomic_write_file::AtomicWriteFile;
 use pins::Sha256;
-use sha2::Digest as _;
 
 use crate::error::{ErrorKind, Failure};
+use crate::hash::Hasher;
 use crate::text;
 
 /// Holds a lock until dropped, or until the process dies.
@@ -64,21 +64,16 @@ impl Lock {
     }
 }
 
-/// Returns the SHA-256 of `bytes`.
-pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
-    sha2::Sha256::digest(bytes).into()
-}
-
 /// Returns SHA-256 and size of a file.
 pub(crate) fn hash_file(path: &Path) -> Result<(Sha256, u64), Failure> {
     let hash = || -> io::Result<([u8; 32], u64)> {
         let mut file = File::open(path)?;
-        let mut hasher = sha2::Sha256::new();
+        let mut hasher = Hasher::new();
         let mut buffer = vec![0; 256 << 10];
         let mut size = 0;
         loop {
             match file.read(&mut buffer)? {
-                0 => return Ok((hasher.finalize().into(), size)),
+                0 => return Ok((hasher.finish(), size)),
                 count => {
                     hasher.update(&buffer[..count]);
                     size += count as u64;

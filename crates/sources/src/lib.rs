@@ -24,6 +24,7 @@ mod files;
 #[cfg(test)]
 mod fuzz;
 mod git;
+mod hash;
 mod http;
 mod index;
 mod names;

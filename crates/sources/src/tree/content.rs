@@ -5,11 +5,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use sha2::Digest as _;
-
 use super::folder::Folder;
 use crate::error::{ErrorKind, Failure};
 use crate::git::ObjectStore;
+use crate::hash::Hasher;
 use crate::names::TreePath;
 
 /// The place of some content. Cheap to clone.
@@ -49,7 +48,7 @@ impl Content {
     }
 
     pub(crate) fn sha256(&self) -> Result<[u8; 32], Failure> {
-        let mut hasher = sha2::Sha256::new();
+        let mut hasher = Hasher::new();
         let mut buffer = vec![0; 64 << 10];
         self.pass(&mut |_, reader| loop {
             match reader.read(&mut buffer) {
@@ -59,7 +58,7 @@ impl Content {
                 Err(error) => return Err(error),
             }
         })?;
-        Ok(hasher.finalize().into())
+        Ok(hasher.finish())
     }
 
     /// Hands size and bytes on, once.

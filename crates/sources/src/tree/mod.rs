@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, btree_map as map};
 use std::fmt;
 
 use pins::Sha256;
-use sha2::Digest as _;
 
 pub(crate) use content::Content;
 pub use write::{TarSummary, WriteTarError};
 
 use crate::error::{ErrorKind, Failure, SourceError};
+use crate::hash::Hasher;
 use crate::names::TreePath;
 use crate::text;
 
@@ -184,7 +184,7 @@ impl Tree {
     /// # Errors
     /// Some content is damaged.
     pub fn digest(&self) -> Result<Sha256, SourceError> {
-        let mut hasher = sha2::Sha256::new();
+        let mut hasher = Hasher::new();
         hasher.update(b"build-pipeline tree/1\n");
         for (path, entry) in &self.entries {
             let content = entry.content.sha256().map_err(|failure| failure.at("read", path))?;
@@ -195,7 +195,7 @@ impl Tree {
             };
             hasher.update(format!("{mode} {} {path}\n", text::hex(&content)));
         }
-        crate::sha256_of(hasher.finalize().into()).map_err(|failure| failure.at("hash", "a tree"))
+        crate::sha256_of(hasher.finish()).map_err(|failure| failure.at("hash", "a tree"))
     }
 
     /// Adds an entry where none is.

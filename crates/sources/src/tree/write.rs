@@ -11,11 +11,11 @@ use std::sync::mpsc;
 
 use pins::Sha256;
 use seal::tar::{BLOCK, MAX_OCTAL, PAX_NAME, Ustar, pax_record};
-use sha2::Digest as _;
 
 use super::content::{Content, PassError};
 use super::{Entry, Mode, Tree};
 use crate::error::{ErrorKind, SourceError};
+use crate::hash::Hasher;
 use crate::names::TreePath;
 
 /// The piece that large files are read in, in bytes.
@@ -50,7 +50,7 @@ pub enum WriteTarError {
 /// Passes on what is written, and hashes it.
 struct Hashing<W> {
     inner: W,
-    hasher: sha2::Sha256,
+    hasher: Hasher,
     size: u64,
 }
 
@@ -91,7 +91,7 @@ impl Tree {
     /// A link leads out of the tree, content is damaged, or the writer fails.
     pub fn write_tar(&self, epoch: u64, writer: impl Write) -> Result<TarSummary, WriteTarError> {
         self.check_links().map_err(|failure| failure.at("write", "a tree as a tar"))?;
-        let hasher = sha2::Sha256::new();
+        let hasher = Hasher::new();
         let mut out = Hashing { inner: writer, hasher, size: 0 };
         let mut directories = BTreeSet::new();
         let mut entries = 0;
@@ -109,8 +109,8 @@ impl Tree {
             write_entry(&mut out, path, (mode, content), epoch)
         })?;
         out.put(&[0; 2 * BLOCK]).and_then(|()| out.inner.flush()).map_err(WriteTarError::Writer)?;
-        let sha256 = crate::sha256_of(out.hasher.finalize().into())
-            .map_err(|failure| failure.at("hash", "a tar"))?;
+        let sha256 =
+            crate::sha256_of(out.hasher.finish()).map_err(|failure| failure.at("hash", "a tar"))?;
         Ok(TarSummary { sha256, size: out.size, entries })
     }
 
