@@ -130,6 +130,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "patch-revert",
         "doctor",
         "env",
+        "explain",
         "diagnose",
         "smoke",
         "clean",

@@ -208,8 +208,8 @@ pub(crate) enum Command {
     Lock(crate::commands::lock::Lock),
     /// Find wrong, stale and dangerous advice in pins, Dockerfiles, scripts, environment and compose files
     Lint(crate::commands::lint::Lint),
-    /// Explain a rule of `lint`, or list all rules
-    Explain(crate::commands::lint::Explain),
+    /// Explain a rule of `lint`, or which inputs of a track changed since it was built
+    Explain(crate::commands::explain::Explain),
     /// Print the pins: for reading, for programs, for shells
     Pins(crate::commands::pins::PinsArgs),
     /// List what was built, or show one record
@@ -348,6 +348,8 @@ pub(crate) enum Document {
     Outdated,
     /// `lint --format json`
     Lint,
+    /// `explain TRACK --format json`
+    Explain,
     /// `lock --format json`
     Lock,
     /// The file versions/versions.toml

@@ -95,7 +95,7 @@ fn of_ours(cli: &Cli) -> Result<(), CommandError> {
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),
         Command::Lock(args) => commands::lock::run(&cli.global, args),
         Command::Lint(args) => commands::lint::run(&cli.global, args),
-        Command::Explain(args) => commands::lint::explain(args),
+        Command::Explain(args) => commands::explain::run(&cli.global, args),
         Command::Pins(args) => commands::pins::run(&cli.global, args),
         Command::Records(args) => commands::records::run(args),
         Command::Run(args) => commands::run::run(&cli.global, args).map(drop),

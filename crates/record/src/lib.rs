@@ -1,9 +1,11 @@
-//! Holds a [`BuildRecord`], and proves an image against what a plan says it must be ([`verify`]).
+//! Holds a [`BuildRecord`], proves an image against what a plan says it must be ([`verify`]), and says
+//! what is another between two plans ([`step_changes`]).
 //!
 //! A record is written for every run: when it begins, and again when it ends, well or not. It holds
 //! the whole plan, what each step came to, and what went over the wire. This crate is pure: time
 //! enters as text, and somebody else writes the file.
 
+mod changes;
 mod outcome;
 pub mod verify;
 
@@ -12,6 +14,7 @@ use plan::Plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use changes::{InputChange, Standing, StepChange, step_changes};
 pub use outcome::{
     ImageSummary, Note, OutputOutcome, OutputState, StepOutcome, StepState, Traffic,
 };

@@ -7,6 +7,7 @@ pub(crate) mod diagnose;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod env;
+pub(crate) mod explain;
 pub(crate) mod help;
 pub(crate) mod lint;
 pub(crate) mod lock;

@@ -36,7 +36,7 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), CommandError> 
 }
 
 /// Makes the plans of the tracks that were asked for, asking registries only where a tag must be resolved.
-fn plans(global: &Global, subject: &Subject) -> Result<Vec<Planned>, CommandError> {
+pub(crate) fn plans(global: &Global, subject: &Subject) -> Result<Vec<Planned>, CommandError> {
     if subject.tracks.is_empty() {
         return Err(CommandError::new(ExitCode::Input, "no track was named")
             .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan, ollama and trainer"));

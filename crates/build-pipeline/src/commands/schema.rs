@@ -6,6 +6,7 @@ use crate::commands::clean::CleanReport;
 use crate::commands::diagnose::DiagnoseReport;
 use crate::commands::doctor::DoctorReport;
 use crate::commands::env::EnvReport;
+use crate::commands::explain::ExplainReport;
 use crate::commands::lint::LintFindings;
 use crate::commands::lock::report::LockReport;
 use crate::commands::outdated::OutdatedReport;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
         Document::Bump => schemars::schema_for!(BumpReport),
         Document::Outdated => schemars::schema_for!(OutdatedReport),
         Document::Lint => schemars::schema_for!(LintFindings),
+        Document::Explain => schemars::schema_for!(ExplainReport),
         Document::Lock => schemars::schema_for!(LockReport),
         Document::Versions => schemars::schema_for!(VersionsFile),
         Document::Patch => schemars::schema_for!(PatchReport),

@@ -41,6 +41,29 @@ fn every_metadata_only_track_rehearses_and_is_proven() {
 }
 
 #[test]
+fn explain_says_which_input_changed_since_a_track_was_built() {
+    let project = Project::new();
+    project.run("explain ollama --rehearse").expect(0).prints("no record of a build");
+    project.run("--track ollama --rehearse").expect(0);
+    project.run("explain ollama --rehearse").expect(0).prints("nothing changed: the same image");
+    project.edit(
+        "versions/tracks.toml",
+        "OLLAMA_NUM_PARALLEL = \"1\"",
+        "OLLAMA_NUM_PARALLEL = \"2\"",
+    );
+    project
+        .run("explain ollama --rehearse")
+        .expect(0)
+        .prints("  = fetch-base")
+        .prints("edit.env.OLLAMA_NUM_PARALLEL\n        was 1\n        is  2\n");
+    let json = project.run("explain ollama --rehearse --format json").expect(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    crate::schemas::check(&project, "explain", std::slice::from_ref(&json));
+    assert_eq!(json["steps"][1]["standing"], "changed");
+    project.run("explain olama").expect(2).says("did you mean `build-pipeline explain ollama`?");
+}
+
+#[test]
 fn labels_of_the_base_that_would_lie_are_reset_and_others_stay() {
     let project = Project::new();
     project.run("--track locked-spoof --rehearse").expect(0);

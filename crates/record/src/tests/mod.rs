@@ -1,5 +1,6 @@
 //! The record's tests: its file, and the verification of images.
 
+mod changes;
 mod verify;
 
 use std::collections::BTreeMap;

@@ -32,14 +32,6 @@ pub(crate) struct Lint {
     strict: bool,
 }
 
-/// Explain a rule of `lint`, or list all rules
-#[derive(Debug, Args)]
-pub(crate) struct Explain {
-    /// The rule
-    #[arg(value_name = "RULE")]
-    rule: Option<String>,
-}
-
 /// The form of the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LintFormat {
@@ -159,18 +151,20 @@ fn project_files(project: &Project) -> Result<Vec<(String, String)>, CommandErro
     names.iter().map(|name| read(&project.root, name)).collect()
 }
 
-/// Runs `explain`.
-pub(crate) fn explain(args: &Explain) -> Result<(), CommandError> {
+/// Explains a rule, or lists all of them.
+pub(crate) fn explain(name: Option<&str>) -> Result<(), CommandError> {
     let mut page = Page::default();
-    let Some(name) = &args.rule else {
+    let Some(name) = name else {
         for rule in RULES {
             page.line(format_args!("{:24} {:12} {}", rule.id, rule.severity.name(), rule.title));
         }
         return output::result(&page.into_text());
     };
     let Some(rule) = lint::rule(name) else {
-        let told = CommandError::new(ExitCode::Input, format!("there is no rule `{name}`"));
-        return Err(match nearest(name, RULES.iter().map(|rule| rule.id)) {
+        let told =
+            CommandError::new(ExitCode::Input, format!("there is no rule or track `{name}`"));
+        let tracks = pins::Track::ALL.map(pins::Track::name);
+        return Err(match nearest(name, RULES.iter().map(|rule| rule.id).chain(tracks)) {
             Some(near) => told.hint(format!("did you mean `build-pipeline explain {near}`?")),
             None => told.hint("`build-pipeline explain` lists the rules"),
         });

@@ -1,0 +1,50 @@
+//! What is another between two plans.
+
+use super::*;
+use crate::{InputChange, Standing, step_changes};
+
+#[test]
+fn a_changed_input_is_named_and_reaches_the_steps_behind_it() {
+    let before = plan();
+    let all_same = step_changes(&before, &before);
+    assert!(all_same.iter().all(|change| change.standing == Standing::Same), "{all_same:?}");
+
+    let mut after = before.clone();
+    if let Action::FetchBase { kind, .. } = &mut after.steps[0].action {
+        *kind = Some(ManifestKind::Manifest);
+    }
+    if let Action::DeriveImage { edit, .. } = &mut after.steps[1].action {
+        edit.reset.pop();
+        edit.env.insert("A".to_owned(), "1".to_owned());
+    }
+    let changes = step_changes(&before, &after);
+    let standing = |n: usize| changes[n].standing;
+    assert_eq!((standing(0), standing(1)), (Standing::Changed, Standing::Changed));
+    let one = |input: &str, before: Option<&str>, after: Option<&str>| InputChange {
+        input: input.to_owned(),
+        before: before.map(str::to_owned),
+        after: after.map(str::to_owned),
+    };
+    assert_eq!(changes[0].inputs, [one("kind", Some("index"), Some("manifest"))]);
+    let last = labels::RESET.last().copied().unwrap();
+    assert_eq!(
+        changes[1].inputs,
+        [one("edit.env.A", None, Some("1")), one(&format!("edit.reset.{last}"), Some(last), None)]
+    );
+    assert_eq!(changes[1].because, ["fetch-base"]);
+}
+
+#[test]
+fn a_step_behind_a_changed_one_has_no_change_of_its_own() {
+    let (before, mut after) = (plan(), plan());
+    after.steps[0].action = before.steps[0].action.clone();
+    if let Action::FetchBase { kind, .. } = &mut after.steps[0].action {
+        *kind = None;
+    }
+    after.steps.push(Step { id: "more".to_owned(), ..after.steps[1].clone() });
+    let changes = step_changes(&before, &after);
+    let standing: Vec<Standing> = changes.iter().map(|change| change.standing).collect();
+    assert_eq!(standing, [Standing::Changed, Standing::Behind, Standing::New]);
+    assert_eq!(changes[1].because, ["fetch-base"]);
+    assert!(changes[1].inputs.is_empty() && changes[2].inputs.is_empty());
+}
