@@ -299,7 +299,13 @@ fn settle(
 
 /// Says whether somebody else changed a file.
 fn dirty(path: &TreePath, bytes: &[u8], subject: &Subject<'_>) -> Option<Verdict> {
-    let receipt = subject.receipts.iter().rev().find_map(|receipt| receipt.file(path));
+    // What was done to another version says nothing of the files of this one.
+    let version = subject.version.map(ToString::to_string);
+    let is_of_this = |receipt: &&Receipt| {
+        receipt.version.is_none() || version.is_none() || receipt.version == version
+    };
+    let mut receipts = subject.receipts.iter().rev().filter(is_of_this);
+    let receipt = receipts.find_map(|receipt| receipt.file(path));
     let base = subject.base.get(path);
     if receipt.is_none() && base.is_none() {
         return None;

@@ -6,7 +6,7 @@ use crate::dsl::Project;
 const CASES: [(&str, &str, &str); 31] = [
     ("--rehearse", "no track was named", "--track locked-spoof"),
     ("plan", "no track was named", "--track locked-spoof"),
-    ("--track source", "no settings for track `source`", "add a table `[source]`"),
+    ("--track source", "pin `fedora` is unresolved", "`--rehearse` builds on a small stand-in"),
     (
         "plan --track vulkan --variant debain",
         "no variant `debain`",

@@ -17,13 +17,12 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     };
     let Some(exists) = context.exists else { return };
     for variant in tracks.built.values().flat_map(|settings| settings.variants.values()) {
+        // A Python lock that was never made is like a pin that is unresolved; the plan says so.
         let mut files: Vec<(&str, String)> = variant
             .stages
             .iter()
             .map(|stage| (&*stage.dockerfile, stage.dockerfile.clone()))
             .collect();
-        let locks = variant.stages.iter().filter_map(|stage| stage.python.as_deref());
-        files.extend(locks.map(|name| (name, ::pins::python_lock_path(name))));
         if let VariantBase::Packages(name) = &variant.base {
             files.push((name, format!("versions/locks/{name}.toml")));
         }

@@ -222,6 +222,13 @@ fn receipts_tell_our_work_from_upstreams_and_take_it_back() {
         verdicts(&run(&set, &edited, None, std::slice::from_ref(&receipt)))[0],
         "base-dirty"
     );
+    // What was done to another version says nothing of this one: it was upgraded, not edited.
+    let old = Receipt { version: Some("1.0".to_owned()), ..receipt.clone() };
+    let of = |version| {
+        verdicts(&run(&set, &edited, Some(version), std::slice::from_ref(&old)))[0].clone()
+    };
+    assert_eq!(of("1.0"), "base-dirty");
+    assert_ne!(of("1.1"), "base-dirty");
     let mut damaged = receipt.clone();
     damaged.files[0].splices[0].at += 1;
     assert!(matches!(revert(&damaged, &after), Err(RevertError::Damaged(_))));
