@@ -235,7 +235,9 @@ impl Run<'_> {
         let last = self.plan.steps.last().and_then(|step| products.remove(step.id.as_str()));
         let (base, image) = match last {
             Some(Product::Image(made)) => *made,
-            _ => return Ok(()),
+            _ => {
+                return Err(ExecuteError::plan("its last step labels no image".to_owned()));
+            }
         };
         deliver::deliver(self, &base, &image, found).await
     }
