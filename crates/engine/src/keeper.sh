@@ -39,9 +39,10 @@ end_runtimes() {
 # Has the OCI runtime forget the containers it did not get to remove, and their cgroups.
 forget_containers() {
     user=${XDG_RUNTIME_DIR:-/run}
-    for state in /run/runc/buildah-*/state.json "$user"/runc/buildah-*/state.json \
-        /run/crun/buildah-*/status "$user"/crun/buildah-*/status; do
-        grep -qsF "/$name/buildah" "$state" || continue
+    states=$(grep -lsF "/$name/buildah" /run/runc/buildah-*/state.json \
+        "$user"/runc/buildah-*/state.json /run/crun/buildah-*/status \
+        "$user"/crun/buildah-*/status /dev/null)
+    for state in $states; do
         container=${state%/*}
         runtime=${container%/*}
         "${runtime##*/}" delete --force "${container##*/}"
