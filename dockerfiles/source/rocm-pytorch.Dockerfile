@@ -1,6 +1,8 @@
 # ROCm and PyTorch from AMD's wheels, which carry one stamp and belong together. No RUN needs a
 # network.
 #
+# Not tried: this file was written where AMD's index cannot be reached.
+#
 # Context: python/  the wheels of a lock, and the lock for pip (wheels/*.whl, requirements.lock)
 # BASE has a Python environment in /opt/venv, of the version that the wheels are for.
 

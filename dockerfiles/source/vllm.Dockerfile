@@ -1,4 +1,4 @@
-# vLLM from patched source. No RUN needs a network.
+# vLLM from patched source. No RUN needs a network. Tried with VLLM_TARGET_DEVICE=empty only.
 #
 # Context: python/  the wheels of a lock: what its build needs, and what it imports
 #          vllm/    the patched source tree

@@ -35,8 +35,7 @@ pub(crate) async fn rebuild(
 ) -> Result<Rebuilt, CommandError> {
     let folder = folder()?;
     let layout = folder.path().join("image");
-    let is_built =
-        plan.steps.iter().any(|step| matches!(step.action, plan::Action::SealImage { .. }));
+    let is_built = plan.is_built();
     let way =
         Way { engine, is_fresh: true, keeps_failed: false, store: folder.path().join("store") };
     let workshop = match is_built {

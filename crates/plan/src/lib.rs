@@ -120,6 +120,11 @@ impl Plan {
         })
     }
 
+    /// Returns whether an engine builds the image, so that its layers lie nowhere else.
+    pub fn is_built(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::SealImage { .. }))
+    }
+
     /// Returns the key of each step by its name: the SHA-256 of what it does and of the keys of the
     /// steps it needs. Steps of equal keys make the same thing, in whichever plan they stand.
     ///

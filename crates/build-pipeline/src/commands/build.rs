@@ -95,7 +95,7 @@ impl Session<'_> {
         let mut built = Vec::new();
         for one in &planned {
             let outputs = self.outputs(&one.plan, several)?;
-            let is_built = input.tracks.built.keys().any(|track| track.name() == one.plan.track);
+            let is_built = one.plan.is_built();
             let (client, cache) = match rehearsal.as_ref().filter(|_| !is_built) {
                 Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
                 None => {
@@ -269,7 +269,7 @@ impl Session<'_> {
             verify::verify_path(&path, &planned.plan, settings).await?;
         }
         let track = &planned.plan.track;
-        let next = match settings.workshop.is_some() {
+        let next = match planned.plan.is_built() {
             true => format!(
                 "`build-pipeline plan --track {track}` shows what the real one stands on; on a machine that reaches it, `build-pipeline --track {track}` builds it by the same steps"
             ),
@@ -316,9 +316,7 @@ impl Session<'_> {
             all.push(Output::Layout { path, with_layers: self.args.with_layers });
         }
         // The layers of what was built lie nowhere else.
-        let is_built =
-            plan.steps.iter().any(|step| matches!(step.action, plan::Action::SealImage { .. }));
-        for output in all.iter_mut().filter(|_| is_built) {
+        for output in all.iter_mut().filter(|_| plan.is_built()) {
             if let Output::Layout { with_layers, .. } = output {
                 *with_layers = true;
             }

@@ -1,7 +1,6 @@
 //! `build-pipeline explain`: a rule of `lint`, or why a track is built again.
 
 use clap::Args;
-use pins::Track;
 use record::{BuildRecord, InputChange, Standing, Status, StepChange, step_changes};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +9,7 @@ use crate::cli::{Format, Global, Subject};
 use crate::commands::{lint, plan};
 use crate::error::CommandError;
 use crate::output::Page;
-use crate::{output, state};
+use crate::{output, request, state};
 
 /// Explain a rule of `lint`, or which inputs of a track changed since it was built
 #[derive(Debug, Args)]
@@ -48,7 +47,7 @@ pub(crate) struct ExplainReport {
 
 /// Runs `explain`.
 pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), CommandError> {
-    let Some(track) = args.name.as_deref().and_then(Track::from_name) else {
+    let Some(track) = args.name.as_deref().and_then(|name| request::track(name).ok()) else {
         return lint::explain(args.name.as_deref());
     };
     let subject = Subject {

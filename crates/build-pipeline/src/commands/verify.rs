@@ -163,7 +163,7 @@ async fn verified(
 ) -> Result<Verification, CommandError> {
     let documents = found.documents();
     let not_json = |error: serde_json::Error| not_json(found, &error);
-    let is_built = plan.steps.iter().any(|step| matches!(step.action, Action::SealImage { .. }));
+    let is_built = plan.is_built();
     let mut fetch = None;
     for step in plan.steps.iter().filter(|_| !is_built) {
         if let Action::FetchBase { image, kind, platform } = &step.action {

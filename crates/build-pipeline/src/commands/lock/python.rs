@@ -62,8 +62,7 @@ impl<'a> Asking<'a> {
             return Err(refuse_cuda(name, &lock, &said));
         }
         lock.inputs = inputs;
-        lock.index =
-            set.release.as_ref().and_then(|name| Some(self.pins.releases.get(name)?.index.clone()));
+        lock.index = self.release_of(set).map(|release| release.index.clone());
         let before = match read(self.project, name.as_str())? {
             Some((_, Ok(old))) => content(&old),
             Some((_, Err(_))) | None => Content::new(),
@@ -78,10 +77,13 @@ impl<'a> Asking<'a> {
 
     /// Returns where the index of a set's release is asked.
     fn index_of(&self, set: &PythonSet) -> Result<Option<SourceUrl>, CommandError> {
-        let release = set.release.as_ref().and_then(|name| self.pins.releases.get(name));
         let url =
             |release: &pins::Release| fetch::mirrored(&self.mirrors, &fetch::url(&release.index)?);
-        release.map(url).transpose()
+        self.release_of(set).map(url).transpose()
+    }
+
+    fn release_of(&self, set: &PythonSet) -> Option<&pins::Release> {
+        self.pins.releases.get(set.release.as_ref()?)
     }
 
     /// Returns what a set asks for: requirements by the file that they stand in.
@@ -91,7 +93,7 @@ impl<'a> Asking<'a> {
     ) -> Result<BTreeMap<String, BTreeSet<String>>, CommandError> {
         let mut texts = BTreeMap::new();
         let mut own = set.requirements.clone();
-        let release = set.release.as_ref().and_then(|name| self.pins.releases.get(name));
+        let release = self.release_of(set);
         let packages = release.iter().flat_map(|release| &release.packages);
         own.extend(packages.map(|(package, version)| format!("{package}=={version}")));
         if !own.is_empty() {
