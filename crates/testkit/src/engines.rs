@@ -226,6 +226,21 @@ fn processes(is_it: impl Fn(u32) -> bool) -> Vec<u32> {
     numbers.filter(|pid| is_it(*pid)).collect()
 }
 
+/// Returns the parent of a process.
+pub fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    line.trim().parse().ok()
+}
+
+/// Kills a process with all that it started itself, before one of them can clean up after another.
+pub fn kill_with_children(pid: u32) {
+    let children = processes(|child| parent_of(child) == Some(pid));
+    let all = std::iter::once(pid).chain(children).map(|pid| pid.to_string());
+    let killed = Command::new("kill").arg("-KILL").args(all).status().expect("`kill` runs");
+    assert!(killed.success(), "process {pid} was gone");
+}
+
 /// Returns the processes whose root is an overlay with its upper layer below `folder`.
 fn processes_below(folder: &Path) -> Vec<u32> {
     let upper = format!("upperdir={}/", folder.display());

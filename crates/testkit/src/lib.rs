@@ -27,7 +27,7 @@ mod spoil;
 mod tls;
 mod tokens;
 
-pub use engines::{Dockerd, PodmanStore, busybox_root};
+pub use engines::{Dockerd, PodmanStore, busybox_root, kill_with_children, parent_of};
 pub use fault::{Answer, Fault, RuleBuilder};
 pub use fuzz::{Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part};
 pub use git_server::{GitDaemon, GitFolder, GitHttp};

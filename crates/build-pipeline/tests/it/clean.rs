@@ -1,10 +1,10 @@
 //! `clean`: what runs left behind goes, from real engines and from disk; nothing else does.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use testkit::{Dockerd, PodmanStore, busybox_root};
+use testkit::{Dockerd, PodmanStore, busybox_root, kill_with_children};
 
 use crate::dsl::{Project, Ran, ran};
 
@@ -52,22 +52,19 @@ fn all(store: &PodmanStore) -> [Vec<String>; 3] {
 
 /// Begins a build of ours and kills it while its `RUN` sleeps.
 fn break_off(project: &Project, store: &PodmanStore) {
-    project.write("broken/Dockerfile", "FROM localhost/base:1\nRUN sleep 300\n");
+    project.write("broken/Dockerfile", "FROM localhost/base:1\nRUN echo asleep; sleep 300\n");
     let mut child: Child = Command::new("podman")
         .args(store.arguments())
         .args(["--runtime", "runc", "build", "--network=none", &label(GONE[1])])
         .arg(format!("--build-arg=BUILD_PIPELINE_RUN={}", GONE[1]))
         .arg(project.path("broken"))
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let begin = Instant::now();
-    while store.container_processes().is_empty() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "the RUN does not begin");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap() == "asleep"), "the RUN does not begin");
+    kill_with_children(child.id());
     child.wait().unwrap();
 }
 

@@ -3,27 +3,11 @@
 use std::time::Duration;
 
 use engine::{BuildEvent, DockerBuilder, Engine, EngineError, LeftoverKind};
-use testkit::PodmanStore;
+use testkit::{PodmanStore, kill_with_children, parent_of};
 
 use crate::support::{
     Base, PATIENCE, build, context, docker, dockerd, podman, request, run_id, within,
 };
-
-/// Returns the parent of a process.
-fn parent_of(pid: &str) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    Some(line.trim().to_owned())
-}
-
-/// What keeps a service, first, and all that it started: the service and what waits to end its `RUN`.
-fn keeper_and_kept(service: u32) -> Vec<String> {
-    let keeper = parent_of(&service.to_string()).expect("the service runs");
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let all = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let kept = all.filter(|pid| parent_of(pid).as_ref() == Some(&keeper));
-    std::iter::once(keeper.clone()).chain(kept.collect::<Vec<_>>()).collect()
-}
 
 /// Begins a build and drops it as soon as its `RUN` says something.
 async fn drop_while_it_sleeps(engine: &impl Engine, run: &str, from: &str) {
@@ -140,8 +124,8 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
         let mut on_event = |event| {
             if matches!(&event, BuildEvent::Line(line) if line.text == "ours") {
                 for pid in store.services().iter().filter(|pid| !before.contains(pid)) {
-                    let mut kill = std::process::Command::new("kill");
-                    kill.arg("-KILL").args(keeper_and_kept(*pid)).status().unwrap();
+                    // Its keeper started the service and what waits to end its `RUN`.
+                    kill_with_children(parent_of(*pid).expect("the service runs"));
                 }
             }
         };
