@@ -75,6 +75,14 @@ impl CommandError {
         self
     }
 
+    /// Says which of several things went wrong.
+    pub(crate) fn within(mut self, what: &str) -> Self {
+        if let Message::Line(line) = &mut self.message {
+            *line = format!("{what}: {line}");
+        }
+        self
+    }
+
     /// Returns the lines that a record keeps: the message and its causes.
     pub(crate) fn lines(&self) -> Vec<String> {
         let first = match &self.message {

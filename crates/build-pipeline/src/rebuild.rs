@@ -1,9 +1,10 @@
 //! Building an image once more from nothing, beside what there is.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use executor::{BlobCache, End, Output, Settings};
+use executor::{BlobCache, End, Job, Output, Settings};
 use oci::client::RegistryClient;
 use plan::Plan;
 use tempfile::TempDir;
@@ -48,15 +49,16 @@ pub(crate) async fn rebuild(
         outputs: vec![Output::Layout { path: layout.clone(), with_layers: is_built }],
         workshop,
     };
-    let reporter = Reporter::new(global.progress);
-    let on_event: executor::OnEvent = Arc::new(move |event| reporter.tell(&event));
+    let reporter = Arc::new(Reporter::new(global.progress));
+    let on_event = reporter.for_plan(&plan.name, false, BTreeMap::new());
+    let job = Job { plan: Arc::new(plan.clone()), settings, on_event };
     let mut signals = Signals::listen();
     let mut came = None;
     let interrupt = async { came = Some(signals.next().await) };
-    let execution = executor::execute(plan, &settings, interrupt, on_event).await;
-    match (execution.end, came) {
-        (End::Succeeded, _) => {}
-        (End::Failed(error), _) => return Err((&error).into()),
+    let end = executor::execute(vec![job], interrupt).await.pop().map(|execution| execution.end);
+    match (end, came) {
+        (Some(End::Succeeded), _) => {}
+        (Some(End::Failed(error)), _) => return Err((&error).into()),
         (_, Some(code)) => return Err(interrupted(code)),
         _ => return Err(CommandError::new(ExitCode::Bug, "a build ended by itself")),
     }

@@ -1,16 +1,23 @@
 //! Tells a person, a CI log or a program what is happening. All of it goes to standard error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal as _;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use executor::Event;
+use executor::{Event, OnEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{OutputState, StepState};
+use serde::Serialize;
 
 use crate::cli::Progress;
 use crate::sanitise::sanitise_line;
 use crate::{environment, output};
+
+/// From how many milliseconds on it is worth saying how long a step took last time.
+const LONG: u64 = 10_000;
+
+/// How many of the last lines of a build are shown live.
+const TAIL: usize = 3;
 
 /// One of the ways to show progress.
 #[derive(Debug)]
@@ -23,11 +30,24 @@ pub(crate) enum Reporter {
     Json,
 }
 
-/// The live lines.
-#[derive(Debug)]
-pub(crate) struct Live {
-    all: MultiProgress,
-    bars: Mutex<BTreeMap<String, ProgressBar>>,
+/// A plan whose events are told.
+struct Teller {
+    reporter: Arc<Reporter>,
+    /// The name of its image.
+    plan: String,
+    /// What stands in front of the names of its steps, where others are told of at the same time.
+    prefix: String,
+    /// How long steps took when they were last carried out, in milliseconds.
+    last_times: BTreeMap<String, u64>,
+}
+
+/// An event of a plan, as `--progress json` tells it.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub(crate) struct PlanEvent {
+    /// The name of the image that the plan makes.
+    plan: String,
+    #[serde(flatten)]
+    event: Event,
 }
 
 impl Reporter {
@@ -51,19 +71,112 @@ impl Reporter {
 
     fn live() -> Self {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        Self::Tty(Live { all, bars: Mutex::default() })
+        Self::Tty(Live { all, shown: Mutex::default() })
     }
 
-    /// Tells of an event.
-    pub(crate) fn tell(&self, event: &Event) {
-        match self {
-            Self::Json => output::json_line(event),
-            Self::Plain => {
-                if let Some(line) = finished_line(event) {
+    /// Returns what tells of the events of a plan: its image's name, whether it is one of several,
+    /// and how long its steps took last time, in milliseconds.
+    pub(crate) fn for_plan(
+        self: &Arc<Self>,
+        plan: &str,
+        is_one_of_several: bool,
+        last_times: BTreeMap<String, u64>,
+    ) -> OnEvent {
+        let prefix = match is_one_of_several {
+            true => format!("{plan}/"),
+            false => String::new(),
+        };
+        let teller =
+            Teller { reporter: Arc::clone(self), plan: plan.to_owned(), prefix, last_times };
+        Arc::new(move |event| teller.tell(event))
+    }
+}
+
+impl Teller {
+    fn tell(&self, event: Event) {
+        match &*self.reporter {
+            Reporter::Json => output::json_line(&PlanEvent { plan: self.plan.clone(), event }),
+            Reporter::Plain => {
+                if let Some(line) = self.line(&event) {
                     output::say(&line);
                 }
             }
-            Self::Tty(live) => live.tell(event),
+            Reporter::Tty(live) => live.tell(self, &event),
+        }
+    }
+
+    /// Returns what a step is called.
+    fn name(&self, step: &str) -> String {
+        format!("{}{step}", self.prefix)
+    }
+
+    /// Returns what a step does, and how long it took last time where that was long.
+    fn under_way(&self, step: &str, what: &str) -> (String, bool) {
+        let (name, what) = (self.name(step), sanitise_line(what));
+        match self.last_times.get(step) {
+            Some(last @ LONG..) => {
+                (format!("{name}: {what}; last time it took {}", seconds(*last)), true)
+            }
+            _ => (format!("{name}: {what}"), false),
+        }
+    }
+
+    /// Returns the line that tells of an event; nothing for what is only under way, unless it takes
+    /// long.
+    fn line(&self, event: &Event) -> Option<String> {
+        match event {
+            Event::PlanBegun { plan_digest, steps } => {
+                Some(format!("building {}: {steps} steps, plan {}", self.plan, plan_digest.short()))
+            }
+            Event::StepBegun { step, what } => {
+                let (line, is_long) = self.under_way(step, what);
+                is_long.then(|| format!("· {line}"))
+            }
+            Event::StepEnded { step, state, milliseconds } => {
+                let (mark, word) = match state {
+                    StepState::Done => ("✓", ""),
+                    StepState::Cached => ("✓", ", cached"),
+                    StepState::Failed => ("✗", ", failed"),
+                    StepState::Interrupted => ("✗", ", interrupted"),
+                    StepState::NotBegun => ("-", ", not begun"),
+                };
+                Some(format!("{mark} {} ({}{word})", self.name(step), seconds(*milliseconds)))
+            }
+            Event::Note { rule, message } => {
+                Some(format!("note: {} [{rule}]", sanitise_line(message)))
+            }
+            Event::OutputEnded { output, state, layer_bytes_copied } => {
+                let moved = match layer_bytes_copied {
+                    0 => "no layer bytes moved".to_owned(),
+                    bytes => format!("{} of layers copied", size(*bytes)),
+                };
+                Some(match state {
+                    OutputState::Written => format!("✓ {output} ({moved})"),
+                    OutputState::UpToDate => format!("✓ {output} (up to date)"),
+                    OutputState::Failed | OutputState::Interrupted => {
+                        format!("✗ {output} (failed; what was there before is intact)")
+                    }
+                })
+            }
+            Event::BuildInstruction { step, number, total, line, instruction } => {
+                let line = line.map(|line| format!(" (line {line})")).unwrap_or_default();
+                let (name, instruction) = (self.name(step), sanitise_line(instruction));
+                Some(format!("  {name} {number}/{total}{line} {instruction}"))
+            }
+            Event::BuildLine { step, text } => {
+                Some(format!("  {} | {}", self.name(step), sanitise_line(text)))
+            }
+            Event::LayerSealed { step, entries, unchanged, scrubbed, stale_bytecode } => {
+                let stale = match stale_bytecode {
+                    0 => String::new(),
+                    count => format!(", {count} files of bytecode are stale"),
+                };
+                Some(format!(
+                    "  {} sealed: {entries} entries; {unchanged} were as in the base, {scrubbed} scrubbed{stale}",
+                    self.name(step)
+                ))
+            }
+            Event::OutputBegun { .. } | Event::LayerProgress { .. } => None,
         }
     }
 }
@@ -78,112 +191,116 @@ fn with_buildkit(asked: Progress) -> Progress {
     }
 }
 
-/// Returns what is said when something ends; nothing for what is only under way.
-fn finished_line(event: &Event) -> Option<String> {
-    match event {
-        Event::PlanBegun { name, plan_digest, steps } => {
-            Some(format!("building {name}: {steps} steps, plan {}", plan_digest.short()))
-        }
-        Event::StepEnded { step, state, milliseconds } => {
-            let (mark, word) = match state {
-                StepState::Done => ("✓", ""),
-                StepState::Cached => ("✓", ", cached"),
-                StepState::Failed => ("✗", ", failed"),
-                StepState::Interrupted => ("✗", ", interrupted"),
-                StepState::NotBegun => ("-", ", not begun"),
-            };
-            Some(format!("{mark} {step} ({}{word})", seconds(*milliseconds)))
-        }
-        Event::Note { rule, message } => Some(format!("note: {} [{rule}]", sanitise_line(message))),
-        Event::OutputEnded { output, state, layer_bytes_copied } => {
-            let moved = match layer_bytes_copied {
-                0 => "no layer bytes moved".to_owned(),
-                bytes => format!("{} of layers copied", size(*bytes)),
-            };
-            Some(match state {
-                OutputState::Written => format!("✓ {output} ({moved})"),
-                OutputState::UpToDate => format!("✓ {output} (up to date)"),
-                OutputState::Failed | OutputState::Interrupted => {
-                    format!("✗ {output} (failed; what was there before is intact)")
-                }
-            })
-        }
-        Event::BuildInstruction { number, total, line, instruction, .. } => {
-            let line = line.map(|line| format!(" (line {line})")).unwrap_or_default();
-            Some(format!("  {number}/{total}{line} {}", sanitise_line(instruction)))
-        }
-        Event::BuildLine { text, .. } => Some(format!("  | {}", sanitise_line(text))),
-        Event::LayerSealed { entries, unchanged, scrubbed, stale_bytecode, .. } => {
-            let stale = match stale_bytecode {
-                0 => String::new(),
-                count => format!(", {count} files of bytecode are stale"),
-            };
-            Some(format!(
-                "  sealed: {entries} entries; {unchanged} were as in the base, {scrubbed} scrubbed{stale}"
-            ))
-        }
-        Event::StepBegun { .. } | Event::OutputBegun { .. } | Event::LayerProgress { .. } => None,
-    }
+/// The live lines.
+#[derive(Debug)]
+pub(crate) struct Live {
+    all: MultiProgress,
+    shown: Mutex<BTreeMap<String, Shown>>,
+}
+
+/// What is shown of something that is under way.
+#[derive(Debug)]
+struct Shown {
+    head: ProgressBar,
+    /// The last lines that it said, below.
+    tail: Vec<ProgressBar>,
+    lines: VecDeque<String>,
 }
 
 impl Live {
-    fn tell(&self, event: &Event) {
-        let mut bars = self.bars.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    fn tell(&self, teller: &Teller, event: &Event) {
+        let mut shown = self.shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match event {
             Event::StepBegun { step, what } => {
-                let bar =
-                    self.all.add(ProgressBar::new_spinner().with_message(sanitise_line(what)));
-                bar.enable_steady_tick(std::time::Duration::from_millis(120));
-                bars.insert(step.clone(), bar);
+                let (line, _) = teller.under_way(step, what);
+                shown.insert(teller.name(step), self.begin(line));
             }
             Event::OutputBegun { output } => {
-                let bar = self
-                    .all
-                    .add(ProgressBar::new_spinner().with_message(format!("write {output}")));
-                bar.enable_steady_tick(std::time::Duration::from_millis(120));
-                bars.insert(output.clone(), bar);
+                shown.insert(output.clone(), self.begin(format!("write {output}")));
             }
             Event::LayerProgress { output, layer, done, total } => {
-                let bar = bars.entry(format!("{output} {layer}")).or_insert_with(|| {
-                    let style = ProgressStyle::with_template(
-                        "  {msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
-                    );
-                    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-                    self.all.add(
-                        ProgressBar::new(*total)
-                            .with_style(style)
-                            .with_message(layer.short().to_owned()),
-                    )
+                let bar = shown.entry(format!("{output} {layer}")).or_insert_with(|| {
+                    let bar = ProgressBar::new(*total).with_message(layer.short().to_owned());
+                    let template = "  {msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+                    Shown::of(self.all.add(bar.with_style(style(template))))
                 });
-                bar.set_position(*done);
+                bar.head.set_position(*done);
                 if done == total {
-                    bar.finish_and_clear();
+                    bar.clear();
                 }
             }
-            Event::StepEnded { step: name, .. } | Event::OutputEnded { output: name, .. } => {
-                for (key, bar) in bars.iter() {
-                    if key == name || key.starts_with(&format!("{name} ")) {
-                        bar.finish_and_clear();
-                    }
+            Event::StepEnded { step, .. } => {
+                if let Some(ended) = shown.remove(&teller.name(step)) {
+                    ended.clear();
                 }
+            }
+            Event::OutputEnded { output, .. } => {
+                let layer = format!("{output} ");
+                shown.retain(|key, bar| {
+                    let is_of_it = key == output || key.starts_with(&layer);
+                    if is_of_it {
+                        bar.clear();
+                    }
+                    !is_of_it
+                });
             }
             Event::BuildLine { step, text } => {
-                if let Some(bar) = bars.get(step) {
-                    bar.set_message(sanitise_line(text));
+                if let Some(shown) = shown.get_mut(&teller.name(step)) {
+                    shown.say(&self.all, sanitise_line(text));
                 }
-                // The whole log would scroll everything else away.
-                return;
             }
             Event::PlanBegun { .. }
             | Event::Note { .. }
             | Event::BuildInstruction { .. }
             | Event::LayerSealed { .. } => {}
         }
-        if let Some(line) = finished_line(event) {
+        // The whole log would scroll everything else away, and what is under way is shown live.
+        let is_line = !matches!(event, Event::BuildLine { .. } | Event::StepBegun { .. });
+        if let Some(line) = teller.line(event).filter(|_| is_line) {
             // Above the live lines. `println` of a hidden target prints nothing, `suspend` always does.
             self.all.suspend(|| output::say(&line));
         }
     }
+
+    fn begin(&self, message: String) -> Shown {
+        let bar = ProgressBar::new_spinner().with_style(style("{spinner} {elapsed:>4} {wide_msg}"));
+        let bar = self.all.add(bar.with_message(message));
+        bar.enable_steady_tick(std::time::Duration::from_millis(120));
+        Shown::of(bar)
+    }
+}
+
+impl Shown {
+    fn of(head: ProgressBar) -> Self {
+        Self { head, tail: Vec::new(), lines: VecDeque::new() }
+    }
+
+    /// Shows a line below, and one less of those before.
+    fn say(&mut self, all: &MultiProgress, line: String) {
+        if self.lines.len() == TAIL {
+            self.lines.pop_front();
+        } else {
+            let last = self.tail.last().unwrap_or(&self.head);
+            let bar = ProgressBar::new_spinner().with_style(style("    | {wide_msg}"));
+            let bar = all.insert_after(last, bar);
+            self.tail.push(bar);
+        }
+        self.lines.push_back(line);
+        for (bar, line) in self.tail.iter().zip(&self.lines) {
+            bar.set_message(line.clone());
+        }
+    }
+
+    fn clear(&self) {
+        for bar in self.tail.iter().chain([&self.head]) {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Reads a template of ours.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 fn seconds(milliseconds: u64) -> String {

@@ -90,8 +90,10 @@ pub async fn fetch(
     packages: &[&LockedPackage],
     mirrors: &Mirrors,
 ) -> Result<Vec<FetchedPackage>, FetchError> {
-    let fetched = stream::iter(packages).map(|package| fetch_one(sources, package, mirrors));
-    let mut fetched: Vec<_> = fetched.buffer_unordered(AT_ONCE).try_collect().await?;
+    let fetches: Vec<_> =
+        packages.iter().map(|package| fetch_one(sources, package, mirrors)).collect();
+    let fetched = stream::iter(fetches).buffer_unordered(AT_ONCE);
+    let mut fetched: Vec<_> = fetched.try_collect().await?;
     fetched.sort_by(|a, b| a.package.cmp(&b.package));
     Ok(fetched)
 }

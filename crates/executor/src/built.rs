@@ -1,52 +1,52 @@
 //! The steps of built tracks: which must be carried out, and handing their work to the workshop.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use image_ref::{Digest, ImageRef};
 use plan::{Action, Step};
-use record::{StepOutcome, StepState};
+use record::StepState;
 use sources::Tree;
 
-use crate::workshop::{Instructions, Made, Sink, Workshop};
-use crate::{Base, Event, ExecuteError, Product, Run};
+use crate::run::{Product, Products, Run};
+use crate::workshop::{Instructions, Made, Workshop};
+use crate::{Base, Event, ExecuteError};
 
 /// What comes of a step, and how it stands then.
 type Outcome = Result<(Product, StepState), ExecuteError>;
 
-impl<'a> Run<'a> {
+impl Run {
     /// Returns the images of the steps that were finished by an earlier run.
-    pub(crate) fn finished(&self) -> BTreeMap<&'a str, Product> {
+    pub(crate) fn finished(&self) -> Products {
         let Some(workshop) = self.settings.workshop.as_ref().filter(|one| !one.is_fresh) else {
-            return BTreeMap::new();
+            return Products::new();
         };
         let made = self.plan.steps.iter().filter_map(|step| {
             let has_image =
                 matches!(step.action, Action::SealImage { .. } | Action::BootstrapBase { .. });
-            let key = self.keys.get(step.id.as_str()).filter(|_| has_image)?;
-            Some((step.id.as_str(), Product::Made(Box::new(workshop.store.finished(key)?))))
+            let key = self.keys.get(&step.id).filter(|_| has_image)?;
+            Some((step.id.clone(), Product::Made(Arc::new(workshop.store.finished(key)?))))
         });
         made.collect()
     }
 
-    /// Returns the steps that must be carried out: those that the last one needs, and not those
-    /// that only finished ones need. Finished ones are noted as such.
-    pub(crate) fn wanted(&self, finished: &BTreeMap<&'a str, Product>) -> BTreeSet<&'a str> {
+    /// Returns the steps that must be carried out, in their order: those that the last one needs,
+    /// and not those that only finished ones need. Finished ones are noted as such.
+    pub(crate) fn wanted(&self, finished: &Products) -> Vec<&Step> {
+        let steps = &self.plan.steps;
         let mut wanted = BTreeSet::new();
-        let mut open: Vec<&'a str> =
-            self.plan.steps.last().map(|step| &*step.id).into_iter().collect();
+        let mut open: Vec<&str> = steps.last().map(|step| &*step.id).into_iter().collect();
         while let Some(id) = open.pop() {
             if finished.contains_key(id) || !wanted.insert(id) {
                 continue;
             }
-            let step = self.plan.steps.iter().find(|step| step.id == id);
+            let step = steps.iter().find(|step| step.id == id);
             open.extend(step.into_iter().flat_map(|step| step.needs.iter().map(String::as_str)));
         }
-        for step in self.plan.steps.iter().filter(|step| !wanted.contains(&*step.id)) {
-            let (step, state, milliseconds) = (step.id.clone(), StepState::Cached, 0);
-            (self.on_event)(Event::StepEnded { step: step.clone(), state, milliseconds });
-            self.note_progress(|progress| {
-                progress.steps.push(StepOutcome { step, state, milliseconds });
-            });
+        let (wanted, others): (Vec<_>, Vec<_>) =
+            steps.iter().partition(|step| wanted.contains(&*step.id));
+        for step in others {
+            self.end_step(&step.id, StepState::Cached, 0);
         }
         wanted
     }
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
         &self,
         step: &Step,
         action: &Action,
-        products: &BTreeMap<&str, Product>,
+        products: &Products,
     ) -> Outcome {
         let Some(workshop) = &self.settings.workshop else {
             return Err(ExecuteError::plan(format!("step `{}` needs an engine", step.id)));
@@ -70,13 +70,13 @@ impl<'a> Run<'a> {
         let product = match action {
             Action::FetchSource { source, version, patches, .. } => {
                 let source = (source, version.as_deref());
-                Product::Source(workshop.fetch_source(self.plan, source, patches).await?)
+                Product::Source(workshop.fetch_source(&self.plan, source, patches).await?)
             }
             Action::FetchPackages { lock, digest, sets } => {
-                Product::Packages(workshop.fetch_packages((lock, digest), sets).await?)
+                Product::Packages(Arc::new(workshop.fetch_packages((lock, digest), sets).await?))
             }
             Action::FetchWheels { lock, digest } => {
-                Product::Wheels(workshop.fetch_wheels((lock, digest)).await?)
+                Product::Wheels(Arc::new(workshop.fetch_wheels((lock, digest)).await?))
             }
             Action::BootstrapBase { packages, set, created, seal } => {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
                 };
                 let made = workshop.bootstrap(found, set, (seal, created)).await?;
                 self.finish(workshop, step, &made)?;
-                Product::Made(Box::new(made))
+                Product::Made(Arc::new(made))
             }
             Action::BuildImage { base, dockerfile, digest, args, context, network } => {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
@@ -92,16 +92,17 @@ impl<'a> Run<'a> {
                 let (tree, _folders) = self.context(workshop, context, products).await?;
                 let instructions = Instructions {
                     step: &step.id,
+                    name: self.name_of(step)?,
                     dockerfile,
                     digest,
                     args,
                     network: *network,
                     epoch,
                 };
-                let way = (self.sink(workshop).await?, &self.settings.client);
-                Product::Built(
-                    workshop.build_image(&instructions, (&base, tree), way, &self.on_event).await?,
-                )
+                let way = (self.sink().await?, &self.settings.client);
+                let on_event = &self.on_event;
+                let built = workshop.build_image(&instructions, (&base, tree), way, on_event);
+                Product::Built(Arc::new(built.await?))
             }
             Action::SealImage { image, base, seal, edit } => {
                 let Some(Product::Built(built)) = products.get(image.as_str()) else {
@@ -120,7 +121,7 @@ impl<'a> Run<'a> {
                     stale_bytecode: report.bytecode.stale.len(),
                 });
                 self.finish(workshop, step, &made)?;
-                Product::Made(Box::new(made))
+                Product::Made(Arc::new(made))
             }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
                 return Err(ExecuteError::plan(format!("step `{}` needs no engine", step.id)));
@@ -129,11 +130,19 @@ impl<'a> Run<'a> {
         Ok((product, StepState::Done))
     }
 
+    /// Returns what a step's images are called on the registry in this process: plans that are
+    /// carried out at the same time may have different steps of one name.
+    fn name_of(&self, step: &Step) -> Result<String, ExecuteError> {
+        Ok(format!("{}-{}", step.id, &self.key_of(step)?.hex()[..12]))
+    }
+
+    fn key_of(&self, step: &Step) -> Result<&Digest, ExecuteError> {
+        let key = self.keys.get(&step.id);
+        key.ok_or_else(|| ExecuteError::plan(format!("step `{}` has no key", step.id)))
+    }
+
     fn finish(&self, workshop: &Workshop, step: &Step, made: &Made) -> Result<(), ExecuteError> {
-        match self.keys.get(step.id.as_str()) {
-            Some(key) => workshop.store.finish(key, made),
-            None => Err(ExecuteError::plan(format!("step `{}` has no key", step.id))),
-        }
+        workshop.store.finish(self.key_of(step)?, made)
     }
 
     /// Puts the trees of steps together to one build context.
@@ -141,7 +150,7 @@ impl<'a> Run<'a> {
         &self,
         workshop: &Workshop,
         folders: &BTreeMap<String, String>,
-        products: &BTreeMap<&str, Product>,
+        products: &Products,
     ) -> Result<(Tree, Vec<tempfile::TempDir>), ExecuteError> {
         let mut whole = Tree::new();
         let mut kept = Vec::new();
@@ -167,17 +176,13 @@ impl<'a> Run<'a> {
         Ok((whole, kept))
     }
 
-    pub(crate) async fn sink(&self, workshop: &Workshop) -> Result<&Sink, ExecuteError> {
-        self.sink.get_or_try_init(|| Sink::start(&workshop.store)).await
-    }
-
     /// Offers an image on the registry in this process, from where it is delivered.
     pub(crate) async fn offered(&self, made: &Made) -> Result<Base, ExecuteError> {
         let Some(workshop) = &self.settings.workshop else {
             return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
         };
         let way = (&workshop.store, &self.settings.client);
-        let reference: ImageRef = self.sink(workshop).await?.offer(&self.plan.name, made, way)?;
+        let reference: ImageRef = self.sink().await?.offer(&self.plan.name, made, way)?;
         Ok(Base {
             image: reference,
             index: None,

@@ -18,8 +18,9 @@ use oci::{DerivedImage, LayoutError, layout};
 use record::{OutputOutcome, OutputState};
 use tokio::task::{JoinHandle, JoinSet, block_in_place};
 
+use crate::run::Run;
 use crate::workshop::Made;
-use crate::{Base, Event, ExecuteError, Output, Run, Settings};
+use crate::{Base, Event, ExecuteError, Output, Settings};
 
 /// How many layers are copied at once. More than this many streams no longer fill a line faster,
 /// and registries count connections (podman and skopeo copy 6, docker 3).
@@ -48,7 +49,7 @@ pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
 
 /// Puts an image to all outputs, one after the other.
 pub(crate) async fn deliver(
-    run: &Run<'_>,
+    run: &Run,
     base: &Base,
     image: &DerivedImage,
     targets: Vec<Target>,
@@ -63,7 +64,7 @@ pub(crate) async fn deliver(
             layer_bytes_copied: 0,
             layers_mounted: 0,
         };
-        run.note_progress(|progress| progress.outputs.push(begun));
+        run.progress().outputs.push(begun);
         (run.on_event)(Event::OutputBegun { output: name.clone() });
         let mut delivery = Delivery {
             run,
@@ -93,10 +94,10 @@ pub(crate) async fn deliver(
             state: outcome.state,
             layer_bytes_copied,
         });
-        run.note_progress(|progress| {
-            progress.outputs.pop();
-            progress.outputs.push(outcome);
-        });
+        let mut progress = run.progress();
+        progress.outputs.pop();
+        progress.outputs.push(outcome);
+        drop(progress);
         result?;
     }
     Ok(())
@@ -104,7 +105,7 @@ pub(crate) async fn deliver(
 
 /// One output being written.
 struct Delivery<'a> {
-    run: &'a Run<'a>,
+    run: &'a Run,
     base: &'a Base,
     image: &'a DerivedImage,
     output: &'a str,
@@ -136,7 +137,7 @@ impl Delivery<'_> {
         };
         let made = Made::new(self.image, Some(self.base.image.clone()))?;
         let way = (&workshop.store, self.client());
-        let sink = self.run.sink(workshop).await?;
+        let sink = self.run.sink().await?;
         let offered = sink.offer(&self.run.plan.name, &made, way)?;
         workshop.load(self.image, &offered, name).await
     }
@@ -386,7 +387,7 @@ async fn joined<T: 'static>(
     }
 }
 
-impl Run<'_> {
+impl Run {
     /// Returns what reports how far the copy of a layer is.
     fn progress_of(&self, output: &str, layer: &Descriptor) -> impl Fn(u64) + Send + Sync + use<> {
         let (on_event, output, layer, total) =

@@ -12,8 +12,6 @@ use serde::Serialize;
 pub enum Event {
     /// A plan begins.
     PlanBegun {
-        /// The name of the image.
-        name: String,
         /// The plan's digest.
         plan_digest: Digest,
         /// How many steps it has.

@@ -1,12 +1,13 @@
 //! `build-pipeline [build] --track …`: plans, builds, records.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use executor::{BlobCache, End, Execution, Output, Settings};
+use executor::{BlobCache, End, Execution, Job, Output, Settings, Workshop};
 use image_ref::ImageRef;
 use planner::Planned;
-use record::{BuildRecord, Run, Status};
+use record::{BuildRecord, Run, Status, StepState};
 use serde::Serialize;
 
 use crate::cli::{Build, Format, Global, StepArgs};
@@ -25,7 +26,7 @@ use crate::state::RunLock;
 use crate::workshop::Way;
 use crate::{environment, judge, output, registry, rehearsal, render, request, state, workshop};
 
-/// Builds the tracks that were asked for, one after the other.
+/// Builds the tracks that were asked for, at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
     if args.subject.tracks.is_empty() {
         return Err(CommandError::new(ExitCode::Input, "no track was named")
@@ -62,6 +63,38 @@ struct Built {
     record: PathBuf,
 }
 
+/// A build that was begun.
+struct Begun {
+    planned: Planned,
+    record: BuildRecord,
+    settings: Settings,
+}
+
+/// Why a build came to nothing.
+enum Failure {
+    /// A reason of its own.
+    Own(CommandError),
+    /// That of the whole run; what can be said of this build.
+    Early { hint: String },
+}
+
+impl Begun {
+    /// Says what is to be said of a plan, and begins its record.
+    fn new(planned: Planned, settings: Settings) -> Self {
+        planned.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
+        let warnings = planned.warnings.iter();
+        let run = Run {
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: std::env::args().collect(),
+            process: std::process::id(),
+            began: now(),
+            warnings: warnings.map(|one| format!("{}: {}", one.rule, one.message)).collect(),
+        };
+        let record = BuildRecord::begin(planned.plan.clone(), run);
+        Self { planned, record, settings }
+    }
+}
+
 impl Session<'_> {
     async fn all(
         &self,
@@ -91,9 +124,10 @@ impl Session<'_> {
                 output::sanitised_result(&render::tree(&one.plan, &one.warnings))
             });
         }
+        let mut begun = Vec::new();
+        let mut workshop = None;
         let several = planned.len() > 1;
-        let mut built = Vec::new();
-        for one in &planned {
+        for one in planned {
             let outputs = self.outputs(&one.plan, several)?;
             let is_built = one.plan.is_built();
             let (client, cache) = match rehearsal.as_ref().filter(|_| !is_built) {
@@ -106,73 +140,108 @@ impl Session<'_> {
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
             let workshop = match is_built || is_loaded {
-                true => {
-                    let StepArgs { engine, fresh: is_fresh, keep_failed: keeps_failed } =
-                        self.args.steps;
-                    let store = environment::store_folder()?;
-                    let way = Way { engine, is_fresh, keeps_failed, store };
-                    Some(Arc::new(workshop::open(self.global, self.project, way)?))
-                }
+                // All of them build with one engine, into one store.
+                true => Some(Arc::clone(match &workshop {
+                    Some(workshop) => workshop,
+                    None => workshop.insert(self.workshop()?),
+                })),
                 false => None,
             };
-            built.push(self.one(one, Settings { client, cache, outputs, workshop }).await?);
+            begun.push(Begun::new(one, Settings { client, cache, outputs, workshop }));
         }
-        if self.args.format == Format::Json {
-            return output::json(&serde_json::json!({ "schema": 1, "builds": built }));
-        }
-        Ok(())
+        self.carry_out(begun).await
     }
 
-    /// Builds one plan and records it, whatever becomes of it.
-    async fn one(&self, planned: &Planned, settings: Settings) -> Result<Built, CommandError> {
-        planned.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
-        let mut record = BuildRecord::begin(
-            planned.plan.clone(),
-            Run {
-                tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-                command: std::env::args().collect(),
-                process: std::process::id(),
-                began: now(),
-                warnings: planned
-                    .warnings
-                    .iter()
-                    .map(|warning| format!("{}: {}", warning.rule, warning.message))
-                    .collect(),
-            },
-        );
-        let begun = record.clone();
+    fn workshop(&self) -> Result<Arc<Workshop>, CommandError> {
+        let StepArgs { engine, fresh: is_fresh, keep_failed: keeps_failed } = self.args.steps;
+        let way = Way { engine, is_fresh, keeps_failed, store: environment::store_folder()? };
+        Ok(Arc::new(workshop::open(self.global, self.project, way)?))
+    }
+
+    /// Carries out plans and records them, whatever becomes of them. Of several errors all are told,
+    /// and the first one is returned.
+    async fn carry_out(&self, begun: Vec<Begun>) -> Result<(), CommandError> {
+        let records: Vec<BuildRecord> = begun.iter().map(|one| one.record.clone()).collect();
         // Synced while the first request is under way.
-        let first = tokio::task::spawn_blocking(move || state::write_record(&begun));
-        let (execution, ended_early) = self.execute(planned, &settings).await;
+        let first = tokio::task::spawn_blocking(move || {
+            records.iter().try_for_each(|record| state::write_record(record).map(drop))
+        });
+        let (executions, mut ended_early) = self.execute(&begun).await;
         let first = first.await.map_err(|e| {
             CommandError::caused(ExitCode::Bug, "writing a record ended by itself", &e)
         })?;
-        let is_interrupted = matches!(execution.end, End::Interrupted);
-        let failure = match (&execution.end, ended_early) {
-            (_, Some(error)) => Some(error),
-            (End::Failed(error), None) => Some(error.into()),
-            (End::Succeeded | End::Interrupted | End::NotBegun, None) => first.err(),
-        };
+        let (mut built, mut failures) = (Vec::new(), Vec::new());
+        let several = begun.len() > 1;
+        for (one, execution) in begun.into_iter().zip(executions) {
+            let name = one.record.plan.name.clone();
+            match self.end(one, execution, ended_early.as_ref()).await {
+                Ok(one) => built.push(one),
+                // That is one error for all of them, which is told once.
+                Err(Failure::Early { hint }) => {
+                    ended_early = ended_early.map(|error| error.hint(hint));
+                }
+                Err(Failure::Own(error)) if several => failures.push(error.within(&name)),
+                Err(Failure::Own(error)) => failures.push(error),
+            }
+        }
+        if self.args.format == Format::Json && !built.is_empty() {
+            output::json(&serde_json::json!({ "schema": 1, "builds": built }))?;
+        }
+        let mut failures = ended_early.into_iter().chain(failures).chain(first.err());
+        let Some(failure) = failures.next() else { return Ok(()) };
+        failures.for_each(|other| output::error(&other));
+        Err(failure)
+    }
 
-        let Execution { steps, image, outputs, notes, traffic, .. } = execution;
-        record.ended = Some(now());
-        record.status = match (&failure, is_interrupted) {
-            (None, _) => Status::Succeeded,
-            (Some(_), true) => Status::Interrupted,
-            (Some(_), false) => Status::Failed,
-        };
-        record.error = failure.as_ref().map(CommandError::lines).unwrap_or_default();
+    /// Records how a plan ended, and shows what came of it.
+    async fn end(
+        &self,
+        begun: Begun,
+        execution: Execution,
+        ended_early: Option<&CommandError>,
+    ) -> Result<Built, Failure> {
+        let Begun { planned, mut record, settings } = begun;
+        let Execution { steps, image, outputs, notes, traffic, end } = execution;
         (record.steps, record.image, record.outputs, record.notes, record.traffic) =
             (steps, image, outputs, notes, traffic);
+        record.ended = Some(now());
+        record.status = match &end {
+            End::Succeeded => Status::Succeeded,
+            End::Interrupted => Status::Interrupted,
+            End::Failed(_) | End::NotBegun => Status::Failed,
+        };
+        let failure = match &end {
+            End::Failed(error) => Some(CommandError::from(error)),
+            End::Succeeded | End::Interrupted | End::NotBegun => None,
+        };
+        record.error = match end {
+            End::Succeeded => Vec::new(),
+            _ => failure.as_ref().or(ended_early).map(CommandError::lines).unwrap_or_default(),
+        };
         let written = state::write_record(&record);
+        let hint = |path: &PathBuf| format!("the record is `{}`", path.display());
         if let Some(failure) = failure {
             self.offer(&failure);
-            return Err(match &written {
-                Ok(path) => failure.hint(format!("the record is `{}`", path.display())),
+            return Err(Failure::Own(match &written {
+                Ok(path) => failure.hint(hint(path)),
                 Err(_) => failure,
-            });
+            }));
         }
-        let path = written?;
+        let path = written.map_err(Failure::Own)?;
+        if record.status != Status::Succeeded {
+            return Err(Failure::Early { hint: hint(&path) });
+        }
+        self.show(&planned, &record, &settings, &path).await.map_err(Failure::Own)
+    }
+
+    /// Shows what was built.
+    async fn show(
+        &self,
+        planned: &Planned,
+        record: &BuildRecord,
+        settings: &Settings,
+        path: &Path,
+    ) -> Result<Built, CommandError> {
         for warning in settings.client.warnings() {
             output::warn("mirror-distrusted", &warning);
         }
@@ -180,9 +249,9 @@ impl Session<'_> {
             return Err(CommandError::new(ExitCode::Bug, "the plan made no image"));
         };
         if self.args.format == Format::Text {
-            output::sanitised_result(&summary(&record, image, &path))?;
+            output::sanitised_result(&summary(record, image, path))?;
             if planned.plan.rehearsal {
-                self.show_rehearsed(planned, &settings).await?;
+                self.show_rehearsed(planned, settings).await?;
             }
         }
         Ok(Built {
@@ -191,7 +260,7 @@ impl Session<'_> {
             config_digest: image.config_digest.clone(),
             plan_digest: record.plan_digest.clone(),
             outputs: record.outputs.clone(),
-            record: path,
+            record: path.to_owned(),
         })
     }
 
@@ -208,41 +277,50 @@ impl Session<'_> {
         }
     }
 
-    /// Takes the locks of the outputs and carries out the plan, until it ends or a signal comes.
+    /// Takes the locks of the outputs and carries out the plans, until they end or a signal comes.
     ///
-    /// Returns the error too where the plan was not begun or a signal ended it.
-    async fn execute(
-        &self,
-        planned: &Planned,
-        settings: &Settings,
-    ) -> (Execution, Option<CommandError>) {
+    /// Returns the error too where the plans were not begun or a signal ended them.
+    async fn execute(&self, begun: &[Begun]) -> (Vec<Execution>, Option<CommandError>) {
         let mut signals = Signals::listen();
-        // Held until the plan is carried out.
+        let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
+        // Held until the plans are carried out.
         let locked = tokio::select! {
-            locks = self.take_locks(&settings.outputs) => locks.map_err(|error| (End::NotBegun, error)),
-            code = signals.next() => Err((End::Interrupted, interrupted(code))),
+            locks = self.take_locks(outputs.collect()) => locks.map_err(|error| (None, error)),
+            code = signals.next() => Err((Some(code), interrupted(code))),
         };
         let _locks = match locked {
             Ok(locks) => locks,
-            Err((end, error)) => return (Execution::not_begun(&planned.plan, end), Some(error)),
+            Err((signal, error)) => {
+                let end = || match signal {
+                    Some(_) => End::Interrupted,
+                    None => End::NotBegun,
+                };
+                let ends = begun.iter().map(|one| Execution::not_begun(&one.record.plan, end()));
+                return (ends.collect(), Some(error));
+            }
         };
-        let reporter = Arc::clone(&self.reporter);
-        let on_event: executor::OnEvent = Arc::new(move |event| reporter.tell(&event));
+        let several = begun.len() > 1;
+        let jobs = begun.iter().map(|one| {
+            let plan = &one.record.plan;
+            Job {
+                plan: Arc::new(plan.clone()),
+                settings: one.settings.clone(),
+                on_event: self.reporter.for_plan(&plan.name, several, last_times(plan)),
+            }
+        });
         let mut came = None;
         let interrupt = async { came = Some(signals.next().await) };
-        let execution = executor::execute(&planned.plan, settings, interrupt, on_event).await;
-        let interrupted =
-            came.filter(|_| matches!(execution.end, End::Interrupted)).map(interrupted);
-        (execution, interrupted)
+        let executions = executor::execute(jobs.collect(), interrupt).await;
+        let is_cut = executions.iter().any(|one| matches!(one.end, End::Interrupted));
+        (executions, came.filter(|_| is_cut).map(interrupted))
     }
 
-    async fn take_locks(&self, outputs: &[Output]) -> Result<Vec<RunLock>, CommandError> {
+    async fn take_locks(&self, mut outputs: Vec<&Output>) -> Result<Vec<RunLock>, CommandError> {
         // In one order for all runs, so that no two wait for each other.
-        let mut sorted: Vec<&Output> = outputs.iter().collect();
-        sorted.sort_by_key(ToString::to_string);
-        sorted.dedup_by_key(|output| output.to_string());
+        outputs.sort_by_key(ToString::to_string);
+        outputs.dedup_by_key(|output| output.to_string());
         let mut locks = Vec::new();
-        for output in sorted {
+        for output in outputs {
             locks.push(RunLock::take(output, self.args.lock_timeout).await?);
         }
         Ok(locks)
@@ -425,6 +503,19 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
     ));
     text.line(format_args!("  record    {}", path.display()));
     text.into_text()
+}
+
+/// Returns how long the steps of a built plan took when they were last carried out, in
+/// milliseconds. It is for people only: records that cannot be read are left out.
+fn last_times(plan: &plan::Plan) -> BTreeMap<String, u64> {
+    if !plan.is_built() {
+        return BTreeMap::new();
+    }
+    let records = state::read_records().unwrap_or_default();
+    let earlier = records.iter().filter(|record| record.plan.name == plan.name);
+    let steps = earlier.flat_map(|record| &record.steps);
+    let done = steps.filter(|outcome| outcome.state == StepState::Done);
+    done.map(|outcome| (outcome.step.clone(), outcome.milliseconds)).collect()
 }
 
 fn now() -> String {

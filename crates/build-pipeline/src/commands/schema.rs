@@ -25,7 +25,7 @@ use crate::output;
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is wanted")]
 enum Line {
-    Event(executor::Event),
+    Event(crate::reporter::PlanEvent),
     Talk(crate::output::Talk),
 }
 

@@ -217,6 +217,40 @@ fn several_outputs_are_all_written_in_one_run() {
     skopeo(&["inspect", "--tls-verify=false", &format!("docker://{target}")]).expect(0);
 }
 
+/// Tracks of one run are built at the same time, and one that fails does not end the others.
+#[test]
+fn of_several_tracks_one_that_fails_is_named_and_the_others_are_built() {
+    let project = Project::new();
+    std::fs::create_dir_all(project.path("dist/rehearsal-locked-spoof")).unwrap();
+    project.write("dist/rehearsal-locked-spoof/mine", "of somebody else");
+    let line = "--track locked-spoof,ollama,official --rehearse --format json";
+    let ran = project.run(line).expect(2);
+    let built: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let names = built["builds"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), ["rehearsal-ollama", "rehearsal-official"]);
+    assert!(ran.stderr.contains("✓ rehearsal-ollama/derive-image ("), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains(
+            "error: rehearsal-locked-spoof: writing `oci:dist/rehearsal-locked-spoof` failed"
+        ),
+        "{}",
+        ran.stderr
+    );
+    let mut states: Vec<_> = project
+        .records()
+        .iter()
+        .map(|record| (record["plan"]["track"].to_string(), record["status"].to_string()))
+        .collect();
+    states.sort();
+    let state = |track: &str, status: &str| (format!("\"{track}\""), format!("\"{status}\""));
+    let wanted = [
+        state("locked-spoof", "failed"),
+        state("official", "succeeded"),
+        state("ollama", "succeeded"),
+    ];
+    assert_eq!(states, wanted);
+}
+
 #[test]
 fn an_index_is_opened_at_linux_amd64_and_both_digests_are_recorded() {
     let project = Project::new();

@@ -26,13 +26,17 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub(super) const TRANSFER: Duration = Duration::from_secs(6 * 3600);
 /// The name of the Dockerfile in the context.
 const DOCKERFILE: &str = "Dockerfile";
+/// The tag that the engine pushes what it built under.
+const BUILT: &str = "built";
 /// How many pieces of a context may wait for the engine.
 const PIECES_AHEAD: usize = 16;
 
 /// What is built.
 pub(crate) struct Instructions<'a> {
-    /// The step, for events and names.
+    /// The step, for events.
     pub(crate) step: &'a str,
+    /// What its images are called on the registry in this process.
+    pub(crate) name: String,
     /// The Dockerfile.
     pub(crate) dockerfile: &'a str,
     /// Its digest.
@@ -70,7 +74,8 @@ impl Workshop {
         context.put_file(DOCKERFILE, text.clone().into_bytes()).map_err(ExecuteError::source)?;
 
         let engine = self.engine().await?;
-        let base_name = sink.offer(&format!("{step}-base"), base, (&self.store, client))?;
+        let base_name =
+            sink.offer(&format!("{}-base", instructions.name), base, (&self.store, client))?;
         // From here on it must be removed, whatever comes.
         self.names.lock().await.push(base_name.to_string());
         on_engine!(engine, engine => engine.pull(&base_name, true, TRANSFER).await)
@@ -110,7 +115,7 @@ impl Workshop {
             self.keep_failed(failure, request, (context, instructions.epoch), on_event).await;
         }
         let built = built.map_err(failed)?;
-        let target = sink.reference(step, "built")?;
+        let target = sink.reference(&instructions.name, BUILT)?;
         let pushed = on_engine!(
             engine,
             engine => engine.push(&built.image, &target, TRANSFER).await
@@ -118,7 +123,7 @@ impl Workshop {
         let names = [built.image.to_string(), target.to_string()];
         self.names.lock().await.extend(names);
         pushed.map_err(failed)?;
-        captured(step, base, sink)
+        captured(instructions, base, sink)
     }
 }
 
@@ -169,11 +174,15 @@ impl Workshop {
 }
 
 /// Takes what was pushed apart: what the base has, and what is new.
-fn captured(step: &str, base: &Made, sink: &Sink) -> Result<Captured, ExecuteError> {
+fn captured(
+    Instructions { step, name, .. }: &Instructions<'_>,
+    base: &Made,
+    sink: &Sink,
+) -> Result<Captured, ExecuteError> {
     let wrong = |what: &str| {
         ExecuteError::capture(format!("what the engine pushed for step `{step}` {what}"))
     };
-    let manifest = sink.manifest(step, "built").ok_or_else(|| wrong("has no manifest"))?;
+    let manifest = sink.manifest(name, BUILT).ok_or_else(|| wrong("has no manifest"))?;
     let Ok(Document::Manifest(manifest)) = Document::parse(&manifest, None) else {
         return Err(wrong("is no image manifest"));
     };

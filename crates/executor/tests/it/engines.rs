@@ -49,23 +49,23 @@ CMD ["sh", "-c", "echo ran"]
 
 /// What an image is built with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Builder {
+pub(crate) enum Builder {
     Podman,
     Classic,
     BuildKit,
 }
 
-fn dockerd() -> &'static Dockerd {
+pub(crate) fn dockerd() -> &'static Dockerd {
     static SHARED: OnceLock<Dockerd> = OnceLock::new();
     SHARED.get_or_init(Dockerd::start)
 }
 
 /// A base on a registry, a project with a Dockerfile, a store of finished steps.
-struct Bench {
+pub(crate) struct Bench {
     registry: LoopbackRegistry,
     base: Digest,
     folder: TempDir,
-    podman: Arc<PodmanStore>,
+    pub(crate) podman: Arc<PodmanStore>,
     /// The Python index that wheels are looked up on.
     index: Option<String>,
 }
@@ -73,7 +73,7 @@ struct Bench {
 #[derive(Debug)]
 struct Finding {
     builder: Builder,
-    podman: Arc<PodmanStore>,
+    pub(crate) podman: Arc<PodmanStore>,
     index: Option<String>,
 }
 
@@ -151,7 +151,7 @@ fn put_base(registry: &LoopbackRegistry, content: &[u8]) -> Digest {
 }
 
 impl Bench {
-    async fn new(dockerfile: &str) -> Self {
+    pub(crate) async fn new(dockerfile: &str) -> Self {
         Self::on(dockerfile, b"").await
     }
 
@@ -163,7 +163,7 @@ impl Bench {
         Self { registry, base, folder, podman: Arc::new(PodmanStore::new()), index: None }
     }
 
-    fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         let dockerfile = std::fs::read(self.folder.path().join("Dockerfile")).unwrap();
         let edit = ImageEdit {
             created: "2020-01-01T00:00:00Z".to_owned(),
@@ -239,11 +239,11 @@ impl Bench {
         plan
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
 
-    fn settings(&self, builder: Builder, store: &str, is_fresh: bool) -> Settings {
+    pub(crate) fn settings(&self, builder: Builder, store: &str, is_fresh: bool) -> Settings {
         let workshop = Workshop {
             find: Box::new(Finding {
                 builder,

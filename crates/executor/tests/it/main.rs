@@ -7,4 +7,5 @@ mod failures;
 mod interrupts;
 mod outputs;
 mod support;
+mod together;
 mod wrapper;

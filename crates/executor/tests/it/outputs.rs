@@ -17,7 +17,7 @@ fn states(execution: &executor::Execution) -> Vec<(&str, StepState)> {
 /// Returns what happened in short, times and digests left out.
 fn told(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match event {
-        Event::PlanBegun { name, steps, .. } => format!("plan {name}, {steps} steps"),
+        Event::PlanBegun { steps, .. } => format!("plan of {steps} steps"),
         Event::StepBegun { step, .. } => format!("begin {step}"),
         Event::StepEnded { step, state, .. } => format!("end {step}: {state:?}"),
         Event::Note { rule, .. } => format!("note {rule}"),
@@ -43,7 +43,7 @@ async fn a_thin_layout_moves_no_layer_and_a_second_run_no_byte() {
     assert_eq!(
         told(&events),
         [
-            "plan locked-spoof, 2 steps",
+            "plan of 2 steps",
             "begin fetch-base",
             "end fetch-base: Done",
             "begin derive-image",
@@ -299,7 +299,7 @@ fn the_json_of_the_events() {
     let digest = Digest::of(b"");
     let output = || "oci:dist/x".to_owned();
     let events = [
-        Event::PlanBegun { name: "x".to_owned(), plan_digest: digest.clone(), steps: 2 },
+        Event::PlanBegun { plan_digest: digest.clone(), steps: 2 },
         Event::StepBegun { step: "fetch-base".to_owned(), what: "w".to_owned() },
         Event::StepEnded {
             step: "fetch-base".to_owned(),

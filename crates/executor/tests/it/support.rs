@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use executor::{BlobCache, Event, Execution, Output, Settings, execute};
+use executor::{BlobCache, Event, Execution, Job, Output, Settings, execute};
 use image_ref::Digest;
 use oci::client::{ClientSettings, RegistryClient, Retries};
 use oci::loopback::LoopbackRegistry;
@@ -209,7 +209,8 @@ pub(crate) async fn run(
     let events = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&events);
     let on_event = Arc::new(move |event| kept.lock().unwrap().push(event));
-    let execution = execute(plan, settings, interrupt, on_event).await;
+    let job = Job { plan: Arc::new(plan.clone()), settings: settings.clone(), on_event };
+    let execution = execute(vec![job], interrupt).await.pop().unwrap();
     let events = events.lock().unwrap().clone();
     (execution, events)
 }

@@ -1,0 +1,167 @@
+//! Measures sealing beside the bare compressor, gzip and pigz, over the same tar, in turn.
+//!
+//! `cargo bench -p executor --bench seal` packs a folder of this machine (`-- /usr/lib`, the first
+//! gigabyte of it), and with `-- --made` makes 4 GB in 100,000 files instead. Needs `pigz` beside
+//! Debian's base.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints")]
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
+use std::num::NonZeroUsize;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use seal::{Index, Rules, Sealer, gzip};
+
+/// How often each is run.
+const ROUNDS: usize = 5;
+/// How much of a folder is packed, in bytes.
+const ENOUGH: u64 = 1 << 30;
+/// The files of the layer that is made, and their size in bytes.
+const MADE: (u32, usize) = (100_000, 40_000);
+
+fn main() {
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let tar = match arguments.first().map(String::as_str) {
+        Some("--made") => made(),
+        folder => packed(folder.unwrap_or("/usr/lib")),
+    };
+    let size = tar.metadata().expect("a file has a size").len();
+    println!("{size} bytes of tar, {threads} threads, the median of {ROUNDS} runs in turn");
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    let mut peak = 0;
+    for _ in 0..ROUNDS {
+        times[0].push(timed(|| {
+            let (mut tar, out) = (rewound(&tar), BufWriter::new(scratch()));
+            gzip(out, threads, |gzip| io::copy(&mut tar, gzip)).expect("it is compressed");
+        }));
+        forget_peak();
+        times[1].push(timed(|| {
+            let rules = Rules { epoch: 1_767_225_600, scrub: Vec::new(), threads };
+            let mut sealer = Sealer::new(rules, Index::new()).expect("the epoch fits");
+            let (tar, out) =
+                (BufReader::with_capacity(256 << 10, rewound(&tar)), BufWriter::new(scratch()));
+            let sealed = sealer.layer(tar, out).expect("it is sealed");
+            assert!(sealed.report.bytecode.stale.is_empty(), "bytecode is stale");
+        }));
+        peak = peak.max(resident_peak());
+        for (number, line) in [(2, "gzip -6"), (3, "pigz -6 -p2")] {
+            times[number].push(timed(|| run(line, &tar)));
+        }
+    }
+    let [bare, ours, gzip, pigz] = times.map(median);
+    let line = |what: &str, time: Duration| {
+        println!(
+            "{what:14} {:6.2} s  sealing takes {:.2} times that",
+            time.as_secs_f64(),
+            ours.as_secs_f64() / time.as_secs_f64()
+        );
+    };
+    line("sealing", ours);
+    line("the compressor", bare);
+    line("gzip -6", gzip);
+    line("pigz -6 -p2", pigz);
+    println!("at most {} MB of memory while sealing", peak / 1000);
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let begin = Instant::now();
+    work();
+    begin.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// Opens a file that goes with the process.
+fn scratch() -> File {
+    tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder can be written")
+}
+
+fn rewound(tar: &File) -> File {
+    let mut tar = tar.try_clone().expect("a file can be opened twice");
+    tar.rewind().expect("a file can be read again");
+    tar
+}
+
+/// Packs the first part of a folder, up to the end of the file that is enough.
+fn packed(folder: &str) -> File {
+    let mut builder = tar::Builder::new(BufWriter::new(scratch()));
+    builder.follow_symlinks(false);
+    let (mut open, mut size) = (vec![std::path::PathBuf::from(folder)], 0);
+    while let Some(path) = open.pop().filter(|_| size < ENOUGH) {
+        let Ok(found) = path.symlink_metadata() else { continue };
+        let name = path.strip_prefix("/").expect("the path is absolute");
+        builder.append_path_with_name(&path, name).expect("what is in the folder can be read");
+        if found.is_dir() {
+            let mut entries: Vec<_> = std::fs::read_dir(&path)
+                .expect("a folder can be listed")
+                .flatten()
+                .map(|entry| entry.path())
+                .collect();
+            entries.sort_unstable_by(|one, other| other.cmp(one));
+            open.extend(entries);
+        }
+        size += found.len();
+    }
+    whole(builder)
+}
+
+/// Makes files of random words: they compress about as programs do.
+fn made() -> File {
+    let mut builder = tar::Builder::new(BufWriter::new(scratch()));
+    let mut state = 1_u64;
+    for number in 0..MADE.0 {
+        let content: Vec<u8> = std::iter::repeat_with(|| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            // Sixteen letters, each as often: four bits of a byte say something.
+            b"etaoinshrdlu .,\n"[(state >> 60) as usize]
+        })
+        .take(MADE.1)
+        .collect();
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        let path = format!("usr/lib/{}/{number}", number % 100);
+        builder.append_data(&mut header, path, &*content).expect("memory can be read");
+    }
+    whole(builder)
+}
+
+fn whole(builder: tar::Builder<BufWriter<File>>) -> File {
+    let mut out = builder.into_inner().expect("the tar can be written");
+    out.flush().expect("the tar can be written");
+    out.into_inner().expect("it was flushed")
+}
+
+fn run(line: &str, tar: &File) {
+    let mut words = line.split(' ');
+    let status = Command::new(words.next().expect("a line has words"))
+        .args(words)
+        .stdin(rewound(tar))
+        .stdout(scratch())
+        .status();
+    assert!(status.expect("the program is installed").success(), "{line}");
+}
+
+/// Lets the peak of memory begin anew (proc(5), `clear_refs`).
+fn forget_peak() {
+    std::fs::write("/proc/self/clear_refs", "5").expect("Linux has /proc");
+}
+
+/// Returns the peak of memory, in kilobytes.
+fn resident_peak() -> u64 {
+    let mut status = String::new();
+    File::open("/proc/self/status")
+        .and_then(|mut file| file.read_to_string(&mut status))
+        .expect("Linux has /proc");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it has a peak");
+    line.trim().trim_end_matches(" kB").parse().expect("it is a number")
+}

@@ -1,0 +1,320 @@
+//! One plan under way: which step is carried out when, and what each gives to those that need it.
+//!
+//! A step begins as soon as all that it needs is there. A step that fails keeps others from
+//! beginning; those under way come to their end, because what they make is kept for the next run.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use image_ref::Digest;
+use oci::DerivedImage;
+use plan::{Action, ImageEdit, Plan, Step};
+use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
+use sources::Tree;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::JoinSet;
+
+use crate::workshop::{Captured, Made, Packages, Sink, Wheels};
+use crate::{
+    Base, End, Event, ExecuteError, Execution, Job, OnEvent, Settings, deliver, derive_image,
+    event, fetch_base, in_order,
+};
+
+/// How many images are made at the same time. Two: while one compiles on all cores, another installs
+/// packages on one. More would only share the memory that compilers count on when they begin.
+const IMAGES_AT_ONCE: usize = 2;
+
+/// What the plans of one run share.
+pub(crate) struct Shared {
+    /// What steps gave, by their keys.
+    given: Mutex<BTreeMap<Digest, Given>>,
+    images: Semaphore,
+    sink: OnceCell<Sink>,
+}
+
+/// What came of a step that several plans may have. Who carries it out holds the lock; it stays
+/// empty where that one was broken off.
+type Given = Arc<tokio::sync::Mutex<Option<Result<Product, crate::ErrorKind>>>>;
+
+impl Default for Shared {
+    fn default() -> Self {
+        let images = Semaphore::new(IMAGES_AT_ONCE);
+        Self { given: Mutex::default(), images, sink: OnceCell::new() }
+    }
+}
+
+/// One plan under way.
+pub(crate) struct Run {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) keys: BTreeMap<String, Digest>,
+    pub(crate) settings: Settings,
+    pub(crate) on_event: OnEvent,
+    shared: Arc<Shared>,
+    progress: Mutex<Progress>,
+}
+
+/// What is known so far: an interruption drops the work and keeps this.
+///
+/// A step or output stands in it as interrupted from its begin on, so that one that is dropped is
+/// not taken for one that was not begun.
+#[derive(Default)]
+pub(crate) struct Progress {
+    pub(crate) steps: Vec<StepOutcome>,
+    pub(crate) outputs: Vec<OutputOutcome>,
+    image: Option<ImageSummary>,
+    notes: Vec<Note>,
+}
+
+/// What a step gives to those that need it.
+#[derive(Clone)]
+pub(crate) enum Product {
+    Base(Arc<Base>),
+    Image(Arc<(Base, DerivedImage)>),
+    Source(Tree),
+    Packages(Arc<Packages>),
+    Wheels(Arc<Wheels>),
+    Built(Arc<Captured>),
+    Made(Arc<Made>),
+}
+
+/// What is there of what a step needs, by the names of the steps that gave it.
+pub(crate) type Products = BTreeMap<String, Product>;
+
+impl Run {
+    pub(crate) fn new(job: Job, shared: Arc<Shared>) -> Self {
+        let Job { plan, settings, on_event } = job;
+        let keys = plan.step_keys().into_iter();
+        let keys = keys.map(|(step, key)| (step.to_owned(), key)).collect();
+        Self { plan, keys, settings, on_event, shared, progress: Mutex::default() }
+    }
+
+    /// Carries out the plan, until it ends or `interrupt` does.
+    pub(crate) async fn end(self: &Arc<Self>, interrupt: impl Future<Output = ()>) -> End {
+        let mut running = JoinSet::new();
+        let end = tokio::select! {
+            done = self.all(&mut running) => match done {
+                Ok(()) => End::Succeeded,
+                Err(error) => End::Failed(error),
+            },
+            () = interrupt => End::Interrupted,
+        };
+        // Waits for them: what is left behind must not go on in the engine or the store.
+        running.shutdown().await;
+        end
+    }
+
+    /// Returns what is known of the plan now.
+    pub(crate) fn execution(&self, end: End) -> Execution {
+        let Progress { steps, image, outputs, notes } = std::mem::take(&mut *self.progress());
+        let counters = self.settings.client.counters();
+        let traffic = Traffic {
+            requests: counters.requests,
+            bytes_received: counters.bytes_received,
+            bytes_sent: counters.bytes_sent,
+        };
+        Execution { steps: in_order(&self.plan, &steps), image, outputs, notes, traffic, end }
+    }
+
+    async fn all(self: &Arc<Self>, running: &mut JoinSet<Ended>) -> Result<(), ExecuteError> {
+        (self.on_event)(Event::PlanBegun {
+            plan_digest: self.plan.digest(),
+            steps: self.plan.steps.len(),
+        });
+        // What a target tag points to now is asked for while the base is fetched.
+        let found = deliver::ask_for_targets(&self.settings);
+        let mut products = self.finished();
+        let mut open = self.wanted(&products);
+        let mut failure = None;
+        loop {
+            let is_ready = |step: &mut &Step| {
+                failure.is_none() && step.needs.iter().all(|need| products.contains_key(need))
+            };
+            for step in open.extract_if(.., is_ready) {
+                let needs = products.iter().filter(|(id, _)| step.needs.contains(id));
+                let needs = needs.map(|(id, product)| (id.clone(), product.clone())).collect();
+                running.spawn(Arc::clone(self).step(step.clone(), needs));
+            }
+            match running.join_next().await {
+                None => break,
+                Some(Ok((step, Ok(product)))) => drop(products.insert(step, product)),
+                Some(Ok((_, Err(error)))) => drop(failure.get_or_insert(error)),
+                Some(Err(error)) => {
+                    let bug = ExecuteError::plan(format!("a step ended by itself: {error}"));
+                    failure.get_or_insert(bug);
+                }
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let last = self.plan.steps.last().and_then(|step| products.get(&step.id));
+        let Some(Product::Image(made)) = last else {
+            return Err(ExecuteError::plan("its last step labels no image".to_owned()));
+        };
+        deliver::deliver(self, &made.0, &made.1, found).await
+    }
+
+    /// Carries out a step, or takes what it gave to another plan.
+    async fn step(self: Arc<Self>, step: Step, needs: Products) -> Ended {
+        let key = self.keys.get(&step.id).cloned().filter(|_| is_shared(&step.action));
+        let Some(key) = key else {
+            let result = self.carry_out(&step, &needs).await;
+            return (step.id, result);
+        };
+        let given = Arc::clone(lock(&self.shared.given).entry(key).or_default());
+        let mut given = given.lock().await;
+        let result = match &*given {
+            Some(Ok(product)) => {
+                self.end_step(&step.id, StepState::Cached, 0);
+                Ok(product.clone())
+            }
+            Some(Err(kind)) => {
+                self.end_step(&step.id, StepState::Failed, 0);
+                Err(ExecuteError::elsewhere(&step.id, *kind))
+            }
+            None => {
+                let result = self.carry_out(&step, &needs).await;
+                *given = Some(result.as_ref().map(Product::clone).map_err(ExecuteError::kind));
+                result
+            }
+        };
+        (step.id, result)
+    }
+
+    /// Carries out one step and notes what became of it.
+    async fn carry_out(&self, step: &Step, needs: &Products) -> Result<Product, ExecuteError> {
+        let _turn = match makes_image(&step.action) {
+            // It is never closed.
+            true => self.shared.images.acquire().await.ok(),
+            false => None,
+        };
+        let begun = Instant::now();
+        // This is how it stands if it never comes to its end.
+        self.note_step(&step.id, StepState::Interrupted, 0);
+        (self.on_event)(Event::StepBegun { step: step.id.clone(), what: describe(&step.action) });
+        let result = match &step.action {
+            Action::FetchBase { image, kind, platform } => {
+                let (client, cache) = (&self.settings.client, &self.settings.cache);
+                fetch_base(client, cache, image, *kind, platform).await.map(|base| {
+                    let state = if base.was_cached { StepState::Cached } else { StepState::Done };
+                    (Product::Base(Arc::new(base)), state)
+                })
+            }
+            Action::DeriveImage { base, edit, .. } => {
+                let base = match needs.get(base.as_str()) {
+                    Some(Product::Base(base)) => Ok(Base::clone(base)),
+                    Some(Product::Made(made)) => self.offered(made).await,
+                    _ => Err(ExecuteError::plan(format!(
+                        "step `{}` needs `{base}`, which makes no image",
+                        step.id
+                    ))),
+                };
+                base.and_then(|base| {
+                    let image = self.derive(&base, edit)?;
+                    Ok((Product::Image(Arc::new((base, image))), StepState::Done))
+                })
+            }
+            action => self.in_workshop(step, action, needs).await,
+        };
+        let state = result.as_ref().map_or(StepState::Failed, |(_, state)| *state);
+        self.end_step(&step.id, state, event::milliseconds(begun.elapsed()));
+        result.map(|(product, _)| product)
+    }
+
+    /// Notes and tells what became of a step.
+    pub(crate) fn end_step(&self, step: &str, state: StepState, milliseconds: u64) {
+        self.note_step(step, state, milliseconds);
+        (self.on_event)(Event::StepEnded { step: step.to_owned(), state, milliseconds });
+    }
+
+    fn note_step(&self, step: &str, state: StepState, milliseconds: u64) {
+        let mut progress = self.progress();
+        progress.steps.retain(|outcome| outcome.step != step);
+        progress.steps.push(StepOutcome { step: step.to_owned(), state, milliseconds });
+    }
+
+    /// Returns the registry that engines push to and pull from.
+    pub(crate) async fn sink(&self) -> Result<&Sink, ExecuteError> {
+        let Some(workshop) = &self.settings.workshop else {
+            return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
+        };
+        self.shared.sink.get_or_try_init(|| Sink::start(&workshop.store)).await
+    }
+
+    fn derive(&self, base: &Base, edit: &ImageEdit) -> Result<DerivedImage, ExecuteError> {
+        let image = derive_image(&self.plan, base, edit)?;
+        self.note_native_support(base, edit);
+        self.progress().image = Some(ImageSummary {
+            manifest_digest: image.manifest_digest.clone(),
+            config_digest: image.config_digest.clone(),
+            base_index: base.index.clone(),
+            base_manifest: base.manifest_digest.clone(),
+            layers: image.layers.len(),
+            layer_bytes: base.manifest.layer_bytes(),
+            reset: image.reset.clone(),
+        });
+        Ok(image)
+    }
+
+    /// Says so where a base that is being spoofed has native code for the GPU.
+    fn note_native_support(&self, base: &Base, edit: &ImageEdit) {
+        let is_spoof = !edit.entrypoint_prefix.is_empty();
+        if is_spoof && oci::native_gpus(&base.config).contains(&self.plan.gpu) {
+            let message = format!(
+                "the base was built for {gpu} (its PYTORCH_ROCM_ARCH names it), so the spoof is no longer needed; build with `--spoof off`, or start a container with `-e BUILD_PIPELINE_SPOOF=off`",
+                gpu = self.plan.gpu
+            );
+            self.note("spoof-not-needed", message);
+        }
+    }
+
+    fn note(&self, rule: &str, message: String) {
+        (self.on_event)(Event::Note { rule: rule.to_owned(), message: message.clone() });
+        self.progress().notes.push(Note { rule: rule.to_owned(), message });
+    }
+
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        lock(&self.progress)
+    }
+}
+
+/// What became of a step, with its name.
+type Ended = (String, Result<Product, ExecuteError>);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while it is held leaves whole entries only.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whether what a step gives is told by its key alone: labels name the plan too.
+fn is_shared(action: &Action) -> bool {
+    !matches!(action, Action::DeriveImage { .. })
+}
+
+/// Returns whether a step makes an image: those take all the processors and memory that there are.
+fn makes_image(action: &Action) -> bool {
+    match action {
+        Action::BootstrapBase { .. } | Action::BuildImage { .. } | Action::SealImage { .. } => true,
+        Action::FetchBase { .. }
+        | Action::DeriveImage { .. }
+        | Action::FetchSource { .. }
+        | Action::FetchPackages { .. }
+        | Action::FetchWheels { .. } => false,
+    }
+}
+
+/// Says what an action does, for people.
+fn describe(action: &Action) -> String {
+    match action {
+        Action::FetchBase { image, .. } => format!("fetch manifest and config of {image}"),
+        Action::DeriveImage { .. } => "write config and manifest".to_owned(),
+        Action::FetchSource { pin, .. } => format!("fetch and patch {pin}"),
+        Action::FetchPackages { lock, .. } => format!("fetch the packages of {lock}"),
+        Action::FetchWheels { lock, .. } => format!("fetch the wheels of {lock}"),
+        Action::BootstrapBase { .. } => "make the base of packages".to_owned(),
+        Action::BuildImage { dockerfile, .. } => format!("build {dockerfile}"),
+        Action::SealImage { .. } => "seal the layers".to_owned(),
+    }
+}

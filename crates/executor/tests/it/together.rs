@@ -1,0 +1,166 @@
+//! Several plans carried out at the same time, by one engine into one store.
+
+use std::future::{Future, pending};
+use std::sync::{Arc, Mutex};
+
+use executor::{End, Event, Execution, Job, Output, Settings, execute};
+use plan::{Action, Plan};
+use record::StepState;
+
+use crate::engines::{Bench, Builder};
+
+/// Writes a Dockerfile and returns the plan of it, by this name, as one of several of the run.
+fn plan_of(bench: &Bench, name: &str, run: &str) -> Plan {
+    let text = format!("ARG BASE\nFROM ${{BASE}}\nRUN {run}\n");
+    std::fs::write(bench.path("Dockerfile"), text).unwrap();
+    let mut plan = bench.plan();
+    name.clone_into(&mut plan.name);
+    let file = format!("{name}.Dockerfile");
+    std::fs::rename(bench.path("Dockerfile"), bench.path(&file)).unwrap();
+    for step in &mut plan.steps {
+        if let Action::BuildImage { dockerfile, .. } = &mut step.action {
+            dockerfile.clone_from(&file);
+        }
+    }
+    plan
+}
+
+/// Carries out plans at the same time. Returns what became of each, and all events in their order,
+/// each with the name of its plan.
+async fn together(
+    bench: &Bench,
+    settings: &Settings,
+    plans: &[Plan],
+    interrupt: impl Future<Output = ()>,
+) -> (Vec<Execution>, Vec<(String, Event)>) {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let jobs = plans.iter().map(|plan| {
+        let (kept, name) = (Arc::clone(&events), plan.name.clone());
+        let outputs =
+            vec![Output::Layout { path: bench.path(&format!("out-{name}")), with_layers: true }];
+        Job {
+            plan: Arc::new(plan.clone()),
+            settings: Settings { outputs, ..settings.clone() },
+            on_event: Arc::new(move |event| kept.lock().unwrap().push((name.clone(), event))),
+        }
+    });
+    let executions = execute(jobs.collect(), interrupt).await;
+    let events = events.lock().unwrap().clone();
+    (executions, events)
+}
+
+/// Returns where a step of a plan began, or ended, among the events.
+fn place(events: &[(String, Event)], name: &str, is_it: impl Fn(&Event) -> bool) -> Option<usize> {
+    events.iter().position(|(plan, event)| plan == name && is_it(event))
+}
+
+fn begins(wanted: &str) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::StepBegun { step, .. } if step == wanted)
+}
+
+fn ends(wanted: &str) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::StepEnded { step, .. } if step == wanted)
+}
+
+fn states(execution: &Execution) -> Vec<StepState> {
+    execution.steps.iter().map(|outcome| outcome.state).collect()
+}
+
+/// Both engines: two builds go on at the same time, and what both need is fetched for one of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_go_on_side_by_side_and_share_what_they_have_in_common() {
+    for builder in [Builder::Podman, Builder::BuildKit] {
+        let bench = Bench::new("").await;
+        let settings = bench.settings(builder, "store", false);
+        let plans =
+            ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 4; echo {name}")));
+        let (executions, events) = together(&bench, &settings, &plans, pending()).await;
+        for execution in &executions {
+            assert!(matches!(execution.end, End::Succeeded), "{builder:?}: {:?}", execution.end);
+        }
+        let last_begin = ["one", "two"].map(|name| place(&events, name, begins("build")).unwrap());
+        let first_end = ["one", "two"].map(|name| place(&events, name, ends("build")).unwrap());
+        assert!(last_begin.iter().max() < first_end.iter().min(), "{builder:?}: {events:#?}");
+        let fetched = |(_, event): &&(String, Event)| begins("fetch-base")(event);
+        assert_eq!(events.iter().filter(fetched).count(), 1, "{builder:?}: {events:#?}");
+        assert_ne!(
+            executions[0].image.as_ref().unwrap().manifest_digest,
+            executions[1].image.as_ref().unwrap().manifest_digest,
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_two_plans_have_runs_once() {
+    let bench = Bench::new("").await;
+    let settings = bench.settings(Builder::Podman, "store", true);
+    let one = plan_of(&bench, "one", "sleep 1; echo once");
+    let mut two = Plan { name: "two".to_owned(), ..one.clone() };
+    let Some(Action::DeriveImage { edit, .. }) = two.steps.last_mut().map(|step| &mut step.action)
+    else {
+        panic!("the last step labels");
+    };
+    edit.labels.insert("org.example.other".to_owned(), "yes".to_owned());
+    let (executions, events) = together(&bench, &settings, &[one, two], pending()).await;
+    let said = |(_, event): &&(String, Event)| matches!(event, Event::BuildLine { text, .. } if text == "once");
+    assert_eq!(events.iter().filter(said).count(), 1, "{events:#?}");
+    let images = executions.iter().map(|execution| execution.image.as_ref().unwrap());
+    let layers: Vec<_> = images.clone().map(|image| image.layers).collect();
+    assert_eq!(layers[0], layers[1]);
+    let digests: Vec<_> = images.map(|image| &image.manifest_digest).collect();
+    assert_ne!(digests[0], digests[1], "each has its labels");
+    // Either of them may come first to a step.
+    let [one, two] = [0, 1].map(|number| states(&executions[number]));
+    let pairs: Vec<_> = one.into_iter().zip(two).collect();
+    let is_once = |(one, two): &(StepState, StepState)| {
+        [*one, *two].contains(&StepState::Done) && [*one, *two].contains(&StepState::Cached)
+    };
+    assert!(pairs[..3].iter().all(is_once), "{pairs:?}");
+    assert_eq!(pairs[3], (StepState::Done, StepState::Done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_fails_does_not_end_the_others() {
+    let bench = Bench::new("").await;
+    let settings = bench.settings(Builder::Podman, "store", false);
+    let bad = plan_of(&bench, "bad", "echo broken; exit 7");
+    let good = plan_of(&bench, "good", "sleep 3; echo whole");
+    // It needs what fails for the first.
+    let also_bad = Plan { name: "also-bad".to_owned(), ..bad.clone() };
+    let plans = [bad, good, also_bad];
+    let (executions, events) = together(&bench, &settings, &plans, pending()).await;
+    let End::Failed(error) = &executions[0].end else { panic!("{:?}", executions[0].end) };
+    let End::Failed(other) = &executions[2].end else { panic!("{:?}", executions[2].end) };
+    let errors = [error.to_string(), other.to_string()];
+    let elsewhere = "step `build` failed for another track, which says why";
+    assert!(errors.contains(&"step `build` failed".to_owned()), "{errors:?}");
+    assert!(errors.contains(&elsewhere.to_owned()), "{errors:?}");
+    assert_eq!(error.kind(), other.kind());
+    assert!(matches!(executions[1].end, End::Succeeded), "{:?}", executions[1].end);
+    let begun = |(_, event): &&(String, Event)| begins("build")(event);
+    assert_eq!(events.iter().filter(begun).count(), 2, "{events:#?}");
+    let not_begun = [StepState::Failed, StepState::NotBegun, StepState::NotBegun];
+    assert!(states(&executions[0]).ends_with(&not_begun), "{:?}", executions[0].steps);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interruption_ends_all_plans() {
+    let bench = Bench::new("").await;
+    let settings = bench.settings(Builder::Podman, "store", false);
+    let plans =
+        ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 300; echo {name}")));
+    let asleep = async {
+        let begin = std::time::Instant::now();
+        while bench.podman.container_processes().len() < 4 {
+            assert!(begin.elapsed().as_secs() < 60, "the RUNs do not begin");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let (executions, _) = together(&bench, &settings, &plans, asleep).await;
+    for execution in &executions {
+        assert!(matches!(execution.end, End::Interrupted), "{:?}", execution.end);
+        let build = &execution.steps[1];
+        assert_eq!(build.state, StepState::Interrupted, "{:?}", execution.steps);
+    }
+    assert_eq!(bench.podman.container_processes(), [0u32; 0]);
+}
