@@ -60,17 +60,19 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         ],
     ),
     ("debian", false, &["pins", "sources"]),
-    ("sources", false, &["oci", "pins", "seal"]),
+    ("sources", false, &["image-ref", "oci", "pins", "seal"]),
     ("testkit", false, &["image-ref"]),
 ];
 
 /// Crates of others that a pure crate may use: they compute, and do nothing else.
-const PURE_OUTSIDE: [&str; 13] = [
+const PURE_OUTSIDE: [&str; 14] = [
     "jiff",
     // Compresses buffers in memory.
     "libdeflater",
     "regex",
     "regex-syntax",
+    // Hashes buffers in memory.
+    "ring",
     "saphyr-parser",
     "schemars",
     "serde",

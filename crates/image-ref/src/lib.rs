@@ -9,7 +9,9 @@
 //! This crate knows no network and no files.
 
 mod digest;
+mod hasher;
 mod reference;
 
 pub use digest::{Digest, ParseDigestError};
+pub use hasher::Hasher;
 pub use reference::{ImageRef, ParseImageRefError, Repository, Tag};

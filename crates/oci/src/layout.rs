@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
-use image_ref::Digest;
+use image_ref::{Digest, Hasher};
 use serde_json::{Value, json};
 
 use crate::DerivedImage;
@@ -431,12 +431,11 @@ pub(crate) fn read_capped(reader: impl io::Read) -> io::Result<Bytes> {
 
 /// Returns the SHA-256 of all that a reader gives.
 pub(crate) fn hash(mut reader: impl io::Read) -> io::Result<Digest> {
-    use sha2::Digest as _;
-    let mut hasher = sha2::Sha256::new();
+    let mut hasher = Hasher::new();
     let mut buffer = vec![0; 256 * 1024];
     loop {
         match reader.read(&mut buffer)? {
-            0 => return Ok(Digest::from_sha256(hasher.finalize().into())),
+            0 => return Ok(Digest::from_sha256(hasher.finish())),
             n => hasher.update(&buffer[..n]),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
-use sha2::Digest as _;
+use image_ref::Hasher;
 
 use crate::entry::{Entry, Kind};
 use crate::error::SealError;
@@ -204,9 +204,9 @@ impl<R: Read + Seek> Differ<'_, R> {
         if node.entry.kind != Kind::File {
             return Ok(true);
         }
-        let mut hasher = sha2::Sha256::new();
+        let mut hasher = Hasher::new();
         node.read(path, self.inputs, |part| hasher.update(part))?;
-        let sha256 = hasher.finalize().into();
+        let sha256 = hasher.finish();
         node.entry.sha256 = Some(sha256);
         Ok(lower.sha256 == Some(sha256))
     }

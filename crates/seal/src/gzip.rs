@@ -12,9 +12,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use image_ref::Digest;
+use image_ref::{Digest, Hasher};
 use libdeflater::{CompressionLvl, Compressor};
-use sha2::{Digest as _, Sha256};
 
 /// How much content is in a member, in bytes.
 pub const MEMBER: usize = 1 << 20;
@@ -45,7 +44,7 @@ struct Job {
 /// Takes the content of a gzip file and writes the file.
 pub struct Gzip<W> {
     out: W,
-    digest: Sha256,
+    digest: Hasher,
     size: u64,
     content_size: u64,
     current: Vec<u8>,
@@ -82,13 +81,13 @@ pub fn gzip<W: Write, T, E: From<io::Error>>(
         drop(queue);
         let (hashes, contents) = sync_channel::<Arc<Vec<u8>>>(WAITING);
         let hasher = scope.spawn(move || {
-            let mut hasher = Sha256::new();
+            let mut hasher = Hasher::new();
             contents.iter().for_each(|content| hasher.update(&*content));
             hasher
         });
         let mut gzip = Gzip {
             out,
-            digest: Sha256::new(),
+            digest: Hasher::new(),
             size: 0,
             content_size: 0,
             current: Vec::with_capacity(MEMBER),
@@ -100,8 +99,8 @@ pub fn gzip<W: Write, T, E: From<io::Error>>(
         let value = feed(&mut gzip)?;
         let (digest, size, content_size) = gzip.finish()?;
         let diff_id = hasher.join().map_err(|_| gone())?;
-        let diff_id = Digest::from_sha256(diff_id.finalize().into());
-        let digest = Digest::from_sha256(digest.finalize().into());
+        let diff_id = Digest::from_sha256(diff_id.finish());
+        let digest = Digest::from_sha256(digest.finish());
         Ok((value, Compressed { diff_id, content_size, digest, size }))
     })
 }
@@ -185,7 +184,7 @@ impl<W: Write> Gzip<W> {
     }
 
     /// Writes all that is left. Content of no bytes is one empty member.
-    fn finish(mut self) -> io::Result<(Sha256, u64, u64)> {
+    fn finish(mut self) -> io::Result<(Hasher, u64, u64)> {
         if !self.current.is_empty() || self.content_size == 0 {
             self.submit()?;
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::str::FromStr;
 
-use sha2::Digest as _;
+use image_ref::Hasher;
 
 use crate::entry::{Entry, Kind, Xattrs};
 use crate::path::{EntryPath, Role, escaped, unescaped};
@@ -48,9 +48,9 @@ impl Listing {
         let mut entries = Vec::new();
         while let Some(mut located) = reader.next()? {
             if located.entry.kind == Kind::File {
-                let mut hasher = sha2::Sha256::new();
+                let mut hasher = Hasher::new();
                 reader.read(&located, |part| hasher.update(part))?;
-                located.entry.sha256 = Some(hasher.finalize().into());
+                located.entry.sha256 = Some(hasher.finish());
             }
             entries.extend(listed(located)?);
         }

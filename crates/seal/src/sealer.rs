@@ -3,8 +3,7 @@
 use std::io::{self, Read, Seek, Write};
 use std::num::NonZeroUsize;
 
-use image_ref::Digest;
-use sha2::Digest as _;
+use image_ref::{Digest, Hasher};
 
 use crate::changes::{Changes, Differ, imply_parents};
 use crate::entry::Kind;
@@ -170,7 +169,7 @@ fn write_node<R: Read + Seek, W: Write>(
     let input = &mut inputs[node.input];
     input.seek_to(node.content.offset).map_err(unreadable)?;
     let mut content = Expanded::new(input, &node.content);
-    let mut hasher = sha2::Sha256::new();
+    let mut hasher = Hasher::new();
     let (mut left, mut unread) = (node.content.size, None);
     while left > 0 {
         let position = node.content.size - left;
@@ -192,7 +191,7 @@ fn write_node<R: Read + Seek, W: Write>(
             return Err(unreadable(error).into());
         }
     }
-    node.entry.sha256 = Some(hasher.finalize().into());
+    node.entry.sha256 = Some(hasher.finish());
     let over = usize::try_from(gzip.content_size() % BLOCK as u64).unwrap_or_default();
     gzip.write_all(&[0; BLOCK][..over.wrapping_neg() % BLOCK])?;
     Ok(())

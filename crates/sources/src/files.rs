@@ -14,8 +14,8 @@ use atomic_write_file::AtomicWriteFile;
 use pins::Sha256;
 
 use crate::error::{ErrorKind, Failure};
-use crate::hash::Hasher;
 use crate::text;
+use image_ref::Hasher;
 
 /// Holds a lock until dropped, or until the process dies.
 #[derive(Debug)]

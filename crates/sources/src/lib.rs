@@ -24,7 +24,6 @@ mod files;
 #[cfg(test)]
 mod fuzz;
 mod git;
-mod hash;
 mod http;
 mod index;
 mod names;

@@ -1,8 +1,7 @@
 //! Checks a blob while it passes.
 
 use bytes::Bytes;
-use image_ref::Digest;
-use sha2::Digest as _;
+use image_ref::{Digest, Hasher};
 
 use super::blob::wrong_size;
 use super::error::Failure;
@@ -14,13 +13,13 @@ pub(super) struct Check {
     pub(super) size: u64,
     /// How many bytes have passed.
     pub(super) seen: u64,
-    hasher: sha2::Sha256,
+    hasher: Hasher,
     held: Option<Bytes>,
 }
 
 impl Check {
     pub(super) fn new(digest: &Digest, size: u64) -> Self {
-        let hasher = sha2::Sha256::new();
+        let hasher = Hasher::new();
         Self { digest: digest.clone(), size, seen: 0, hasher, held: None }
     }
 
@@ -41,7 +40,7 @@ impl Check {
         if self.seen != self.size {
             return Err(wrong_size(self.size, self.seen));
         }
-        let found = Digest::from_sha256(std::mem::take(&mut self.hasher).finalize().into());
+        let found = Digest::from_sha256(std::mem::take(&mut self.hasher).finish());
         if found != self.digest {
             return Err(mismatch("the blob", &self.digest, found));
         }

@@ -10,8 +10,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
-use image_ref::Digest;
-use sha2::{Digest as _, Sha256};
+use image_ref::{Digest, Hasher};
 use tempfile::TempPath;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 
@@ -102,7 +101,7 @@ impl std::fmt::Debug for Store {
 
 /// An upload that is under way. Its digest is computed while it comes in.
 pub(super) struct Upload {
-    hash: Sha256,
+    hash: Hasher,
     length: u64,
     sink: Sink,
 }
@@ -134,7 +133,7 @@ impl Upload {
                 Sink::File(BufWriter::with_capacity(PIECE, file), path)
             }
         };
-        Ok(Self { hash: Sha256::new(), length: 0, sink })
+        Ok(Self { hash: Hasher::new(), length: 0, sink })
     }
 
     pub(super) fn length(&self) -> u64 {
@@ -164,7 +163,7 @@ impl Upload {
 
     /// Ends an upload whose bytes must have this digest.
     pub(super) async fn finish(self, digest: &Digest) -> Result<Blob, UploadError> {
-        if Digest::from_sha256(self.hash.finalize().into()) != *digest {
+        if Digest::from_sha256(self.hash.finish()) != *digest {
             return Err(UploadError::Digest);
         }
         match self.sink {

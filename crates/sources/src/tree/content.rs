@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::folder::Folder;
 use crate::error::{ErrorKind, Failure};
 use crate::git::ObjectStore;
-use crate::hash::Hasher;
 use crate::names::TreePath;
+use image_ref::Hasher;
 
 /// The place of some content. Cheap to clone.
 #[derive(Clone)]

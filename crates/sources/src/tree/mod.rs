@@ -20,9 +20,9 @@ pub(crate) use content::Content;
 pub use write::{TarSummary, WriteTarError};
 
 use crate::error::{ErrorKind, Failure, SourceError};
-use crate::hash::Hasher;
 use crate::names::TreePath;
 use crate::text;
+use image_ref::Hasher;
 
 /// The most entries of a tree; the largest of the pinned sources has some 60,000.
 pub(crate) const MAX_ENTRIES: usize = 2_000_000;

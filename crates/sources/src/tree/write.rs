@@ -15,8 +15,8 @@ use seal::tar::{BLOCK, MAX_OCTAL, PAX_NAME, Ustar, pax_record};
 use super::content::{Content, PassError};
 use super::{Entry, Mode, Tree};
 use crate::error::{ErrorKind, SourceError};
-use crate::hash::Hasher;
 use crate::names::TreePath;
+use image_ref::Hasher;
 
 /// The piece that large files are read in, in bytes.
 const PIECE: usize = 128 << 10;
