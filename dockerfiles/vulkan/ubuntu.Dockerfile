@@ -28,17 +28,19 @@ ARG JOBS=
 # What `llama-cli --version` says. Upstream asks git, which is not here.
 ARG LLAMA_BUILD_NUMBER=0
 ARG LLAMA_BUILD_COMMIT=unknown
-# `ccache`, where a folder is mounted at CCACHE_DIR (podman build --volume DIR:/ccache). The result
-# is the same without.
-ARG COMPILER_LAUNCHER=
+# Empty where the compilers' work must not be taken from an earlier build. The result is the same.
+ARG COMPILER_LAUNCHER=ccache
 ARG CCACHE_DIR=/ccache
+# The compiler is known by what it is, not by its time.
+ARG CCACHE_COMPILERCHECK=content
 
 # GGML_NATIVE=OFF: the compiling machine's processor must not decide what the result runs on. The
 # instruction sets are named (those of x86-64-v3, Haswell and later), since ggml takes none of them
 # where SOURCE_DATE_EPOCH is set, and then computes many times slower on the processor.
 # No OpenSSL and no curl: models are files, fetched and checked by whoever starts the container.
 # The web page of llama-server would come by the network (npm or a bucket), so it is left out.
-RUN cmake -S /src/llama.cpp -B /build -G Ninja \
+RUN --mount=type=cache,id=build-pipeline-ccache,target=/ccache \
+    cmake -S /src/llama.cpp -B /build -G Ninja \
         -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_INSTALL_PREFIX=/opt/llama.cpp \
         -DCMAKE_INSTALL_LIBDIR=lib \

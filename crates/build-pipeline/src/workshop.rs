@@ -36,8 +36,7 @@ pub(crate) struct Way {
 /// Makes the workshop. No engine is looked for yet.
 pub(crate) fn open(global: &Global, project: &Project, way: Way) -> Result<Workshop, CommandError> {
     let Way { engine: choice, is_fresh, keeps_failed, store } = way;
-    let engines =
-        Engines { choice, sockets: environment::socket_folder()?, scratch: store.join("work") };
+    let engines = Engines { choice, sockets: environment::socket_folder()?, store: store.clone() };
     let number = std::process::id();
     let run = RunId::parse(&format!("run-{number}"))
         .ok_or_else(|| CommandError::new(ExitCode::Bug, "the name of the run is not valid"))?;
@@ -64,8 +63,11 @@ pub(crate) async fn reach(
     choice: EngineChoice,
     machine: &host::Snapshot,
 ) -> Result<(AnyEngine, host::Engine), CommandError> {
-    let engines =
-        Engines { choice, sockets: environment::socket_folder()?, scratch: scratch_folder()? };
+    let engines = Engines {
+        choice,
+        sockets: environment::socket_folder()?,
+        store: environment::store_folder()?,
+    };
     let no_engine = |error: NoEngine| {
         CommandError::from_chain(ExitCode::Machine, error.as_ref())
             .hint("install podman, or start docker; `--engine docker` chooses")
@@ -147,18 +149,10 @@ pub(crate) fn private_podman() -> Result<Option<Podman>, CommandError> {
     let engines = Engines {
         choice: EngineChoice::Podman,
         sockets: environment::socket_folder()?,
-        scratch: scratch_folder()?,
+        store: environment::store_folder()?,
     };
     let program = environment::engines().podman_program;
     Ok(program.map(|program| Podman::private(engines.settings(program))))
-}
-
-fn scratch_folder() -> Result<PathBuf, CommandError> {
-    let cache = environment::cache_folder().ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "there is no home directory for the engine's files")
-            .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
-    })?;
-    Ok(cache.join("store/work"))
 }
 
 /// Finds the engine by the conventions of podman and docker.
@@ -166,7 +160,8 @@ fn scratch_folder() -> Result<PathBuf, CommandError> {
 struct Engines {
     choice: EngineChoice,
     sockets: PathBuf,
-    scratch: PathBuf,
+    /// The folder of finished steps.
+    store: PathBuf,
 }
 
 impl Find for Engines {
@@ -234,7 +229,8 @@ impl Engines {
             arguments: Vec::new(),
             runtime: None,
             sockets: self.sockets.clone(),
-            scratch: self.scratch.clone(),
+            scratch: self.store.join("work"),
+            caches: self.store.join("caches"),
         }
     }
 

@@ -65,6 +65,10 @@ impl Engine for Docker {
         build::build(&client, dialect, request, context, &Answer::default(), on_event).await
     }
 
+    fn has_cache_mounts(&self) -> bool {
+        self.builder == DockerBuilder::BuildKit
+    }
+
     async fn probe(&self) -> Result<Capabilities, EngineError> {
         let info = self.info().await?;
         let buildkit = Self::at(self.socket.clone(), DockerBuilder::BuildKit);

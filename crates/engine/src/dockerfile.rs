@@ -46,6 +46,17 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
     found
 }
 
+/// Returns a Dockerfile without the mounts of caches, for builders that do not know them. Every
+/// instruction stands on the line that it stood on. They must be written on the first line of theirs.
+pub fn without_cache_mounts(text: &str) -> String {
+    let line = |line: &str| {
+        let is_run = line.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("RUN "));
+        let is_kept = |word: &&str| !is_run || !word.starts_with("--mount=type=cache");
+        line.split(' ').filter(is_kept).collect::<Vec<_>>().join(" ") + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
 /// Returns the place of the instruction the engine names, looked for from `from` on and then from
 /// the beginning. Engines differ in spaces, and newer ones fill in variables.
 pub(crate) fn locate(instructions: &[Instruction], named: &str, from: usize) -> Option<usize> {
@@ -102,6 +113,13 @@ mod tests {
 
     const TEXT: &str = "# syntax=none\n\nARG BASE=x\nFROM $BASE AS one\nrun echo a \\\n  # why\n\n  && echo  b\n\
         RUN <<EOF\nFROM not an instruction\nEOF\nCOPY --from=one /a /b\nRUN echo a\n";
+
+    #[test]
+    fn mounts_of_caches_can_be_left_out() {
+        let text = "FROM a\nRUN --mount=type=cache,id=x,target=/x \\\n    cc  a.c\nrun --mount=type=cache,target=/y --mount=type=bind,target=/z true\nCMD [\"--mount=type=cache\"]\n";
+        let without = "FROM a\nRUN \\\n    cc  a.c\nrun --mount=type=bind,target=/z true\nCMD [\"--mount=type=cache\"]\n";
+        assert_eq!(without_cache_mounts(text), without);
+    }
 
     #[test]
     fn instructions_have_their_lines() {

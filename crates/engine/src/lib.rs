@@ -47,6 +47,7 @@ pub use client::{Client, EngineInfo};
 pub use container::{ContainerRequest, Device, Mount, PublishedPort};
 pub use discover::{Address, Candidate, Discovery, PassedOver, Surroundings, candidates, discover};
 pub use docker::{Docker, DockerBuilder};
+pub use dockerfile::without_cache_mounts;
 pub use error::{EngineError, RunFailure};
 pub use image::{ImageId, Inspect};
 pub use lines::{LINE_CAP, Line, LineAssembler};
@@ -95,6 +96,11 @@ pub trait Engine: Send + Sync {
         context: ByteStream,
         on_event: OnEvent<'_>,
     ) -> impl Future<Output = Result<Built, EngineError>> + Send;
+
+    /// Returns whether it knows `RUN --mount=type=cache`, a folder that outlives a build.
+    fn has_cache_mounts(&self) -> bool {
+        true
+    }
 
     /// Finds out what the engine is and, by a tiny `RUN`, what it can do on this machine.
     fn probe(&self) -> impl Future<Output = Result<Capabilities, EngineError>> + Send;

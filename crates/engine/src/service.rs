@@ -55,6 +55,8 @@ pub struct ServiceSettings {
     pub sockets: PathBuf,
     /// A folder of ours on a disk with room: podman unpacks each build context below it.
     pub scratch: PathBuf,
+    /// A folder of ours where `RUN --mount=type=cache` keeps what outlives a build.
+    pub caches: PathBuf,
 }
 
 /// A running service. It is stopped when this is dropped; [`Service::stop`] also waits for it.
@@ -180,7 +182,7 @@ impl Place {
         let failed = |folder: &Path, error: &io::Error| {
             format!("cannot make `{}`: {error}", folder.display())
         };
-        for folder in [&settings.sockets, &settings.scratch] {
+        for folder in [&settings.sockets, &settings.scratch, &settings.caches] {
             fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
         }
         loop {
@@ -193,6 +195,13 @@ impl Place {
             match fs::create_dir(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(|error| failed(&folder, &error))?,
+            }
+            // What podman keeps in its TMPDIR must not go with it. (Before buildah 1.29 the name had
+            // no number.)
+            let user = rustix::process::getuid().as_raw();
+            for name in ["buildah-cache".to_owned(), format!("buildah-cache-{user}")] {
+                std::os::unix::fs::symlink(&settings.caches, folder.join(name))
+                    .map_err(|error| failed(&folder, &error))?;
             }
             let lock = File::open(&folder).map_err(|error| failed(&folder, &error))?;
             // Whoever sweeps may have come between; then this one is not ours any more.

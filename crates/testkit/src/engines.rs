@@ -68,6 +68,11 @@ impl PodmanStore {
         self.folder.path().join("t")
     }
 
+    /// Returns the folder for mounts of caches.
+    pub fn caches(&self) -> PathBuf {
+        self.folder.path().join("c")
+    }
+
     /// Returns the store's own folder.
     pub fn root(&self) -> PathBuf {
         self.folder.path().join("root")

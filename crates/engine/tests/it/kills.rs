@@ -109,6 +109,7 @@ async fn the_tool_that_is_killed() {
         runtime: Some("runc".to_owned()),
         sockets: folder.join("s"),
         scratch: folder.join("t"),
+        caches: folder.join("c"),
     });
     build(&engine, &request("killed", &base), &[("data", DATA)]).await.0.unwrap();
 }

@@ -43,6 +43,7 @@ pub(crate) fn settings(store: &PodmanStore) -> ServiceSettings {
         runtime: Some("runc".to_owned()),
         sockets: store.sockets(),
         scratch: store.scratch(),
+        caches: store.caches(),
     }
 }
 

@@ -8,6 +8,7 @@ use ::sources::Tree;
 use bytes::Bytes;
 use engine::{
     BuildEvent, BuildRequest, ByteStream, Engine as _, EngineError, Network, RunFailure, RunId,
+    without_cache_mounts,
 };
 use image_ref::Digest;
 use oci::client::RegistryClient;
@@ -30,6 +31,10 @@ const DOCKERFILE: &str = "Dockerfile";
 const BUILT: &str = "built";
 /// How many pieces of a context may wait for the engine.
 const PIECES_AHEAD: usize = 16;
+
+/// The build argument of the program that compilers are started by, ccache if nothing else is said.
+/// What it keeps lies in the engine, in a mount of the RUN; no byte of the result depends on it.
+const LAUNCHER: &str = "COMPILER_LAUNCHER";
 
 /// What is built.
 pub(crate) struct Instructions<'a> {
@@ -69,18 +74,26 @@ impl Workshop {
     ) -> Result<Captured, ExecuteError> {
         let step = instructions.step;
         let failed = |error| ExecuteError::engine(format!("step `{step}` failed"), error);
-        let text = self.project_file(instructions.dockerfile, instructions.digest)?;
+        let mut text = self.project_file(instructions.dockerfile, instructions.digest)?;
+        let mut build_args = instructions.args.clone();
+        let engine = self.engine().await?;
+        let has_cache_mounts = on_engine!(engine, engine => engine.has_cache_mounts());
+        if !has_cache_mounts {
+            text = without_cache_mounts(&text);
+        }
+        // What is made anew proves nothing if its parts come from what it is compared with.
+        if (self.is_fresh || !has_cache_mounts) && declares(&text, LAUNCHER) {
+            build_args.insert(LAUNCHER.to_owned(), String::new());
+        }
         let mut context = context;
         context.put_file(DOCKERFILE, text.clone().into_bytes()).map_err(ExecuteError::source)?;
 
-        let engine = self.engine().await?;
         let base_name =
             sink.offer(&format!("{}-base", instructions.name), base, (&self.store, client))?;
         // From here on it must be removed, whatever comes.
         self.names.lock().await.push(base_name.to_string());
         on_engine!(engine, engine => engine.pull(&base_name, true, TRANSFER).await)
             .map_err(failed)?;
-        let mut build_args = instructions.args.clone();
         build_args.insert("BASE".to_owned(), base_name.to_string());
         let request = BuildRequest {
             run: self.run.clone(),
@@ -171,6 +184,14 @@ impl Workshop {
             Err(error) => told("failed-run-not-kept", error.to_string()),
         }
     }
+}
+
+/// Returns whether a Dockerfile has a build argument of this name.
+fn declares(dockerfile: &str, name: &str) -> bool {
+    let declared = dockerfile.lines().filter_map(|line| line.strip_prefix("ARG "));
+    declared
+        .map(|rest| rest.split_once('=').map_or(rest, |(name, _)| name))
+        .any(|it| it.trim() == name)
 }
 
 /// Takes what was pushed apart: what the base has, and what is new.

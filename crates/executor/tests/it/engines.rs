@@ -89,6 +89,7 @@ impl Find for Finding {
                 runtime: Some("runc".to_owned()),
                 sockets: self.podman.sockets(),
                 scratch: self.podman.scratch(),
+                caches: self.podman.caches(),
             }))),
         };
         async { Ok(engine) }.boxed()
@@ -290,6 +291,51 @@ fn taken(layout: &Path) -> (Digest, Digest) {
     assert!(image.absent_layers.is_empty(), "every layer is there");
     std::fs::remove_dir_all(layout).unwrap();
     (image.manifest_digest, Digest::of(&image.config))
+}
+
+/// What compilers keep goes from build to build where the engine can, and never into what is made
+/// anew; the image is the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
+    let bench = Bench::new(&format!(
+        "ARG BASE\nFROM ${{BASE}} AS build\nARG COMMIT\nARG COMPILER_LAUNCHER=ccache\n\
+         RUN --mount=type=cache,id=test-{},target=/kept \\\n    \
+         echo \"by ${{COMPILER_LAUNCHER}} with $(ls /kept)\"; touch /kept/object; echo made > /made\n\
+         FROM ${{BASE}}\nCOPY --from=build /made /made\n",
+        std::process::id()
+    ))
+    .await;
+    let mut images = BTreeSet::new();
+    for (store, builder, is_fresh, wanted) in [
+        ("podman", Builder::Podman, false, "by ccache with "),
+        ("podman-again", Builder::Podman, false, "by ccache with object"),
+        ("podman-fresh", Builder::Podman, true, "by  with object"),
+        ("buildkit", Builder::BuildKit, false, "by ccache with "),
+        ("buildkit-again", Builder::BuildKit, false, "by ccache with object"),
+        // BuildKit leaves the mount empty by itself then.
+        ("buildkit-fresh", Builder::BuildKit, true, "by  with "),
+        ("classic", Builder::Classic, false, "by  with "),
+    ] {
+        // Another service each time: what one keeps the next one finds. Another commit, too, or the
+        // engine would know that it has run this RUN.
+        let settings = bench.settings(builder, store, is_fresh);
+        let mut plan = bench.plan();
+        for step in &mut plan.steps {
+            if let Action::BuildImage { args, .. } = &mut step.action {
+                args.insert("COMMIT".to_owned(), store.to_owned());
+            }
+        }
+        let (execution, events) = support::run(&plan, &settings, pending()).await;
+        assert!(matches!(execution.end, End::Succeeded), "{store}: {:?}", execution.end);
+        let said = events.iter().filter_map(|event| match event {
+            Event::BuildLine { text, .. } => text.find("by ").map(|at| text[at..].to_owned()),
+            _ => None,
+        });
+        let said: Vec<String> = said.collect();
+        assert!(said.contains(&wanted.to_owned()), "{store}: {said:?}");
+        images.insert(bench.listing(store, &bench.path("out")));
+    }
+    assert_eq!(images.len(), 1, "{images:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

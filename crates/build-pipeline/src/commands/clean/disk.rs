@@ -6,8 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::ServiceSettings;
-
 use super::{Found, Kind, State, Task};
 
 /// How old a temporary file is that nobody writes any more: not all commands leave a record that
@@ -28,19 +26,12 @@ pub(super) struct Listed {
     old: Vec<PathBuf>,
 }
 
-fn settings(task: &Task) -> Option<ServiceSettings> {
-    Some(ServiceSettings {
-        program: PathBuf::new(),
-        arguments: Vec::new(),
-        runtime: None,
-        sockets: task.sockets.clone(),
-        scratch: task.work()?,
-    })
-}
-
 /// Lists it. Nothing is touched yet.
 pub(super) fn list(task: &Task) -> Listed {
-    let services = settings(task).map(|settings| engine::abandoned(&settings)).unwrap_or_default();
+    let services = task
+        .service(Path::new(""))
+        .map(|settings| engine::abandoned(&settings))
+        .unwrap_or_default();
     let work = task.work().map(|work| names_in(&work)).unwrap_or_default();
     let is_service = |path: &PathBuf| name(path).starts_with("podman-");
     let mut old = Vec::new();
@@ -57,7 +48,7 @@ pub(super) fn list(task: &Task) -> Listed {
 
 /// Ends what goes on in the folders of podman services that nobody keeps, and removes them.
 pub(super) async fn sweep(task: &Task) {
-    if let Some(settings) = settings(task).filter(|_| !task.is_dry) {
+    if let Some(settings) = task.service(Path::new("")).filter(|_| !task.is_dry) {
         drop(engine::sweep(&settings).await);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use engine::{
     Address, Client, Docker, DockerBuilder, Engine, EngineError, Leftover, LeftoverKind, Podman,
-    RunId, ServiceSettings, Surroundings, candidates,
+    RunId, Surroundings, candidates,
 };
 
 use super::{CleanReport, Found, Kind, State, Task, Unanswered};
@@ -64,14 +64,8 @@ async fn one(
 ) -> Result<(), EngineError> {
     match address {
         Address::PodmanProgram(program) => {
-            let Some(scratch) = task.work() else { return Ok(()) };
-            let podman = Podman::private(ServiceSettings {
-                program: program.clone(),
-                arguments: Vec::new(),
-                runtime: None,
-                sockets: task.sockets.clone(),
-                scratch,
-            });
+            let Some(settings) = task.service(program) else { return Ok(()) };
+            let podman = Podman::private(settings);
             let done = each(task, &podman, seen, report).await;
             podman.stop().await;
             done

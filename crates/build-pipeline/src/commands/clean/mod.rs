@@ -6,9 +6,10 @@
 mod disk;
 mod engines;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use engine::ServiceSettings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -159,6 +160,18 @@ impl Task {
     /// Returns the folder for what is under way.
     fn work(&self) -> Option<PathBuf> {
         Some(self.cache.as_ref()?.join("store/work"))
+    }
+
+    /// Returns how builds start a podman service.
+    fn service(&self, program: &Path) -> Option<ServiceSettings> {
+        Some(ServiceSettings {
+            program: program.to_owned(),
+            arguments: Vec::new(),
+            runtime: None,
+            sockets: self.sockets.clone(),
+            scratch: self.work()?,
+            caches: self.cache.as_ref()?.join("store/caches"),
+        })
     }
 }
 
