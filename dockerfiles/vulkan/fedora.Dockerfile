@@ -30,8 +30,9 @@ ARG LLAMA_BUILD_COMMIT=unknown
 # Empty where the compilers' work must not be taken from an earlier build. The result is the same.
 ARG COMPILER_LAUNCHER=ccache
 ARG CCACHE_DIR=/ccache
-# The compiler is known by what it is, not by its time.
+# The compiler is known by what it is, not by its time, and so is the assembler that it runs.
 ARG CCACHE_COMPILERCHECK=content
+ARG CCACHE_EXTRAFILES=/usr/bin/as
 
 # GGML_NATIVE=OFF: the compiling machine's processor must not decide what the result runs on. The
 # instruction sets are named (those of x86-64-v3, Haswell and later), since ggml takes none of them

@@ -47,7 +47,8 @@ pub(crate) fn command(
     Ok(())
 }
 
-/// Runs a program in the root of the workspace and returns what it prints.
+/// Runs a program in the root of the workspace and returns what it prints; what is no UTF-8 (a model
+/// may write anything) is replaced.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     let line = format!("{program} {}", arguments.join(" "));
     let output = Command::new(program).args(arguments).current_dir(root()?).output();
@@ -55,7 +56,7 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     if !output.status.success() {
         bail!("`{line}` failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed no text"))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Returns whether a program is there.

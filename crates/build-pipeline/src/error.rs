@@ -134,6 +134,9 @@ impl From<PlanError> for CommandError {
                     None => told.hint(format!("there are {}", known.join(", "))),
                 }
             }
+            PlanError::RehearsedOtherwise { variant, .. } => told.hint(format!(
+                "leave out `--variant {variant}`, or leave out `--rehearse` to build it"
+            )),
             PlanError::NoVariants { .. } => {
                 told.hint("leave out `--variant`; tracks `source` and `vulkan` have some")
             }

@@ -1,7 +1,7 @@
 //! An image that was named on the command line: a track's under `dist/`, a layout or archive, or a
 //! reference on a registry.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use executor::{list_layer, list_remote_layer};
@@ -36,7 +36,8 @@ enum Place {
 }
 
 impl Image {
-    /// Reads the image that was named. A track's is looked for in the project around `folder`.
+    /// Reads the image that was named. A track's, or one that was built under this name, is looked
+    /// for in the project around `folder`.
     pub(crate) async fn find(
         target: &str,
         folder: &Path,
@@ -48,6 +49,10 @@ impl Image {
         let path = folder.join(target);
         if path.exists() {
             return Ok(Self { name: target.to_owned(), ..Self::at(&path)? });
+        }
+        let built = Project::find(folder).map(|project| project.root.join("dist").join(target));
+        if let Some(built) = built.ok().filter(|path| !target.contains('/') && path.exists()) {
+            return Self::at(&built);
         }
         match target.parse::<ImageRef>() {
             Ok(reference) => Self::on_registry(reference, client).await,
@@ -68,16 +73,15 @@ impl Image {
         if path.exists() {
             return Self::at(&path);
         }
-        let rehearsed: PathBuf = project.root.join("dist").join(format!("rehearsal-{name}"));
+        let rehearsed = format!("rehearsal-{name}");
         let told = CommandError::new(
             ExitCode::Input,
             format!("there is no image of track `{name}` at `{}`", path.display()),
         );
-        Err(match rehearsed.exists() {
-            true => told.hint(format!(
-                "there is a rehearsed one: `build-pipeline verify {}`",
-                rehearsed.display()
-            )),
+        Err(match project.root.join("dist").join(&rehearsed).exists() {
+            true => {
+                told.hint(format!("there is a rehearsed one: `build-pipeline verify {rehearsed}`"))
+            }
             false => told.hint(format!("`build-pipeline --track {name}` builds it")),
         })
     }

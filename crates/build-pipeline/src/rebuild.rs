@@ -1,10 +1,9 @@
 //! Building an image once more from nothing, beside what there is.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use executor::{BlobCache, End, Job, Output, Settings};
+use executor::{BlobCache, End, Executor, Job, Output, Settings};
 use oci::client::RegistryClient;
 use plan::Plan;
 use tempfile::TempDir;
@@ -50,15 +49,17 @@ pub(crate) async fn rebuild(
         workshop,
     };
     let reporter = Arc::new(Reporter::new(global.progress));
-    let on_event = reporter.for_plan(&plan.name, false, BTreeMap::new());
+    let on_event = reporter.for_plan(plan, false);
     let job = Job { plan: Arc::new(plan.clone()), settings, on_event };
     let mut signals = Signals::listen();
     let mut came = None;
     let interrupt = async { came = Some(signals.next().await) };
-    let end = executor::execute(vec![job], interrupt).await.pop().map(|execution| execution.end);
-    match (end, came) {
-        (Some(End::Succeeded), _) => {}
-        (Some(End::Failed(error)), _) => return Err((&error).into()),
+    let executor = Executor::default();
+    let execution = executor.execute(job, interrupt).await;
+    executor.close().await;
+    match (execution.end, came) {
+        (End::Succeeded, _) => {}
+        (End::Failed(error), _) => return Err((&*error).into()),
         (_, Some(code)) => return Err(interrupted(code)),
         _ => return Err(CommandError::new(ExitCode::Bug, "a build ended by itself")),
     }

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal as _;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use executor::{Event, OnEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use plan::Plan;
 use record::{OutputState, StepState};
 use serde::Serialize;
 
 use crate::cli::Progress;
 use crate::sanitise::sanitise_line;
-use crate::{environment, output};
+use crate::{environment, output, state};
 
 /// From how many milliseconds on it is worth saying how long a step took last time.
 const LONG: u64 = 10_000;
@@ -37,8 +38,9 @@ struct Teller {
     plan: String,
     /// What stands in front of the names of its steps, where others are told of at the same time.
     prefix: String,
-    /// How long steps took when they were last carried out, in milliseconds.
-    last_times: BTreeMap<String, u64>,
+    /// How long steps took when they were last carried out, in milliseconds. Looked up once one
+    /// begins that an engine may take part in.
+    last_times: OnceLock<BTreeMap<String, u64>>,
 }
 
 /// An event of a plan, as `--progress json` tells it.
@@ -74,20 +76,19 @@ impl Reporter {
         Self::Tty(Live { all, shown: Mutex::default() })
     }
 
-    /// Returns what tells of the events of a plan: its image's name, whether it is one of several,
-    /// and how long its steps took last time, in milliseconds.
-    pub(crate) fn for_plan(
-        self: &Arc<Self>,
-        plan: &str,
-        is_one_of_several: bool,
-        last_times: BTreeMap<String, u64>,
-    ) -> OnEvent {
+    /// Returns what tells of the events of a plan, which may be one of several.
+    pub(crate) fn for_plan(self: &Arc<Self>, plan: &Plan, is_one_of_several: bool) -> OnEvent {
+        let last_times = OnceLock::new();
+        if !plan.is_built() {
+            // Its steps take no time worth telling.
+            last_times.get_or_init(BTreeMap::new);
+        }
         let prefix = match is_one_of_several {
-            true => format!("{plan}/"),
+            true => format!("{}/", plan.name),
             false => String::new(),
         };
-        let teller =
-            Teller { reporter: Arc::clone(self), plan: plan.to_owned(), prefix, last_times };
+        let (reporter, plan) = (Arc::clone(self), plan.name.clone());
+        let teller = Teller { reporter, plan, prefix, last_times };
         Arc::new(move |event| teller.tell(event))
     }
 }
@@ -105,7 +106,7 @@ impl Teller {
         }
     }
 
-    /// Returns what a step is called.
+    /// Returns what a step or output is called.
     fn name(&self, step: &str) -> String {
         format!("{}{step}", self.prefix)
     }
@@ -113,7 +114,7 @@ impl Teller {
     /// Returns what a step does, and how long it took last time where that was long.
     fn under_way(&self, step: &str, what: &str) -> (String, bool) {
         let (name, what) = (self.name(step), sanitise_line(what));
-        match self.last_times.get(step) {
+        match self.last_times.get_or_init(|| state::last_times(&self.plan)).get(step) {
             Some(last @ LONG..) => {
                 (format!("{name}: {what}; last time it took {}", seconds(*last)), true)
             }
@@ -146,6 +147,7 @@ impl Teller {
                 Some(format!("note: {} [{rule}]", sanitise_line(message)))
             }
             Event::OutputEnded { output, state, layer_bytes_copied } => {
+                let output = self.name(output);
                 let moved = match layer_bytes_copied {
                     0 => "no layer bytes moved".to_owned(),
                     bytes => format!("{} of layers copied", size(*bytes)),
@@ -216,14 +218,18 @@ impl Live {
                 shown.insert(teller.name(step), self.begin(line));
             }
             Event::OutputBegun { output } => {
-                shown.insert(output.clone(), self.begin(format!("write {output}")));
+                let name = teller.name(output);
+                let line = self.begin(format!("write {name}"));
+                shown.insert(name, line);
             }
             Event::LayerProgress { output, layer, done, total } => {
-                let bar = shown.entry(format!("{output} {layer}")).or_insert_with(|| {
-                    let bar = ProgressBar::new(*total).with_message(layer.short().to_owned());
-                    let template = "  {msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-                    Shown::of(self.all.add(bar.with_style(style(template))))
-                });
+                let bar =
+                    shown.entry(format!("{} {layer}", teller.name(output))).or_insert_with(|| {
+                        let bar = ProgressBar::new(*total).with_message(layer.short().to_owned());
+                        let template =
+                            "  {msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+                        Shown::of(self.all.add(bar.with_style(style(template))))
+                    });
                 bar.head.set_position(*done);
                 if done == total {
                     bar.clear();
@@ -235,9 +241,9 @@ impl Live {
                 }
             }
             Event::OutputEnded { output, .. } => {
-                let layer = format!("{output} ");
+                let (name, layer) = (teller.name(output), format!("{} ", teller.name(output)));
                 shown.retain(|key, bar| {
-                    let is_of_it = key == output || key.starts_with(&layer);
+                    let is_of_it = *key == name || key.starts_with(&layer);
                     if is_of_it {
                         bar.clear();
                     }

@@ -1,5 +1,6 @@
 //! Records on disk, and the locks that make runs wait for each other.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use atomic_write_file::AtomicWriteFile;
 use image_ref::Digest;
-use record::{BuildRecord, Status};
+use record::{BuildRecord, Status, StepState};
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
@@ -15,6 +16,9 @@ use crate::{environment, output};
 
 /// How long a run waits for another by default: longer than a push of a large image takes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How many runs are looked at for how long steps take.
+const LATEST: usize = 20;
 
 /// How often a held lock is tried again.
 const LOCK_POLL: Duration = Duration::from_millis(50);
@@ -43,8 +47,8 @@ pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, CommandError
     Ok(path)
 }
 
-/// Reads all records, oldest first, and says which files are none.
-pub(crate) fn read_records() -> Result<Vec<BuildRecord>, CommandError> {
+/// Returns the files of all records, oldest first.
+fn record_files() -> Result<Vec<PathBuf>, CommandError> {
     let folder = records_folder()?;
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -54,12 +58,37 @@ pub(crate) fn read_records() -> Result<Vec<BuildRecord>, CommandError> {
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
+    Ok(paths)
+}
+
+fn read_record(path: &Path) -> Result<BuildRecord, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    BuildRecord::parse(&text).map_err(|error| error.to_string())
+}
+
+/// Returns how long the steps of an image took when they were last carried out, in milliseconds: of
+/// the latest runs, for people only. What cannot be read is left out.
+pub(crate) fn last_times(image: &str) -> BTreeMap<String, u64> {
+    let mut times = BTreeMap::new();
+    let files = record_files().unwrap_or_default();
+    let named = format!("-{image}-");
+    let is_of_it = |path: &&PathBuf| path.to_string_lossy().contains(&named);
+    for path in files.iter().rev().filter(is_of_it).take(LATEST) {
+        let record = read_record(path).ok().filter(|record| record.plan.name == image);
+        for outcome in record.iter().flat_map(|record| &record.steps) {
+            if outcome.state == StepState::Done {
+                times.entry(outcome.step.clone()).or_insert(outcome.milliseconds);
+            }
+        }
+    }
+    times
+}
+
+/// Reads all records, oldest first, and says which files are none.
+pub(crate) fn read_records() -> Result<Vec<BuildRecord>, CommandError> {
     let mut records = Vec::new();
-    for path in paths {
-        let parsed = fs::read_to_string(&path)
-            .map_err(|error| error.to_string())
-            .and_then(|text| BuildRecord::parse(&text).map_err(|error| error.to_string()));
-        match parsed {
+    for path in record_files()? {
+        match read_record(&path) {
             Ok(record) => records.push(record),
             Err(why) => output::warn(
                 "unreadable-record",

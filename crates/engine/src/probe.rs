@@ -13,7 +13,7 @@ use crate::build::{BuildRequest, Network, RunId};
 use crate::error::EngineError;
 use crate::transcript::BuildEvent;
 use crate::wire::ByteStream;
-use crate::{Engine, EngineInfo};
+use crate::{Engine, EngineInfo, Kind};
 
 /// What an engine is and can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,10 +71,14 @@ fn executable() -> Vec<u8> {
 
 const DOCKERFILE: &str = "FROM scratch\nCOPY probe /probe\nRUN [\"/probe\"]\n";
 
-fn context() -> std::io::Result<Vec<u8>> {
+/// The same with a mount, which the BuildKit of early dockers does not take as it stands.
+const DOCKERFILE_WITH_MOUNT: &str =
+    "FROM scratch\nCOPY probe /probe\nRUN --mount=type=cache,target=/cache [\"/probe\"]\n";
+
+fn context(dockerfile: &str) -> std::io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes, mode) in
-        [("Dockerfile", DOCKERFILE.as_bytes(), 0o644), ("probe", &executable(), 0o755)]
+        [("Dockerfile", dockerfile.as_bytes(), 0o644), ("probe", &executable(), 0o755)]
     {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
@@ -88,13 +92,17 @@ fn context() -> std::io::Result<Vec<u8>> {
 pub(crate) async fn run(engine: &impl Engine) -> Result<RunProbe, EngineError> {
     let action = "probe the engine";
     let nonsense = |detail: String| EngineError::Nonsense { action: action.to_owned(), detail };
-    let context =
-        context().map_err(|source| EngineError::Input { action: action.to_owned(), source })?;
+    let dockerfile = match engine.kind() {
+        Kind::Docker if engine.has_cache_mounts() => DOCKERFILE_WITH_MOUNT,
+        Kind::Docker | Kind::Podman => DOCKERFILE,
+    };
+    let context = context(dockerfile)
+        .map_err(|source| EngineError::Input { action: action.to_owned(), source })?;
     let name = format!("probe-{}", std::process::id());
     let request = BuildRequest {
         run: RunId::parse(&name).ok_or_else(|| nonsense(format!("bad run `{name}`")))?,
         dockerfile: "Dockerfile".to_owned(),
-        dockerfile_text: DOCKERFILE.to_owned(),
+        dockerfile_text: dockerfile.to_owned(),
         target: None,
         build_args: std::collections::BTreeMap::new(),
         labels: std::collections::BTreeMap::new(),

@@ -196,16 +196,19 @@ impl Place {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(|error| failed(&folder, &error))?,
             }
-            // What podman keeps in its TMPDIR must not go with it. (Before buildah 1.29 the name had
-            // no number.)
-            let user = rustix::process::getuid().as_raw();
-            for name in ["buildah-cache".to_owned(), format!("buildah-cache-{user}")] {
-                std::os::unix::fs::symlink(&settings.caches, folder.join(name))
-                    .map_err(|error| failed(&folder, &error))?;
-            }
-            let lock = File::open(&folder).map_err(|error| failed(&folder, &error))?;
-            // Whoever sweeps may have come between; then this one is not ours any more.
+            // Whoever sweeps may come between; then this one is not ours any more.
+            let lock = match File::open(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(|error| failed(&folder, &error))?,
+            };
             if lock.try_lock().is_ok() && folder.is_dir() {
+                // What podman keeps in its TMPDIR must not go with it. (Before buildah 1.29 the name
+                // had no number.)
+                let user = rustix::process::getuid().as_raw();
+                for name in ["buildah-cache".to_owned(), format!("buildah-cache-{user}")] {
+                    std::os::unix::fs::symlink(&settings.caches, folder.join(name))
+                        .map_err(|error| failed(&folder, &error))?;
+                }
                 let socket = settings.sockets.join(format!("{name}.sock"));
                 return Ok(Self { folder, socket, lock });
             }

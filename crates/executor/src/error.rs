@@ -170,12 +170,6 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::Packages, source: Some(Box::new(source)) }
     }
 
-    /// A step failed that another plan carried out, which says why.
-    pub(crate) fn elsewhere(step: &str, kind: ErrorKind) -> Self {
-        let what = format!("step `{step}` failed for another track, which says why");
-        Self { what, kind, source: None }
-    }
-
     /// Returns what a failed RUN said last, if it is that.
     pub fn run_failure(&self) -> Option<&RunFailure> {
         match self.source.as_ref()?.downcast_ref::<EngineError>()? {

@@ -1,6 +1,6 @@
 //! Carries out a plan and reports every step as an event.
 //!
-//! Start at [`execute`]. It makes no choices: what to fetch, what to write and every label stand in
+//! Start at [`Executor::execute`]. It makes no choices: what to fetch, what to write and every label stand in
 //! the plan; where to put the image stands in [`Settings`]. `run` begins each step as soon as what
 //! it needs is there. There always is an [`Execution`], also when a step failed or a signal came, so
 //! that a record can always be written. It prints nothing and reads no environment.
@@ -18,10 +18,9 @@ mod workshop;
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::FutureExt as _;
-use futures_util::future::join_all;
 use image_ref::ImageRef;
 use oci::DerivedImage;
 use oci::client::RegistryClient;
@@ -111,8 +110,8 @@ pub struct Execution {
 pub enum End {
     /// All is done.
     Succeeded,
-    /// Something went wrong; the first thing that did.
-    Failed(ExecuteError),
+    /// Something went wrong; the first thing that did. Other plans may have failed of it too.
+    Failed(Arc<ExecuteError>),
     /// The caller's interruption came first.
     Interrupted,
     /// The caller never began it.
@@ -167,24 +166,40 @@ impl std::fmt::Debug for Job {
     }
 }
 
-/// Carries out plans at the same time; a step that several of them have is carried out once.
-/// `interrupt` ends them early when it completes. A plan that fails does not end the others.
-///
-/// Returns what became of each plan, in their order.
-pub async fn execute(jobs: Vec<Job>, interrupt: impl Future<Output = ()>) -> Vec<Execution> {
-    let workshops = jobs.iter().filter_map(|job| job.settings.workshop.clone());
-    let mut workshops: Vec<Arc<Workshop>> = workshops.collect();
-    workshops.dedup_by(|one, other| Arc::ptr_eq(one, other));
-    let shared = Arc::new(Shared::default());
-    let runs = jobs.into_iter().map(|job| Arc::new(Run::new(job, Arc::clone(&shared))));
-    let runs: Vec<Arc<Run>> = runs.collect();
-    let interrupt = interrupt.shared();
-    let ends = join_all(runs.iter().map(|run| run.end(interrupt.clone()))).await;
-    let is_good = ends.iter().all(|end| matches!(end, End::Succeeded));
-    for workshop in workshops {
-        workshop.close(is_good).await;
+/// Carries out plans. Those that are under way at the same time share what they have in common: a
+/// step that several of them need is carried out once. One that fails does not end the others.
+#[derive(Debug, Default)]
+pub struct Executor {
+    shared: Arc<Shared>,
+    workshops: Mutex<Vec<Arc<Workshop>>>,
+    is_bad: AtomicBool,
+}
+
+impl Executor {
+    /// Carries out a plan. `interrupt` ends it early when it completes.
+    pub async fn execute(&self, job: Job, interrupt: impl Future<Output = ()>) -> Execution {
+        if let Some(workshop) = &job.settings.workshop {
+            let mut workshops = self.workshops.lock().unwrap_or_else(PoisonError::into_inner);
+            if !workshops.iter().any(|known| Arc::ptr_eq(known, workshop)) {
+                workshops.push(Arc::clone(workshop));
+            }
+        }
+        let run = Arc::new(Run::new(job, Arc::clone(&self.shared)));
+        let end = run.end(interrupt).await;
+        if !matches!(end, End::Succeeded) {
+            self.is_bad.store(true, Ordering::Relaxed);
+        }
+        run.execution(end)
     }
-    runs.iter().zip(ends).map(|(run, end)| run.execution(end)).collect()
+
+    /// Ends what was begun in engines, once no plan is under way any more. What is left there of one
+    /// that did not succeed is removed.
+    pub async fn close(self) {
+        let is_good = !self.is_bad.into_inner();
+        for workshop in self.workshops.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            workshop.close(is_good).await;
+        }
+    }
 }
 
 /// Makes the image of a plan over a base that was fetched, without writing it anywhere.

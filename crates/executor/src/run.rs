@@ -1,7 +1,8 @@
 //! One plan under way: which step is carried out when, and what each gives to those that need it.
 //!
 //! A step begins as soon as all that it needs is there. A step that fails keeps others from
-//! beginning; those under way come to their end, because what they make is kept for the next run.
+//! beginning; those under way come to their end, and what they build is sealed, because that is kept
+//! for the next run.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -36,7 +37,16 @@ pub(crate) struct Shared {
 
 /// What came of a step that several plans may have. Who carries it out holds the lock; it stays
 /// empty where that one was broken off.
-type Given = Arc<tokio::sync::Mutex<Option<Result<Product, crate::ErrorKind>>>>;
+type Given = Arc<tokio::sync::Mutex<Option<Outcome>>>;
+
+/// What a step gave, or why it failed.
+type Outcome = Result<Product, Arc<ExecuteError>>;
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
 
 impl Default for Shared {
     fn default() -> Self {
@@ -65,6 +75,8 @@ pub(crate) struct Progress {
     pub(crate) outputs: Vec<OutputOutcome>,
     image: Option<ImageSummary>,
     notes: Vec<Note>,
+    /// The first failure: other steps may still be under way.
+    failure: Option<Arc<ExecuteError>>,
 }
 
 /// What a step gives to those that need it.
@@ -98,7 +110,10 @@ impl Run {
                 Ok(()) => End::Succeeded,
                 Err(error) => End::Failed(error),
             },
-            () = interrupt => End::Interrupted,
+            () = interrupt => match self.progress().failure.take() {
+                Some(error) => End::Failed(error),
+                None => End::Interrupted,
+            },
         };
         // Waits for them: what is left behind must not go on in the engine or the store.
         running.shutdown().await;
@@ -107,7 +122,7 @@ impl Run {
 
     /// Returns what is known of the plan now.
     pub(crate) fn execution(&self, end: End) -> Execution {
-        let Progress { steps, image, outputs, notes } = std::mem::take(&mut *self.progress());
+        let Progress { steps, image, outputs, notes, .. } = std::mem::take(&mut *self.progress());
         let counters = self.settings.client.counters();
         let traffic = Traffic {
             requests: counters.requests,
@@ -117,7 +132,7 @@ impl Run {
         Execution { steps: in_order(&self.plan, &steps), image, outputs, notes, traffic, end }
     }
 
-    async fn all(self: &Arc<Self>, running: &mut JoinSet<Ended>) -> Result<(), ExecuteError> {
+    async fn all(self: &Arc<Self>, running: &mut JoinSet<Ended>) -> Result<(), Arc<ExecuteError>> {
         (self.on_event)(Event::PlanBegun {
             plan_digest: self.plan.digest(),
             steps: self.plan.steps.len(),
@@ -126,10 +141,11 @@ impl Run {
         let found = deliver::ask_for_targets(&self.settings);
         let mut products = self.finished();
         let mut open = self.wanted(&products);
-        let mut failure = None;
         loop {
+            let has_failed = self.progress().failure.is_some();
             let is_ready = |step: &mut &Step| {
-                failure.is_none() && step.needs.iter().all(|need| products.contains_key(need))
+                let is_wanted = !has_failed || matches!(step.action, Action::SealImage { .. });
+                is_wanted && step.needs.iter().all(|need| products.contains_key(need))
             };
             for step in open.extract_if(.., is_ready) {
                 let needs = products.iter().filter(|(id, _)| step.needs.contains(id));
@@ -139,21 +155,23 @@ impl Run {
             match running.join_next().await {
                 None => break,
                 Some(Ok((step, Ok(product)))) => drop(products.insert(step, product)),
-                Some(Ok((_, Err(error)))) => drop(failure.get_or_insert(error)),
+                // It is noted already.
+                Some(Ok((_, Err(_)))) => {}
                 Some(Err(error)) => {
                     let bug = ExecuteError::plan(format!("a step ended by itself: {error}"));
-                    failure.get_or_insert(bug);
+                    self.progress().failure.get_or_insert(Arc::new(bug));
                 }
             }
         }
-        if let Some(failure) = failure {
+        if let Some(failure) = self.progress().failure.take() {
             return Err(failure);
         }
         let last = self.plan.steps.last().and_then(|step| products.get(&step.id));
         let Some(Product::Image(made)) = last else {
-            return Err(ExecuteError::plan("its last step labels no image".to_owned()));
+            let bug = ExecuteError::plan("its last step labels no image".to_owned());
+            return Err(Arc::new(bug));
         };
-        deliver::deliver(self, &made.0, &made.1, found).await
+        deliver::deliver(self, &made.0, &made.1, found).await.map_err(Arc::new)
     }
 
     /// Carries out a step, or takes what it gave to another plan.
@@ -170,13 +188,14 @@ impl Run {
                 self.end_step(&step.id, StepState::Cached, 0);
                 Ok(product.clone())
             }
-            Some(Err(kind)) => {
+            Some(Err(error)) => {
+                self.progress().failure.get_or_insert(Arc::clone(error));
                 self.end_step(&step.id, StepState::Failed, 0);
-                Err(ExecuteError::elsewhere(&step.id, *kind))
+                Err(Arc::clone(error))
             }
             None => {
                 let result = self.carry_out(&step, &needs).await;
-                *given = Some(result.as_ref().map(Product::clone).map_err(ExecuteError::kind));
+                *given = Some(result.clone());
                 result
             }
         };
@@ -184,7 +203,7 @@ impl Run {
     }
 
     /// Carries out one step and notes what became of it.
-    async fn carry_out(&self, step: &Step, needs: &Products) -> Result<Product, ExecuteError> {
+    async fn carry_out(&self, step: &Step, needs: &Products) -> Outcome {
         let _turn = match makes_image(&step.action) {
             // It is never closed.
             true => self.shared.images.acquire().await.ok(),
@@ -218,6 +237,10 @@ impl Run {
             }
             action => self.in_workshop(step, action, needs).await,
         };
+        let result = result.map_err(Arc::new);
+        if let Err(error) = &result {
+            self.progress().failure.get_or_insert(Arc::clone(error));
+        }
         let state = result.as_ref().map_or(StepState::Failed, |(_, state)| *state);
         self.end_step(&step.id, state, event::milliseconds(begun.elapsed()));
         result.map(|(product, _)| product)
@@ -281,7 +304,7 @@ impl Run {
 }
 
 /// What became of a step, with its name.
-type Ended = (String, Result<Product, ExecuteError>);
+type Ended = (String, Outcome);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while it is held leaves whole entries only.

@@ -59,13 +59,15 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         false => &settings.variant,
     };
     let name = asked.unwrap_or(usual);
-    let fits = |known: &String| !rehearsal || known == usual;
-    let found = settings.variants.get(name).filter(|_| fits(name));
-    let variant = found.ok_or_else(|| PlanError::UnknownVariant {
+    let variant = settings.variants.get(name).ok_or_else(|| PlanError::UnknownVariant {
         track,
         variant: name.clone(),
-        known: settings.variants.keys().filter(|known| fits(known)).cloned().collect(),
+        known: settings.variants.keys().cloned().collect(),
     })?;
+    if rehearsal && name != usual {
+        let (variant, rehearsed) = (name.clone(), usual.clone());
+        return Err(PlanError::RehearsedOtherwise { track, variant, rehearsed });
+    }
     // Asked for by its name, what is built anyway is no other image.
     let other = asked.filter(|name| *name != usual).cloned();
     let request = &BuildRequest { variant: other, ..request.clone() };

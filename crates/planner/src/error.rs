@@ -25,6 +25,16 @@ pub enum PlanError {
         /// All variants there are.
         known: Vec<String>,
     },
+    /// A rehearsal is always of one variant.
+    #[error("track `{track}` is rehearsed with variant `{rehearsed}`, not with `{variant}`")]
+    RehearsedOtherwise {
+        /// The track.
+        track: &'static str,
+        /// The variant that was asked for.
+        variant: String,
+        /// The one that it is rehearsed with.
+        rehearsed: String,
+    },
     /// A variant was asked for on a track that has none.
     #[error("track `{track}` has no variants")]
     NoVariants {

@@ -1,13 +1,14 @@
 //! `build-pipeline [build] --track …`: plans, builds, records.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use executor::{BlobCache, End, Execution, Job, Output, Settings, Workshop};
+use executor::{BlobCache, End, Execution, Executor, Job, Output, Settings, Workshop};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use image_ref::ImageRef;
 use planner::Planned;
-use record::{BuildRecord, Run, Status, StepState};
+use record::{BuildRecord, Run, Status};
 use serde::Serialize;
 
 use crate::cli::{Build, Format, Global, StepArgs};
@@ -70,12 +71,39 @@ struct Begun {
     settings: Settings,
 }
 
-/// Why a build came to nothing.
-enum Failure {
-    /// A reason of its own.
-    Own(CommandError),
-    /// That of the whole run; what can be said of this build.
-    Early { hint: String },
+/// A build that ended, and was recorded.
+struct Ended {
+    record: BuildRecord,
+    /// Where the record lies.
+    written: Result<PathBuf, CommandError>,
+    /// Why it failed, where it did so by itself.
+    failure: Option<CommandError>,
+}
+
+impl Ended {
+    /// Records how a build ended; `early` is why it was broken off, if it was.
+    fn of(begun: &Begun, execution: Execution, early: Option<&CommandError>) -> Self {
+        let Execution { steps, image, outputs, notes, traffic, end } = execution;
+        let mut record = begun.record.clone();
+        (record.steps, record.image, record.outputs, record.notes, record.traffic) =
+            (steps, image, outputs, notes, traffic);
+        record.ended = Some(now());
+        record.status = match &end {
+            End::Succeeded => Status::Succeeded,
+            End::Interrupted => Status::Interrupted,
+            End::Failed(_) | End::NotBegun => Status::Failed,
+        };
+        let failure = match &end {
+            End::Failed(error) => Some(CommandError::from(&**error)),
+            End::Succeeded | End::Interrupted | End::NotBegun => None,
+        };
+        if record.status != Status::Succeeded {
+            let why = failure.as_ref().or(early);
+            record.error = why.map(CommandError::lines).unwrap_or_default();
+        }
+        let written = state::write_record(&record);
+        Self { record, written, failure }
+    }
 }
 
 impl Begun {
@@ -158,80 +186,54 @@ impl Session<'_> {
         Ok(Arc::new(workshop::open(self.global, self.project, way)?))
     }
 
-    /// Carries out plans and records them, whatever becomes of them. Of several errors all are told,
-    /// and the first one is returned.
+    /// Carries out plans and records each as soon as it ends, whatever becomes of it. Of several errors
+    /// all are told, and the first one is returned.
     async fn carry_out(&self, begun: Vec<Begun>) -> Result<(), CommandError> {
         let records: Vec<BuildRecord> = begun.iter().map(|one| one.record.clone()).collect();
         // Synced while the first request is under way.
         let first = tokio::task::spawn_blocking(move || {
             records.iter().try_for_each(|record| state::write_record(record).map(drop))
         });
-        let (executions, mut ended_early) = self.execute(&begun).await;
+        let (ended, ended_early) = self.execute(&begun).await;
         let first = first.await.map_err(|e| {
             CommandError::caused(ExitCode::Bug, "writing a record ended by itself", &e)
         })?;
-        let (mut built, mut failures) = (Vec::new(), Vec::new());
         let several = begun.len() > 1;
-        for (one, execution) in begun.into_iter().zip(executions) {
-            let name = one.record.plan.name.clone();
-            match self.end(one, execution, ended_early.as_ref()).await {
-                Ok(one) => built.push(one),
-                // That is one error for all of them, which is told once.
-                Err(Failure::Early { hint }) => {
-                    ended_early = ended_early.map(|error| error.hint(hint));
+        let (mut built, mut failures) = (Vec::new(), Vec::from_iter(ended_early));
+        for (one, Ended { record, written, failure }) in begun.iter().zip(ended) {
+            let shown = match (failure, written) {
+                (Some(failure), Ok(path)) => {
+                    Err(failure.hint(format!("the record is `{}`", path.display())))
                 }
-                Err(Failure::Own(error)) if several => failures.push(error.within(&name)),
-                Err(Failure::Own(error)) => failures.push(error),
+                (Some(error), Err(_)) | (None, Err(error)) => Err(error),
+                (None, Ok(path)) if record.status == Status::Succeeded => {
+                    self.show(&one.planned, &record, &one.settings, &path).await.map(Some)
+                }
+                // What ended all of them early is told once, with where to look at each.
+                (None, Ok(path)) => {
+                    let hint = format!("the record is `{}`", path.display());
+                    if let Some(early) = failures.first_mut() {
+                        early.hints.push(hint);
+                    }
+                    Ok(None)
+                }
+            };
+            match shown {
+                Ok(shown) => built.extend(shown),
+                Err(error) if several => failures.push(error.within(&record.plan.name)),
+                Err(error) => failures.push(error),
             }
         }
         if self.args.format == Format::Json && !built.is_empty() {
-            output::json(&serde_json::json!({ "schema": 1, "builds": built }))?;
+            let shown = output::json(&serde_json::json!({ "schema": 1, "builds": built }));
+            failures.extend(shown.err());
         }
-        let mut failures = ended_early.into_iter().chain(failures).chain(first.err());
+        failures.extend(first.err());
+        failures.iter().for_each(|failure| self.offer(failure));
+        let mut failures = failures.into_iter();
         let Some(failure) = failures.next() else { return Ok(()) };
         failures.for_each(|other| output::error(&other));
         Err(failure)
-    }
-
-    /// Records how a plan ended, and shows what came of it.
-    async fn end(
-        &self,
-        begun: Begun,
-        execution: Execution,
-        ended_early: Option<&CommandError>,
-    ) -> Result<Built, Failure> {
-        let Begun { planned, mut record, settings } = begun;
-        let Execution { steps, image, outputs, notes, traffic, end } = execution;
-        (record.steps, record.image, record.outputs, record.notes, record.traffic) =
-            (steps, image, outputs, notes, traffic);
-        record.ended = Some(now());
-        record.status = match &end {
-            End::Succeeded => Status::Succeeded,
-            End::Interrupted => Status::Interrupted,
-            End::Failed(_) | End::NotBegun => Status::Failed,
-        };
-        let failure = match &end {
-            End::Failed(error) => Some(CommandError::from(error)),
-            End::Succeeded | End::Interrupted | End::NotBegun => None,
-        };
-        record.error = match end {
-            End::Succeeded => Vec::new(),
-            _ => failure.as_ref().or(ended_early).map(CommandError::lines).unwrap_or_default(),
-        };
-        let written = state::write_record(&record);
-        let hint = |path: &PathBuf| format!("the record is `{}`", path.display());
-        if let Some(failure) = failure {
-            self.offer(&failure);
-            return Err(Failure::Own(match &written {
-                Ok(path) => failure.hint(hint(path)),
-                Err(_) => failure,
-            }));
-        }
-        let path = written.map_err(Failure::Own)?;
-        if record.status != Status::Succeeded {
-            return Err(Failure::Early { hint: hint(&path) });
-        }
-        self.show(&planned, &record, &settings, &path).await.map_err(Failure::Own)
     }
 
     /// Shows what was built.
@@ -280,7 +282,7 @@ impl Session<'_> {
     /// Takes the locks of the outputs and carries out the plans, until they end or a signal comes.
     ///
     /// Returns the error too where the plans were not begun or a signal ended them.
-    async fn execute(&self, begun: &[Begun]) -> (Vec<Execution>, Option<CommandError>) {
+    async fn execute(&self, begun: &[Begun]) -> (Vec<Ended>, Option<CommandError>) {
         let mut signals = Signals::listen();
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         // Held until the plans are carried out.
@@ -295,24 +297,29 @@ impl Session<'_> {
                     Some(_) => End::Interrupted,
                     None => End::NotBegun,
                 };
-                let ends = begun.iter().map(|one| Execution::not_begun(&one.record.plan, end()));
-                return (ends.collect(), Some(error));
+                let ended = begun.iter().map(|one| {
+                    Ended::of(one, Execution::not_begun(&one.record.plan, end()), Some(&error))
+                });
+                return (ended.collect(), Some(error));
             }
         };
-        let several = begun.len() > 1;
-        let jobs = begun.iter().map(|one| {
+        let executor = Executor::default();
+        let signal = signals.next().shared();
+        let ended = join_all(begun.iter().map(|one| async {
             let plan = &one.record.plan;
-            Job {
+            let job = Job {
                 plan: Arc::new(plan.clone()),
                 settings: one.settings.clone(),
-                on_event: self.reporter.for_plan(&plan.name, several, last_times(plan)),
-            }
-        });
-        let mut came = None;
-        let interrupt = async { came = Some(signals.next().await) };
-        let executions = executor::execute(jobs.collect(), interrupt).await;
-        let is_cut = executions.iter().any(|one| matches!(one.end, End::Interrupted));
-        (executions, came.filter(|_| is_cut).map(interrupted))
+                on_event: self.reporter.for_plan(plan, begun.len() > 1),
+            };
+            let execution = executor.execute(job, signal.clone().map(drop)).await;
+            Ended::of(one, execution, signal.peek().copied().map(interrupted).as_ref())
+        }));
+        let ended = ended.await;
+        executor.close().await;
+        let is_whole = ended.iter().all(|one| one.record.status == Status::Succeeded);
+        let came = signal.peek().copied().filter(|_| !is_whole);
+        (ended, came.map(interrupted))
     }
 
     async fn take_locks(&self, mut outputs: Vec<&Output>) -> Result<Vec<RunLock>, CommandError> {
@@ -503,19 +510,6 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
     ));
     text.line(format_args!("  record    {}", path.display()));
     text.into_text()
-}
-
-/// Returns how long the steps of a built plan took when they were last carried out, in
-/// milliseconds. It is for people only: records that cannot be read are left out.
-fn last_times(plan: &plan::Plan) -> BTreeMap<String, u64> {
-    if !plan.is_built() {
-        return BTreeMap::new();
-    }
-    let records = state::read_records().unwrap_or_default();
-    let earlier = records.iter().filter(|record| record.plan.name == plan.name);
-    let steps = earlier.flat_map(|record| &record.steps);
-    let done = steps.filter(|outcome| outcome.state == StepState::Done);
-    done.map(|outcome| (outcome.step.clone(), outcome.milliseconds)).collect()
 }
 
 fn now() -> String {

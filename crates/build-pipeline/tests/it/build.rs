@@ -32,6 +32,7 @@ fn every_metadata_only_track_rehearses_and_is_proven() {
         assert_eq!(seen["Labels"]["io.github.build-pipeline.rehearsal"], "true", "{track}");
         assert_eq!(seen["Labels"]["io.github.build-pipeline.track"], track);
         project.run(&format!("verify dist/rehearsal-{track}")).expect(0);
+        project.run(&format!("verify rehearsal-{track}")).expect(0);
     }
     let all = project
         .run("--track official,nightly-spoof,locked-spoof,ollama --rehearse --format json")

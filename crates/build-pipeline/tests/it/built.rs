@@ -110,7 +110,7 @@ fn a_run_that_fails_leaves_an_image_to_look_around_in_where_that_is_asked_for() 
     let bench = Bench::new(text);
     let build = "--track vulkan --variant tiny --engine";
     for engine in ["podman", "docker"] {
-        let name = "localhost/build-pipeline/failed:latest";
+        let name = "localhost/build-pipeline/failed:build-tiny-tiny";
         let ran = bench.run(&format!("{build} {engine}"));
         ran.expect(1).says("(line 5 of the Dockerfile)").says("--keep-failed");
         let ran = bench.run(&format!("{build} {engine} --keep-failed"));

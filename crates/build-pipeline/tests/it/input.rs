@@ -3,7 +3,7 @@
 use crate::dsl::Project;
 
 /// Command lines, what the error says, and what the hint says.
-const CASES: [(&str, &str, &str); 31] = [
+const CASES: [(&str, &str, &str); 32] = [
     ("--rehearse", "no track was named", "--track locked-spoof"),
     ("plan", "no track was named", "--track locked-spoof"),
     ("--track source", "pin `fedora` is unresolved", "`--rehearse` builds on a small stand-in"),
@@ -14,6 +14,11 @@ const CASES: [(&str, &str, &str); 31] = [
     ),
     ("plan --track vulkan --variant fedora", "pin `fedora` is unresolved", "--set fedora=44"),
     ("--track vulkan --rehearse", "track `vulkan` cannot be rehearsed", "plan --track vulkan"),
+    (
+        "--track source --rehearse --variant fedora",
+        "is rehearsed with variant `rehearsal`, not with `fedora`",
+        "leave out `--variant fedora`",
+    ),
     (
         "--track official --variant debian",
         "track `official` has no variants",

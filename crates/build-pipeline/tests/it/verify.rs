@@ -148,7 +148,10 @@ fn images_of_others_are_refused() {
         .says("there is no image of track")
         .says("--track locked-spoof");
     project.run("--track locked-spoof --rehearse").expect(0);
-    project.run("verify locked-spoof").expect(2).says("there is a rehearsed one");
+    project
+        .run("verify locked-spoof")
+        .expect(2)
+        .says("`build-pipeline verify rehearsal-locked-spoof`");
     project.run("verify versions").expect(2);
     project.run("verify versions/versions.toml").expect(2).says("name an OCI image layout");
 }

@@ -10,7 +10,7 @@ use engine::{
     BuildEvent, BuildRequest, ByteStream, Engine as _, EngineError, Network, RunFailure, RunId,
     without_cache_mounts,
 };
-use image_ref::Digest;
+use image_ref::{Digest, ImageRef};
 use oci::client::RegistryClient;
 use oci::loopback::StoredBlob;
 use oci::media::Document;
@@ -125,7 +125,7 @@ impl Workshop {
             engine => engine.build(&request, pieces, &mut tell).await
         );
         if let (true, Err(EngineError::Run(failure))) = (self.keeps_failed, &built) {
-            self.keep_failed(failure, request, (context, instructions.epoch), on_event).await;
+            self.keep_failed(failure, step, request, (context, instructions.epoch), on_event).await;
         }
         let built = built.map_err(failed)?;
         let target = sink.reference(&instructions.name, BUILT)?;
@@ -140,8 +140,8 @@ impl Workshop {
     }
 }
 
-/// What an image is called that was left for looking around in.
-const FAILED: &str = "localhost/build-pipeline/failed:latest";
+/// What images are called that were left for looking around in; the tag is that of the step.
+const FAILED: &str = "localhost/build-pipeline/failed";
 
 impl Workshop {
     /// Leaves in the engine what there was before a RUN that failed, and says how to look at it.
@@ -149,6 +149,7 @@ impl Workshop {
     async fn keep_failed(
         &self,
         failure: &RunFailure,
+        tag: &str,
         request: BuildRequest,
         (mut context, epoch): (Tree, u64),
         on_event: &OnEvent,
@@ -162,7 +163,8 @@ impl Workshop {
         });
         // Of another run, so that it is not removed with what is left of this one.
         let (Some(text), Some(run)) = (before, RunId::parse("failed")) else { return };
-        let (Ok(engine), Ok(name)) = (self.engine().await, FAILED.parse()) else { return };
+        let name = format!("{FAILED}:{tag}").parse::<ImageRef>();
+        let (Ok(engine), Ok(name)) = (self.engine().await, name) else { return };
         if context.put_file(DOCKERFILE, text.clone()).is_err() {
             return;
         }
@@ -178,7 +180,7 @@ impl Workshop {
             Ok(kind) => told(
                 "failed-run-kept",
                 format!(
-                    "look around before the RUN that failed: `{kind} run --rm -it --network none {FAILED} sh`"
+                    "look around before the RUN that failed: `{kind} run --rm -it --network none {name} sh`"
                 ),
             ),
             Err(error) => told("failed-run-not-kept", error.to_string()),

@@ -307,14 +307,14 @@ async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
     .await;
     let mut images = BTreeSet::new();
     for (store, builder, is_fresh, wanted) in [
-        ("podman", Builder::Podman, false, "by ccache with "),
-        ("podman-again", Builder::Podman, false, "by ccache with object"),
-        ("podman-fresh", Builder::Podman, true, "by  with object"),
-        ("buildkit", Builder::BuildKit, false, "by ccache with "),
-        ("buildkit-again", Builder::BuildKit, false, "by ccache with object"),
+        ("kept-podman", Builder::Podman, false, "by ccache with "),
+        ("kept-podman-again", Builder::Podman, false, "by ccache with object"),
+        ("kept-podman-fresh", Builder::Podman, true, "by  with object"),
+        ("kept-buildkit", Builder::BuildKit, false, "by ccache with "),
+        ("kept-buildkit-again", Builder::BuildKit, false, "by ccache with object"),
         // BuildKit leaves the mount empty by itself then.
-        ("buildkit-fresh", Builder::BuildKit, true, "by  with "),
-        ("classic", Builder::Classic, false, "by  with "),
+        ("kept-buildkit-fresh", Builder::BuildKit, true, "by  with "),
+        ("kept-classic", Builder::Classic, false, "by  with "),
     ] {
         // Another service each time: what one keeps the next one finds. Another commit, too, or the
         // engine would know that it has run this RUN.
@@ -360,8 +360,8 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
         ));
         let workshop = settings.workshop.unwrap();
         let left = match workshop.engine.get().unwrap() {
-            AnyEngine::Podman(podman) => podman.leftovers(None).await.unwrap(),
-            AnyEngine::Docker(docker) => docker.leftovers(None).await.unwrap(),
+            AnyEngine::Podman(podman) => podman.leftovers(Some(&workshop.run)).await.unwrap(),
+            AnyEngine::Docker(docker) => docker.leftovers(Some(&workshop.run)).await.unwrap(),
         };
         assert!(left.is_empty(), "{store}: {left:?}");
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use executor::{BlobCache, Event, Execution, Job, Output, Settings, execute};
+use executor::{BlobCache, Event, Execution, Executor, Job, Output, Settings};
 use image_ref::Digest;
 use oci::client::{ClientSettings, RegistryClient, Retries};
 use oci::loopback::LoopbackRegistry;
@@ -210,7 +210,9 @@ pub(crate) async fn run(
     let kept = Arc::clone(&events);
     let on_event = Arc::new(move |event| kept.lock().unwrap().push(event));
     let job = Job { plan: Arc::new(plan.clone()), settings: settings.clone(), on_event };
-    let execution = execute(vec![job], interrupt).await.pop().unwrap();
+    let executor = Executor::default();
+    let execution = executor.execute(job, interrupt).await;
+    executor.close().await;
     let events = events.lock().unwrap().clone();
     (execution, events)
 }

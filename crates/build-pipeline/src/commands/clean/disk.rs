@@ -13,7 +13,8 @@ use super::{Found, Kind, State, Task};
 const OLD: Duration = Duration::from_secs(3600);
 
 /// The folders of the cache, each of which may be deleted at any time.
-const CACHES: [&str; 5] = ["blobs", "sources", "store/blobs", "store/listings", "store/steps"];
+const CACHES: [&str; 6] =
+    ["blobs", "sources", "store/blobs", "store/caches", "store/listings", "store/steps"];
 
 /// What lies in our folders and is not known to be in use.
 #[derive(Debug)]
