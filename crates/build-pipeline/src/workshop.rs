@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::{
     Address, Candidate, Capabilities, Docker, DockerBuilder, Engine as _, Kind, Podman, RunId,
@@ -224,14 +224,7 @@ impl Engines {
     }
 
     fn settings(&self, program: PathBuf) -> ServiceSettings {
-        ServiceSettings {
-            program,
-            arguments: Vec::new(),
-            runtime: None,
-            sockets: self.sockets.clone(),
-            scratch: self.store.join("work"),
-            caches: self.store.join("caches"),
-        }
+        service(program, self.sockets.clone(), &self.store)
     }
 
     /// Returns podman with services of our own, and with the OCI runtime that works here.
@@ -243,6 +236,18 @@ impl Engines {
         checked(&can)?;
         let settings = ServiceSettings { runtime: can.runtime, ..settings };
         Ok(AnyEngine::Podman(Box::new(Podman::private(settings))))
+    }
+}
+
+/// Returns how a podman service of ours is started, with its folders below the store.
+pub(crate) fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> ServiceSettings {
+    ServiceSettings {
+        program,
+        arguments: Vec::new(),
+        runtime: None,
+        sockets,
+        scratch: store.join("work"),
+        caches: store.join("caches"),
     }
 }
 

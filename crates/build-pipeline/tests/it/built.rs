@@ -104,6 +104,26 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
 }
 
 #[test]
+fn a_step_that_took_long_last_time_says_how_long() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /1\n");
+    let build = "--track vulkan --variant tiny --engine podman --fresh";
+    let first = bench.run(build).expect(0);
+    assert!(!first.stderr.contains("last time"), "{}", first.stderr);
+    let folder = bench.project.path("home/.local/state/build-pipeline/records");
+    let path = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let mut record: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for step in record["steps"].as_array_mut().unwrap() {
+        if step["step"] == "build-tiny-tiny" {
+            step["milliseconds"] = 20_000.into();
+        }
+    }
+    std::fs::write(&path, record.to_string()).unwrap();
+    let line = "· build-tiny-tiny: build dockerfiles/tiny.Dockerfile; last time it took 20 s";
+    bench.run(build).expect(0).says(line);
+}
+
+#[test]
 fn a_run_that_fails_leaves_an_image_to_look_around_in_where_that_is_asked_for() {
     let text = "ARG BASE\nFROM ${BASE} AS one\nENV PATH=/bin\nRUN echo before > /before\n\
                 RUN cat /before && exit 9\nFROM ${BASE}\nCOPY --from=one /before /\n";

@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
 use crate::reporter::size;
-use crate::{environment, state};
+use crate::{environment, state, workshop};
 
 /// Remove what runs that were broken off left behind, in engines and on disk
 #[derive(Debug, Args)]
@@ -164,14 +164,8 @@ impl Task {
 
     /// Returns how builds start a podman service.
     fn service(&self, program: &Path) -> Option<ServiceSettings> {
-        Some(ServiceSettings {
-            program: program.to_owned(),
-            arguments: Vec::new(),
-            runtime: None,
-            sockets: self.sockets.clone(),
-            scratch: self.work()?,
-            caches: self.cache.as_ref()?.join("store/caches"),
-        })
+        let store = self.cache.as_ref()?.join("store");
+        Some(workshop::service(program.to_owned(), self.sockets.clone(), &store))
     }
 }
 
