@@ -47,9 +47,8 @@ async fn a_pack_with_any_byte_changed_is_not_believed() {
     let folder = GitFolder::new();
     let commit = small(&folder, "a");
     let server = GitHttp::start(folder.path());
-    let size = fetch(&Cache::new().sources(), &server.url("a"), &commit).await.unwrap().received;
     let (list, pack) = (record_list(&server), record(&server, &commit));
-    assert!(pack.len() as u64 >= size - 10);
+    assert!(pack.windows(4).any(|bytes| bytes == b"PACK"));
     let size = pack.len();
     let mut refused = 0;
     let flipped = (0..size).map(|at| {
@@ -66,7 +65,7 @@ async fn a_pack_with_any_byte_changed_is_not_believed() {
         let cache = Cache::new();
         let settings = Settings { tries: 1, ..cache.settings() };
         match fetch(&Sources::new(settings), &format!("{}/a", proxy.url()), &commit).await {
-            // In the progress that the server tells of there is nothing to believe.
+            // Between the pack and the end of the answer there is nothing to believe.
             Ok(fetched) => {
                 assert_eq!(fetched.tree.read_file("README").unwrap(), b"this is a\n");
             }
@@ -158,6 +157,8 @@ fn record(server: &GitHttp, commit: &str) -> Vec<u8> {
         "0001",
         &line(&format!("want {commit}")),
         &line("deepen 1"),
+        // How much the server tells of its progress depends on how fast it is.
+        &line("no-progress"),
         &line("done"),
         "0000",
     ]
