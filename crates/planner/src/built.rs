@@ -1,7 +1,7 @@
 //! Tracks that an engine builds: a base, then stage after stage, each sealed.
 //!
-//! The steps are named by what they make, so that two tracks that share one (a source, a base, the
-//! packages of a lock) have it under the same name and key, and it is done once.
+//! The steps are named by what they make, so that two tracks or variants that share one (a source, a
+//! base, the packages of a lock, a stage) have it under the same name and key, and it is done once.
 
 use std::collections::BTreeMap;
 
@@ -141,7 +141,7 @@ impl Making<'_> {
             VariantBase::Packages(lock) => self.bootstrap(lock, variant)?,
         };
         for stage in &variant.stages {
-            let image = self.build((name, variant), stage, &base)?;
+            let image = self.build(variant, stage, &base)?;
             base = self.seal(stage, (image, base));
         }
         // Labels name the commit and the plan. As a step of their own, what changes nothing but
@@ -230,12 +230,7 @@ impl Making<'_> {
         })
     }
 
-    fn build(
-        &mut self,
-        (name, variant): (&str, &Variant),
-        stage: &Stage,
-        base: &str,
-    ) -> Result<String, PlanError> {
+    fn build(&mut self, variant: &Variant, stage: &Stage, base: &str) -> Result<String, PlanError> {
         let mut context = BTreeMap::new();
         let mut args = BTreeMap::from([
             ("SOURCE_DATE_EPOCH".to_owned(), self.seal.epoch.to_string()),
@@ -265,7 +260,7 @@ impl Making<'_> {
             context,
             network: stage.network,
         };
-        Ok(self.step(format!("build-{name}-{}", stage.name), needs, action))
+        Ok(self.step(format!("build-{}", stage.name), needs, action))
     }
 
     /// Adds the step that fetches a source. Returns its name and the version that the pin states.

@@ -114,12 +114,12 @@ fn a_step_that_took_long_last_time_says_how_long() {
     let mut record: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     for step in record["steps"].as_array_mut().unwrap() {
-        if step["step"] == "build-tiny-tiny" {
+        if step["step"] == "build-tiny" {
             step["milliseconds"] = 20_000.into();
         }
     }
     std::fs::write(&path, record.to_string()).unwrap();
-    let line = "· build-tiny-tiny: build dockerfiles/tiny.Dockerfile; last time it took 20 s";
+    let line = "· build-tiny: build dockerfiles/tiny.Dockerfile; last time it took 20 s";
     bench.run(build).expect(0).says(line);
 }
 
@@ -130,7 +130,7 @@ fn a_run_that_fails_leaves_an_image_to_look_around_in_where_that_is_asked_for() 
     let bench = Bench::new(text);
     let build = "--track vulkan --variant tiny --engine";
     for engine in ["podman", "docker"] {
-        let name = "localhost/build-pipeline/failed:build-tiny-tiny";
+        let name = "localhost/build-pipeline/failed:build-tiny";
         let ran = bench.run(&format!("{build} {engine}"));
         ran.expect(1).says("(line 5 of the Dockerfile)").says("--keep-failed");
         let ran = bench.run(&format!("{build} {engine} --keep-failed"));

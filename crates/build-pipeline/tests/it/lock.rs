@@ -207,7 +207,7 @@ fn a_plan_stands_on_no_stale_lock() {
     let steps = plan["steps"].as_array().unwrap();
     let step = |id: &str| steps.iter().find(|step| step["id"] == id).unwrap();
     assert_eq!(step("fetch-wheels-vllm-legacy")["action"]["do"], "fetch-wheels");
-    let build = step("build-debian-llama-cpp");
+    let build = step("build-llama-cpp");
     assert_eq!(build["action"]["context"]["python"], "fetch-wheels-vllm-legacy");
     project.edit(PYTHON, "python = \"3.13\"", "python = \"3.12\"");
     project.run("plan --track vulkan").expect(8).says("lock `vllm-legacy` is stale");

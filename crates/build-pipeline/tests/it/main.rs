@@ -29,6 +29,7 @@ mod run;
 mod schemas;
 mod signals;
 mod smoke;
+mod source;
 mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;

@@ -1,0 +1,69 @@
+//! Track `source` as the project has it. No network of ours reaches ROCm, so its plans are looked at
+//! with the pins and locks filled in that could not be recorded.
+
+use serde_json::Value;
+
+use crate::dsl::Project;
+
+/// A project in which nothing of the track is unresolved.
+fn project() -> Project {
+    let project = Project::new();
+    let versions = "versions/versions.toml";
+    for tag in ["44", "24.04", "13"] {
+        let at = format!("tag = \"{tag}\"\ndigest = \"unresolved\"");
+        let with = format!("tag = \"{tag}\"\ndigest = \"sha256:{}\"", "1".repeat(64));
+        project.edit(versions, &at, &with);
+    }
+    let at = "version = \"2.11.0\"\ncommit = \"unresolved\"";
+    project.edit(versions, at, &at.replace("unresolved", &"2".repeat(40)));
+    // What the locks hold is of no account here, but that they are made from today's project is.
+    let pins = pins::parse_versions(versions, &project.read(versions)).unwrap();
+    let sets = "versions/python.toml";
+    let sets = pins::parse_python(sets, &project.read(sets)).unwrap();
+    let some = project.read("versions/locks/pylock.flash-attention.toml");
+    let for_pip = project.read("versions/locks/flash-attention.requirements.lock");
+    let inputs = |set: &pins::PythonSet| set.inputs(&pins).unwrap().to_string();
+    let its_own = inputs(&sets[&"flash-attention".parse().unwrap()]);
+    for (name, set) in &sets {
+        let path = format!("versions/locks/pylock.{name}.toml");
+        project.write(&format!("versions/locks/{name}.requirements.lock"), &for_pip);
+        project.write(&path, &some.replace(&its_own, &inputs(set)));
+    }
+    project
+}
+
+fn plan(project: &Project, variant: &str) -> Vec<Value> {
+    let line = format!("plan --track source --variant {variant} --format json");
+    let ran = project.run(&line).expect(0);
+    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    plan["steps"].as_array().unwrap().clone()
+}
+
+fn step<'a>(steps: &'a [Value], id: &str) -> &'a Value {
+    steps.iter().find(|step| step["id"] == id).unwrap_or_else(|| panic!("no step `{id}`"))
+}
+
+#[test]
+fn pytorch_is_compiled_where_that_is_asked_for() {
+    let project = project();
+    for base in ["fedora", "debian", "ubuntu"] {
+        let (wheel, source) = (plan(&project, base), plan(&project, &format!("{base}-pytorch")));
+        assert!(wheel.iter().all(|step| step["id"] != "build-pytorch"), "{base}");
+        // What it stands on is the same image, so whoever has one has that for the other too.
+        for shared in ["build-system", "seal-system", "build-rocm-pytorch", "seal-rocm-pytorch"] {
+            assert_eq!(step(&wheel, shared), step(&source, shared), "{base}");
+        }
+        let build = &step(&source, "build-pytorch")["action"];
+        assert_eq!(build["base"], "seal-rocm-pytorch");
+        assert_eq!(build["args"]["PYTORCH_VERSION"], "2.11.0");
+        assert_eq!(build["network"], false);
+        assert_eq!(build["context"]["pytorch"], "fetch-pytorch");
+        let patches = &step(&source, "fetch-pytorch")["action"]["patches"];
+        assert_eq!(patches[0]["id"], "pytorch-hipblaslt-list");
+        for (stage, on) in
+            [("build-flash-attention", "seal-pytorch"), ("build-vllm", "seal-flash-attention")]
+        {
+            assert_eq!(step(&source, stage)["action"]["base"], on, "{base}");
+        }
+    }
+}
