@@ -41,7 +41,7 @@ print(util.find_spec("torch").submodule_search_locations[0])')" \
  && export MAX_JOBS="${jobs}" PYTORCH_ROCM_ARCH="${GPU_TARGET}" ROCM_PATH="${root}" \
         ROCM_HOME="${root}" CMAKE_PREFIX_PATH="$(rocm-sdk path --cmake)" \
         PATH="$(rocm-sdk path --bin):${PATH}" \
-        HIP_DEVICE_LIB_PATH="${root}/lib/llvm/amdgcn/bitcode" \
+        HIP_DEVICE_LIB_PATH="$(dirname "$(find "${root}" -name ockl.bc -print -quit)")" \
         PYTORCH_BUILD_VERSION="${PYTORCH_VERSION}+rocm$(rocm-sdk version)" PYTORCH_BUILD_NUMBER=1 \
         USE_ROCM=ON USE_CUDA=OFF USE_MPI=OFF USE_NUMA=OFF USE_FBGEMM_GENAI=OFF BUILD_TEST=OFF \
         USE_FLASH_ATTENTION=OFF USE_MEM_EFF_ATTENTION=OFF \

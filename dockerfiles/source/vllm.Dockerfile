@@ -28,7 +28,8 @@ RUN --mount=type=cache,id=build-pipeline-sccache,target=/sccache \
     cd /src/vllm \
  && if command -v rocm-sdk > /dev/null; then \
         ROCM_PATH="$(rocm-sdk path --root)" \
-         && export ROCM_PATH HIP_DEVICE_LIB_PATH="${ROCM_PATH}/lib/llvm/amdgcn/bitcode"; \
+         && HIP_DEVICE_LIB_PATH="$(dirname "$(find "${ROCM_PATH}" -name ockl.bc -print -quit)")" \
+         && export ROCM_PATH HIP_DEVICE_LIB_PATH; \
     fi \
  && jobs="$(awk '/^MemAvailable/ { print int($2 / 4194304) + 1 }' /proc/meminfo)" \
  && if [ "${jobs}" -gt "$(nproc)" ]; then jobs="$(nproc)"; fi \
