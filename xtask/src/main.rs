@@ -24,8 +24,10 @@ const USAGE: &str = "usage: cargo xtask CHORE
   nightly [OPT] what became of the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
   vulkan [ENGINES] build track vulkan for real, run it, and build it again with each engine
   schema        write schemas/*.json anew
-  bench [GIB]   measure the build of a metadata-only image, and sources, against their peers
-  bench sources only the preparing and patching of sources";
+  bench [GIB]   measure the build of a metadata-only image, sources, and runs with nothing to do,
+                against their peers
+  bench sources only the preparing and patching of sources
+  bench noop    only runs with nothing to do";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,10 +1,11 @@
 //! Measures the build of a metadata-only image against peers, side by side in one run; and, in
-//! [`sources`], the preparing of sources.
+//! [`sources`], the preparing of sources; in [`noop`], a run that has nothing to do.
 //!
 //! Two real registries (Debian's docker-registry) run on loopback; a base of random layers lies in
 //! the first. Each figure is the median of several runs taken in turn, so that a machine that gets
 //! slower gets slower for all.
 
+mod noop;
 mod sources;
 
 use std::io::{Read as _, Write as _};
@@ -39,19 +40,22 @@ impl Drop for Registry {
     }
 }
 
-/// Runs the benchmarks. The base has as many GiB as the first argument says (1); with `sources`
-/// only those of sources are run.
+/// Runs the benchmarks. The base has as many GiB as the first argument says (1); with `sources` or
+/// `noop` only those are run.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     setup::install()?;
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
     let tool = target()?.join("release/build-pipeline");
-    if arguments == ["sources"] {
-        return sources::run(&tool);
+    match arguments {
+        ["sources"] => return sources::run(&tool),
+        ["noop"] => return noop::run(&tool),
+        _ => {}
     }
     let gib: u64 =
         arguments.first().map_or(Ok(1), |text| text.parse()).context("GIB is a number")?;
     images(&tool, gib)?;
-    sources::run(&tool)
+    sources::run(&tool)?;
+    noop::run(&tool)
 }
 
 /// Returns the folder that cargo builds into.
@@ -67,7 +71,7 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
     std::fs::create_dir_all(&work)?;
     let here = registry(&work, "here")?;
     say(&format!("pushing a base of {gib} GiB in {LAYERS} layers"));
-    let base = push_base(&work, here.port, gib)?;
+    let base = push_base(&work, here.port, gib * 1024)?;
 
     let mirror = format!("docker.io=127.0.0.1:{}", here.port);
     let set = format!("vllm-dev-locked={base}");
@@ -236,7 +240,7 @@ fn registry(work: &Path, name: &str) -> Result<Registry> {
 }
 
 /// Pushes a base of random layers with skopeo and returns its digest.
-fn push_base(work: &Path, port: u16, gib: u64) -> Result<String> {
+fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
     let layout = work.join("base");
     let blobs = layout.join("blobs/sha256");
     std::fs::create_dir_all(&blobs)?;
@@ -246,7 +250,7 @@ fn push_base(work: &Path, port: u16, gib: u64) -> Result<String> {
         let name = format!("noise-{number}");
         let mut file = std::fs::File::create(work.join(&name))?;
         let mut buffer = vec![0; 1 << 20];
-        for _ in 0..gib * 1024 / LAYERS {
+        for _ in 0..mib / LAYERS {
             random.read_exact(&mut buffer)?;
             file.write_all(&buffer)?;
         }

@@ -18,13 +18,13 @@ use crate::say;
 const PIN: &str = "vllm-sdist-legacy";
 
 /// Where the served repository is said to lie.
-const UPSTREAM: &str = "https://git.example.org";
+pub(super) const UPSTREAM: &str = "https://git.example.org";
 
 /// How often a check is measured: it is short.
 const CHECKS: usize = 11;
 
 /// A `git daemon`. It ends when this is dropped.
-struct Daemon {
+pub(super) struct Daemon {
     child: Child,
     port: u16,
 }
@@ -38,7 +38,7 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
-    fn start(folder: &Path) -> Result<Self> {
+    pub(super) fn start(folder: &Path) -> Result<Self> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         // `git daemon` would start another process, which outlives it.
         let program = Path::new(output("git", &["--exec-path"])?.trim()).join("git-daemon");
@@ -60,6 +60,11 @@ impl Daemon {
             std::thread::sleep(Duration::from_millis(50));
         }
         bail!("git daemon does not answer on port {port}")
+    }
+
+    /// What `--mirror` takes to ask it.
+    pub(super) fn mirror(&self) -> String {
+        format!("{UPSTREAM}=git://127.0.0.1:{}", self.port)
     }
 }
 
@@ -125,7 +130,7 @@ pub(super) fn run(tool: &Path) -> Result<()> {
     let bench = Bench { tool: tool.to_owned(), work };
     serve(&bench)?;
     let daemon = Daemon::start(&bench.work.join("served"))?;
-    let mirror = format!("{UPSTREAM}=git://127.0.0.1:{}", daemon.port);
+    let mirror = daemon.mirror();
     timed(bench.prepare("warm", Some(&mirror)))?;
     let diff = bench.ours("warm", &["patch", "diff", "vllm"]).output()?;
     std::fs::write(bench.work.join("vllm.patch"), diff.stdout)?;

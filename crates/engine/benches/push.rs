@@ -1,0 +1,146 @@
+//! Measures how fast what an engine built is taken out of it: a push to the registry in this process
+//! beside the same engine's push to docker-registry, both of which have the base already, in turn.
+//!
+//! `cargo bench -p engine --bench push` adds a layer of the first 300 MB of /usr/lib.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints, and ends where something is amiss"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use engine::{
+    BuildRequest, Docker, DockerBuilder, Engine, ImageId, Network, Podman, RunId, ServiceSettings,
+};
+use image_ref::{Digest, ImageRef};
+use oci::loopback::LoopbackRegistry;
+use testkit::{DebianRegistry, Dockerd, PodmanStore, PushedImage, RandomImage};
+
+/// How often each is run.
+const ROUNDS: usize = 5;
+/// How much the new layer has, in bytes of files.
+const ENOUGH: u64 = 300_000_000;
+/// The sizes of the base's layers, in bytes.
+const BASE: [usize; 4] = [64 << 20; 4];
+/// Where the base lies in each registry.
+const PATH: &str = "base/image";
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+#[tokio::main]
+async fn main() {
+    let store = PodmanStore::new();
+    let podman = Podman::private(ServiceSettings {
+        program: "podman".into(),
+        arguments: store.arguments(),
+        runtime: Some("runc".to_owned()),
+        sockets: store.sockets(),
+        scratch: store.scratch(),
+        caches: store.caches(),
+    });
+    measure("podman", &podman).await;
+    let daemon = Dockerd::start();
+    measure("docker", &Docker::at(daemon.socket(), DockerBuilder::Classic)).await;
+}
+
+async fn measure(name: &str, engine: &impl Engine) {
+    let image = RandomImage { layers: BASE.to_vec(), ..RandomImage::new(4711) };
+    let first = DebianRegistry::start();
+    let base = image.push(first.host(), PATH, "1");
+    let from: ImageRef = format!("{}@{}", base.repository, base.digest).parse().unwrap();
+    engine.pull(&from, true, LIMIT).await.expect("the base can be pulled");
+    let text = format!("FROM {from}\nCOPY data/ /data/\n");
+    let request = BuildRequest {
+        run: RunId::parse("bench").unwrap(),
+        dockerfile: "Dockerfile".to_owned(),
+        dockerfile_text: text.clone(),
+        target: None,
+        build_args: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        network: Network::None,
+        use_cache: false,
+        idle_limit: LIMIT,
+    };
+    let context = context(&text);
+    let pieces: Vec<_> =
+        context.chunks(64 << 10).map(|piece| Ok(context.slice_ref(piece))).collect();
+    let stream = Box::pin(futures_util::stream::iter(pieces));
+    let built = engine.build(&request, stream, &mut |_| {}).await.expect("it is built");
+    let (mut ours, mut theirs, mut received) = (Vec::new(), Vec::new(), 0);
+    for round in 0..=ROUNDS {
+        let registry = DebianRegistry::start();
+        image.push(registry.host(), PATH, "1");
+        let there = push(engine, &built.image, registry.host()).await;
+        let spool = tempfile::tempdir().unwrap();
+        let sink = LoopbackRegistry::start_in(spool.path()).await.unwrap();
+        claim(&sink, &base);
+        let here = push(engine, &built.image, &sink.host()).await;
+        received = sink.received().blob_bytes;
+        // The first pair warms what is kept in memory.
+        if round > 0 {
+            theirs.push(there);
+            ours.push(here);
+        }
+    }
+    let (ours, theirs) = (median(ours), median(theirs));
+    println!(
+        "{name}: {} bytes of context; to us {:.2} s ({received} bytes received), to docker-registry {:.2} s, ratio {:.2}",
+        context.len(),
+        ours.as_secs_f64(),
+        theirs.as_secs_f64(),
+        ours.as_secs_f64() / theirs.as_secs_f64()
+    );
+}
+
+async fn push(engine: &impl Engine, image: &ImageId, host: &str) -> Duration {
+    let to: ImageRef = format!("{host}/{PATH}:new").parse().unwrap();
+    let begin = Instant::now();
+    engine.push(image, &to, LIMIT).await.expect("it can be pushed");
+    begin.elapsed()
+}
+
+/// Says that the layers of the base are there, compressed and not.
+fn claim(sink: &LoopbackRegistry, base: &PushedImage) {
+    let config: serde_json::Value = serde_json::from_slice(&base.config.bytes).unwrap();
+    let diff_ids = config["rootfs"]["diff_ids"].as_array().unwrap();
+    for (layer, diff_id) in base.layers.iter().zip(diff_ids) {
+        let diff_id: Digest = diff_id.as_str().unwrap().parse().unwrap();
+        sink.claim(&layer.digest, layer.bytes.len() as u64, None);
+        sink.claim(&diff_id, layer.bytes.len() as u64, None);
+    }
+}
+
+/// Returns a context of a Dockerfile and real files.
+fn context(dockerfile: &str) -> Bytes {
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_size(dockerfile.len() as u64);
+    header.set_mode(0o644);
+    tar.append_data(&mut header, "Dockerfile", dockerfile.as_bytes()).unwrap();
+    let (mut packed, mut folders) = (0, vec![PathBuf::from("/usr/lib")]);
+    while let Some(folder) = folders.pop() {
+        let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
+        entries.sort_by_key(std::fs::DirEntry::path);
+        for entry in entries {
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() && packed < ENOUGH {
+                let name = Path::new("data").join(entry.path().strip_prefix("/usr/lib").unwrap());
+                tar.append_path_with_name(entry.path(), name).unwrap();
+                packed += entry.metadata().unwrap().len();
+            }
+        }
+    }
+    Bytes::from(tar.into_inner().unwrap())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
