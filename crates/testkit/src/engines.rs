@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -138,11 +139,18 @@ impl Drop for PodmanStore {
     }
 }
 
-/// Runs dockerd until the standard input ends, however this process ends; `$1` is the folder.
+/// Runs dockerd until the standard input ends, however this process ends; `$1` is the folder. For each
+/// line of the input it is started again.
 const KEEPER: &str = r#"folder=$1; shift
 exec 3<&0
-"$@" </dev/null 3<&- >"$folder/log" 2>&1 & docker=$!
-read -r _ <&3
+start() { "$@" </dev/null 3<&- >>"$folder/log" 2>&1 & docker=$!; }
+start "$@"
+while read -r _ <&3; do
+  wait $docker 2>/dev/null
+  # Its containerd died with it, but where nobody takes note of that it looks alive.
+  rm -f "$folder/exec/containerd/containerd.pid"
+  start "$@"
+done
 kill -TERM $docker; n=0
 while kill -0 $docker 2>/dev/null && [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done
 kill -KILL $docker 2>/dev/null
@@ -186,13 +194,41 @@ impl Dockerd {
             .expect("sh runs");
         let input = keeper.stdin.take();
         let daemon = Self { folder, keeper, input };
+        daemon.wait();
+        daemon
+    }
+
+    fn wait(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while UnixStream::connect(daemon.socket()).is_err() {
-            let log = || fs::read_to_string(daemon.folder.path().join("log")).unwrap_or_default();
+        while UnixStream::connect(self.socket()).is_err() {
+            let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
             assert!(Instant::now() < deadline, "dockerd does not answer: {}", log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        daemon
+    }
+
+    /// Kills the daemon and waits until it is gone. What runs in containers goes on.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn kill(&self) {
+        let pid = fs::read_to_string(self.folder.path().join("pid")).expect("dockerd runs");
+        let killed =
+            Command::new("kill").args(["-KILL", pid.trim()]).status().expect("`kill` runs");
+        assert!(killed.success(), "dockerd was gone");
+        while UnixStream::connect(self.socket()).is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Starts the daemon that was killed again, with all that it had, and waits until it answers.
+    ///
+    /// # Panics
+    /// It does not answer within 60 s.
+    pub fn start_again(&self) {
+        let mut input = self.input.as_ref().expect("it is not dropped");
+        input.write_all(b"\n").expect("the keeper lives");
+        self.wait();
     }
 
     /// Returns its socket.

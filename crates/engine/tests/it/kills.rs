@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::{BuildEvent, Docker, DockerBuilder, Engine, Podman, ServiceSettings};
-use testkit::PodmanStore;
+use testkit::{Dockerd, PodmanStore};
 
 use crate::support::{
     Base, PATIENCE, build, context, docker, dockerd, lines, podman, request, run_id, settings,
@@ -255,11 +255,7 @@ async fn docker_ends_a_build_at_any_moment(builder: DockerBuilder, run: &str) {
         let begin = Instant::now();
         engine.clean(&run_id(run)).await.unwrap();
         // What begins only after that is ended by docker itself, and leaves nothing.
-        let is_asleep = |pid: &u32| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains("300")
-        };
-        let is_gone = || !dockerd().container_processes().iter().any(is_asleep);
+        let is_gone = || sleepers(dockerd()).is_empty();
         within(PATIENCE, &format!("round {round}, after {after:?}"), is_gone).await;
         times.push(begin.elapsed());
         engine.clean(&run_id(run)).await.unwrap();
@@ -276,4 +272,60 @@ async fn docker_ends_a_build_at_any_moment(builder: DockerBuilder, run: &str) {
 async fn whenever_a_build_is_dropped_on_docker_nothing_is_left() {
     docker_ends_a_build_at_any_moment(DockerBuilder::Classic, "any-classic").await;
     docker_ends_a_build_at_any_moment(DockerBuilder::BuildKit, "any-buildkit").await;
+}
+
+/// Returns the processes of the second `RUN`, wherever they run.
+fn sleepers(daemon: &Dockerd) -> Vec<u32> {
+    let is_asleep = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("300")
+    };
+    daemon.container_processes().into_iter().filter(is_asleep).collect()
+}
+
+/// The daemon dies under the build, and is there again before anybody cleans up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_is_killed_leaves_nothing_either() {
+    let daemon = Dockerd::start();
+    for (builder, run) in
+        [(DockerBuilder::Classic, "dead-classic"), (DockerBuilder::BuildKit, "dead-buildkit")]
+    {
+        let engine = || Docker::at(daemon.socket(), builder);
+        let base = Base::serve().await;
+        base.give_to(&engine()).await;
+        daemon.docker(&["tag", &base.name.to_string(), "foreign:1"]);
+        let span = until_it_sleeps(&engine(), &base).await.mul_f64(1.3);
+        within(PATIENCE, "the first build ends", || sleepers(&daemon).is_empty()).await;
+        let next = format!("FROM {}\nRUN echo {run} > /file; cat /file\n", base.name);
+        let mut times = Vec::new();
+        for round in 0..ROUNDS / 5 {
+            let after = moment(round, span);
+            let what = format!("{run}, round {round}, after {after:?}");
+            let killing = async {
+                tokio::time::sleep(after).await;
+                daemon.kill();
+            };
+            let limit = after + Duration::from_secs(5);
+            let broken = engine();
+            tokio::join!(dropped_after(&broken, run, &base, limit), killing);
+            daemon.start_again();
+            let begin = Instant::now();
+            let engine = engine();
+            engine.clean(&run_id(run)).await.unwrap();
+            if builder == DockerBuilder::BuildKit {
+                // docker forgets it, and it goes on until it ends: nobody can be asked to end it.
+                kill(sleepers(&daemon).into_iter().map(|pid| pid.to_string()));
+            }
+            within(PATIENCE, &what, || sleepers(&daemon).is_empty()).await;
+            times.push(begin.elapsed());
+            assert_eq!(engine.leftovers(Some(&run_id(run))).await.unwrap(), [], "{what}");
+            let (built, events) = build(&engine, &request(run, &next), &[]).await;
+            built.unwrap();
+            assert!(lines(&events).contains(&run), "{what}: {events:?}");
+            engine.clean(&run_id(run)).await.unwrap();
+            let images = daemon.docker(&["images", "--format", "{{.Repository}}:{{.Tag}}"]);
+            assert!(images.contains(&"foreign:1".to_owned()), "{what}: {images:?}");
+        }
+        report(run, times);
+    }
 }
