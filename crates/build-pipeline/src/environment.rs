@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 /// The variables that are read, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 28] = [
+pub(crate) const TABLE: [(&str, &str); 29] = [
     ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
     ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
     ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
@@ -22,6 +22,7 @@ pub(crate) const TABLE: [(&str, &str); 28] = [
     ),
     ("CONTAINER_HOST, CONTAINER_CONNECTION", "podman's socket, or the name of its connection"),
     ("DOCKER_HOST, DOCKER_CONTEXT", "docker's socket, or the name of its context"),
+    ("DOCKER_BUILDKIT", "0: docker builds with its classic builder, not with BuildKit"),
     ("BUILD_PIPELINE_INDEX", "the same as --index"),
     (
         "BUILDKIT_PROGRESS",
@@ -70,6 +71,12 @@ pub(crate) const TABLE: [(&str, &str); 28] = [
 /// Returns a variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Returns whether docker is to build with its classic builder where it has BuildKit too, as its own
+/// client understands the variable.
+pub(crate) fn refuses_buildkit() -> bool {
+    variable("DOCKER_BUILDKIT").is_some_and(|value| value == "0")
 }
 
 fn path_variable(name: &str) -> Option<PathBuf> {

@@ -255,7 +255,10 @@ async fn docker(socket: PathBuf) -> Result<AnyEngine, NoEngine> {
     let docker = Docker::at(socket.clone(), DockerBuilder::Classic);
     let can = docker.probe().await?;
     checked(&can)?;
-    let builder = if can.has_buildkit { DockerBuilder::BuildKit } else { DockerBuilder::Classic };
+    let builder = match can.has_buildkit && !crate::environment::refuses_buildkit() {
+        true => DockerBuilder::BuildKit,
+        false => DockerBuilder::Classic,
+    };
     Ok(AnyEngine::Docker(Box::new(Docker::at(socket, builder))))
 }
 

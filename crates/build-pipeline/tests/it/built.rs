@@ -46,6 +46,11 @@ impl Bench {
     }
 
     fn run(&self, line: &str) -> Ran {
+        self.run_with(line, ("A", "1"))
+    }
+
+    /// Runs a command with one more variable.
+    fn run_with(&self, line: &str, variable: (&str, &str)) -> Ran {
         let path = std::env::var("PATH").unwrap();
         let docker = format!("unix://{}", dockerd().socket().display());
         let mirror = format!("registry.example.org={}", shared_registry().host());
@@ -53,7 +58,8 @@ impl Bench {
         command
             .args(["--mirror", &mirror])
             .env("PATH", format!("{}:{path}", self.project.path("bin").display()))
-            .env("DOCKER_HOST", docker);
+            .env("DOCKER_HOST", docker)
+            .env(variable.0, variable.1);
         ran(command.output().unwrap())
     }
 
@@ -101,6 +107,18 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
         .prints("+ built again by docker")
         .prints("proven: built again from nothing, it is the same image");
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the same image, bit by bit");
+}
+
+#[test]
+fn docker_builds_with_the_builder_that_its_own_variable_names() {
+    let text = "ARG BASE\nFROM ${BASE} AS build\nENV PATH=/bin\nARG COMPILER_LAUNCHER=ccache\n\
+                RUN --mount=type=cache,target=/kept echo \"by ${COMPILER_LAUNCHER}.\"; echo 1 > /1\n\
+                FROM ${BASE}\nCOPY --from=build /1 /1\n";
+    let build = "--track vulkan --variant tiny --engine docker";
+    let digest = Bench::new(text).run(build).expect(0).says("by ccache.").digest();
+    // The classic builder knows no such mount, so nothing is kept in one.
+    let classic = Bench::new(text).run_with(build, ("DOCKER_BUILDKIT", "0")).expect(0).says("by .");
+    assert_eq!(classic.digest(), digest);
 }
 
 #[test]
