@@ -178,8 +178,11 @@ impl From<PlanError> for CommandError {
                     None => told.hint("`versions/versions.toml` lists the pins"),
                 }
             }
-            PlanError::UnusedPin { used, .. } => {
-                told.hint(format!("write `--set {used}=…`, or leave `--set` out"))
+            PlanError::UnusedPin { used: Some(used), .. } => {
+                told.hint(format!("it stands on pin `{used}`: write `--set {used}=…`"))
+            }
+            PlanError::UnusedPin { used: None, .. } => {
+                told.hint("it stands on no image, but on packages: leave out `--set`")
             }
             PlanError::UnknownGpu { gpu, known } => {
                 match nearest(gpu, known.iter().map(String::as_str)) {

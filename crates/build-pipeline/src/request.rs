@@ -31,17 +31,27 @@ pub(crate) fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<Wante
     let gpu = subject.gpu.as_deref().map(gpu).transpose()?;
     let spoof = spoof(subject.spoof.as_deref())?;
     let source_date_epoch = environment::source_date_epoch()?;
-    let mut all: Vec<Wanted> = Vec::new();
+    let mut requests: Vec<BuildRequest> = Vec::new();
     for track in tracks {
-        if all.iter().any(|wanted| wanted.request.track == track) {
+        if requests.iter().any(|request| request.track == track) {
             continue;
         }
         let mut request =
             BuildRequest { gpu: gpu.clone(), spoof, source_date_epoch, ..BuildRequest::new(track) };
         request.rehearse = subject.rehearse;
         request.variant.clone_from(&subject.variant);
-        let mut unresolved = Vec::new();
-        for (pin, value) in &set {
+        requests.push(request);
+    }
+    // A pin that one of the tracks stands on is meant for that one; the planner refuses it where no
+    // track does.
+    let stands_on = |request: &BuildRequest, pin| planner::stands_on(request, pin, input);
+    let is_for = |request: &BuildRequest, pin| {
+        stands_on(request, pin) || !requests.iter().any(|other| stands_on(other, pin))
+    };
+    let mut all = Vec::new();
+    for planned in &requests {
+        let (mut request, mut unresolved) = (planned.clone(), Vec::new());
+        for (pin, value) in set.iter().filter(|(pin, _)| is_for(planned, pin)) {
             match value {
                 Value::Digest(digest) => {
                     let value = ImageOverride { tag: None, digest: digest.clone() };

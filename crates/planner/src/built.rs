@@ -369,7 +369,9 @@ impl Making<'_> {
                 return Err(PlanError::UnknownPin { pin: name.to_string(), known });
             }
             if !self.pins.contains_key(name.as_str()) {
-                let used = self.pins.keys().cloned().collect::<Vec<_>>().join("`, `");
+                let images = &self.input.pins.images;
+                let is_image = |name: &&String| images.keys().any(|pin| pin.as_str() == **name);
+                let used = self.pins.keys().find(is_image).cloned();
                 let (track, pin) = (self.request.track.name(), name.to_string());
                 return Err(PlanError::UnusedPin { track, pin, used });
             }

@@ -98,14 +98,14 @@ pub enum PlanError {
         known: Vec<String>,
     },
     /// An override names a pin that the track does not use.
-    #[error("track `{track}` does not use pin `{pin}`; it uses `{used}`")]
+    #[error("track `{track}` does not use pin `{pin}`")]
     UnusedPin {
         /// The track.
         track: &'static str,
         /// The pin.
         pin: String,
-        /// The pin that it does use.
-        used: String,
+        /// The image pin that it does use, if any.
+        used: Option<String>,
     },
     /// `gpus.toml` does not know the GPU.
     #[error("GPU `{gpu}` is not in `gpus.toml`")]

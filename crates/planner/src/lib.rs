@@ -54,5 +54,18 @@ pub fn base_pin(
     metadata::base(track, input).map(|(settings, pin)| (&settings.base, pin))
 }
 
+/// Returns whether the image of a request stands on an image pin. A track or variant that does not
+/// exist stands on none.
+pub fn stands_on(request: &BuildRequest, pin: &pins::PinName, input: &PlanningInput) -> bool {
+    match input.tracks.built.get(&request.track) {
+        Some(settings) => {
+            let variant = request.variant.as_ref().unwrap_or(&settings.variant);
+            let base = settings.variants.get(variant).map(|variant| &variant.base);
+            matches!(base, Some(pins::VariantBase::Image(base)) if base == pin)
+        }
+        None => base_pin(request.track, input).is_ok_and(|(base, _)| base == pin),
+    }
+}
+
 #[cfg(test)]
 mod tests;

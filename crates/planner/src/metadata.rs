@@ -163,7 +163,8 @@ fn check_overrides(
             return Err(PlanError::UnknownPin { pin: name.to_string(), known });
         }
         if name != base {
-            let (track, pin, used) = (request.track.name(), name.to_string(), base.to_string());
+            let (track, pin) = (request.track.name(), name.to_string());
+            let used = Some(base.to_string());
             return Err(PlanError::UnusedPin { track, pin, used });
         }
     }

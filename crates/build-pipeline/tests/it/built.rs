@@ -1,8 +1,10 @@
 //! A track that engines build, by the command: into folders and engines, built again, compared.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use testkit::{Dockerd, PodmanStore, RandomImage, busybox_root, shared_registry};
 
 use crate::dsl::{Project, Ran, ran};
@@ -11,6 +13,8 @@ use crate::dsl::{Project, Ran, ran};
 struct Bench {
     project: Project,
     podman: PodmanStore,
+    /// The digest of what the variant stands on.
+    base: String,
 }
 
 fn dockerd() -> &'static Dockerd {
@@ -42,15 +46,19 @@ impl Bench {
         project.write("bin/podman", &script);
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(project.path("bin/podman"), mode).unwrap();
-        Self { project, podman }
+        Self { project, podman, base: base.digest.to_string() }
     }
 
     fn run(&self, line: &str) -> Ran {
-        self.run_with(line, ("A", "1"))
+        ran(self.command(line).output().unwrap())
     }
 
     /// Runs a command with one more variable.
     fn run_with(&self, line: &str, variable: (&str, &str)) -> Ran {
+        ran(self.command(line).env(variable.0, variable.1).output().unwrap())
+    }
+
+    fn command(&self, line: &str) -> Command {
         let path = std::env::var("PATH").unwrap();
         let docker = format!("unix://{}", dockerd().socket().display());
         let mirror = format!("registry.example.org={}", shared_registry().host());
@@ -58,9 +66,8 @@ impl Bench {
         command
             .args(["--mirror", &mirror])
             .env("PATH", format!("{}:{path}", self.project.path("bin").display()))
-            .env("DOCKER_HOST", docker)
-            .env(variable.0, variable.1);
-        ran(command.output().unwrap())
+            .env("DOCKER_HOST", docker);
+        command
     }
 
     /// Runs a container of an image in an engine, and returns what it prints.
@@ -129,8 +136,7 @@ fn a_step_that_took_long_last_time_says_how_long() {
     assert!(!first.stderr.contains("last time"), "{}", first.stderr);
     let folder = bench.project.path("home/.local/state/build-pipeline/records");
     let path = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
-    let mut record: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let mut record: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     for step in record["steps"].as_array_mut().unwrap() {
         if step["step"] == "build-tiny" {
             step["milliseconds"] = 20_000.into();
@@ -139,6 +145,33 @@ fn a_step_that_took_long_last_time_says_how_long() {
     std::fs::write(&path, record.to_string()).unwrap();
     let line = "· build-tiny: build dockerfiles/tiny.Dockerfile; last time it took 20 s";
     bench.run(build).expect(0).says(line);
+}
+
+#[test]
+fn a_track_that_has_ended_has_its_record_while_another_goes_on() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN sleep 300\n");
+    bench.project.edit("versions/tracks.toml", "variant = \"debian\"", "variant = \"tiny\"");
+    let mirror = format!("docker.io/ollama/ollama={}/built/tiny", shared_registry().host());
+    let line = format!(
+        "--track vulkan,ollama --engine podman --set ollama={} --mirror {mirror}",
+        bench.base
+    );
+    let mut child = bench.command(&line).stderr(Stdio::null()).spawn().unwrap();
+    let states = || {
+        let records = bench.project.records();
+        let state = |record: &Value| format!("{} {}", record["plan"]["track"], record["status"]);
+        records.iter().map(state).collect::<Vec<_>>()
+    };
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !states().contains(&"\"ollama\" \"succeeded\"".to_owned()) {
+        assert!(Instant::now() < deadline, "no record: {:?}", states());
+        assert_eq!(child.try_wait().unwrap(), None, "the other track goes on");
+    }
+    let interrupt = ["-INT".to_owned(), child.id().to_string()];
+    assert!(Command::new("kill").args(interrupt).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let all = states();
+    assert!(all.contains(&"\"vulkan\" \"interrupted\"".to_owned()) && all.len() == 2, "{all:?}");
 }
 
 #[test]
@@ -173,7 +206,7 @@ fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
         .prints("differs: ");
     let json =
         bench.run("verify dist/vulkan-tiny --rebuild --engine podman --format json").expect(13);
-    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let files = &json["rebuilds"][0]["layers"][0]["files"];
     assert_eq!(files.as_array().unwrap().len(), 2, "{files}");
     bench.run("--track vulkan --variant tiny --fresh --engine podman --output oci:other").expect(0);

@@ -157,7 +157,7 @@ fn every_error_says_what_cannot_be_planned() {
             PlanError::UnusedPin {
                 track: "official",
                 pin: "chat".to_owned(),
-                used: "vendor".to_owned(),
+                used: Some("vendor".to_owned()),
             },
         ),
         (
