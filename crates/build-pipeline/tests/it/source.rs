@@ -40,7 +40,7 @@ fn plan(project: &Project, variant: &str) -> Vec<Value> {
 }
 
 fn step<'a>(steps: &'a [Value], id: &str) -> &'a Value {
-    steps.iter().find(|step| step["id"] == id).unwrap_or_else(|| panic!("no step `{id}`"))
+    steps.iter().find(|step| step["id"] == id).expect(id)
 }
 
 #[test]
