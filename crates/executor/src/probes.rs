@@ -276,7 +276,7 @@ mod tests {
             format!("import subprocess\nsubprocess.Popen(['sleep', '{mark}'])\nwhile True: pass");
         let begun = Instant::now();
         assert_eq!(stopped(&tools.run(&python(&script))), "it took longer than 0.8 s");
-        assert!(begun.elapsed() < Duration::from_secs(8));
+        assert!(begun.elapsed() < Duration::from_secs(60));
         let is_left = fs::read_dir("/proc").unwrap().flatten().any(|entry| {
             fs::read(entry.path().join("cmdline"))
                 .is_ok_and(|line| line == format!("sleep\0{mark}\0").into_bytes())
@@ -295,10 +295,10 @@ mod tests {
 
     #[test]
     fn what_a_probe_leaves_behind_does_not_hold_us() {
-        let script = "import subprocess\nsubprocess.Popen(['sleep', '7'], start_new_session=True)";
+        let script = "import subprocess\nsubprocess.Popen(['sleep', '60'], start_new_session=True)";
         let begun = Instant::now();
         assert!(stopped(&tools().run(&python(script))).contains("goes on"));
-        assert!(begun.elapsed() < Duration::from_secs(6));
+        assert!(begun.elapsed() < Duration::from_secs(40));
     }
 
     #[test]

@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use executor::{BlobCache, End, Execution, Executor, Job, Output, Settings, Workshop};
+use executor::{
+    BlobCache, End, ExecuteError, Execution, Executor, Job, Output, Settings, Workshop,
+};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use image_ref::ImageRef;
 use planner::Planned;
 use record::{BuildRecord, Run, Status};
 use serde::Serialize;
+use tokio::task::JoinHandle;
 
 use crate::cli::{Build, Format, Global, StepArgs};
 use crate::commands::{diagnose, verify};
@@ -71,18 +74,27 @@ struct Begun {
     settings: Settings,
 }
 
+/// The record of a beginning, while it is written.
+type Beginning = JoinHandle<Result<PathBuf, CommandError>>;
+
 /// A build that ended, and was recorded.
 struct Ended {
     record: BuildRecord,
     /// Where the record lies.
     written: Result<PathBuf, CommandError>,
     /// Why it failed, where it did so by itself.
-    failure: Option<CommandError>,
+    failure: Option<Arc<ExecuteError>>,
 }
 
 impl Ended {
-    /// Records how a build ended; `early` is why it was broken off, if it was.
-    fn of(begun: &Begun, execution: Execution, early: Option<&CommandError>) -> Self {
+    /// Records how a build ended, behind the record of its beginning; `early` is why it was broken
+    /// off, if it was.
+    async fn of(
+        begun: &Begun,
+        beginning: Beginning,
+        execution: Execution,
+        early: Option<&CommandError>,
+    ) -> Self {
         let Execution { steps, image, outputs, notes, traffic, end } = execution;
         let mut record = begun.record.clone();
         (record.steps, record.image, record.outputs, record.notes, record.traffic) =
@@ -93,15 +105,19 @@ impl Ended {
             End::Interrupted => Status::Interrupted,
             End::Failed(_) | End::NotBegun => Status::Failed,
         };
-        let failure = match &end {
-            End::Failed(error) => Some(CommandError::from(&**error)),
+        let failure = match end {
+            End::Failed(error) => Some(error),
             End::Succeeded | End::Interrupted | End::NotBegun => None,
         };
         if record.status != Status::Succeeded {
-            let why = failure.as_ref().or(early);
-            record.error = why.map(CommandError::lines).unwrap_or_default();
+            let own = failure.as_deref().map(CommandError::from);
+            record.error = own.as_ref().or(early).map(CommandError::lines).unwrap_or_default();
         }
-        let written = state::write_record(&record);
+        let beginning = beginning.await.unwrap_or_else(|error| {
+            let what = "writing a record ended by itself";
+            Err(CommandError::caused(ExitCode::Bug, what, &error))
+        });
+        let written = beginning.and(state::write_record(&record));
         Self { record, written, failure }
     }
 }
@@ -189,38 +205,54 @@ impl Session<'_> {
     /// Carries out plans and records each as soon as it ends, whatever becomes of it. Of several errors
     /// all are told, and the first one is returned.
     async fn carry_out(&self, begun: Vec<Begun>) -> Result<(), CommandError> {
-        let records: Vec<BuildRecord> = begun.iter().map(|one| one.record.clone()).collect();
         // Synced while the first request is under way.
-        let first = tokio::task::spawn_blocking(move || {
-            records.iter().try_for_each(|record| state::write_record(record).map(drop))
+        let beginnings = begun.iter().map(|one| {
+            let record = one.record.clone();
+            tokio::task::spawn_blocking(move || state::write_record(&record))
         });
-        let (ended, ended_early) = self.execute(&begun).await;
-        let first = first.await.map_err(|e| {
-            CommandError::caused(ExitCode::Bug, "writing a record ended by itself", &e)
-        })?;
+        let beginnings = beginnings.collect();
+        let (ended, ended_early) = self.execute(&begun, beginnings).await;
         let several = begun.len() > 1;
         let (mut built, mut failures) = (Vec::new(), Vec::from_iter(ended_early));
+        let mut told: Vec<(Arc<ExecuteError>, &str)> = Vec::new();
         for (one, Ended { record, written, failure }) in begun.iter().zip(ended) {
-            let shown = match (failure, written) {
-                (Some(failure), Ok(path)) => {
-                    Err(failure.hint(format!("the record is `{}`", path.display())))
+            let name = one.planned.plan.name.as_str();
+            let failure = failure.map(|cause| {
+                let error = CommandError::from(&*cause);
+                // A step that several of them need fails once.
+                if let Some((_, first)) = told.iter().find(|(other, _)| Arc::ptr_eq(other, &cause))
+                {
+                    return CommandError::new(
+                        error.code,
+                        format!("a step of `{first}` that it needs failed"),
+                    );
                 }
-                (Some(error), Err(_)) | (None, Err(error)) => Err(error),
-                (None, Ok(path)) if record.status == Status::Succeeded => {
-                    self.show(&one.planned, &record, &one.settings, &path).await.map(Some)
-                }
-                // What ended all of them early is told once, with where to look at each.
-                (None, Ok(path)) => {
-                    let hint = format!("the record is `{}`", path.display());
-                    if let Some(early) = failures.first_mut() {
-                        early.hints.push(hint);
+                told.push((cause, name));
+                error
+            });
+            let shown =
+                match (failure, written) {
+                    (Some(failure), Ok(path)) => {
+                        Err(failure.hint(format!("the record is `{}`", path.display())))
                     }
-                    Ok(None)
-                }
-            };
+                    (Some(failure), Err(error)) => Err(failure
+                        .hint(format!("its record is unfinished: {}", error.lines().join(": ")))),
+                    (None, Err(error)) => Err(error),
+                    (None, Ok(path)) if record.status == Status::Succeeded => {
+                        self.show(&one.planned, &record, &one.settings, &path).await.map(Some)
+                    }
+                    // What ended all of them early is told once, with where to look at each.
+                    (None, Ok(path)) => {
+                        let hint = format!("the record is `{}`", path.display());
+                        if let Some(early) = failures.first_mut() {
+                            early.hints.push(hint);
+                        }
+                        Ok(None)
+                    }
+                };
             match shown {
                 Ok(shown) => built.extend(shown),
-                Err(error) if several => failures.push(error.within(&record.plan.name)),
+                Err(error) if several => failures.push(error.within(name)),
                 Err(error) => failures.push(error),
             }
         }
@@ -228,7 +260,6 @@ impl Session<'_> {
             let shown = output::json(&serde_json::json!({ "schema": 1, "builds": built }));
             failures.extend(shown.err());
         }
-        failures.extend(first.err());
         failures.iter().for_each(|failure| self.offer(failure));
         let mut failures = failures.into_iter();
         let Some(failure) = failures.next() else { return Ok(()) };
@@ -282,7 +313,11 @@ impl Session<'_> {
     /// Takes the locks of the outputs and carries out the plans, until they end or a signal comes.
     ///
     /// Returns the error too where the plans were not begun or a signal ended them.
-    async fn execute(&self, begun: &[Begun]) -> (Vec<Ended>, Option<CommandError>) {
+    async fn execute(
+        &self,
+        begun: &[Begun],
+        beginnings: Vec<Beginning>,
+    ) -> (Vec<Ended>, Option<CommandError>) {
         let mut signals = Signals::listen();
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         // Held until the plans are carried out.
@@ -297,15 +332,16 @@ impl Session<'_> {
                     Some(_) => End::Interrupted,
                     None => End::NotBegun,
                 };
-                let ended = begun.iter().map(|one| {
-                    Ended::of(one, Execution::not_begun(&one.record.plan, end()), Some(&error))
-                });
-                return (ended.collect(), Some(error));
+                let ended = join_all(begun.iter().zip(beginnings).map(|(one, beginning)| {
+                    let execution = Execution::not_begun(&one.record.plan, end());
+                    Ended::of(one, beginning, execution, Some(&error))
+                }));
+                return (ended.await, Some(error));
             }
         };
         let executor = Executor::default();
         let signal = signals.next().shared();
-        let ended = join_all(begun.iter().map(|one| async {
+        let ended = join_all(begun.iter().zip(beginnings).map(async |(one, beginning)| {
             let plan = &one.record.plan;
             let job = Job {
                 plan: Arc::new(plan.clone()),
@@ -313,7 +349,8 @@ impl Session<'_> {
                 on_event: self.reporter.for_plan(plan, begun.len() > 1),
             };
             let execution = executor.execute(job, signal.clone().map(drop)).await;
-            Ended::of(one, execution, signal.peek().copied().map(interrupted).as_ref())
+            let early = signal.peek().copied().map(interrupted);
+            Ended::of(one, beginning, execution, early.as_ref()).await
         }));
         let ended = ended.await;
         executor.close().await;

@@ -148,6 +148,18 @@ fn a_step_that_took_long_last_time_says_how_long() {
 }
 
 #[test]
+fn a_step_that_two_tracks_need_fails_once() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo why && exit 9\n");
+    let tracks = bench.project.read("versions/tracks.toml");
+    let tiny = "[source.variants.tiny]\nbase = \"tiny\"\n[[source.variants.tiny.stage]]\n\
+                name = \"tiny\"\ndockerfile = \"dockerfiles/tiny.Dockerfile\"\n\n[source.env]";
+    bench.project.write("versions/tracks.toml", &tracks.replace("[source.env]", tiny));
+    let ran = bench.run("--track vulkan,source --variant tiny --engine podman").expect(1);
+    assert_eq!(ran.stderr.matches("ended with status 9").count(), 1, "{}", ran.stderr);
+    ran.says("error: source-tiny: a step of `vulkan-tiny` that it needs failed");
+}
+
+#[test]
 fn a_track_that_has_ended_has_its_record_while_another_goes_on() {
     let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN sleep 300\n");
     bench.project.edit("versions/tracks.toml", "variant = \"debian\"", "variant = \"tiny\"");

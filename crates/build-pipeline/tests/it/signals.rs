@@ -12,11 +12,11 @@ fn send(child: &Child, signal: &str) {
     assert!(sent.success());
 }
 
-/// Waits until a condition holds, for at most ten seconds.
+/// Waits until a condition holds, for at most a minute.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{what} did not come about");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come about");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -32,7 +32,7 @@ fn a_signal_ends_a_run_in_good_order() {
         let begun = Instant::now();
         send(&child, signal);
         ran(child.wait_with_output().unwrap()).expect(code).says("interrupted");
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(begun.elapsed() < Duration::from_secs(25));
         assert_eq!(project.records().pop().unwrap()["status"], "interrupted");
         assert!(!project.path("dist/locked-spoof/index.json").exists());
     }
@@ -46,10 +46,9 @@ fn a_killed_run_is_known_as_killed() {
     let child = project.begin(&base.locked_spoof(&proxy.host()));
     until("the config's request", || proxy.count("GET", "/blobs/") == 1);
     until("the record", || {
-        project
-            .path("home/.local/state/build-pipeline/records")
-            .read_dir()
-            .is_ok_and(|mut all| all.next().is_some())
+        project.path("home/.local/state/build-pipeline/records").read_dir().is_ok_and(|all| {
+            all.flatten().any(|entry| entry.path().extension().is_some_and(|end| end == "json"))
+        })
     });
     project.run("records").expect(0).prints("running");
     send(&child, "-KILL");

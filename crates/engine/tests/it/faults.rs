@@ -230,7 +230,7 @@ async fn silence_ends_and_says_so() {
     let begin = Instant::now();
     let (built, _) = build_on(&Podman::at(socket), Duration::from_millis(300)).await;
     assert!(matches!(built, Err(EngineError::Silent { .. })), "{built:?}");
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
 #[tokio::test]
