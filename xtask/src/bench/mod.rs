@@ -266,8 +266,10 @@ fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
     }
     let diff_ids: Vec<String> =
         layers.iter().map(|(digest, _)| format!("\"sha256:{digest}\"")).collect();
+    // podman counts the layers of the history too.
+    let history = vec![r#"{"created_by":"noise"}"#; layers.len()].join(",");
     let config = format!(
-        r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["PATH=/usr/bin"]}},"rootfs":{{"type":"layers","diff_ids":[{}]}}}}"#,
+        r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["PATH=/usr/bin"]}},"history":[{history}],"rootfs":{{"type":"layers","diff_ids":[{}]}}}}"#,
         diff_ids.join(",")
     );
     let config_digest = blob(&blobs, &config)?;
