@@ -232,7 +232,7 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` says where and why; no RUN was begun"),
             ExecuteKind::Changed => told.hint("somebody edited it meanwhile; run the command again"),
             ExecuteKind::Engine => told
-                .hint("install podman, or start docker; `--engine docker` chooses")
+                .hint("podman or docker must be there: `build-pipeline doctor` looks at both, `--engine` chooses one")
                 .hint("tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine"),
             ExecuteKind::Build => told
                 .hint("the lines above are the last ones of its log; steps that are finished are kept")

@@ -348,6 +348,7 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
         ("buildkit", Builder::BuildKit),
         ("podman-again", Builder::Podman),
         ("classic-again", Builder::Classic),
+        ("buildkit-again", Builder::BuildKit),
     ] {
         let settings = bench.settings(builder, store, true);
         let (execution, _) = bench.run(&settings).await;
