@@ -1,7 +1,8 @@
 //! Measures how fast what an engine built is taken out of it: a push to the registry in this process
 //! beside the same engine's push to docker-registry, both of which have the base already, in turn.
 //!
-//! `cargo bench -p engine --bench push` adds a layer of the first 300 MB of /usr/lib.
+//! `cargo bench -p engine --bench push` adds a layer of the first 300 MB of /usr/lib; `-- docker`
+//! measures that engine only.
 
 #![expect(
     clippy::print_stdout,
@@ -34,18 +35,24 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 #[tokio::main]
 async fn main() {
-    let store = PodmanStore::new();
-    let podman = Podman::private(ServiceSettings {
-        program: "podman".into(),
-        arguments: store.arguments(),
-        runtime: Some("runc".to_owned()),
-        sockets: store.sockets(),
-        scratch: store.scratch(),
-        caches: store.caches(),
-    });
-    measure("podman", &podman).await;
-    let daemon = Dockerd::start();
-    measure("docker", &Docker::at(daemon.socket(), DockerBuilder::Classic)).await;
+    let only = std::env::args().skip(1).find(|word| word != "--bench");
+    let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    if is_wanted("podman") {
+        let store = PodmanStore::new();
+        let podman = Podman::private(ServiceSettings {
+            program: "podman".into(),
+            arguments: store.arguments(),
+            runtime: Some("runc".to_owned()),
+            sockets: store.sockets(),
+            scratch: store.scratch(),
+            caches: store.caches(),
+        });
+        measure("podman", &podman).await;
+    }
+    if is_wanted("docker") {
+        let daemon = Dockerd::start();
+        measure("docker", &Docker::at(daemon.socket(), DockerBuilder::Classic)).await;
+    }
 }
 
 async fn measure(name: &str, engine: &impl Engine) {
