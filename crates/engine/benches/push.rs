@@ -15,12 +15,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use engine::{
-    BuildRequest, Docker, DockerBuilder, Engine, ImageId, Network, Podman, RunId, ServiceSettings,
-};
+use engine::{BuildRequest, Docker, DockerBuilder, Engine, ImageId, Network, Podman, RunId};
 use image_ref::{Digest, ImageRef};
 use oci::loopback::LoopbackRegistry;
 use testkit::{DebianRegistry, Dockerd, PodmanStore, PushedImage, RandomImage};
+
+#[path = "../tests/it/settings.rs"]
+mod settings;
+
+use settings::settings;
 
 /// How often each is run.
 const ROUNDS: usize = 5;
@@ -36,20 +39,17 @@ const LIMIT: Duration = Duration::from_secs(600);
 #[tokio::main]
 async fn main() {
     let only = std::env::args().skip(1).find(|word| word != "--bench");
-    let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
-    if is_wanted("podman") {
+    let only = only.as_deref();
+    assert!(
+        matches!(only, None | Some("podman" | "docker")),
+        "`{}` is no engine",
+        only.unwrap_or_default()
+    );
+    if only != Some("docker") {
         let store = PodmanStore::new();
-        let podman = Podman::private(ServiceSettings {
-            program: "podman".into(),
-            arguments: store.arguments(),
-            runtime: Some("runc".to_owned()),
-            sockets: store.sockets(),
-            scratch: store.scratch(),
-            caches: store.caches(),
-        });
-        measure("podman", &podman).await;
+        measure("podman", &Podman::private(settings(&store))).await;
     }
-    if is_wanted("docker") {
+    if only != Some("podman") {
         let daemon = Dockerd::start();
         measure("docker", &Docker::at(daemon.socket(), DockerBuilder::Classic)).await;
     }

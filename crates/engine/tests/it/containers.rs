@@ -9,7 +9,8 @@ use engine::{
 use image_ref::Digest;
 use testkit::PodmanStore;
 
-use crate::support::{Base, LIMIT, build, docker, podman, request, run_id, settings};
+use crate::settings::settings;
+use crate::support::{Base, LIMIT, build, docker, podman, request, run_id};
 
 /// A container that has what it was given, and says so.
 async fn a_container_runs_with_what_it_was_given(engine: &impl Engine, run: &str) {

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use engine::{BuildEvent, Docker, DockerBuilder, Engine, Podman, ServiceSettings};
 use testkit::{Dockerd, PodmanStore};
 
+use crate::settings::settings;
 use crate::support::{
-    Base, PATIENCE, build, context, docker, dockerd, lines, podman, request, run_id, settings,
-    within,
+    Base, PATIENCE, build, context, docker, dockerd, lines, podman, request, run_id, within,
 };
 
 /// How many builds are broken off.

@@ -8,4 +8,5 @@ mod conformance;
 mod containers;
 mod faults;
 mod kills;
+mod settings;
 mod support;

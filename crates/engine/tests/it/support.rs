@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use engine::{
     BuildEvent, BuildRequest, Built, ByteStream, Docker, DockerBuilder, Engine, EngineError,
-    Network, Podman, RunId, ServiceSettings,
+    Network, Podman, RunId,
 };
 use image_ref::{Digest, ImageRef, Tag};
 use oci::loopback::LoopbackRegistry;
 use testkit::{Dockerd, PodmanStore, busybox_root};
+
+use crate::settings::settings;
 
 /// Long enough for a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
@@ -34,17 +36,6 @@ pub(crate) async fn within(limit: Duration, what: &str, is_so: impl Fn() -> bool
 pub(crate) fn dockerd() -> &'static Dockerd {
     static SHARED: OnceLock<Dockerd> = OnceLock::new();
     SHARED.get_or_init(Dockerd::start)
-}
-
-pub(crate) fn settings(store: &PodmanStore) -> ServiceSettings {
-    ServiceSettings {
-        program: "podman".into(),
-        arguments: store.arguments(),
-        runtime: Some("runc".to_owned()),
-        sockets: store.sockets(),
-        scratch: store.scratch(),
-        caches: store.caches(),
-    }
 }
 
 pub(crate) fn podman(store: &PodmanStore) -> Podman {

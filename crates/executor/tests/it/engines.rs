@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use engine::{Docker, DockerBuilder, Engine as _, Podman, RunId, ServiceSettings};
+use engine::{Docker, DockerBuilder, Engine as _, Podman, RunId};
 use executor::{
     AnyEngine, BlobCache, End, Event, Execution, Find, NoEngine, Output, Settings, Store, Tools,
     Workshop,
@@ -23,6 +23,7 @@ use sources::{SourceUrl, Sources};
 use tempfile::TempDir;
 use testkit::{Dockerd, PodmanStore, busybox_root};
 
+use crate::settings::settings;
 use crate::support;
 
 /// What makes layers differ: links, modes, owners, names, what is hidden, replaced, made anew.
@@ -83,14 +84,7 @@ impl Find for Finding {
         let engine = match self.builder {
             Builder::Classic => docker(DockerBuilder::Classic),
             Builder::BuildKit => docker(DockerBuilder::BuildKit),
-            Builder::Podman => AnyEngine::Podman(Box::new(Podman::private(ServiceSettings {
-                program: "podman".into(),
-                arguments: self.podman.arguments(),
-                runtime: Some("runc".to_owned()),
-                sockets: self.podman.sockets(),
-                scratch: self.podman.scratch(),
-                caches: self.podman.caches(),
-            }))),
+            Builder::Podman => AnyEngine::Podman(Box::new(Podman::private(settings(&self.podman)))),
         };
         async { Ok(engine) }.boxed()
     }

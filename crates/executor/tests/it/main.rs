@@ -6,6 +6,8 @@ mod engines;
 mod failures;
 mod interrupts;
 mod outputs;
+#[path = "../../../engine/tests/it/settings.rs"]
+mod settings;
 mod support;
 mod together;
 mod wrapper;
