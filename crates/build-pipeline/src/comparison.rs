@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use image_ref::Digest;
+use names::Digest;
 use oci::client::RegistryClient;
 use record::verify::{Verdict, compare};
 use seal::{Entry, EntryPath, Listing};

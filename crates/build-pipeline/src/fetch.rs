@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
-use pins::{ArchivePin, CommitId, Pinned, Pins, Sha256, SourcePin};
+use names::{CommitId, Sha256};
+use pins::{ArchivePin, Pinned, Pins, SourcePin};
 use sources::{
     ArchiveLimits, ArchiveSource, Event, GitSource, Mirror, ReleaseFile, Settings, SourceUrl,
     Sources, Submodules, Tree,
@@ -31,7 +32,7 @@ pub(crate) enum TreePin<'a> {
 impl<'a> TreePin<'a> {
     /// Finds the pin of that name.
     pub(crate) fn find(pins: &'a Pins, name: &str) -> Result<Self, CommandError> {
-        let of_name = |pin: &&pins::PinName| pin.as_str() == name;
+        let of_name = |pin: &&names::PinName| pin.as_str() == name;
         if let Some(name) = pins.sources.keys().find(of_name) {
             return Ok(Self::Git(&pins.sources[name]));
         }
@@ -39,7 +40,7 @@ impl<'a> TreePin<'a> {
             return Ok(Self::Archive(&pins.archives[name]));
         }
         let told = CommandError::new(ExitCode::Input, format!("`{name}` is no pin of a source"));
-        let known = pins.sources.keys().chain(pins.archives.keys()).map(pins::PinName::as_str);
+        let known = pins.sources.keys().chain(pins.archives.keys()).map(names::PinName::as_str);
         Err(match nearest(name, known) {
             Some(near) => told.hint(format!("did you mean `{near}`?")),
             None => {

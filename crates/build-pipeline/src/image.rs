@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use executor::{list_layer, list_remote_layer};
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use oci::LayoutImage;
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest};

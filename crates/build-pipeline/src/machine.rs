@@ -11,7 +11,8 @@ use engine::Podman;
 use host::failures::{Failures, parse_failures};
 use host::run::{Rows, parse_rows};
 use host::{Caller, EngineKind, Gpu, Snapshot};
-use pins::{Compat, GpuTarget, Gpus, ParseError, Pins, Setting, Tracks, When};
+use names::GpuTarget;
+use pins::{Compat, Gpus, ParseError, Pins, Setting, Tracks, When};
 
 use crate::cli::Global;
 use crate::error::{CommandError, nearest};

@@ -5,8 +5,9 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use image_ref::Digest;
-use pins::{GpuTarget, ParseError};
+use names::Digest;
+use names::GpuTarget;
+use pins::ParseError;
 use plan::PatchUse;
 use planner::PlanningInput;
 

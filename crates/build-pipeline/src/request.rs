@@ -1,8 +1,9 @@
 //! Turns what was typed into build requests, asking registries what tags are now where that is needed.
 
-use image_ref::{Digest, ImageRef, Tag};
+use names::{Digest, ImageRef, Tag};
+use names::{GpuTarget, PinName};
 use oci::client::{ErrorKind, RegistryClient};
-use pins::{GpuTarget, PinName, Pinned, Track};
+use pins::{Pinned, Track};
 use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice};
 
 use crate::cli::Subject;
@@ -165,7 +166,7 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Comman
 }
 
 fn gpu(text: &str) -> Result<GpuTarget, CommandError> {
-    text.parse().map_err(|e: pins::ParseNameError| {
+    text.parse().map_err(|e: names::ParseNameError| {
         CommandError::from_chain(ExitCode::Input, &e).hint("`versions/gpus.toml` lists the targets")
     })
 }
@@ -175,7 +176,7 @@ fn spoof(text: Option<&str>) -> Result<SpoofChoice, CommandError> {
         None | Some("auto") => Ok(SpoofChoice::Auto),
         Some("off") => Ok(SpoofChoice::Off),
         Some(text) => {
-            text.parse().map(SpoofChoice::Version).map_err(|e: pins::ParseGfxVersionError| {
+            text.parse().map(SpoofChoice::Version).map_err(|e: names::ParseGfxVersionError| {
                 CommandError::caused(
                     ExitCode::Input,
                     format!("`--spoof {text}` cannot be used"),

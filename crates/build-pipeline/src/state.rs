@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use atomic_write_file::AtomicWriteFile;
-use image_ref::Digest;
+use names::Digest;
 use record::{BuildRecord, Status, StepState};
 
 use crate::error::CommandError;

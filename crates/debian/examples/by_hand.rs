@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use debian::{Bootstrap, Mirrors, Mode, Programs, Resolve, WantedSet};
-use pins::{PackageLock, PinName, parse_package_lock};
+use names::PinName;
+use pins::{PackageLock, parse_package_lock};
 use sources::{Settings, Sources};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";

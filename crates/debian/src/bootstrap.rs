@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use pins::{LockedPackage, Sha256};
+use names::Sha256;
+use pins::LockedPackage;
 use sha2::Digest as _;
 
 use crate::local::{LocalSource, hex};

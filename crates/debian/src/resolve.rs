@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pins::{LockedPackage, PackageLock, PackageSet, PinName};
+use names::PinName;
+use pins::{LockedPackage, PackageLock, PackageSet};
 
 use crate::apt::{Apt, Setup, SetupError, Suite};
 use crate::mirror::Mirrors;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{BuildRequest, Docker, DockerBuilder, Engine, ImageId, Network, Podman, RunId};
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use oci::loopback::LoopbackRegistry;
 use testkit::{DebianRegistry, Dockerd, PodmanStore, PushedImage, RandomImage};
 

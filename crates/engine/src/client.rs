@@ -12,7 +12,7 @@ use bollard::{ClientVersion, Docker};
 use futures_util::TryStreamExt as _;
 use http_body_util::BodyExt as _;
 use hyper::Method;
-use image_ref::{ImageRef, Tag};
+use names::{ImageRef, Tag};
 use serde_json::Value;
 use url::form_urlencoded;
 

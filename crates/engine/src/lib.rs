@@ -38,7 +38,7 @@ mod wire;
 
 use std::time::Duration;
 
-use image_ref::ImageRef;
+use names::ImageRef;
 
 pub use attach::{Attached, ContainerInput, ContainerOutput, Output};
 pub use build::{BuildRequest, Built, CONTAINER_LABEL, Network, OnEvent, RUN_LABEL, RunId};

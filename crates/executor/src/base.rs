@@ -1,7 +1,7 @@
 //! Fetching the manifest and config of a base, every byte checked against the pin.
 
 use bytes::Bytes;
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Document, Manifest};
 use plan::{ManifestKind, Platform};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use plan::{Action, Step};
 use record::StepState;
 use sources::Tree;

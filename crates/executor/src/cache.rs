@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use image_ref::Digest;
+use names::Digest;
 
 /// A folder of small blobs.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atomic_write_file::AtomicWriteFile;
 use futures_util::StreamExt as _;
-use image_ref::{Digest, ImageRef, Repository};
+use names::{Digest, ImageRef, Repository};
 use oci::archive::ArchiveWriter;
 use oci::client::{RegistryClient, RegistryError};
 use oci::media::{Descriptor, OCI_MANIFEST};

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use engine::{EngineError, RunFailure};
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use oci::media::MediaError;
 use oci::{DeriveError, LayoutError};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use image_ref::Digest;
+use names::Digest;
 use record::{OutputState, StepState};
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
-use image_ref::ImageRef;
+use names::ImageRef;
 use oci::client::RegistryClient;
 use oci::media::Descriptor;
 use seal::{Listing, TarError};

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use image_ref::ImageRef;
+use names::ImageRef;
 use oci::DerivedImage;
 use oci::client::RegistryClient;
 use plan::{ImageEdit, Plan, Platform};

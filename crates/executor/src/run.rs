@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use image_ref::Digest;
+use names::Digest;
 use oci::DerivedImage;
 use plan::{Action, ImageEdit, Plan, Step};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};

@@ -125,7 +125,7 @@ fn read(
     let place = quote(&format!("[failure.{}]", entry.key));
     let table = entry.table(report, &place)?;
     table.check_keys(report, &["any", "all", "cause", "fix", "evidence"]);
-    let name = match entry.key.parse::<pins::PinName>() {
+    let name = match entry.key.parse::<names::PinName>() {
         Ok(name) => Ok(name.to_string()),
         Err(_) => {
             let help =

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use pins::GpuTarget;
+use names::GpuTarget;
 
 use crate::root::Root;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
-use image_ref::Digest;
+use names::Digest;
 
 use crate::DerivedImage;
 use crate::layout::{LayoutError, LayoutFiles, MARKER, Place, hash, index_text, read_capped};

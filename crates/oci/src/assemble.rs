@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use image_ref::Digest;
+use names::Digest;
 use plan::{ImageEdit, Platform};
 use serde_json::{Map, Value, json};
 

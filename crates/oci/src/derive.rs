@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use image_ref::Digest;
+use names::Digest;
 use plan::{ImageEdit, Platform};
 use serde_json::{Map, Value, json};
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
-use image_ref::{Digest, Hasher};
+use names::{Digest, Hasher};
 use serde_json::{Value, json};
 
 use crate::DerivedImage;

@@ -3,7 +3,7 @@
 //! A typed model of the OCI image specification drops unknown keys and forgets their order, which
 //! changes digests; here a document stays a [`serde_json::Value`] and only what is needed is read.
 
-use image_ref::{Digest, ParseDigestError};
+use names::{Digest, ParseDigestError};
 use plan::Platform;
 use serde_json::Value;
 

@@ -234,7 +234,7 @@ pub(crate) fn is_location(text: &str) -> bool {
         true => format!("{text}/x"),
         false => format!("{host}:1{}/x", &text[host.len()..]),
     };
-    probe.parse::<image_ref::Repository>().is_ok()
+    probe.parse::<names::Repository>().is_ok()
 }
 
 #[cfg(test)]

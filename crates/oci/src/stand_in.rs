@@ -6,7 +6,7 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
-use image_ref::{Digest, Repository};
+use names::{Digest, Repository};
 use plan::ManifestKind;
 use serde_json::{Value, json};
 

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Verdict, Version};
+use crate::Verdict;
+use names::Version;
 
 /// From when on a patch is of no more use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pins::{GpuTarget, Sha256};
+use names::{GpuTarget, Sha256};
 
 use crate::checks::{check_asserts, check_undone, run_probes};
 use crate::gpu::fill;
@@ -20,7 +20,8 @@ use crate::probe::Probes;
 use crate::receipt::Receipt;
 use crate::spec::{IfAbsent, IfPartial, Outside, Patch, Then};
 use crate::work::{Slot, WorkTree};
-use crate::{PatchSet, Position, PresentBy, Tree, TreePath, Verdict, Version};
+use crate::{PatchSet, Position, PresentBy, Tree, TreePath, Verdict};
+use names::Version;
 
 /// What is patched, and what is known about it.
 #[derive(Debug, Clone, Copy)]

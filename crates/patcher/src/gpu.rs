@@ -1,6 +1,6 @@
 //! The GPU target as a parameter of a patch: placeholders and what they stand for.
 
-use pins::GpuTarget;
+use names::GpuTarget;
 
 /// The placeholders a patch may use, with what they are for `gfx1151`.
 pub const PLACEHOLDERS: [(&str, &str); 5] = [

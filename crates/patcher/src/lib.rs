@@ -33,7 +33,6 @@ mod tests;
 mod text;
 mod tree;
 mod verdict;
-mod version;
 mod version_range;
 mod work;
 
@@ -55,5 +54,4 @@ pub use spec::{
 };
 pub use tree::{MAX_FILE_BYTES, MAX_TOTAL_BYTES, ParseTreePathError, Tree, TreePath, Unreadable};
 pub use verdict::{PresentBy, Verdict};
-pub use version::{ParseVersionError, Version};
 pub use version_range::{Position, VersionRange};

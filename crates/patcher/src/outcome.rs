@@ -1,6 +1,6 @@
 //! What applying patches came to: verdicts, new contents, differences, a receipt, a report.
 
-use pins::Sha256;
+use names::Sha256;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,8 +24,6 @@ pub struct Outcome {
     /// The GPU target.
     pub gpu: String,
     /// The hash over what all patches do.
-    #[serde(with = "hash::text")]
-    #[schemars(with = "String")]
     pub set: Sha256,
     /// Whether every verdict is a good one. Only then are there changes.
     pub ok: bool,
@@ -41,8 +39,6 @@ pub struct PatchOutcome {
     /// The patch.
     pub id: String,
     /// The hash of what it does.
-    #[serde(with = "hash::text")]
-    #[schemars(with = "String")]
     pub sha256: Sha256,
     /// Whether the verdict is a good one.
     pub ok: bool,
@@ -97,12 +93,8 @@ pub struct FileChange {
     /// Its path.
     pub path: TreePath,
     /// The hash it has.
-    #[serde(with = "hash::text")]
-    #[schemars(with = "String")]
     pub before: Sha256,
     /// The hash it will have.
-    #[serde(with = "hash::text")]
-    #[schemars(with = "String")]
     pub after: Sha256,
     /// The patches that change it, in order.
     pub patches: Vec<String>,

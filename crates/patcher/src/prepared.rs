@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use pins::GpuTarget;
+use names::GpuTarget;
 use serde::{Deserialize, Serialize};
 
-use crate::Version;
 use crate::gpu::fill;
 use crate::list;
 use crate::pattern::{Match, Pattern};
 use crate::spec::{Condition, Edit, Op};
 use crate::text::Text;
+use names::Version;
 
 /// One change of bytes. Reverting puts `removed` back where `inserted` stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

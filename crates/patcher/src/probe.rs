@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pins::GpuTarget;
+use names::GpuTarget;
 
 use crate::TreePath;
 use crate::gpu::fill;

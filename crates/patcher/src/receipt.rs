@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pins::Sha256;
+use names::Sha256;
 use serde::{Deserialize, Serialize};
 
 use crate::Splice;
@@ -34,7 +34,6 @@ pub struct PatchReceipt {
     /// Its id.
     pub id: String,
     /// The hash of what it does.
-    #[serde(with = "hash::text")]
     pub sha256: Sha256,
 }
 
@@ -45,10 +44,8 @@ pub struct FileReceipt {
     /// Its path.
     pub path: TreePath,
     /// The hash it had.
-    #[serde(with = "hash::text")]
     pub before: Sha256,
     /// The hash it was left with.
-    #[serde(with = "hash::text")]
     pub after: Sha256,
     /// What was changed, in order.
     pub splices: Vec<Splice>,

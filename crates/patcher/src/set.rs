@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pins::Sha256;
+use names::Sha256;
 
 use crate::hash::sha256;
 use crate::spec::Patch;

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pins::{GpuTarget, Sha256};
+use names::{GpuTarget, Sha256};
 use serde::Serialize;
 
 use crate::hash::sha256;
-use crate::{TreePath, Version, VersionRange};
+use crate::{TreePath, VersionRange};
+use names::Version;
 
 /// The `schema` number this crate reads.
 pub const SCHEMA: i64 = 1;

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use pins::Sha256;
+use names::Sha256;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::hash;
 use crate::{NearestLine, TreePath};
 
 /// What became of an edit or a patch. Files are written only if every verdict is a good one.
@@ -82,12 +81,8 @@ pub enum Verdict {
         /// The file.
         file: TreePath,
         /// The hash it should have.
-        #[serde(with = "hash::text")]
-        #[schemars(with = "String")]
         expected: Sha256,
         /// The hash it has.
-        #[serde(with = "hash::text")]
-        #[schemars(with = "String")]
         found: Sha256,
     },
     /// What stands there is no regular file of a size that is patched.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::{ParseVersionError, Version};
+use names::{ParseVersionError, Version};
 
 /// An unbroken range of versions: `>=0.9.0, <0.11.1`, `==0.10.2`, or `*` for all.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::checks::{self, line};
-use crate::names::PinName;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect};
 use crate::{PinKind, Pins};
+use names::PinName;
 
 /// The settings of a track that an engine builds.
 #[derive(Debug, Clone, PartialEq, Eq)]

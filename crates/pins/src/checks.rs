@@ -3,10 +3,10 @@
 //! Each function takes the text of one value and says what is wrong with it and what would be
 //! right. It knows nothing of places: the reader adds them. Commits and digests are in `hashes`.
 
-use image_ref::{Repository, Tag};
+use names::{Repository, Tag};
 
 use crate::problem::{Wrong, named, quote, wrong};
-use crate::{GfxVersion, GpuTarget, ParseGfxVersionError, PinName};
+use names::{GfxVersion, GpuTarget, ParseGfxVersionError, PinName};
 
 /// Accepts any text of one line that is at most `longest` characters long.
 pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {

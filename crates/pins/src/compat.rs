@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::ParseError;
 use crate::checks::{self, line};
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use crate::releases::{Releases, is_kernel_at_least};
-use crate::{GpuTarget, ParseError, PinName};
+use names::{GpuTarget, PinName};
 
 /// The content of `compat.toml`, each row by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]

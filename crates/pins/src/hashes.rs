@@ -4,11 +4,12 @@
 //! a hash that was cut on its way through a terminal, upper-case digits, a missing `sha256:`.
 //! Nothing is ever completed or guessed here: a hash is whole, or it is refused.
 
-use image_ref::Digest;
+use names::Digest;
 
+use crate::Pinned;
 use crate::checks;
 use crate::problem::{Wrong, named, quote, wrong};
-use crate::{CommitId, Pinned, Sha256};
+use names::{CommitId, Sha256};
 
 /// How a value that nobody could verify is written.
 const UNRESOLVED: &str = "unresolved";

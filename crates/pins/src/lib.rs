@@ -14,7 +14,6 @@ pub mod compat;
 mod environment;
 mod gpus;
 mod hashes;
-mod names;
 mod package_lock;
 mod places;
 mod problem;
@@ -30,8 +29,7 @@ pub use built::{BuiltSettings, Stage, Variant, VariantBase};
 pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use compat::{Compat, parse_compat};
 pub use environment::{refused_variable, unknown_ollama_variable};
-pub use gpus::{GfxVersion, Gpu, Gpus, ParseGfxVersionError, parse_gpus};
-pub use names::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
+pub use gpus::{Gpu, Gpus, parse_gpus};
 pub use package_lock::{
     LockedPackage, PackageLock, PackageSet, WantedPackages, parse_package_lock,
     parse_wanted_packages,

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::PinKind;
 use crate::problem::Report;
 use crate::reader::{Table, document};
-use crate::{PinKind, PinName};
+use names::PinName;
 
 /// Returns the line of each pin's header, from 1. What cannot be read has none.
 pub fn pin_lines(text: &str) -> BTreeMap<PinName, usize> {

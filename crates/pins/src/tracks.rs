@@ -10,7 +10,8 @@ use crate::checks::{self, line};
 use crate::environment;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
-use crate::{GpuTarget, ParseError, PinKind, PinName, Pins};
+use crate::{ParseError, PinKind, Pins};
+use names::{GpuTarget, PinName};
 
 /// A named way to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

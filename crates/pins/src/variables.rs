@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use crate::checks::{self, line};
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Table, collect};
-use crate::{GpuTarget, Gpus, Releases, environment};
+use crate::{Gpus, Releases, environment};
+use names::GpuTarget;
 
 /// When a variable is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

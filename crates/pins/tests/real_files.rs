@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use names::PinName;
 use pins::compat::{Kernel, Support};
 use pins::{
-    Compat, Facts, Gpus, PackageLock, PinKind, PinName, Pinned, Pins, Track, Tracks, When,
-    parse_compat, parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with, parse_versions,
+    Compat, Facts, Gpus, PackageLock, PinKind, Pinned, Pins, Track, Tracks, When, parse_compat,
+    parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with, parse_versions,
 };
 use proptest::prelude::*;
 

@@ -12,7 +12,7 @@ mod steps;
 
 use std::collections::BTreeMap;
 
-use image_ref::Digest;
+use names::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

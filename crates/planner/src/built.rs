@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use image_ref::{Digest, ImageRef};
-use pins::{BuiltSettings, PinName, Pinned, Stage, Variant, VariantBase};
+use names::PinName;
+use names::{Digest, ImageRef};
+use pins::{BuiltSettings, Pinned, Stage, Variant, VariantBase};
 use plan::{Action, ImageEdit, PatchUse, Plan, Platform, Seal, Source, Step, labels};
 
 use crate::metadata::{

@@ -50,13 +50,13 @@ pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, Pl
 pub fn base_pin(
     track: Track,
     input: &PlanningInput,
-) -> Result<(&pins::PinName, &pins::ImagePin), PlanError> {
+) -> Result<(&names::PinName, &pins::ImagePin), PlanError> {
     metadata::base(track, input).map(|(settings, pin)| (&settings.base, pin))
 }
 
 /// Returns whether the image of a request stands on an image pin. A track or variant that does not
 /// exist stands on none.
-pub fn stands_on(request: &BuildRequest, pin: &pins::PinName, input: &PlanningInput) -> bool {
+pub fn stands_on(request: &BuildRequest, pin: &names::PinName, input: &PlanningInput) -> bool {
     match input.tracks.built.get(&request.track) {
         Some(settings) => {
             let variant = request.variant.as_ref().unwrap_or(&settings.variant);

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use image_ref::{Digest, ImageRef};
-use pins::{ImagePin, PinName, Pinned, Track, TrackSettings};
+use names::PinName;
+use names::{Digest, ImageRef};
+use pins::{ImagePin, Pinned, Track, TrackSettings};
 use plan::{Action, ImageEdit, Plan, Platform, Step, labels};
 
 use crate::{BuildRequest, PlanError, Planned, PlanningInput, Warning, spoof};

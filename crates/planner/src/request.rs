@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use image_ref::{Digest, Tag};
-use pins::{GfxVersion, GpuTarget, Gpus, PinName, Pins, Track, Tracks};
+use names::{Digest, Tag};
+use names::{GfxVersion, GpuTarget, PinName};
+use pins::{Gpus, Pins, Track, Tracks};
 
 /// What one run asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

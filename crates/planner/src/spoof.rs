@@ -5,7 +5,8 @@
 //! the variable is present and does not parse). So a spoofing image sets the variable *and* starts
 //! through [`WRAPPER_SCRIPT`], which takes it away again where the user asks for that.
 
-use pins::{GfxVersion, Gpu, GpuTarget, ImagePin, PinName};
+use names::{GfxVersion, GpuTarget, PinName};
+use pins::{Gpu, ImagePin};
 
 use crate::{BuildRequest, PlanError, SpoofChoice, Warning};
 

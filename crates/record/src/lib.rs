@@ -9,7 +9,7 @@ mod changes;
 mod outcome;
 pub mod verify;
 
-use image_ref::Digest;
+use names::Digest;
 use plan::Plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

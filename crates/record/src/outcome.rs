@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use image_ref::Digest;
+use names::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

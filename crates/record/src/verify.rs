@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use image_ref::Digest;
+use names::Digest;
 use plan::labels;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
-use image_ref::Hasher;
+use names::Hasher;
 
 use crate::entry::{Entry, Kind};
 use crate::error::SealError;

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use image_ref::{Digest, Hasher};
 use libdeflater::{CompressionLvl, Compressor};
+use names::{Digest, Hasher};
 
 /// How much content is in a member, in bytes.
 pub const MEMBER: usize = 1 << 20;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::str::FromStr;
 
-use image_ref::Hasher;
+use names::Hasher;
 
 use crate::entry::{Entry, Kind, Xattrs};
 use crate::path::{EntryPath, Role, escaped, unescaped};

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, Write};
 use std::num::NonZeroUsize;
 
-use image_ref::{Digest, Hasher};
+use names::{Digest, Hasher};
 
 use crate::changes::{Changes, Differ, imply_parents};
 use crate::entry::Kind;

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use oci::policy::{Reach, literal_reach};
 use url::{Position, Url};
 
-use crate::names::ParseSourceError;
+use crate::git_ref::ParseSourceError;
 
 /// The longest url that is taken.
 const MAX_URL: usize = 2048;

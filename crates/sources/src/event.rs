@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pins::{CommitId, Sha256};
+use names::{CommitId, Sha256};
 
 use crate::address::SourceUrl;
 

@@ -11,11 +11,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use atomic_write_file::AtomicWriteFile;
-use pins::Sha256;
+use names::Sha256;
 
 use crate::error::{ErrorKind, Failure};
 use crate::text;
-use image_ref::Hasher;
+use names::Hasher;
 
 /// Holds a lock until dropped, or until the process dies.
 #[derive(Debug)]

@@ -24,16 +24,16 @@ mod files;
 #[cfg(test)]
 mod fuzz;
 mod git;
+mod git_ref;
 mod http;
 mod index;
-mod names;
 mod session;
 mod text;
 mod tree;
 
 use std::sync::Arc;
 
-use pins::{CommitId, Sha256};
+use names::{CommitId, Sha256};
 
 pub use address::{Mirror, SourceUrl};
 pub use archive::{Archive, ArchiveLimits, ArchiveSource};
@@ -42,9 +42,9 @@ pub use event::Event;
 pub use git::{
     FetchedGit, FetchedSubmodule, GitSource, Reach, RemoteRef, RemoteRefs, Resolved, Submodules,
 };
+pub use git_ref::{GitRef, ParseSourceError, TreePath};
 pub use http::Timeouts;
 pub use index::ReleaseFile;
-pub use names::{GitRef, ParseSourceError, TreePath};
 pub use session::Settings;
 pub use tree::{Mode, TarSummary, Tree, WriteTarError};
 

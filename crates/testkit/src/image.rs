@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use image_ref::Digest;
+use names::Digest;
 use serde_json::{Value, json};
 
 use crate::http::exchange;

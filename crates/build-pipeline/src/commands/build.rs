@@ -8,7 +8,7 @@ use executor::{
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use image_ref::ImageRef;
+use names::ImageRef;
 use planner::Planned;
 use record::{BuildRecord, Run, Status};
 use serde::Serialize;
@@ -60,9 +60,9 @@ struct Session<'a> {
 #[derive(Debug, Serialize)]
 struct Built {
     name: String,
-    manifest_digest: image_ref::Digest,
-    config_digest: image_ref::Digest,
-    plan_digest: image_ref::Digest,
+    manifest_digest: names::Digest,
+    config_digest: names::Digest,
+    plan_digest: names::Digest,
     outputs: Vec<record::OutputOutcome>,
     record: PathBuf,
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use host::shell_word;
-use pins::{GpuTarget, OVERRIDE, Releases, Setting, When};
+use names::GpuTarget;
+use pins::{OVERRIDE, Releases, Setting, When};
 use schemars::JsonSchema;
 use serde::Serialize;
 

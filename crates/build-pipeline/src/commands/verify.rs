@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use executor::{BlobCache, Settings, derive_image, fetch_base};
-use image_ref::Digest;
+use names::Digest;
 use oci::client::RegistryClient;
 use pins::Track;
 use plan::{Action, Plan, labels};

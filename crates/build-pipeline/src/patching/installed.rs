@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use patcher::{Tree as _, TreePath, Version};
-use pins::GpuTarget;
+use names::GpuTarget;
+use names::Version;
+use patcher::{Tree as _, TreePath};
 
 use crate::patching::Rooted as _;
 use crate::patching::directory::Directory;

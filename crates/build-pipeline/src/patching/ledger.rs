@@ -4,8 +4,8 @@
 //! receipt a component is left. So a run that was killed between two files can be gone on with, and
 //! taken back.
 
+use names::Sha256;
 use patcher::{PatchReceipt, Receipt, Tree as _, TreePath, Unreadable};
-use pins::Sha256;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommandError;
@@ -33,7 +33,7 @@ fn path() -> TreePath {
 
 /// Returns the hash of a file's content.
 pub(crate) fn hash(bytes: &[u8]) -> Sha256 {
-    image_ref::Digest::of(bytes).hex().parse().expect("a digest has 64 hexadecimal digits")
+    names::Digest::of(bytes).hex().parse().expect("a digest has 64 hexadecimal digits")
 }
 
 impl Ledger {

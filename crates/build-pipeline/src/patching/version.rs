@@ -2,8 +2,9 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use patcher::{Patch, Tree, TreePath, Version};
-use pins::Sha256;
+use names::Sha256;
+use names::Version;
+use patcher::{Patch, Tree, TreePath};
 use regex::Regex;
 use std::collections::BTreeMap;
 

@@ -76,7 +76,7 @@ fn rehearsed_images_have_one_digest_in_50_surroundings() {
 fn the_sha256_of_the_printed_plan_is_the_label() {
     let project = Project::new();
     let plan = project.run("plan --track locked-spoof --rehearse --format json").expect(0).stdout;
-    let digest = image_ref::Digest::of(plan.as_bytes()).to_string();
+    let digest = names::Digest::of(plan.as_bytes()).to_string();
     project
         .run("--track locked-spoof --rehearse")
         .expect(0)

@@ -106,7 +106,7 @@ impl Engine {
 /// A registry of ours with busybox in it as `base/busybox`. It serves as long as the runtime lives.
 pub(crate) struct BusyboxRegistry {
     pub(crate) host: String,
-    pub(crate) digest: image_ref::Digest,
+    pub(crate) digest: names::Digest,
     _registry: oci::loopback::LoopbackRegistry,
     _runtime: tokio::runtime::Runtime,
 }

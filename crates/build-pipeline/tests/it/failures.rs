@@ -24,7 +24,7 @@ fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project
     // A whole layer that was checked may stay, so that the next run need not fetch it again.
     for (path, bytes) in project.files() {
         let is_whole = path.starts_with("dist/locked-spoof/blobs/sha256")
-            && path.file_name().unwrap() == image_ref::Digest::of(&bytes).hex();
+            && path.file_name().unwrap() == names::Digest::of(&bytes).hex();
         let is_lock = path.ends_with(".locked-spoof.lock");
         assert!(is_whole || is_lock || before.contains_key(&path), "{}", path.display());
     }

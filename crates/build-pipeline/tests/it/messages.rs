@@ -134,14 +134,14 @@ fn text_from_outside_does_nothing_to_a_terminal() {
     let hostile = String::from_utf8(image.config.to_vec())
         .unwrap()
         .replace("gfx1151", "\\u001b]0;pwn\\u0007\\u001b[2J\\u009b31m\\u202e");
-    let digest = image_ref::Digest::of(hostile.as_bytes());
-    let old = image_ref::Digest::of(&image.config);
+    let digest = names::Digest::of(hostile.as_bytes());
+    let old = names::Digest::of(&image.config);
     let manifest = String::from_utf8(image.manifest.to_vec()).unwrap();
     let manifest = manifest.replace(old.as_str(), digest.as_str()).replace(
         &format!("\"size\":{}", image.config.len()),
         &format!("\"size\":{}", hostile.len()),
     );
-    let manifest_digest = image_ref::Digest::of(manifest.as_bytes());
+    let manifest_digest = names::Digest::of(manifest.as_bytes());
     std::fs::write(oci::layout::blob_path(&layout, &digest), &hostile).unwrap();
     std::fs::write(oci::layout::blob_path(&layout, &manifest_digest), &manifest).unwrap();
     let index = std::fs::read_to_string(layout.join("index.json")).unwrap();

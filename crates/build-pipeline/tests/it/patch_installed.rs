@@ -24,7 +24,7 @@ fn install(project: &Project, version: &str, platform: &str) {
         drop(std::fs::remove_dir_all(project.path(&format!("{PACKAGES}/vllm-{old}.dist-info"))));
     }
     write(&format!("vllm-{version}.dist-info/METADATA"), &metadata);
-    let digest = image_ref::Digest::of(platform.as_bytes());
+    let digest = names::Digest::of(platform.as_bytes());
     let bytes: Vec<u8> = (0..32)
         .map(|at| u8::from_str_radix(&digest.hex()[2 * at..2 * at + 2], 16).unwrap())
         .collect();

@@ -1,6 +1,6 @@
 //! `verify` proves what is right and finds what is not, with an exit code for each.
 
-use image_ref::Digest;
+use names::Digest;
 use serde_json::Value;
 use testkit::shared_registry;
 

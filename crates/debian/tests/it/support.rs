@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use debian::{
     FetchedPackage, LocalSource, Mirrors, Mode, Programs, Resolve, ResolveError, WantedSet,
 };
-use pins::{PackageLock, PinName};
+use names::PinName;
+use pins::PackageLock;
 use sources::{Settings, Sources};
 use tokio::sync::OnceCell;
 

@@ -1,7 +1,7 @@
 //! One set of promises, held by podman, docker's classic builder and BuildKit alike.
 
 use engine::{BuildEvent, DockerBuilder, Engine, EngineError, Network, RUN_LABEL};
-use image_ref::ImageRef;
+use names::ImageRef;
 use oci::loopback::{LoopbackRegistry, StoredBlob};
 use testkit::PodmanStore;
 
@@ -111,13 +111,13 @@ async fn a_push_sends_only_what_is_new(engine: &impl Engine) {
     assert!([base.layer.0.as_str(), base.diff.0.as_str()].contains(&below.as_str()));
     // What is new is there as a file with its digest; the config is what the engine calls it.
     for descriptor in layers.iter().skip(1).chain([&manifest["config"]]) {
-        let digest: image_ref::Digest = descriptor["digest"].as_str().unwrap().parse().unwrap();
+        let digest: names::Digest = descriptor["digest"].as_str().unwrap().parse().unwrap();
         let Some(StoredBlob::File { path, size }) = sink.blob(&digest) else {
             panic!("{digest} is no file")
         };
         let bytes = std::fs::read(path).unwrap();
         assert_eq!(bytes.len() as u64, size);
-        assert_eq!(image_ref::Digest::of(&bytes), digest);
+        assert_eq!(names::Digest::of(&bytes), digest);
     }
     assert_eq!(digest("/config/digest"), built.image.as_str());
     let received = sink.received();

@@ -6,7 +6,7 @@ use engine::{
     ContainerRequest, Device, DockerBuilder, Engine, EngineError, Kind, LeftoverKind, Mount,
     Podman, ServiceSettings,
 };
-use image_ref::Digest;
+use names::Digest;
 use testkit::PodmanStore;
 
 use crate::settings::settings;
@@ -127,7 +127,7 @@ async fn clean_touches_nothing_else_on_docker() {
 }
 
 /// Files of an archive, and the digest of the config.
-type Files = (Vec<(String, Vec<u8>)>, image_ref::Digest);
+type Files = (Vec<(String, Vec<u8>)>, names::Digest);
 
 /// An image of one small layer on the base.
 fn small_image(base: &Base) -> (Vec<u8>, Vec<u8>) {

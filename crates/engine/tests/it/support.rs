@@ -9,7 +9,7 @@ use engine::{
     BuildEvent, BuildRequest, Built, ByteStream, Docker, DockerBuilder, Engine, EngineError,
     Network, Podman, RunId,
 };
-use image_ref::{Digest, ImageRef, Tag};
+use names::{Digest, ImageRef, Tag};
 use oci::loopback::LoopbackRegistry;
 use testkit::{Dockerd, PodmanStore, busybox_root};
 

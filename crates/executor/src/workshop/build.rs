@@ -10,7 +10,7 @@ use engine::{
     BuildEvent, BuildRequest, ByteStream, Engine as _, EngineError, Network, RunFailure, RunId,
     without_cache_mounts,
 };
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use oci::client::RegistryClient;
 use oci::loopback::StoredBlob;
 use oci::media::Document;

@@ -1,7 +1,7 @@
 //! Putting a finished image into the engine.
 
 use engine::{Engine as _, EngineError};
-use image_ref::ImageRef;
+use names::ImageRef;
 use oci::DerivedImage;
 use record::OutputState;
 

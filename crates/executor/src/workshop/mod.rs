@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use ::sources::{SourceUrl, Sources};
 use engine::{Docker, Engine as _, Podman, RunId};
 use futures_util::future::BoxFuture;
-use image_ref::Digest;
+use names::Digest;
 use tokio::sync::{Mutex, OnceCell};
 
 pub(crate) use build::{Captured, Instructions};

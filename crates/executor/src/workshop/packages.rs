@@ -5,7 +5,7 @@ use std::fs::File;
 
 use ::sources::Tree;
 use debian::{Bootstrap, FetchedPackage, LocalSource, Mode};
-use image_ref::Digest;
+use names::Digest;
 use pins::{PackageLock, parse_package_lock};
 use plan::{ImageEdit, Seal};
 use tempfile::TempDir;

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _}
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
-use image_ref::Digest;
+use names::Digest;
 use oci::client::RegistryClient;
 use oci::loopback::StoredBlob;
 use oci::media::{Descriptor, Document, Manifest, OCI_CONFIG, OCI_MANIFEST};

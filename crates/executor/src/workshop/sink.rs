@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use image_ref::{Digest, ImageRef, Tag};
+use names::{Digest, ImageRef, Tag};
 use oci::client::RegistryClient;
 use oci::loopback::{BlobSource, BlobStream, LoopbackRegistry, StoredBlob};
 use oci::media::{Descriptor, OCI_MANIFEST};

@@ -3,11 +3,11 @@
 use ::sources::{
     Archive, ArchiveLimits, ArchiveSource, GitSource, Mode, SourceError, Submodules, Tree,
 };
+use names::GpuTarget;
+use names::Version;
 use patcher::{
-    MAX_FILE_BYTES, PatchSet, Subject, Tree as PatchTree, TreePath, Unreadable, Version,
-    parse_patch,
+    MAX_FILE_BYTES, PatchSet, Subject, Tree as PatchTree, TreePath, Unreadable, parse_patch,
 };
-use pins::GpuTarget;
 use plan::{PatchUse, Plan, Source};
 
 use super::Workshop;

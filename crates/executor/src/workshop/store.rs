@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use oci::DerivedImage;
 use oci::media::{Document, Manifest};
 use seal::Listing;

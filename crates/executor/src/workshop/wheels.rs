@@ -8,7 +8,7 @@ use std::path::Path;
 
 use ::sources::{Archive, ArchiveSource, ErrorKind, SourceError, SourceUrl, Tree};
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use image_ref::Digest;
+use names::Digest;
 use pins::PythonLock;
 use tempfile::TempDir;
 

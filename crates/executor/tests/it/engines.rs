@@ -13,7 +13,7 @@ use executor::{
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use image_ref::Digest;
+use names::Digest;
 use oci::LayoutImage;
 use oci::loopback::LoopbackRegistry;
 use plan::{Action, ImageEdit, Plan, Platform, Seal, Step, labels};

@@ -1,7 +1,7 @@
 //! What goes wrong: the kind of error, the state of every step, and what is left on disk.
 
 use executor::{End, ErrorKind, Execution, Output, Settings};
-use image_ref::Digest;
+use names::Digest;
 use oci::client::ErrorKind as RegistryKind;
 use plan::{Action, Plan};
 use record::{OutputState, StepState};

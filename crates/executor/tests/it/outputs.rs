@@ -1,7 +1,7 @@
 //! What goes well: outputs, events, what moves and what does not.
 
 use executor::{End, Event, Output};
-use image_ref::Digest;
+use names::Digest;
 use oci::LayoutImage;
 use oci::loopback::LoopbackRegistry;
 use oci::stand_in::StandIn;

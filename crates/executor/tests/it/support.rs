@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use executor::{BlobCache, Event, Execution, Executor, Job, Output, Settings};
-use image_ref::Digest;
+use names::Digest;
 use oci::client::{ClientSettings, RegistryClient, Retries};
 use oci::loopback::LoopbackRegistry;
 use pins::{Track, parse_gpus, parse_tracks_with, parse_versions};

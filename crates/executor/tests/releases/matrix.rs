@@ -9,11 +9,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use executor::Tools;
+use names::GpuTarget;
+use names::Version;
 use patcher::{
-    NoProbes, Outcome, PatchSet, ProbeRun, Probes as _, Subject, Tree as _, Verdict, Version,
-    apply, judge_probe, probe_job, revert,
+    NoProbes, Outcome, PatchSet, ProbeRun, Probes as _, Subject, Tree as _, Verdict, apply,
+    judge_probe, probe_job, revert,
 };
-use pins::GpuTarget;
 use testkit::Release;
 
 use crate::archive::{Released, open, patches, releases};

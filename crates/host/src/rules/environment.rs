@@ -1,6 +1,7 @@
 //! Variables that leak from a shell into every container and change what the GPU seems to be.
 
-use pins::{GfxVersion, OVERRIDE, refused_variable};
+use names::GfxVersion;
+use pins::{OVERRIDE, refused_variable};
 
 use super::{Context, Finding, Severity, Verdict};
 

@@ -11,7 +11,8 @@ mod kernel;
 mod memory;
 mod storage;
 
-use pins::{Compat, GpuTarget, Gpus, Track};
+use names::GpuTarget;
+use pins::{Compat, Gpus, Track};
 use serde::Serialize;
 
 use crate::gpu::Gpu;

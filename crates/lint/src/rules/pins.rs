@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use ::names::PinName;
 use ::pins::compat::Support;
-use ::pins::{PinName, Pinned, Pins, parse_versions, pin_lines};
+use ::pins::{Pinned, Pins, parse_versions, pin_lines};
 
 use super::packages::mismatches;
 use crate::{Context, Facts, Findings};

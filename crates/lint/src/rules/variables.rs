@@ -108,7 +108,7 @@ fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
 }
 
 fn spoof(facts: &Facts<'_>, value: &str, line: usize, found: &mut Findings<'_>) {
-    let is_version = value.parse::<::pins::GfxVersion>().is_ok();
+    let is_version = value.parse::<::names::GfxVersion>().is_ok();
     match value {
         "" => found.add("hsa-override-empty", line, "`HSA_OVERRIDE_GFX_VERSION` is set to nothing"),
         _ if !is_version => found.add(

@@ -1,7 +1,7 @@
 //! Reads small blobs whole, asks whether a blob is there, and mounts blobs across repositories.
 
 use bytes::Bytes;
-use image_ref::{Digest, Repository};
+use names::{Digest, Repository};
 use reqwest::{Method, StatusCode};
 
 use super::auth::Scope;

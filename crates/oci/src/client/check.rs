@@ -1,7 +1,7 @@
 //! Checks a blob while it passes.
 
 use bytes::Bytes;
-use image_ref::{Digest, Hasher};
+use names::{Digest, Hasher};
 
 use super::blob::wrong_size;
 use super::error::Failure;

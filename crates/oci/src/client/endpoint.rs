@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use image_ref::{ImageRef, Repository};
+use names::{ImageRef, Repository};
 use url::{Host, Url};
 
 use super::error::{ErrorKind, Failure};

@@ -1,7 +1,7 @@
 //! Reads and pushes manifests and indexes.
 
 use bytes::Bytes;
-use image_ref::{Digest, ImageRef};
+use names::{Digest, ImageRef};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 

@@ -30,7 +30,7 @@ mod upload;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use image_ref::Repository;
+use names::Repository;
 
 pub use self::endpoint::{Mirror, ParseMirrorError};
 pub use self::error::{ErrorKind, RegistryError};

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
 use futures_util::{Stream, StreamExt as _, stream};
-use image_ref::{Digest, Repository};
+use names::{Digest, Repository};
 use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
 use reqwest::{Method, StatusCode};
 

@@ -1,6 +1,6 @@
 //! Lists the tags of a repository.
 
-use image_ref::{Repository, Tag};
+use names::{Repository, Tag};
 use reqwest::header::LINK;
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
-use image_ref::{Digest, Hasher};
+use names::{Digest, Hasher};
 use tempfile::TempPath;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 

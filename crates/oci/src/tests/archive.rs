@@ -5,7 +5,7 @@ use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use image_ref::Digest;
+use names::Digest;
 use tempfile::tempdir;
 
 use super::layout::chain;

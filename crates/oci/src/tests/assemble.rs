@@ -1,6 +1,6 @@
 //! Images of a base and sealed layers: one config whatever the engine wrote.
 
-use image_ref::Digest;
+use names::Digest;
 use plan::{ImageEdit, Platform};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use image_ref::Digest;
+use names::Digest;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 

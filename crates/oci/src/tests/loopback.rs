@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use bytes::Bytes;
-use image_ref::Digest;
+use names::Digest;
 use serde_json::json;
 use tokio::runtime::Runtime;
 

@@ -1,7 +1,7 @@
 //! The loopback registry as the sink of an engine: files, claims, counters.
 
 use bytes::Bytes;
-use image_ref::Digest;
+use names::Digest;
 use serde_json::json;
 
 use super::loopback::Server;

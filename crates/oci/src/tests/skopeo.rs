@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use image_ref::Digest;
+use names::Digest;
 use plan::{ManifestKind, Platform};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};

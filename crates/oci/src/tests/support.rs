@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
-use image_ref::Digest;
+use names::Digest;
 use plan::{ImageEdit, Platform, labels};
 use serde_json::{Value, json};
 

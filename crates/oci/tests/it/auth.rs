@@ -137,7 +137,7 @@ async fn pushing_asks_for_push_and_mounting_for_the_source_too() {
     let to = repository(&proxy.host(), &unique("scoped"));
     assert!(client.mount_blob(&to, &sample.layer().digest, &from).await.unwrap());
     let bytes = vec![1; 1000];
-    let digest = image_ref::Digest::of(&bytes);
+    let digest = names::Digest::of(&bytes);
     client.push_blob_stream(&to, &digest, 1000, local_stream(&bytes, 100)).await.unwrap();
     client.push_blob(&to, &digest, bytes.into()).await.unwrap();
     let tokens: Vec<_> =
@@ -179,7 +179,7 @@ async fn a_token_that_ends_within_an_upload_makes_it_start_over() {
     proxy.on("PUT", "/blobs/uploads/").nth(1).does(answer);
     let bytes = vec![9; 100_000];
     let to = repository(&proxy.host(), &unique("renew"));
-    let digest = image_ref::Digest::of(&bytes);
+    let digest = names::Digest::of(&bytes);
     let stream = local_stream(&bytes, 1000);
     client().push_blob_stream(&to, &digest, 100_000, stream).await.unwrap();
     assert_eq!(proxy.count("POST", "/blobs/uploads/"), 3);

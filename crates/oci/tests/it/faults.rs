@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use image_ref::Digest;
+use names::Digest;
 use oci::client::{ClientSettings, ErrorKind, RegistryClient, RegistryError};
 use testkit::{Answer, Fault, FaultProxy, RandomImage, shared_registry};
 

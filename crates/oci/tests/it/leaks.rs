@@ -107,9 +107,9 @@ async fn upload_locations_elsewhere_are_not_even_asked() {
     let location = format!("{}/upload", other.url());
     let answer = Answer::new(202).header("Location", &location);
     // The 401 comes first, by which the client learns the way.
-    client.push_blob(&to, &image_ref::Digest::of(b"y"), "y".into()).await.unwrap();
+    client.push_blob(&to, &names::Digest::of(b"y"), "y".into()).await.unwrap();
     proxy.on("POST", "uploads").does(answer);
-    let outcome = client.push_blob(&to, &image_ref::Digest::of(b"x"), "x".into()).await;
+    let outcome = client.push_blob(&to, &names::Digest::of(b"x"), "x".into()).await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Refused);
     assert_eq!(other.requests().len(), 0);
 }

@@ -1,6 +1,6 @@
 //! Mirrors: asked first, in order, never trusted, never written to.
 
-use image_ref::ImageRef;
+use names::ImageRef;
 use oci::client::{ClientSettings, ErrorKind, Mirror, RegistryClient};
 use oci::registries_conf::RegistriesConf;
 use testkit::{Fault, FaultProxy, shared_registry};
@@ -129,7 +129,7 @@ async fn writing_and_looking_go_to_the_registry() {
     let places = Places::new("write");
     let client = places.client();
     let to = places.sample.repository(&places.registry.host());
-    client.push_blob(&to, &image_ref::Digest::of(b"x"), "x".into()).await.unwrap();
+    client.push_blob(&to, &names::Digest::of(b"x"), "x".into()).await.unwrap();
     client.has_blob(&to, &places.sample.layer().digest).await.unwrap();
     let bytes = places.sample.image.manifest.bytes.clone();
     let image = to.tagged(&"two".parse().unwrap());
@@ -174,7 +174,7 @@ async fn a_blocked_registry_is_not_asked() {
     let outcome = client.manifest(&places.pinned()).await;
     check(outcome, ErrorKind::Refused, "registries.conf blocks");
     let to = places.sample.repository(&places.registry.host());
-    let outcome = client.push_blob(&to, &image_ref::Digest::of(b"x"), "x".into()).await;
+    let outcome = client.push_blob(&to, &names::Digest::of(b"x"), "x".into()).await;
     check(outcome, ErrorKind::Refused, "registries.conf blocks");
     assert_eq!(places.counts(), [0, 0, 0]);
 }

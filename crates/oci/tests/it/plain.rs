@@ -59,7 +59,7 @@ async fn a_derive_takes_few_requests_and_moves_no_layer() {
 async fn blobs_are_found_or_not() {
     let sample = Sample::new("has");
     let (client, repository) = (client(), sample.repository(shared_registry().host()));
-    let absent = image_ref::Digest::of(b"nobody has this");
+    let absent = names::Digest::of(b"nobody has this");
     assert!(client.has_blob(&repository, &sample.layer().digest).await.unwrap());
     assert!(!client.has_blob(&repository, &absent).await.unwrap());
     let missing = client.blob(&repository, &absent, 1, 1).await;
@@ -94,7 +94,7 @@ async fn empty_and_one_byte_blobs_stream() {
     let (client, host) = (client(), shared_registry().host());
     for bytes in [&b""[..], b"x"] {
         let repository = repository(host, &unique("tiny"));
-        let digest = image_ref::Digest::of(bytes);
+        let digest = names::Digest::of(bytes);
         let size = bytes.len() as u64;
         let stream = local_stream(bytes, 1);
         client.push_blob_stream(&repository, &digest, size, stream).await.unwrap();

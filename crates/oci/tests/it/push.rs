@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures_util::stream;
-use image_ref::Digest;
+use names::Digest;
 use oci::client::{BlobStream, ErrorKind};
 use testkit::{Fault, FaultProxy, RandomImage, shared_registry};
 

@@ -195,7 +195,7 @@ async fn uploads_go_on_at_the_registry_only() {
         let proxy = FaultProxy::to(shared_registry().host());
         proxy.on("POST", "uploads").does(Answer::new(202).header("Location", &location));
         let to = repository(&proxy.host(), &unique("location"));
-        let digest = image_ref::Digest::of(b"x");
+        let digest = names::Digest::of(b"x");
         let outcome = client().push_blob(&to, &digest, "x".into()).await;
         check(outcome, ErrorKind::Refused, "its upload location");
         assert_eq!(proxy.count("PUT", ""), 0);
@@ -203,7 +203,7 @@ async fn uploads_go_on_at_the_registry_only() {
     let proxy = FaultProxy::to(shared_registry().host());
     proxy.on("POST", "uploads").does(Answer::new(202));
     let to = repository(&proxy.host(), &unique("location"));
-    let outcome = client().push_blob(&to, &image_ref::Digest::of(b"x"), "x".into()).await;
+    let outcome = client().push_blob(&to, &names::Digest::of(b"x"), "x".into()).await;
     check(outcome, ErrorKind::Protocol, "without a valid `Location`");
     assert_eq!(other.requests().len(), 0);
 }
@@ -213,6 +213,6 @@ async fn uploads_are_not_redirected() {
     let proxy = FaultProxy::to(shared_registry().host());
     proxy.on("PUT", "/blobs/").does(to("{target}"));
     let to = repository(&proxy.host(), &unique("redirected"));
-    let outcome = client().push_blob(&to, &image_ref::Digest::of(b"x"), "x".into()).await;
+    let outcome = client().push_blob(&to, &names::Digest::of(b"x"), "x".into()).await;
     check(outcome, ErrorKind::Protocol, "answered 307");
 }

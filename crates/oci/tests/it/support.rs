@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use image_ref::{Digest, ImageRef, Repository};
+use names::{Digest, ImageRef, Repository};
 use oci::client::{
     BlobStream, ClientSettings, ErrorKind, RegistryClient, RegistryError, Retries, Timeouts,
 };

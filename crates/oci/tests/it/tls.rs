@@ -40,7 +40,7 @@ async fn reading_and_pushing_work() {
     client.blob(&from, &layer.digest, size(layer), 1 << 20).await.unwrap();
     let to = repository(&host, &unique("tls-push"));
     let bytes = vec![5; 100_000];
-    let digest = image_ref::Digest::of(&bytes);
+    let digest = names::Digest::of(&bytes);
     client.push_blob_stream(&to, &digest, 100_000, local_stream(&bytes, 999)).await.unwrap();
     assert!(cdn.requests()[0].header("authorization").is_none());
 }

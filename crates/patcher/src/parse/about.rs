@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pins::GpuTarget;
+use names::GpuTarget;
 
 use super::values::{add_choice, choice, name, parsed, pattern, sample_gpu};
 use crate::reader::{Report, Table, Text, list, quote};
 use crate::spec::{Applies, IfPartial, Outside, PatchTest, Provenance, Relations, Then};
-use crate::{TreePath, Verdict, Version, VersionRange};
+use crate::{TreePath, Verdict, VersionRange};
+use names::Version;
 
 pub(super) fn provenance(report: &mut Report<'_>, table: &Table<'_>) -> Option<Provenance> {
     let keys = [

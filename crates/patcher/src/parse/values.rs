@@ -1,6 +1,6 @@
 //! Values of a patch file that have a form of their own: paths, patterns, names, choices.
 
-use pins::GpuTarget;
+use names::GpuTarget;
 
 use crate::TreePath;
 use crate::gpu::{PLACEHOLDERS, fill, unknown_placeholder};

@@ -6,11 +6,10 @@ mod properties;
 
 use std::collections::BTreeMap;
 
-use pins::GpuTarget;
+use names::GpuTarget;
 
-use crate::{
-    NoProbes, Outcome, Patch, PatchSet, Receipt, Subject, TreePath, Version, apply, parse_patch,
-};
+use crate::{NoProbes, Outcome, Patch, PatchSet, Receipt, Subject, TreePath, apply, parse_patch};
+use names::Version;
 
 /// A patch whose edits are `edits`.
 fn patch_text(id: &str, edits: &str) -> String {

@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
+use crate::PinKind;
 use crate::problem::Report;
 use crate::reader::{Entry, Table, document};
-use crate::{PinKind, PinName};
+use names::PinName;
 
 /// What a table must say behind a key.
 #[derive(Debug, Clone)]

@@ -6,10 +6,11 @@
 
 mod edit;
 
-use image_ref::{Digest, Tag};
+use names::{Digest, Tag};
 
 use crate::versions::parse_versions;
-use crate::{CommitId, Facts, ManifestKind, ParseError, PinKind, PinName, Pinned, Pins, Sha256};
+use crate::{Facts, ManifestKind, ParseError, PinKind, Pinned, Pins};
+use names::{CommitId, PinName, Sha256};
 
 use edit::{Line, rewrite};
 

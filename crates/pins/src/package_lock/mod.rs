@@ -12,7 +12,7 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::{PinName, Sha256};
+use names::{PinName, Sha256};
 
 pub use read::{parse_package_lock, parse_wanted_packages};
 

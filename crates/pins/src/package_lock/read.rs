@@ -6,7 +6,7 @@ use super::{LockedPackage, PackageLock, PackageSet, WantedPackages};
 use crate::checks;
 use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
-use crate::{PinName, Sha256};
+use names::{PinName, Sha256};
 
 /// What every help says about a value that nobody writes by hand.
 const LOCK_AGAIN: &str = "`build-pipeline lock` writes the file anew";

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use image_ref::Digest;
+use names::Digest;
 use toml::{Table, Value};
 
 use super::{PythonSet, normalised};
-use crate::Sha256;
+use names::Sha256;
 
 /// Projects that PyTorch's own builds for ROCm exist of: the index's are for CUDA.
 const ROCM_BUILDS: [&str; 4] = ["torch", "torchaudio", "torchvision", "triton"];

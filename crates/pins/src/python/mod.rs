@@ -12,9 +12,10 @@ mod requirements;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use image_ref::Digest;
+use names::Digest;
 
-use crate::{PinName, Pinned, Pins};
+use crate::{Pinned, Pins};
+use names::PinName;
 
 pub use lock::{LockedProject, ParsePythonLockError, PythonLock, Wheel};
 pub use read::{parse_python, parse_python_with};

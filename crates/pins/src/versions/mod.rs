@@ -7,10 +7,10 @@ mod read;
 
 use std::collections::BTreeMap;
 
-use image_ref::{Digest, Repository, Tag};
+use names::{Digest, Repository, Tag};
 
 use crate::problem::nearest;
-use crate::{CommitId, GpuTarget, PinName, Sha256};
+use names::{CommitId, GpuTarget, PinName, Sha256};
 
 pub use read::parse_versions;
 

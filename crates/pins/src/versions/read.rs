@@ -8,10 +8,11 @@ use std::ops::Range;
 
 use super::{ArchivePin, Facts, ImagePin, ManifestKind, PinKind, Pins, Release, SourcePin};
 use crate::checks;
+use crate::checks::line;
 use crate::hashes::{self, Lookup};
 use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
 use crate::reader::{Table, collect, document};
-use crate::{PinName, checks::line};
+use names::PinName;
 
 /// The earliest `source-date-epoch`, 2020-01-01: no pin of ours is older.
 const EARLIEST_EPOCH: i128 = 1_577_836_800;

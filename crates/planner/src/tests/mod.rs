@@ -6,8 +6,9 @@ mod warnings;
 
 use std::collections::BTreeMap;
 
-use image_ref::{Digest, Tag};
-use pins::{PinName, Track, parse_gpus, parse_tracks_with, parse_versions};
+use names::PinName;
+use names::{Digest, Tag};
+use pins::{Track, parse_gpus, parse_tracks_with, parse_versions};
 use plan::{Action, Plan, Recipe, labels};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! What holds for all inputs: plans depend on values alone, and labels are clean text.
 
-use image_ref::Digest;
+use names::Digest;
 use proptest::prelude::*;
 
 use super::*;

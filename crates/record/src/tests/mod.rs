@@ -5,7 +5,7 @@ mod verify;
 
 use std::collections::BTreeMap;
 
-use image_ref::Digest;
+use names::Digest;
 use plan::{Action, ImageEdit, ManifestKind, Plan, Platform, Step, labels};
 
 use crate::{

@@ -51,8 +51,8 @@ fn the_digests_of_seal_1() {
         layer.diff_id, layer.tar_size, layer.digest, layer.size, layer.listing
     ));
     let tar = unzip(&out);
-    assert_eq!(image_ref::Digest::of(&tar), layer.diff_id);
-    assert_eq!(image_ref::Digest::of(&out), layer.digest);
+    assert_eq!(names::Digest::of(&tar), layer.diff_id);
+    assert_eq!(names::Digest::of(&out), layer.digest);
     assert_eq!((tar.len() as u64, out.len() as u64), (layer.tar_size, layer.size));
 }
 
@@ -82,7 +82,7 @@ fn threads_and_the_size_of_writes_change_nothing() {
         let done = gzip(&mut bytes, threads, |out| {
             content.chunks(step).try_for_each(|part| out.write_all(part))
         });
-        assert_eq!(image_ref::Digest::of(&bytes), done.unwrap().1.digest);
+        assert_eq!(names::Digest::of(&bytes), done.unwrap().1.digest);
         bytes
     };
     let one = compress(1, content.len());

@@ -17,7 +17,7 @@ use std::io::{self, BufReader, Read, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use pins::Sha256;
+use names::Sha256;
 
 pub(crate) use download::fetch;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::ArchiveLimits;
 use super::blocks::{BLOCK, Extension, Header, Kind, MAX_EXTENSION, damaged};
 use crate::error::{ErrorKind, Failure};
-use crate::names::TreePath;
+use crate::git_ref::TreePath;
 use crate::text;
 use crate::tree::{Content, Mode, Tree, refusal};
 

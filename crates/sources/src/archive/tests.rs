@@ -227,7 +227,7 @@ fn archive(bytes: &[u8]) -> (tempfile::TempDir, Archive) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     fs::write(&path, bytes).unwrap();
-    let sha256 = image_ref::Digest::of(bytes).hex().parse().unwrap();
+    let sha256 = names::Digest::of(bytes).hex().parse().unwrap();
     let archive =
         Archive { name: "a 1".to_owned(), path, sha256, size: bytes.len() as u64, received: 0 };
     (folder, archive)

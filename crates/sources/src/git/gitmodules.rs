@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Failure;
-use crate::names::TreePath;
+use crate::git_ref::TreePath;
 use crate::text;
 use crate::tree::refusal;
 

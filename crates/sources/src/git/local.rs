@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use git2::{Repository, RepositoryOpenFlags};
-use pins::CommitId;
+use names::CommitId;
 
 use super::objects::oid;
 use super::refs::RemoteRef;

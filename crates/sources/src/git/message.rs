@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pins::CommitId;
+use names::CommitId;
 
 use super::packet::{Encoder, Packet};
 use super::refs::RemoteRef;

@@ -17,7 +17,7 @@ mod submodules;
 use std::path::Path;
 
 use bytes::Bytes;
-use pins::CommitId;
+use names::CommitId;
 use tokio::sync::mpsc;
 
 pub(crate) use message::AGENT;

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use git2::{ObjectType, Odb, OdbObject, Oid};
-use pins::CommitId;
+use names::CommitId;
 
 use crate::error::{ErrorKind, Failure};
-use crate::names::TreePath;
+use crate::git_ref::TreePath;
 use crate::text;
 use crate::tree::{Content, Mode, Tree, refusal};
 

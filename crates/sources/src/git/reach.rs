@@ -5,7 +5,7 @@
 //! objects there are stands in the first twelve bytes, behind which we hang up. Protocol 2 gives
 //! out any commit that the server has (git's `gitprotocol-v2`, "fetch"; `gitformat-pack`).
 
-use pins::CommitId;
+use names::CommitId;
 
 use super::message::{AGENT, PackAnswer, PackStep};
 use super::packet::Encoder;

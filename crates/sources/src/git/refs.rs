@@ -1,9 +1,9 @@
 //! The refs of a remote repository, and which of them a short name means.
 
-use pins::CommitId;
+use names::CommitId;
 
 use crate::error::{ErrorKind, Failure};
-use crate::names::GitRef;
+use crate::git_ref::GitRef;
 
 /// One ref as a server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pins::{CommitId, Sha256};
+use names::{CommitId, Sha256};
 
 use super::objects::{ObjectStore, Snapshot};
 use crate::address::SourceUrl;
@@ -44,7 +44,7 @@ struct Packed {
 impl Repository {
     /// Returns the repository of a url below the folder `git` of the cache.
     pub(crate) fn of(folder: &Path, url: &SourceUrl) -> Self {
-        let hash = image_ref::Digest::of(url.identity().as_bytes()).hex()[..24].to_owned();
+        let hash = names::Digest::of(url.identity().as_bytes()).hex()[..24].to_owned();
         let last = url.identity().rsplit('/').next().unwrap_or_default();
         let name: String =
             last.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();

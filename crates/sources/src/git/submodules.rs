@@ -6,14 +6,14 @@
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
+use names::CommitId;
 use oci::policy::check_reach;
-use pins::CommitId;
 
 use super::objects::{Gitlink, Snapshot};
 use super::{fetch, gitmodules};
 use crate::address::SourceUrl;
 use crate::error::{ErrorKind, Failure, SourceError};
-use crate::names::TreePath;
+use crate::git_ref::TreePath;
 use crate::session::Session;
 use crate::text;
 use crate::tree::{Tree, refusal};

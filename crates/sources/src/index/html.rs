@@ -3,7 +3,7 @@
 //! Such a page is nothing but links to files. A page without one, or where links lead to anything
 //! but files, is no page of an index: a login page must not read as a project without releases.
 
-use pins::Sha256;
+use names::Sha256;
 use url::Url;
 
 use super::ReleaseFile;

@@ -6,7 +6,8 @@
 
 mod html;
 
-use pins::{Sha256, normalised};
+use names::Sha256;
+use pins::normalised;
 use reqwest::header::ACCEPT;
 use serde::Deserialize;
 use url::Url;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::folder::Folder;
 use crate::error::{ErrorKind, Failure};
 use crate::git::ObjectStore;
-use crate::names::TreePath;
-use image_ref::Hasher;
+use crate::git_ref::TreePath;
+use names::Hasher;
 
 /// The place of some content. Cheap to clone.
 #[derive(Clone)]

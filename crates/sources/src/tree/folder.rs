@@ -15,7 +15,7 @@ use rustix::fs::{CWD, FileType, Mode as Permissions, OFlags};
 
 use super::{Content, Mode, Tree, refusal};
 use crate::error::{Failure, SourceError};
-use crate::names::TreePath;
+use crate::git_ref::TreePath;
 use crate::text;
 
 /// How deep folders may lie in each other.

@@ -6,7 +6,7 @@
 
 use super::{Mode, Tree};
 use crate::error::Failure;
-use crate::names::TreePath;
+use crate::git_ref::TreePath;
 use crate::text;
 
 /// How many links may be followed on one way; what Linux allows.

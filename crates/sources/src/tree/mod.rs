@@ -14,15 +14,15 @@ mod write;
 use std::collections::{BTreeMap, btree_map as map};
 use std::fmt;
 
-use pins::Sha256;
+use names::Sha256;
 
 pub(crate) use content::Content;
 pub use write::{TarSummary, WriteTarError};
 
 use crate::error::{ErrorKind, Failure, SourceError};
-use crate::names::TreePath;
+use crate::git_ref::TreePath;
 use crate::text;
-use image_ref::Hasher;
+use names::Hasher;
 
 /// The most entries of a tree; the largest of the pinned sources has some 60,000.
 pub(crate) const MAX_ENTRIES: usize = 2_000_000;
@@ -266,7 +266,7 @@ impl Tree {
 }
 
 /// A path that is not valid, as a refusal.
-pub(crate) fn refusal(error: crate::names::ParseSourceError) -> Failure {
+pub(crate) fn refusal(error: crate::git_ref::ParseSourceError) -> Failure {
     Failure::refused(error.to_string())
 }
 

@@ -23,7 +23,7 @@ fn tar_of(tree: &Tree, epoch: u64) -> (Vec<u8>, TarSummary) {
     let mut bytes = Vec::new();
     let summary = tree.write_tar(epoch, &mut bytes).unwrap();
     assert_eq!(summary.size, bytes.len() as u64);
-    assert_eq!(summary.sha256, image_ref::Digest::of(&bytes).hex().parse().unwrap());
+    assert_eq!(summary.sha256, names::Digest::of(&bytes).hex().parse().unwrap());
     (bytes, summary)
 }
 

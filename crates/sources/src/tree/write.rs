@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::mpsc;
 
-use pins::Sha256;
+use names::Sha256;
 use seal::tar::{BLOCK, MAX_OCTAL, PAX_NAME, Ustar, pax_record};
 
 use super::content::{Content, PassError};
 use super::{Entry, Mode, Tree};
 use crate::error::{ErrorKind, SourceError};
-use crate::names::TreePath;
-use image_ref::Hasher;
+use crate::git_ref::TreePath;
+use names::Hasher;
 
 /// The piece that large files are read in, in bytes.
 const PIECE: usize = 128 << 10;

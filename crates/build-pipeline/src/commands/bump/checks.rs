@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use patcher::{NoProbes, PatchSet, Subject, Tree as _, Version};
-use pins::{CommitId, Compat, PinName, Pins};
+use names::Version;
+use names::{CommitId, PinName};
+use patcher::{NoProbes, PatchSet, Subject, Tree as _};
+use pins::{Compat, Pins};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::{ArchiveLimits, ArchiveSource, GitSource, Sources, Submodules, Tree};
@@ -99,7 +101,7 @@ fn verdicts(
     set: &PatchSet,
     tree: &PinnedTree,
     version: Option<&Version>,
-    gpu: &pins::GpuTarget,
+    gpu: &names::GpuTarget,
 ) -> Vec<PatchVerdict> {
     let subject = Subject {
         gpu,

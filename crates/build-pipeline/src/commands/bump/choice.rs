@@ -3,7 +3,7 @@
 //! The order is that of versions, not of letters. Pre-releases are counted only where a
 //! pre-release is pinned or asked for. It knows lists of names and asks nobody.
 
-use patcher::Version;
+use names::Version;
 
 /// A tag or release whose name is a version.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,8 @@ use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
 use jiff::Timestamp;
-use pins::{ChangeError, Changed, PinChange, PinName, Pins};
+use names::PinName;
+use pins::{ChangeError, Changed, PinChange, Pins};
 
 pub(crate) use self::checks::couplings;
 

@@ -1,6 +1,7 @@
 //! What came of a bump, in words, as JSON, and as a pull request.
 
-use pins::{NewValue, PinKind, PinName, Pins};
+use names::PinName;
+use pins::{NewValue, PinKind, Pins};
 use schemars::JsonSchema;
 use serde::Serialize;
 use similar::TextDiff;

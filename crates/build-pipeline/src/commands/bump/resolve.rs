@@ -1,9 +1,10 @@
 //! Asks git servers, registries and indexes what a pin is to be bound to, and refuses what would
 //! be a surprise: names that do not exist, older versions, tags that moved.
 
-use image_ref::{Digest, ImageRef, Tag};
+use names::{CommitId, PinName};
+use names::{Digest, ImageRef, Tag};
 use oci::client::RegistryClient;
-use pins::{ArchivePin, CommitId, ImagePin, ManifestKind, NewValue, PinName, Pins, SourcePin};
+use pins::{ArchivePin, ImagePin, ManifestKind, NewValue, Pins, SourcePin};
 use sources::{GitRef, RemoteRefs, SourceUrl, Sources};
 
 use super::args::Bump;

@@ -3,8 +3,10 @@
 //! vLLM states it in several places. That for ROCm counts where there is one: what stands in
 //! `pyproject.toml` is for CUDA.
 
-use patcher::{Position, Tree as _, Version, VersionRange};
-use pins::{PinName, Pins, RequirementLine};
+use names::PinName;
+use names::Version;
+use patcher::{Position, Tree as _, VersionRange};
+use pins::{Pins, RequirementLine};
 
 use super::checks::package;
 use crate::error::CommandError;

@@ -18,7 +18,8 @@ use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
 use clap::Args;
-use pins::{PinName, Track, VariantBase};
+use names::PinName;
+use pins::{Track, VariantBase};
 
 use self::report::{LockChange, LockReport};
 use crate::cli::{Format, Global};

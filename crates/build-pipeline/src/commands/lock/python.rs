@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use names::PinName;
 use pins::{
-    PinName, Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
+    Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
 };
 use sources::{Mirror, SourceUrl, Submodules, Tree};
 

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use image_ref::{ImageRef, Tag};
+use names::{CommitId, PinName};
+use names::{ImageRef, Tag};
 use oci::client::{ErrorKind as RegistryKind, RegistryClient};
-use pins::{ArchivePin, CommitId, ImagePin, PinName, Pins, Release, SourcePin};
+use pins::{ArchivePin, ImagePin, Pins, Release, SourcePin};
 use sources::{ErrorKind, Reach, ReleaseFile, RemoteRefs, SourceError, SourceUrl, Sources};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

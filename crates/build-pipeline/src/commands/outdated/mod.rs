@@ -6,7 +6,8 @@ mod history;
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use pins::{PinKind, PinName, Pins};
+use names::PinName;
+use pins::{PinKind, Pins};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use executor::Tools;
+use names::GpuTarget;
+use names::{ParseVersionError, Version};
 use patcher::{
-    NoProbes, Outcome, ParseVersionError, PatchSet, Position, Probes, Retirement, Subject, Version,
-    VersionRange, retirement,
+    NoProbes, Outcome, PatchSet, Position, Probes, Retirement, Subject, VersionRange, retirement,
 };
-use pins::GpuTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::{ReleaseFile, Submodules};

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use patcher::{Patch, PatchSet, Tree as _, Version};
-use pins::GpuTarget;
+use names::GpuTarget;
+use names::Version;
+use patcher::{Patch, PatchSet, Tree as _};
 
 use crate::commands::patch::apply::{apply, why_not};
 use crate::commands::patch::args::Apply;

@@ -19,7 +19,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Com
     let gpu = match &args.gpu {
         None => String::new(),
         Some(text) => {
-            let target: pins::GpuTarget = text.parse().map_err(|error| {
+            let target: names::GpuTarget = text.parse().map_err(|error| {
                 CommandError::from_chain(ExitCode::Input, &error)
                     .hint("a target looks like `gfx1151`")
             })?;

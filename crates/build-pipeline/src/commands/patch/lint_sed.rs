@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use executor::Tools;
+use names::GpuTarget;
 use patcher::{NoProbes, Patch, PatchSet, Subject, TreePath, Verdict};
-use pins::GpuTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
 

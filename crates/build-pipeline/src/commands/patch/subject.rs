@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use patcher::{PatchSet, Subject, Tree, TreePath, Version};
-use pins::{GpuTarget, Sha256};
+use names::Version;
+use names::{GpuTarget, Sha256};
+use patcher::{PatchSet, Subject, Tree, TreePath};
 use sources::Submodules;
 
 use crate::cli::Global;

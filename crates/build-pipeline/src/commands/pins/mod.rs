@@ -5,7 +5,8 @@ pub(crate) mod form;
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand, ValueEnum};
-use pins::{PinName, Pinned, Pins};
+use names::PinName;
+use pins::{Pinned, Pins};
 use serde_json::{Value, json};
 
 use crate::cli::{Format, Global};
@@ -98,7 +99,7 @@ fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
         }));
     }
     for (name, pin) in &pins.images {
-        let gpus: Vec<&str> = pin.gpus.iter().map(pins::GpuTarget::as_str).collect();
+        let gpus: Vec<&str> = pin.gpus.iter().map(names::GpuTarget::as_str).collect();
         all.insert(name.clone(), json!({
             "kind": kind(name), "repository": pin.repository.to_string(),
             "tag": pin.tag.as_ref().map(ToString::to_string), "digest": resolved(&pin.digest),
@@ -216,7 +217,7 @@ fn environment(pins: &Pins) -> String {
     page.into_text()
 }
 
-fn pins_tag(tag: &image_ref::Tag) -> String {
+fn pins_tag(tag: &names::Tag) -> String {
     tag.to_string()
 }
 

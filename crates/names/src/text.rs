@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Why a text is not a pin name, commit, hash or GPU target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}")]
@@ -16,7 +18,11 @@ pub struct ParseNameError {
 macro_rules! checked_text {
     ($(#[$doc:meta])* $type:ident, $what:literal, $check:expr) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(
+            Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+        )]
+        #[serde(try_from = "String", into = "String")]
+        #[schemars(with = "String")]
         pub struct $type(String);
 
         impl $type {
@@ -34,6 +40,19 @@ macro_rules! checked_text {
                     true => Ok(Self(text.to_owned())),
                     false => Err(ParseNameError { text: text.to_owned(), what: $what }),
                 }
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = ParseNameError;
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.0
             }
         }
 
