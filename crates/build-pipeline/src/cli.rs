@@ -116,19 +116,9 @@ pub(crate) struct Subject {
     /// Build on small stand-in bases made on the fly: no network, nothing to publish
     #[arg(long)]
     pub(crate) rehearse: bool,
-}
-
-impl Subject {
-    /// Returns whether an engine builds one of the tracks.
-    pub(crate) fn is_built(&self) -> bool {
-        let built = Track::ALL.into_iter().filter(|track| track.is_built());
-        built.into_iter().any(|track| {
-            let letter = track.letter().to_string();
-            self.tracks
-                .iter()
-                .any(|name| name == track.name() || name.eq_ignore_ascii_case(&letter))
-        })
-    }
+    /// Label the image with the commit that last changed its files; its digest then depends on git history
+    #[arg(long)]
+    pub(crate) label_revision: bool,
 }
 
 /// Build an image (the default command)

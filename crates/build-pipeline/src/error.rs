@@ -6,7 +6,7 @@ use std::error::Error;
 
 use executor::ErrorKind as ExecuteKind;
 use oci::client::ErrorKind as RegistryKind;
-use planner::PlanError;
+use planner::{PlanError, UsedPins};
 
 use crate::exit_code::ExitCode;
 
@@ -96,6 +96,24 @@ impl CommandError {
     }
 }
 
+/// Says which pins a plan uses instead of the one that was named.
+fn unused_pin(told: CommandError, used: &UsedPins) -> CommandError {
+    let told = match used.images.as_slice() {
+        [] => {
+            told.hint("no image is among its pins, and `--set` changes images only: leave it out")
+        }
+        images => {
+            let all: Vec<String> = images.iter().map(|name| format!("`--set {name}=…`")).collect();
+            told.hint(format!("it uses these images: write {}", all.join(" or ")))
+        }
+    };
+    if used.others.is_empty() {
+        return told;
+    }
+    let others = used.others.join("`, `");
+    told.hint(format!("its other pins are `{others}`; change them in `versions/`"))
+}
+
 fn chain(error: &dyn Error) -> Vec<String> {
     let mut all = vec![error.to_string()];
     let mut next = error.source();
@@ -178,11 +196,21 @@ impl From<PlanError> for CommandError {
                     None => told.hint("`versions/versions.toml` lists the pins"),
                 }
             }
-            PlanError::UnusedPin { used: Some(used), .. } => {
-                told.hint(format!("it stands on pin `{used}`: write `--set {used}=…`"))
-            }
-            PlanError::UnusedPin { used: None, .. } => {
-                told.hint("it stands on no image, but on packages: leave out `--set`")
+            PlanError::UnusedPin { used, .. } => unused_pin(told, used),
+            PlanError::NoPatches { pin, component } => told.hint(format!(
+                "`git checkout -- patches/{component}` brings them back; a pin without patches has no `patches` in `{pin}` of `versions/versions.toml`"
+            )),
+            PlanError::PatchVersion { pin, .. } => told.hint(format!(
+                "correct `version` of pin `{pin}` in `versions/versions.toml`"
+            )),
+            PlanError::PatchRefuses { component, patch, .. } => told.hint(format!(
+                "`patches/{component}/{patch}.toml` says why; use another version, or change `applies` there"
+            )),
+            PlanError::PatchConflict { component, first, .. } => told.hint(format!(
+                "narrow `applies` of `patches/{component}/{first}.toml`, or remove one of the two"
+            )),
+            PlanError::Invalid { .. } => {
+                Self { code: ExitCode::Bug, ..told }.hint("this is a defect of build-pipeline: please report it with the command")
             }
             PlanError::UnknownGpu { gpu, known } => {
                 match nearest(gpu, known.iter().map(String::as_str)) {
@@ -212,7 +240,7 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Plan => ExitCode::Bug,
             ExecuteKind::Source(kind) => source_code(kind),
             ExecuteKind::Patch => ExitCode::Patch,
-            ExecuteKind::Changed => ExitCode::Busy,
+            ExecuteKind::Changed => ExitCode::Bug,
             ExecuteKind::Engine => ExitCode::Machine,
             ExecuteKind::Build | ExecuteKind::Capture => ExitCode::Failed,
             ExecuteKind::Packages => ExitCode::Network,
@@ -230,7 +258,7 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Target => told.hint("name a new or empty folder, or one that build-pipeline wrote: `--output oci:DIR`"),
             ExecuteKind::Source(kind) => source_hints(told, kind),
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` says where and why; no RUN was begun"),
-            ExecuteKind::Changed => told.hint("somebody edited it meanwhile; run the command again"),
+            ExecuteKind::Changed => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => told
                 .hint("podman or docker must be there: `build-pipeline doctor` looks at both, `--engine` chooses one")
                 .hint("tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine"),

@@ -7,6 +7,7 @@
 //! engine; `patching` is what patching needs of the machine, `machine` what looking at one does.
 //! Only `output` prints, only `environment` reads variables.
 
+mod advice;
 mod annotations;
 mod cli;
 mod commands;
@@ -16,11 +17,11 @@ mod error;
 mod exit_code;
 mod fetch;
 mod image;
-mod judge;
 mod machine;
 mod mirrors;
 mod output;
 mod patching;
+mod prepare;
 mod project;
 mod rebuild;
 mod recipe;

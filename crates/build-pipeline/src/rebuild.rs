@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use executor::{BlobCache, End, Executor, Job, Output, Settings};
+use executor::{BlobCache, End, Executor, Job, Materials, Output, Settings};
 use oci::client::RegistryClient;
 use plan::Plan;
 use tempfile::TempDir;
@@ -13,7 +13,6 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::image::Image;
-use crate::project::Project;
 use crate::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
 use crate::workshop::{self, Way};
@@ -28,8 +27,8 @@ pub(crate) struct Rebuilt {
 /// sources and packages, which are known by hash, may come from the cache.
 pub(crate) async fn rebuild(
     global: &Global,
-    project: &Project,
-    plan: &Plan,
+    materials: &Arc<Materials>,
+    plan: &Arc<Plan>,
     client: &RegistryClient,
     engine: EngineChoice,
 ) -> Result<Rebuilt, CommandError> {
@@ -39,7 +38,7 @@ pub(crate) async fn rebuild(
     let way =
         Way { engine, is_fresh: true, keeps_failed: false, store: folder.path().join("store") };
     let workshop = match is_built {
-        true => Some(Arc::new(workshop::open(global, project, way)?)),
+        true => Some(Arc::new(workshop::open(global, Arc::clone(materials), way)?)),
         false => None,
     };
     let settings = Settings {
@@ -50,7 +49,7 @@ pub(crate) async fn rebuild(
     };
     let reporter = Arc::new(Reporter::new(global.progress));
     let on_event = reporter.for_plan(plan, false);
-    let job = Job { plan: Arc::new(plan.clone()), settings, on_event };
+    let job = Job { plan: Arc::clone(plan), settings, on_event };
     let mut signals = Signals::listen();
     let mut came = None;
     let interrupt = async { came = Some(signals.next().await) };

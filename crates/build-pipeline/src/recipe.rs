@@ -1,98 +1,119 @@
-//! The commit of the recipe: which state of `versions/` an image is from, and of `patches/` and
-//! `dockerfiles/` where an engine builds it.
+//! Where the files of a plan are in the history of the project: the commit that last changed one of
+//! them, and whether they have changes that are not committed.
 //!
-//! It is the last commit that changed those folders, not the newest of all, so that a commit to a
-//! README gives no image another digest. In a shallow clone that commit may lie beyond what was
-//! fetched; then the oldest one there is stands in for it, with a warning.
+//! No plan and no image depends on it unless the request asks for the commit as a label
+//! (docs/adr/0003-what-goes-into-labels.md). It is recorded with every build, so that people find
+//! the commit again.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, RepositoryOpenFlags, Tree};
-use plan::Recipe;
+use names::{CommitId, Digest};
+use record::Recipe;
 
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
-use crate::output;
+/// The files of a plan, by their path from the root of the project, with their SHA-256.
+pub(crate) type Files = BTreeMap<String, Digest>;
 
-/// Reads the recipe's commit, where the project is a git checkout with a commit. `folders` are what
-/// the image is made from, `files` those that are read from it; the recipe is modified where one of
-/// them is not what the commit has.
-pub(crate) fn read(
-    root: &Path,
-    (folders, files): (&[&str], &[&str]),
-) -> Result<Option<Recipe>, CommandError> {
+/// Asks the history of the project about the files of a plan. A history that cannot answer is no
+/// error: the recipe says why.
+pub(crate) fn read(root: &Path, files: Files) -> Recipe {
+    let mut recipe = Recipe { files, ..Recipe::default() };
+    if let Err(why) = ask(root, &mut recipe) {
+        recipe.unknown = Some(why);
+    }
+    recipe
+}
+
+/// Returns whether a commit is part of the history of the project. `None`: the history cannot tell.
+pub(crate) fn has_commit(root: &Path, commit: &CommitId) -> Option<bool> {
+    let repository = open(root).ok()?;
+    let oid = Oid::from_str(commit.as_str()).ok()?;
+    if repository.is_shallow() {
+        return None;
+    }
+    let head = repository.head().ok()?.target()?;
+    Some(head == oid || repository.graph_descendant_of(head, oid).unwrap_or(false))
+}
+
+/// Opens the repository whose root is the project. One that a folder above happens to be does not
+/// count.
+fn open(root: &Path) -> Result<Repository, String> {
     // Objects are looked at here, not built from; checking their hashes is half of what this takes.
     git2::opts::strict_hash_verification(false);
-    // Only the project's own repository counts, not one that some folder above happens to be.
     let opened = Repository::open_ext(root, RepositoryOpenFlags::NO_SEARCH, &[] as &[&Path]);
-    let repository = match opened {
-        Ok(repository) => repository,
-        Err(error) if error.code() == ErrorCode::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(root, &error)),
-    };
-    let read = || {
-        let head = match repository.head() {
-            Ok(head) => head.peel_to_commit()?,
-            Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
-        let modified = is_modified(root, &head.tree()?, files);
-        let commit = last_change(&repository, head, folders)?;
-        Ok(Some(Recipe { url: origin(&repository), commit: commit.to_string(), modified }))
-    };
-    read().map_err(|error| unreadable(root, &error))
+    opened.map_err(|error| match error.code() {
+        ErrorCode::NotFound => "the project is not a git checkout".to_owned(),
+        ErrorCode::Owner => format!(
+            "the git repository belongs to another user; `git config --global --add safe.directory {}` trusts it",
+            root.display()
+        ),
+        _ => unreadable(&error),
+    })
 }
 
-fn unreadable(root: &Path, error: &git2::Error) -> CommandError {
-    let told = CommandError::caused(
-        ExitCode::Machine,
-        format!("reading the git repository `{}` failed", root.display()),
-        error,
-    );
-    match error.code() {
-        ErrorCode::Owner => told.hint(format!("the folder belongs to someone else; `git config --global --add safe.directory {}` trusts it", root.display())),
-        _ => told.hint("`git status` tells whether git can read it"),
+fn unreadable(error: &git2::Error) -> String {
+    format!("the git repository cannot be read: {}", error.message())
+}
+
+fn ask(root: &Path, recipe: &mut Recipe) -> Result<(), String> {
+    let repository = open(root)?;
+    let head = match repository.head() {
+        Ok(head) => head.peel_to_commit().map_err(|error| unreadable(&error))?,
+        Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => {
+            return Err("the git repository has no commit".to_owned());
+        }
+        Err(error) => return Err(unreadable(&error)),
+    };
+    recipe.url = origin(&repository);
+    let tree = head.tree().map_err(|error| unreadable(&error))?;
+    let is_modified = |file: &&String| is_modified(root, &tree, file);
+    recipe.modified = recipe.files.keys().filter(is_modified).cloned().collect();
+    let names: Vec<&str> = recipe.files.keys().map(String::as_str).collect();
+    let found = last_change(&repository, head, &names).map_err(|error| unreadable(&error))?;
+    match found {
+        Some(commit) => recipe.commit = commit.to_string().parse().ok(),
+        None => {
+            return Err(
+                "this clone is shallow, and the commit that last changed the files may be missing; `git fetch --unshallow` fetches it"
+                    .to_owned(),
+            );
+        }
     }
+    Ok(())
 }
 
-/// Returns the last commit on the first-parent line that changed one of the folders.
+/// Returns the last commit on the first-parent line that changed one of the files. `None`: it may be
+/// beyond the end of a shallow clone.
 fn last_change(
     repository: &Repository,
     head: git2::Commit<'_>,
-    folders: &[&str],
-) -> Result<Oid, git2::Error> {
+    files: &[&str],
+) -> Result<Option<Oid>, git2::Error> {
     let state = |tree: &Tree<'_>| -> Vec<Option<Oid>> {
-        folders.iter().map(|name| tree.get_name(name).map(|entry| entry.id())).collect()
+        let id = |name: &&str| tree.get_path(Path::new(name)).ok().map(|entry| entry.id());
+        files.iter().map(id).collect()
     };
     let wanted = state(&head.tree()?);
     let mut newest = head;
     loop {
         let Ok(parent) = newest.parent(0) else {
-            if newest.parent_count() > 0 || repository.is_shallow() {
-                output::warn(
-                    "shallow-clone",
-                    "the commit that last changed the recipe may lie outside this shallow clone, so the image's revision, and with it its digest, may differ from a full clone's; `git fetch --unshallow` mends it",
-                );
-            }
-            return Ok(newest.id());
+            let is_whole = newest.parent_count() == 0 && !repository.is_shallow();
+            return Ok(is_whole.then(|| newest.id()));
         };
         if state(&parent.tree()?) != wanted {
-            return Ok(newest.id());
+            return Ok(Some(newest.id()));
         }
         newest = parent;
     }
 }
 
-/// Returns whether one of the files is not what the tree has. Asking for git's whole status would
-/// take longer than everything else that a plan does.
-fn is_modified(root: &Path, tree: &Tree<'_>, files: &[&str]) -> bool {
-    files.iter().any(|file| {
-        let committed = tree.get_path(Path::new(file)).map(|entry| entry.id());
-        let found = Oid::hash_file(ObjectType::Blob, root.join(file));
-        committed.ok() != found.ok()
-    })
+/// Returns whether a file is not what the tree has. Asking for git's whole status would take longer
+/// than everything else that a plan does.
+fn is_modified(root: &Path, tree: &Tree<'_>, file: &str) -> bool {
+    let committed = tree.get_path(Path::new(file)).map(|entry| entry.id());
+    let found = Oid::hash_file(ObjectType::Blob, root.join(file));
+    committed.ok() != found.ok()
 }
 
 /// Returns the address that the checkout was cloned from, where everybody can read it: `https`,

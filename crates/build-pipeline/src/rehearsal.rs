@@ -3,35 +3,28 @@
 use oci::client::RegistryClient;
 use oci::loopback::LoopbackRegistry;
 use oci::stand_in::StandIn;
-use pins::{Pinned, Track};
-use planner::PlanningInput;
+use planner::{BuildRequest, PlanningInput};
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::registry;
 
-/// Puts the digest of the stand-in in the place of that of the track's base. Nothing is served yet.
+/// Makes the stand-in of the track's base, and names it in the request. Nothing is served yet.
 /// A track that an engine builds has a variant for rehearsals, and no stand-in.
 pub(crate) fn stand_in(
-    track: Track,
-    input: &mut PlanningInput,
+    request: &mut BuildRequest,
+    input: &PlanningInput,
 ) -> Result<Option<StandIn>, CommandError> {
-    if track.is_built() {
+    if !request.rehearse || request.track.is_built() {
         return Ok(None);
     }
-    let (name, pin) = planner::base_pin(track, input)?;
-    let (name, kind) = (name.clone(), pin.kind.unwrap_or(pins::ManifestKind::Index));
-    let made = StandIn::new(
-        &pin.repository,
-        match kind {
-            pins::ManifestKind::Index => plan::ManifestKind::Index,
-            pins::ManifestKind::Manifest => plan::ManifestKind::Manifest,
-        },
-    );
-    if let Some(pin) = input.pins.images.get_mut(&name) {
-        pin.digest = Pinned::Resolved(made.digest.clone());
-        pin.kind = Some(kind);
-    }
+    let (_, pin) = planner::base_pin(request.track, input)?;
+    let kind = match pin.kind {
+        Some(pins::ManifestKind::Manifest) => plan::ManifestKind::Manifest,
+        Some(pins::ManifestKind::Index) | None => plan::ManifestKind::Index,
+    };
+    let made = StandIn::new(&pin.repository, kind);
+    request.stand_in = Some(planner::StandIn { digest: made.digest.clone(), kind });
     Ok(Some(made))
 }
 

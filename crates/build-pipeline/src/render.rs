@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Action, ImageEdit, Plan, Seal, Source, labels};
-use planner::Warning;
+use plan::{Action, Expectation, ImageEdit, Input, PatchUse, Plan, Seal, Step, labels};
 
 use crate::output::Page;
+use crate::prepare::Prepared;
 
 /// Returns the plan as an indented outline.
-pub(crate) fn tree(plan: &Plan, warnings: &[Warning]) -> String {
+pub(crate) fn tree(prepared: &Prepared) -> String {
+    let Prepared { plan, warnings, recipe, .. } = prepared;
     let mut out = Page::default();
     let kind = if plan.rehearsal { ", rehearsal on stand-ins" } else { "" };
     out.line(format_args!("{} for {}{kind}", plan.track, plan.gpu));
@@ -20,28 +21,30 @@ pub(crate) fn tree(plan: &Plan, warnings: &[Warning]) -> String {
         "├─ time        {created} (SOURCE_DATE_EPOCH {})",
         plan.source_date_epoch
     ));
-    match &plan.recipe {
-        Some(recipe) => {
-            let state = if recipe.modified { ", with changes that are not committed" } else { "" };
-            out.line(format_args!("├─ recipe      {}{state}", recipe.commit));
-        }
-        None => out.line(format_args!("├─ recipe      unknown: the project is no git checkout")),
+    let state = match recipe.modified.as_slice() {
+        [] => String::new(),
+        files => format!("; not committed: {}", files.join(", ")),
+    };
+    match (&recipe.commit, &recipe.unknown) {
+        (Some(commit), _) => out.line(format_args!("├─ recipe      {commit}{state}")),
+        (None, Some(why)) => out.line(format_args!("├─ recipe      {why}{state}")),
+        (None, None) => {}
     }
     for (name, value) in &plan.overrides {
         out.line(format_args!("├─ changed     {name} = {value}"));
     }
-    for (name, value) in &plan.pins {
-        out.line(format_args!("├─ pin         {name} = {value}"));
+    for (name, input) in plan.inputs.iter().filter(|(_, input)| input.is_pinned()) {
+        out.line(format_args!("├─ pin         {name} = {input}"));
     }
     for (index, step) in plan.steps.iter().enumerate() {
         let is_last = index + 1 == plan.steps.len();
         let (branch, bar) = if is_last { ("└─", "   ") } else { ("├─", "│  ") };
-        let needs = match step.needs.as_slice() {
+        let needs = match step.action.needs().as_slice() {
             [] => String::new(),
             needs => format!("  (needs {})", needs.join(", ")),
         };
         out.line(format_args!("{branch} {}. {}{needs}", index + 1, step.id));
-        action(&mut out, bar, &step.action, &all_labels);
+        action(&mut out, bar, plan, step, &all_labels);
     }
     for warning in warnings {
         out.line(format_args!("warning: {} [{}]", warning.message, warning.rule));
@@ -49,40 +52,46 @@ pub(crate) fn tree(plan: &Plan, warnings: &[Warning]) -> String {
     out.into_text()
 }
 
-fn action(out: &mut Page, bar: &str, action: &Action, labels: &BTreeMap<String, String>) {
-    match action {
-        Action::FetchBase { image, kind, platform } => {
-            let kind = kind.map(|kind| format!(" ({kind})")).unwrap_or_default();
-            out.line(format_args!("{bar}├─ {image}{kind}"));
+fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap<String, String>) {
+    let input = plan.input_of(step);
+    match &step.action {
+        Action::FetchBase { platform, .. } => {
+            out.line(format_args!("{bar}├─ {}", input.map(spelled).unwrap_or_default()));
             out.line(format_args!(
                 "{bar}└─ {platform}: manifest and config, every byte checked; no layer moves"
             ));
         }
-        Action::FetchSource { pin, source, patches, .. } => {
+        Action::FetchSource { input: name, patches } => {
             let branch = if patches.is_empty() { "└─" } else { "├─" };
-            out.line(format_args!("{bar}{branch} pin {pin}: {}", spelled(source)));
+            let source = input.map(spelled).unwrap_or_default();
+            out.line(format_args!("{bar}{branch} pin {name}: {source}"));
             for (index, patch) in patches.iter().enumerate() {
                 let branch = if index + 1 == patches.len() { "└─" } else { "├─" };
-                let (id, digest) = (&patch.id, patch.digest.short());
-                out.line(format_args!("{bar}{branch} patch {}/{id} ({digest})", patch.component));
+                let PatchUse { component, id, effect, expect } = patch;
+                let effect = &effect.as_str()[..12];
+                let expect = match expect {
+                    Expectation::InEffect => "",
+                    Expectation::Upstream => "; upstream must have it",
+                };
+                out.line(format_args!("{bar}{branch} patch {component}/{id} ({effect}{expect})"));
             }
         }
-        Action::FetchPackages { lock, digest, sets } => {
-            out.line(format_args!("{bar}├─ lock {lock} ({})", digest.short()));
+        Action::FetchPackages { input: name, sets } => {
+            out.line(format_args!("{bar}├─ lock {name}{}", short_digest(input)));
             out.line(format_args!(
                 "{bar}└─ sets {}: every package by its SHA-256",
                 sets.join(", ")
             ));
         }
-        Action::FetchWheels { lock, digest } => {
-            out.line(format_args!("{bar}└─ lock {lock} ({})", digest.short()));
+        Action::FetchWheels { input: name } => {
+            out.line(format_args!("{bar}└─ lock {name}{}", short_digest(input)));
         }
         Action::BootstrapBase { set, seal, .. } => {
             out.line(format_args!("{bar}├─ a root file system of the packages `{set}`"));
             self::seal(out, (bar, "└─"), seal);
         }
-        Action::BuildImage { base, dockerfile, digest, args, context, network } => {
-            out.line(format_args!("{bar}├─ {dockerfile} ({}) on {base}", digest.short()));
+        Action::BuildImage { base, dockerfile, args, context, network } => {
+            out.line(format_args!("{bar}├─ {dockerfile}{} on {base}", short_digest(input)));
             for (name, value) in args {
                 out.line(format_args!("{bar}├─ ARG {name}={value}"));
             }
@@ -105,14 +114,27 @@ fn action(out: &mut Page, bar: &str, action: &Action, labels: &BTreeMap<String, 
     }
 }
 
-/// Returns a source as people write it.
-fn spelled(source: &Source) -> String {
-    match source {
-        Source::Git { url, commit } => format!("{url} at {commit}"),
-        Source::Archive { project, version, sha256, subdirectory } => {
-            let inside = subdirectory.as_ref().map(|inside| format!(", {inside}/ of it"));
+/// Returns an input as people write it.
+fn spelled(input: &Input) -> String {
+    match input {
+        Input::Image { reference, manifest } => {
+            let kind = manifest.map(|kind| format!(" ({kind})"));
+            format!("{reference}{}", kind.unwrap_or_default())
+        }
+        Input::Source { url, commit, .. } => format!("{url} at {commit}"),
+        Input::Archive { project, version, sha256, subdirectory } => {
+            let inside = subdirectory.as_ref().map(|inside| format!(", its folder {inside}/"));
             format!("{project} {version}, sha256 {sha256}{}", inside.unwrap_or_default())
         }
+        Input::Lock { digest } | Input::File { digest } => digest.to_string(),
+    }
+}
+
+/// Returns the digest of a lock or file, short and in brackets.
+fn short_digest(input: Option<&Input>) -> String {
+    match input {
+        Some(Input::Lock { digest } | Input::File { digest }) => format!(" ({})", digest.short()),
+        _ => String::new(),
     }
 }
 
@@ -148,12 +170,8 @@ pub(crate) fn dot(plan: &Plan) -> String {
     out.line(format_args!("digraph {} {{", quoted(&plan.name)));
     out.line(format_args!("  rankdir=LR; node [shape=box];"));
     for step in &plan.steps {
-        out.line(format_args!(
-            "  {} [label={}];",
-            quoted(&step.id),
-            quoted(&caption(&step.id, &step.action))
-        ));
-        for need in &step.needs {
+        out.line(format_args!("  {} [label={}];", quoted(&step.id), quoted(&caption(plan, step))));
+        for need in step.action.needs() {
             out.line(format_args!("  {} -> {};", quoted(need), quoted(&step.id)));
         }
     }
@@ -167,41 +185,46 @@ pub(crate) fn mermaid(plan: &Plan) -> String {
     out.line(format_args!("flowchart LR"));
     for step in &plan.steps {
         // In Mermaid a quote is written as an entity, a line break as <br/>.
-        let text = caption(&step.id, &step.action).replace('"', "#quot;").replace('\n', "<br/>");
+        let text = caption(plan, step).replace('"', "#quot;").replace('\n', "<br/>");
         out.line(format_args!("  {}[\"{text}\"]", step.id));
-        for need in &step.needs {
+        for need in step.action.needs() {
             out.line(format_args!("  {need} --> {}", step.id));
         }
     }
     out.into_text()
 }
 
-fn caption(id: &str, action: &Action) -> String {
-    match action {
-        Action::FetchBase { image, .. } => {
-            let digest = image.digest.as_ref().map(|digest| digest.short()).unwrap_or_default();
-            format!("{id}\n{}@{digest}", image.repository)
-        }
-        Action::FetchSource { source, .. } => match source {
-            Source::Git { url, commit } => {
-                format!("{id}\n{url}@{}", &commit[..commit.len().min(12)])
+fn caption(plan: &Plan, step: &Step) -> String {
+    let id = &step.id;
+    match &step.action {
+        Action::FetchBase { input, .. } | Action::FetchSource { input, .. } => {
+            match plan.input_of(step) {
+                Some(Input::Image { reference, .. }) => {
+                    let digest = reference.digest.as_ref().map(names::Digest::short);
+                    format!("{id}\n{}@{}", reference.repository, digest.unwrap_or_default())
+                }
+                Some(Input::Source { url, commit, .. }) => {
+                    format!("{id}\n{url}@{}", &commit.as_str()[..12])
+                }
+                Some(Input::Archive { project, version, .. }) => {
+                    format!("{id}\n{project} {version}")
+                }
+                _ => format!("{id}\n{input}"),
             }
-            Source::Archive { project, version, .. } => format!("{id}\n{project} {version}"),
-        },
-        Action::FetchPackages { lock, .. } | Action::FetchWheels { lock, .. } => {
-            format!("{id}\n{lock}")
+        }
+        Action::FetchPackages { input, .. } | Action::FetchWheels { input } => {
+            format!("{id}\n{input}")
         }
         Action::BootstrapBase { set, .. } => format!("{id}\npackages `{set}`"),
         Action::BuildImage { dockerfile, .. } => format!("{id}\n{dockerfile}"),
-        Action::SealImage { seal: Seal { contract, .. }, edit, .. }
-        | Action::DeriveImage { contract, edit, .. } => {
-            format!(
-                "{id}\n{contract}: {} variables, {} labels",
-                edit.env.len(),
-                edit.labels.len() + 1
-            )
-        }
+        Action::SealImage { seal, edit, .. } => made(id, &seal.contract.to_string(), edit),
+        Action::DeriveImage { contract, edit, .. } => made(id, &contract.to_string(), edit),
     }
+}
+
+fn made(id: &str, contract: &str, edit: &ImageEdit) -> String {
+    let (variables, labels) = (edit.env.len(), edit.labels.len() + 1);
+    format!("{id}\n{contract}: {variables} variables, {labels} labels")
 }
 
 fn quoted(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! Turns what was typed into build requests, asking registries what tags are now where that is needed.
+//! Turns the command line into build requests, and resolves the tags that they name.
 
 use names::{Digest, ImageRef, Tag};
 use names::{GpuTarget, PinName};
@@ -11,15 +11,45 @@ use crate::environment;
 use crate::error::{CommandError, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
 
-/// A request and the tags that must be resolved before it can be planned.
+/// A request, and what must be found out before it can be planned.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct PendingRequest {
     pub(crate) request: BuildRequest,
-    pub(crate) unresolved: Vec<(PinName, Tag)>,
+    /// The tags that a registry must be asked about.
+    pub(crate) tags: Vec<TagOfPin>,
+    pub(crate) revision: RevisionChoice,
 }
 
-/// Reads what was typed for every track. Nothing is asked of a registry yet.
-pub(crate) fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<Wanted>, CommandError> {
+/// The tag that a pin has in one run.
+#[derive(Debug, Clone)]
+pub(crate) struct TagOfPin {
+    pub(crate) pin: PinName,
+    pub(crate) tag: Tag,
+}
+
+/// The commit that the labels name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RevisionChoice {
+    /// None: the image depends on the content of the files alone.
+    Absent,
+    /// The commit that last changed a file of the plan.
+    OfFiles,
+    /// The one that an image says it has. It is kept unless the history of the project denies it.
+    OfImage(plan::Revision),
+}
+
+impl PendingRequest {
+    /// Returns the plain request of a track.
+    pub(crate) fn new(request: BuildRequest) -> Self {
+        Self { request, tags: Vec::new(), revision: RevisionChoice::Absent }
+    }
+}
+
+/// Reads the command line for every track. Nothing is asked of a registry yet.
+pub(crate) fn read(
+    subject: &Subject,
+    input: &PlanningInput,
+) -> Result<Vec<PendingRequest>, CommandError> {
     let tracks = subject.tracks.iter().map(|name| track(name)).collect::<Result<Vec<_>, _>>()?;
     if subject.rehearse && !subject.set.is_empty() {
         return Err(CommandError::new(
@@ -43,63 +73,63 @@ pub(crate) fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<Wante
         request.variant.clone_from(&subject.variant);
         requests.push(request);
     }
-    // A pin that one of the tracks stands on is meant for that one; the planner refuses it where no
-    // track does.
+    // A pin that one of the tracks is based on is meant for that one; the planner refuses it where no
+    // track is.
     let stands_on = |request: &BuildRequest, pin| planner::stands_on(request, pin, input);
     let is_for = |request: &BuildRequest, pin| {
         stands_on(request, pin) || !requests.iter().any(|other| stands_on(other, pin))
     };
     let mut all = Vec::new();
     for planned in &requests {
-        let (mut request, mut unresolved) = (planned.clone(), Vec::new());
+        let (mut request, mut tags) = (planned.clone(), Vec::new());
         for (pin, value) in set.iter().filter(|(pin, _)| is_for(planned, pin)) {
             match value {
                 Value::Digest(digest) => {
                     let value = ImageOverride { tag: None, digest: digest.clone() };
                     request.overrides.insert(pin.clone(), value);
                 }
-                Value::Tag(tag) => unresolved.push((pin.clone(), tag.clone())),
+                Value::Tag(tag) => tags.push(TagOfPin { pin: pin.clone(), tag: tag.clone() }),
             }
         }
-        unresolved.extend(followed_tag(&request, &unresolved, input)?);
-        all.push(Wanted { request, unresolved });
+        tags.extend(followed_tag(&request, &tags, input)?);
+        let revision =
+            if subject.label_revision { RevisionChoice::OfFiles } else { RevisionChoice::Absent };
+        all.push(PendingRequest { request, tags, revision });
     }
     Ok(all)
 }
 
 /// Returns the tag that the track's base follows, where its digest is not settled otherwise.
-fn followed_tag(
+pub(crate) fn followed_tag(
     request: &BuildRequest,
-    set: &[(PinName, Tag)],
+    set: &[TagOfPin],
     input: &PlanningInput,
-) -> Result<Option<(PinName, Tag)>, CommandError> {
+) -> Result<Option<TagOfPin>, CommandError> {
     if request.track.is_built() {
         return Ok(None);
     }
     let (name, pin) = planner::base_pin(request.track, input)?;
     let is_settled = request.rehearse
         || request.overrides.contains_key(name)
-        || set.iter().any(|(pin, _)| pin == name)
+        || set.iter().any(|set| set.pin == *name)
         || (!pin.follow && pin.digest != Pinned::Unresolved);
-    match (&pin.tag, pin.follow && !is_settled) {
-        (Some(tag), true) => Ok(Some((name.clone(), tag.clone()))),
-        _ => Ok(None),
-    }
+    let tag = pin.tag.as_ref().filter(|_| pin.follow && !is_settled);
+    Ok(tag.map(|tag| TagOfPin { pin: name.clone(), tag: tag.clone() }))
 }
 
 /// Asks registries what the tags of a request are now, and makes them overrides.
 pub(crate) async fn resolve(
-    wanted: &mut Wanted,
+    pending: &mut PendingRequest,
     input: &PlanningInput,
     client: &RegistryClient,
 ) -> Result<(), CommandError> {
-    for (name, tag) in std::mem::take(&mut wanted.unresolved) {
+    for TagOfPin { pin: name, tag } in std::mem::take(&mut pending.tags) {
         let Some(pin) = input.pins.images.get(&name) else { continue };
         let reference: ImageRef = pin.repository.tagged(&tag);
         let found = client.manifest_digest(&reference).await.map_err(|error| {
             let told = CommandError::caused(
                 registry_code(error.kind()),
-                format!("asking what `{reference}` is now failed"),
+                format!("cannot resolve tag `{reference}`"),
                 &error,
             );
             registry_hints(told, error.kind())
@@ -111,7 +141,7 @@ pub(crate) async fn resolve(
             let told = registry_hints(told, ErrorKind::NotFound);
             return Err(why.into_iter().fold(told, CommandError::hint));
         };
-        wanted.request.overrides.insert(name, ImageOverride { tag: Some(tag), digest });
+        pending.request.overrides.insert(name, ImageOverride { tag: Some(tag), digest });
     }
     Ok(())
 }

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use engine::{
     Address, Candidate, Capabilities, Docker, DockerBuilder, Engine as _, Kind, Podman, RunId,
     ServiceSettings, Surroundings, discover,
 };
-use executor::{AnyEngine, Find, NoEngine, Store, Tools, Workshop};
+use executor::{AnyEngine, Find, Materials, NoEngine, Store, Tools, Workshop};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sources::SourceUrl;
@@ -17,7 +18,6 @@ use sources::SourceUrl;
 use crate::cli::{EngineChoice, Global};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
-use crate::project::Project;
 use crate::{environment, fetch};
 
 /// How steps are carried out.
@@ -34,7 +34,11 @@ pub(crate) struct Way {
 }
 
 /// Makes the workshop. No engine is looked for yet.
-pub(crate) fn open(global: &Global, project: &Project, way: Way) -> Result<Workshop, CommandError> {
+pub(crate) fn open(
+    global: &Global,
+    materials: Arc<Materials>,
+    way: Way,
+) -> Result<Workshop, CommandError> {
     let Way { engine: choice, is_fresh, keeps_failed, store } = way;
     let engines = Engines { choice, sockets: environment::socket_folder()?, store: store.clone() };
     let number = std::process::id();
@@ -48,7 +52,7 @@ pub(crate) fn open(global: &Global, project: &Project, way: Way) -> Result<Works
         sources: fetch::sources(global)?,
         programs: debian::Programs { path: path.clone(), variables: BTreeMap::new() },
         tools: Tools::new(&path),
-        project: project.root.clone(),
+        materials,
         store: Store::new(store),
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         is_fresh,

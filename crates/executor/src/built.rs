@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use names::{Digest, ImageRef};
-use plan::{Action, Step};
+use plan::{Action, Input, Step};
 use record::StepState;
 use sources::Tree;
 
 use crate::run::{Product, Products, Run};
-use crate::workshop::{Instructions, Made, Workshop};
+use crate::workshop::{Instructions, Made, SourceStep, Workshop};
 use crate::{Base, Event, ExecuteError};
 
 /// What comes of a step, and how it stands then.
@@ -41,7 +41,7 @@ impl Run {
                 continue;
             }
             let step = steps.iter().find(|step| step.id == id);
-            open.extend(step.into_iter().flat_map(|step| step.needs.iter().map(String::as_str)));
+            open.extend(step.into_iter().flat_map(|step| step.action.needs()));
         }
         let (wanted, others): (Vec<_>, Vec<_>) =
             steps.iter().partition(|step| wanted.contains(&*step.id));
@@ -68,15 +68,22 @@ impl Run {
             ))
         };
         let product = match action {
-            Action::FetchSource { source, version, patches, .. } => {
-                let source = (source, version.as_deref());
-                Product::Source(workshop.fetch_source(&self.plan, source, patches).await?)
+            Action::FetchSource { input, patches } => {
+                let source = SourceStep {
+                    name: input,
+                    input: self.input_of(step)?,
+                    patches,
+                    gpu: &self.plan.gpu,
+                };
+                Product::Source(workshop.fetch_source(&source).await?)
             }
-            Action::FetchPackages { lock, digest, sets } => {
-                Product::Packages(Arc::new(workshop.fetch_packages((lock, digest), sets).await?))
+            Action::FetchPackages { input, sets } => {
+                let digest = self.digest_of(step)?;
+                Product::Packages(Arc::new(workshop.fetch_packages((input, digest), sets).await?))
             }
-            Action::FetchWheels { lock, digest } => {
-                Product::Wheels(Arc::new(workshop.fetch_wheels((lock, digest)).await?))
+            Action::FetchWheels { input } => {
+                let digest = self.digest_of(step)?;
+                Product::Wheels(Arc::new(workshop.fetch_wheels((input, digest)).await?))
             }
             Action::BootstrapBase { packages, set, created, seal } => {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
@@ -86,7 +93,7 @@ impl Run {
                 self.finish(workshop, step, &made)?;
                 Product::Made(Arc::new(made))
             }
-            Action::BuildImage { base, dockerfile, digest, args, context, network } => {
+            Action::BuildImage { base, dockerfile, args, context, network } => {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let epoch = self.plan.source_date_epoch;
                 let (tree, _folders) = self.context(workshop, context, products).await?;
@@ -94,7 +101,7 @@ impl Run {
                     step: &step.id,
                     name: self.name_of(step)?,
                     dockerfile,
-                    digest,
+                    digest: self.digest_of(step)?,
                     args,
                     network: *network,
                     epoch,
@@ -134,6 +141,20 @@ impl Run {
     /// carried out at the same time may have different steps of one name.
     fn name_of(&self, step: &Step) -> Result<String, ExecuteError> {
         Ok(format!("{}-{}", step.id, &self.key_of(step)?.hex()[..12]))
+    }
+
+    /// Returns the input that a step reads. A valid plan has it.
+    pub(crate) fn input_of(&self, step: &Step) -> Result<&Input, ExecuteError> {
+        let input = self.plan.input_of(step);
+        input.ok_or_else(|| ExecuteError::plan(format!("step `{}` has no input", step.id)))
+    }
+
+    /// Returns the digest of the lock or file that a step reads.
+    fn digest_of(&self, step: &Step) -> Result<&Digest, ExecuteError> {
+        match self.input_of(step)? {
+            Input::Lock { digest } | Input::File { digest } => Ok(digest),
+            _ => Err(ExecuteError::plan(format!("step `{}` reads no file", step.id))),
+        }
     }
 
     fn key_of(&self, step: &Step) -> Result<&Digest, ExecuteError> {

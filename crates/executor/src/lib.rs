@@ -33,7 +33,7 @@ pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
 pub use layers::{list_layer, list_remote_layer};
 pub use probes::{Edited, Tools};
-pub use workshop::{AnyEngine, Find, NoEngine, SourceTree, Store, Workshop};
+pub use workshop::{AnyEngine, Find, Materials, NoEngine, SourceTree, Store, Workshop};
 
 use run::{Run, Shared};
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use names::Digest;
 use oci::DerivedImage;
-use plan::{Action, ImageEdit, Plan, Step};
+use plan::{Action, ImageEdit, Input, Plan, Platform, Step};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
 use sources::Tree;
 use tokio::sync::{OnceCell, Semaphore};
@@ -145,10 +145,11 @@ impl Run {
             let has_failed = self.progress().failure.is_some();
             let is_ready = |step: &mut &Step| {
                 let is_wanted = !has_failed || matches!(step.action, Action::SealImage { .. });
-                is_wanted && step.needs.iter().all(|need| products.contains_key(need))
+                is_wanted && step.action.needs().iter().all(|need| products.contains_key(*need))
             };
             for step in open.extract_if(.., is_ready) {
-                let needs = products.iter().filter(|(id, _)| step.needs.contains(id));
+                let needed = step.action.needs();
+                let needs = products.iter().filter(|(id, _)| needed.contains(&id.as_str()));
                 let needs = needs.map(|(id, product)| (id.clone(), product.clone())).collect();
                 running.spawn(Arc::clone(self).step(step.clone(), needs));
             }
@@ -212,15 +213,12 @@ impl Run {
         let begun = Instant::now();
         // This is how it stands if it never comes to its end.
         self.note_step(&step.id, StepState::Interrupted, 0);
-        (self.on_event)(Event::StepBegun { step: step.id.clone(), what: describe(&step.action) });
+        (self.on_event)(Event::StepBegun {
+            step: step.id.clone(),
+            what: describe(&self.plan, step),
+        });
         let result = match &step.action {
-            Action::FetchBase { image, kind, platform } => {
-                let (client, cache) = (&self.settings.client, &self.settings.cache);
-                fetch_base(client, cache, image, *kind, platform).await.map(|base| {
-                    let state = if base.was_cached { StepState::Cached } else { StepState::Done };
-                    (Product::Base(Arc::new(base)), state)
-                })
-            }
+            Action::FetchBase { platform, .. } => self.fetch_base(step, platform).await,
             Action::DeriveImage { base, edit, .. } => {
                 let base = match needs.get(base.as_str()) {
                     Some(Product::Base(base)) => Ok(Base::clone(base)),
@@ -244,6 +242,20 @@ impl Run {
         let state = result.as_ref().map_or(StepState::Failed, |(_, state)| *state);
         self.end_step(&step.id, state, event::milliseconds(begun.elapsed()));
         result.map(|(product, _)| product)
+    }
+
+    async fn fetch_base(
+        &self,
+        step: &Step,
+        platform: &Platform,
+    ) -> Result<(Product, StepState), ExecuteError> {
+        let Input::Image { reference, manifest } = self.input_of(step)? else {
+            return Err(ExecuteError::plan(format!("step `{}` reads no image", step.id)));
+        };
+        let (client, cache) = (&self.settings.client, &self.settings.cache);
+        let base = fetch_base(client, cache, reference, *manifest, platform).await?;
+        let state = if base.was_cached { StepState::Cached } else { StepState::Done };
+        Ok((Product::Base(Arc::new(base)), state))
     }
 
     /// Notes and tells what became of a step.
@@ -284,7 +296,7 @@ impl Run {
     /// Says so where a base that is being spoofed has native code for the GPU.
     fn note_native_support(&self, base: &Base, edit: &ImageEdit) {
         let is_spoof = !edit.entrypoint_prefix.is_empty();
-        if is_spoof && oci::native_gpus(&base.config).contains(&self.plan.gpu) {
+        if is_spoof && oci::native_gpus(&base.config).contains(&self.plan.gpu.to_string()) {
             let message = format!(
                 "the base was built for {gpu} (its PYTORCH_ROCM_ARCH names it), so the spoof is no longer needed; build with `--spoof off`, or start a container with `-e BUILD_PIPELINE_SPOOF=off`",
                 gpu = self.plan.gpu
@@ -328,14 +340,17 @@ fn makes_image(action: &Action) -> bool {
     }
 }
 
-/// Says what an action does, for people.
-fn describe(action: &Action) -> String {
-    match action {
-        Action::FetchBase { image, .. } => format!("fetch manifest and config of {image}"),
+/// Says what a step does, for people.
+fn describe(plan: &Plan, step: &Step) -> String {
+    match &step.action {
+        Action::FetchBase { input, .. } => {
+            let image = plan.input_of(step).map_or_else(|| input.clone(), ToString::to_string);
+            format!("fetch manifest and config of {image}")
+        }
         Action::DeriveImage { .. } => "write config and manifest".to_owned(),
-        Action::FetchSource { pin, .. } => format!("fetch and patch {pin}"),
-        Action::FetchPackages { lock, .. } => format!("fetch the packages of {lock}"),
-        Action::FetchWheels { lock, .. } => format!("fetch the wheels of {lock}"),
+        Action::FetchSource { input, .. } => format!("fetch and patch {input}"),
+        Action::FetchPackages { input, .. } => format!("fetch the packages of {input}"),
+        Action::FetchWheels { input } => format!("fetch the wheels of {input}"),
         Action::BootstrapBase { .. } => "make the base of packages".to_owned(),
         Action::BuildImage { dockerfile, .. } => format!("build {dockerfile}"),
         Action::SealImage { .. } => "seal the layers".to_owned(),

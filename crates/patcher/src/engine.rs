@@ -18,7 +18,7 @@ use crate::pattern::Pattern;
 use crate::prepared::{Meeting, PreparedEdit};
 use crate::probe::Probes;
 use crate::receipt::Receipt;
-use crate::spec::{IfAbsent, IfPartial, Outside, Patch, Then};
+use crate::spec::{IfAbsent, IfPartial, Patch, Then};
 use crate::work::{Slot, WorkTree};
 use crate::{PatchSet, Position, PresentBy, Tree, TreePath, Verdict};
 use names::Version;
@@ -97,39 +97,105 @@ fn patch_outcome(one: Running<'_>) -> PatchOutcome {
     }
 }
 
-/// Why a patch is not tried, or what is expected of it.
-enum Applicability<'p> {
-    Tried,
-    ExpectedSatisfied(&'p Outside),
-    Not { because: String, ok: bool },
+/// Whether a patch is applied to a version of a source for a GPU target, before a file is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// It is applied.
+    Apply,
+    /// It is tried, and must change nothing: upstream has it by this version.
+    ExpectUpstream {
+        /// Why upstream has it.
+        because: String,
+    },
+    /// It is not for this version or GPU target.
+    NotApplicable {
+        /// Why.
+        because: String,
+    },
+    /// It does harm to this version.
+    Refuse {
+        /// Why.
+        because: String,
+    },
+    /// Another patch that is applied excludes it.
+    Conflict {
+        /// The other patch.
+        with: String,
+    },
 }
 
-fn applicability<'p>(patch: &'p Patch, subject: &Subject<'_>) -> Applicability<'p> {
+/// A patch of a set, and whether it is applied.
+#[derive(Debug, Clone)]
+pub struct Selected<'p> {
+    /// The patch.
+    pub patch: &'p Patch,
+    /// Whether it is applied.
+    pub selection: Selection,
+}
+
+impl PatchSet {
+    /// Says of each patch, in order, whether it is applied to a source of `version` for `gpu`.
+    /// [`apply`] follows the same rule.
+    pub fn select(&self, gpu: &GpuTarget, version: Option<&Version>) -> Vec<Selected<'_>> {
+        let select = |patch| {
+            let selection = match selection(patch, gpu, version) {
+                used @ (Selection::Apply | Selection::ExpectUpstream { .. }) => {
+                    match rival(patch, self, gpu, version) {
+                        Some(rival) => Selection::Conflict { with: rival.id.clone() },
+                        None => used,
+                    }
+                }
+                other => other,
+            };
+            Selected { patch, selection }
+        };
+        self.patches().iter().map(select).collect()
+    }
+}
+
+/// Says whether a patch is for a version and GPU target. Other patches are not looked at.
+fn selection(patch: &Patch, gpu: &GpuTarget, version: Option<&Version>) -> Selection {
     let applies = &patch.applies;
     if let Some(gpus) = &applies.gpus {
-        let whole = format!("^(?:{})$", fill(gpus, subject.gpu));
-        if !Pattern::new(&whole).is_ok_and(|gpus| gpus.is_in(subject.gpu.as_str().as_bytes())) {
-            return Applicability::Not {
-                because: format!("it is not for `{}`", subject.gpu),
-                ok: true,
-            };
+        let whole = format!("^(?:{})$", fill(gpus, gpu));
+        if !Pattern::new(&whole).is_ok_and(|gpus| gpus.is_in(gpu.as_str().as_bytes())) {
+            return Selection::NotApplicable { because: format!("it is not for `{gpu}`") };
         }
     }
-    let Some(version) = subject.version else { return Applicability::Tried };
+    let Some(version) = version else { return Selection::Apply };
     let (outside, side) = match applies.versions.position(version) {
-        Position::Inside => return Applicability::Tried,
+        Position::Inside => return Selection::Apply,
         Position::Below => (&applies.below, "before"),
         Position::Above => (&applies.above, "after"),
     };
     // A range that is bounded on a side says what holds there; the parser insists on it.
-    let Some(outside) = outside else { return Applicability::Tried };
+    let Some(outside) = outside else { return Selection::Apply };
+    let because = || format!("{version} is {side} `{}`: {}", applies.versions, outside.because);
     match outside.then {
-        Then::ExpectSatisfied => Applicability::ExpectedSatisfied(outside),
-        then => Applicability::Not {
-            because: format!("{version} is {side} `{}`: {}", applies.versions, outside.because),
-            ok: then == Then::Skip,
-        },
+        Then::ExpectSatisfied => Selection::ExpectUpstream { because: outside.because.clone() },
+        Then::Skip => Selection::NotApplicable { because: because() },
+        Then::Refuse => Selection::Refuse { because: because() },
     }
+}
+
+/// Returns a patch that excludes `patch` and is applied too.
+fn rival<'p>(
+    patch: &Patch,
+    set: &'p PatchSet,
+    gpu: &GpuTarget,
+    version: Option<&Version>,
+) -> Option<&'p Patch> {
+    set.patches().iter().find(|other| {
+        let is_named = patch.relations.conflicts.contains(&other.id)
+            || other.relations.conflicts.contains(&patch.id);
+        let is_used = || {
+            matches!(
+                selection(other, gpu, version),
+                Selection::Apply | Selection::ExpectUpstream { .. }
+            )
+        };
+        is_named && is_used()
+    })
 }
 
 fn run_patch<'p>(
@@ -145,10 +211,17 @@ fn run_patch<'p>(
         ok,
         probes: Vec::new(),
     };
-    let applicability = applicability(patch, subject);
-    if let Applicability::Not { because, ok } = applicability {
-        return finished(Verdict::NotApplicable { because }, ok);
-    }
+    let selection = selection(patch, subject.gpu, subject.version);
+    let expected_upstream = match selection {
+        Selection::NotApplicable { because } => {
+            return finished(Verdict::NotApplicable { because }, true);
+        }
+        Selection::Refuse { because } => {
+            return finished(Verdict::NotApplicable { because }, false);
+        }
+        Selection::ExpectUpstream { because } => Some(because),
+        Selection::Apply | Selection::Conflict { .. } => None,
+    };
     if let Some(conflict) = conflict(patch, set, subject) {
         return finished(conflict, false);
     }
@@ -167,14 +240,14 @@ fn run_patch<'p>(
         }
     }
     let (mut verdict, mut ok) = summary(patch, &edits);
-    if let Applicability::ExpectedSatisfied(outside) = applicability
+    if let Some(because) = expected_upstream
         && let Some((_, changed)) = edits.iter().find(|(_, edit)| {
             matches!(edit.verdict, Verdict::Applied { .. } | Verdict::PartialUpstream { .. })
         })
         && ok
     {
         let file = changed.file.clone().unwrap_or_else(|| patch.edits[0].files[0].clone());
-        let reason = format!("this version should have it ({}), and does not", outside.because);
+        let reason = format!("this version should have it ({because}), and does not");
         (verdict, ok) = (Verdict::PostConditionFailed { file, reason }, false);
     }
     if !ok {
@@ -185,14 +258,7 @@ fn run_patch<'p>(
 
 /// What speaks against the patch before a file is read.
 fn conflict(patch: &Patch, set: &PatchSet, subject: &Subject<'_>) -> Option<Verdict> {
-    let is_used =
-        |other: &Patch| !matches!(applicability(other, subject), Applicability::Not { .. });
-    let rival = set.patches().iter().find(|other| {
-        let named = patch.relations.conflicts.contains(&other.id)
-            || other.relations.conflicts.contains(&patch.id);
-        named && is_used(other)
-    });
-    if let Some(rival) = rival {
+    if let Some(rival) = rival(patch, set, subject.gpu, subject.version) {
         let reason = "the two exclude each other; select one".to_owned();
         return Some(Verdict::Conflict { with: Some(rival.id.clone()), reason });
     }

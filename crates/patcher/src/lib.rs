@@ -37,11 +37,11 @@ mod version_range;
 mod work;
 
 pub use audit::{Retirement, retirement};
-pub use engine::{Subject, apply};
+pub use engine::{Selected, Selection, Subject, apply};
 pub use gpu::PLACEHOLDERS;
 pub use nearest::NearestLine;
 pub use outcome::{EditOutcome, FileChange, Outcome, PatchOutcome, ProbeOutcome};
-pub use parse::parse_patch;
+pub use parse::{PatchPlace, parse_patch, parse_patch_at};
 pub use pattern::MAX_PATTERN_BYTES;
 pub use prepared::Splice;
 pub use probe::{NoProbes, ProbeJob, ProbeRun, Probes, Tool, judge_probe, probe_job};

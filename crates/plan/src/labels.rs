@@ -6,9 +6,10 @@
 
 /// Time the image carries, RFC 3339.
 pub const CREATED: &str = "org.opencontainers.image.created";
-/// Address of the recipe.
+/// Address of the project. Only on request, with [`REVISION`].
 pub const SOURCE: &str = "org.opencontainers.image.source";
-/// Commit of the recipe.
+/// Commit that last changed a file which the image is made from. Only on request: it depends on the
+/// history of a repository and not on the content of the files (docs/adr/0003).
 pub const REVISION: &str = "org.opencontainers.image.revision";
 /// Version of what is inside.
 pub const VERSION: &str = "org.opencontainers.image.version";
@@ -46,21 +47,23 @@ pub const CONTRACT: &str = "io.github.build-pipeline.contract";
 pub const SPOOF: &str = "io.github.build-pipeline.spoof";
 /// `true` on a rehearsed image, `false` on a real one.
 pub const REHEARSAL: &str = "io.github.build-pipeline.rehearsal";
-/// What the run changed against the data files, as `name=value` parted by spaces. Absent where nothing was.
+/// What the run changed against the data files, as `name=value` separated by spaces. Absent where
+/// nothing was changed.
 pub const OVERRIDES: &str = "io.github.build-pipeline.overrides";
-/// `true` where the recipe's files were not those of the commit, else absent.
-pub const MODIFIED: &str = "io.github.build-pipeline.recipe-modified";
 /// The ROCm release inside, where the pin knows it.
 pub const ROCM_VERSION: &str = "io.github.build-pipeline.rocm.version";
 
 /// The variant of a track that an engine built.
 pub const VARIANT: &str = "io.github.build-pipeline.variant";
-/// What the keys of source labels start with; behind it stand the pin and `.source`, `.revision`
-/// or `.version`.
+/// What the keys of source labels start with, followed by the pin and `.source`, `.revision`,
+/// `.sha256` or `.version`.
 pub const PIN_PREFIX: &str = "io.github.build-pipeline.pin.";
-/// SHA-256 over the patches that the sources were built with, in order. Absent where none was.
+/// The patches whose effect the sources have, as `component/id` separated by spaces, in the order in
+/// which they are applied. Absent where there are none.
+pub const PATCHES: &str = "io.github.build-pipeline.patches";
+/// SHA-256 over the effects of [`PATCHES`], in order: lines of `component/id effect`.
 pub const PATCHES_DIGEST: &str = "io.github.build-pipeline.patches-digest";
-/// What sealing leaves out of the layers, parted by spaces.
+/// What sealing leaves out of the layers, separated by spaces.
 pub const SCRUBBED: &str = "io.github.build-pipeline.scrubbed";
 
 /// Labels and annotations of a base that would lie about an image made from it.

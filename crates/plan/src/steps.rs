@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use names::{Digest, ImageRef};
+use names::Sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,6 @@ use serde::{Deserialize, Serialize};
 pub struct Step {
     /// The step's name, unique in its plan, for example `fetch-base`.
     pub id: String,
-    /// The steps that must be done before.
-    pub needs: Vec<String>,
     /// What is done.
     pub action: Action,
 }
@@ -25,41 +23,30 @@ pub struct Step {
 pub enum Action {
     /// Fetches the manifest and the config of a base by digest. No layer byte moves.
     FetchBase {
-        /// The image, at a digest; the tag is for readers.
-        image: ImageRef,
-        /// What the digest is the digest of, where the pin says so.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        kind: Option<ManifestKind>,
+        /// The image input.
+        input: String,
         /// The platform to choose where the digest is that of an index.
         platform: Platform,
     },
     /// Fetches a source tree by commit or hash, and patches it.
     FetchSource {
-        /// The pin.
-        pin: String,
-        /// What is fetched.
-        source: Source,
-        /// The version that patches go by, where the pin states one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        version: Option<String>,
-        /// The patches, in the order in which they are applied; every one must fit.
+        /// The source or archive input.
+        input: String,
+        /// The patches, in the order in which they are applied. The build stops unless each of them
+        /// comes to what is expected of it, and no other patch of the component changes anything.
         patches: Vec<PatchUse>,
     },
     /// Fetches the Debian packages of a lock, each by its SHA-256.
     FetchPackages {
-        /// The lock, a path from the root of the project.
-        lock: String,
-        /// The SHA-256 of the lock's text.
-        digest: Digest,
+        /// The lock input.
+        input: String,
         /// The sets of the lock that are fetched.
         sets: Vec<String>,
     },
     /// Fetches the wheels of a Python lock, each by its SHA-256.
     FetchWheels {
-        /// The lock, a path from the root of the project.
-        lock: String,
-        /// The SHA-256 of the lock's text.
-        digest: Digest,
+        /// The lock input.
+        input: String,
     },
     /// Makes a base image of fetched packages: a root file system of one sealed layer.
     BootstrapBase {
@@ -76,10 +63,8 @@ pub enum Action {
     BuildImage {
         /// The step whose image the Dockerfile stands on; it is the build argument `BASE`.
         base: String,
-        /// The Dockerfile, a path from the root of the project.
+        /// The file input that is the Dockerfile.
         dockerfile: String,
-        /// The SHA-256 of the Dockerfile's text.
-        digest: Digest,
         /// Build arguments beside `BASE`.
         args: BTreeMap<String, String>,
         /// The steps whose trees lie in the build context, by folder.
@@ -102,35 +87,10 @@ pub enum Action {
     DeriveImage {
         /// The step that fetched the base.
         base: String,
-        /// The contract, `derive/1`: equal inputs give equal bytes for as long as the number stands.
-        contract: String,
+        /// The contract that decides every byte of the result.
+        contract: DeriveContract,
         /// What changes.
         edit: ImageEdit,
-    },
-}
-
-/// A source tree, by something that cannot move.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Source {
-    /// A commit of a git repository, with its submodules.
-    Git {
-        /// The repository.
-        url: String,
-        /// The commit, 40 hexadecimal digits.
-        commit: String,
-    },
-    /// A release archive on a Python package index.
-    Archive {
-        /// The project.
-        project: String,
-        /// The version.
-        version: String,
-        /// The SHA-256 of the archive.
-        sha256: String,
-        /// The directory inside that is meant.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        subdirectory: Option<String>,
     },
 }
 
@@ -140,18 +100,62 @@ pub enum Source {
 pub struct PatchUse {
     /// The component, a folder of `patches/`.
     pub component: String,
-    /// The patch.
+    /// The patch, a file of that folder without `.toml`.
     pub id: String,
-    /// The SHA-256 of the patch file.
-    pub digest: Digest,
+    /// The SHA-256 of what the patch does. Comments, provenance and tests of its file do not count.
+    pub effect: Sha256,
+    /// What must be true of the source once the patch was applied.
+    pub expect: Expectation,
+}
+
+/// What the build expects of a patch. It stops where the patch comes to anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expectation {
+    /// The source has the patch's effect: the patch changed it, or upstream has it already.
+    InEffect,
+    /// Upstream has it already: the patch changes nothing.
+    Upstream,
+}
+
+/// The numbered rules by which layers are made canonical; the bytes are the crate `seal`'s to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SealContract {
+    /// `seal/1`: equal content gives equal bytes.
+    #[serde(rename = "seal/1")]
+    Seal1,
+}
+
+/// The numbered rules by which an image is derived from a base; the bytes are `oci::derive`'s to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeriveContract {
+    /// `derive/1`: an equal base and equal edits give equal bytes.
+    #[serde(rename = "derive/1")]
+    Derive1,
+}
+
+impl fmt::Display for SealContract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Seal1 => "seal/1",
+        })
+    }
+}
+
+impl fmt::Display for DeriveContract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Derive1 => "derive/1",
+        })
+    }
 }
 
 /// How layers are made canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Seal {
-    /// The contract, `seal/1`: equal content gives equal bytes for as long as the number stands.
-    pub contract: String,
+    /// The contract that decides every byte of the layer.
+    pub contract: SealContract,
     /// Paths that are left out, as patterns: what differs from run to run and nobody needs.
     pub scrub: Vec<String>,
     /// The latest time that a file has, in seconds since 1970-01-01 UTC.
@@ -194,6 +198,44 @@ pub struct ImageEdit {
     pub reset: Vec<String>,
     /// Labels that are set. The plan digest comes on top; it cannot stand in the plan itself.
     pub labels: BTreeMap<String, String>,
+}
+
+impl Action {
+    /// Returns the steps that must be done before, each once, in the order in which the action names
+    /// them.
+    pub fn needs(&self) -> Vec<&str> {
+        let named: Vec<&String> = match self {
+            Self::FetchBase { .. }
+            | Self::FetchSource { .. }
+            | Self::FetchPackages { .. }
+            | Self::FetchWheels { .. } => Vec::new(),
+            Self::BootstrapBase { packages, .. } => vec![packages],
+            Self::BuildImage { base, context, .. } => {
+                std::iter::once(base).chain(context.values()).collect()
+            }
+            Self::SealImage { image, base, .. } => vec![image, base],
+            Self::DeriveImage { base, .. } => vec![base],
+        };
+        let mut needs: Vec<&str> = Vec::new();
+        for step in named {
+            if !needs.contains(&step.as_str()) {
+                needs.push(step);
+            }
+        }
+        needs
+    }
+
+    /// Returns the name of the input that the action reads, where it reads one.
+    pub fn input(&self) -> Option<&str> {
+        match self {
+            Self::FetchBase { input, .. }
+            | Self::FetchSource { input, .. }
+            | Self::FetchPackages { input, .. }
+            | Self::FetchWheels { input } => Some(input),
+            Self::BuildImage { dockerfile, .. } => Some(dockerfile),
+            Self::BootstrapBase { .. } | Self::SealImage { .. } | Self::DeriveImage { .. } => None,
+        }
+    }
 }
 
 impl ImageEdit {

@@ -3,20 +3,21 @@
 //! The steps are named by what they make, so that two tracks or variants that share one (a source, a
 //! base, the packages of a lock, a stage) have it under the same name and key, and it is done once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use names::PinName;
 use names::{Digest, ImageRef};
 use pins::{BuiltSettings, Pinned, Stage, Variant, VariantBase};
-use plan::{Action, ImageEdit, PatchUse, Plan, Platform, Seal, Source, Step, labels};
+use plan::{Action, Draft, ImageEdit, Input, Inputs, Platform, Seal, SealContract, Step, labels};
 
 use crate::metadata::{
-    base_name, canonical_json, overridden_labels, recipe_labels, text_labels, timestamp,
+    base_name, check_overrides, derived_labels, finished, text_labels, timestamp,
 };
+use crate::patches::Target;
 use crate::{BuildRequest, PlanError, Planned, PlanningInput, Warning};
 
-/// The contract of sealed layers; the bytes are the crate `seal`'s to keep.
-const CONTRACT: &str = "seal/1";
+/// The contract of sealed layers.
+const CONTRACT: SealContract = SealContract::Seal1;
 
 /// What sealing leaves out of every image: it differs from run to run or from engine to engine (some
 /// make the folders that they mount over, some do not), and nobody needs it.
@@ -46,32 +47,89 @@ const SCRUB: [&str; 23] = [
     "var/tmp/*",
 ];
 
-/// Makes the plan of a track that an engine builds.
-pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
+/// The files that a plan is made from beside the data files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The components whose patches are needed, folders of `patches/`.
+    pub components: BTreeSet<String>,
+    /// Dockerfiles and locks, by their path from the root of the project.
+    pub files: BTreeSet<String>,
+}
+
+/// Returns the files that the plan of a request is made from. No other file changes the plan.
+///
+/// # Errors
+/// The request names a track or variant that does not exist.
+pub fn needs(request: &BuildRequest, input: &PlanningInput) -> Result<Needs, PlanError> {
+    let mut needs = Needs::default();
+    if !request.track.is_built() {
+        return Ok(needs);
+    }
+    let Chosen { variant, .. } = choose(request, input)?;
+    if let VariantBase::Packages(lock) = &variant.base {
+        needs.files.insert(package_lock_path(lock));
+    }
+    for stage in &variant.stages {
+        needs.files.insert(stage.dockerfile.clone());
+        needs.files.extend(stage.python.as_deref().map(pins::python_lock_path));
+        for pin in stage.sources.values() {
+            let source = input.pins.sources.get(pin).and_then(|pin| pin.patches.clone());
+            let archive = input.pins.archives.get(pin).and_then(|pin| pin.patches.clone());
+            needs.components.extend(source.or(archive));
+        }
+    }
+    Ok(needs)
+}
+
+fn package_lock_path(lock: &str) -> String {
+    format!("versions/locks/{lock}.toml")
+}
+
+/// The variant that a request means.
+struct Chosen<'a> {
+    settings: &'a BuiltSettings,
+    name: &'a str,
+    variant: &'a Variant,
+    is_rehearsal: bool,
+    /// Whether it is the one that is built where none is asked for.
+    is_usual: bool,
+}
+
+fn choose<'a>(request: &BuildRequest, input: &'a PlanningInput) -> Result<Chosen<'a>, PlanError> {
     let track = request.track.name();
     let settings = input.tracks.built.get(&request.track).ok_or(PlanError::NoSettings { track })?;
-    if request.spoof != crate::SpoofChoice::Auto {
-        return Err(PlanError::NotASpoofTrack { track });
-    }
     let (asked, of_rehearsal) = (request.variant.as_ref(), settings.rehearsal.as_ref());
-    let rehearsal = request.rehearse || (asked.is_some() && asked == of_rehearsal);
-    let usual = match rehearsal {
-        true => of_rehearsal.ok_or(PlanError::NoRehearsal { track })?,
-        false => &settings.variant,
+    let is_rehearsal = request.rehearse || (asked.is_some() && asked == of_rehearsal);
+    let usual = if is_rehearsal {
+        of_rehearsal.ok_or(PlanError::NoRehearsal { track })?
+    } else {
+        &settings.variant
     };
-    let name = asked.unwrap_or(usual);
-    let variant = settings.variants.get(name).ok_or_else(|| PlanError::UnknownVariant {
-        track,
-        variant: name.clone(),
-        known: settings.variants.keys().cloned().collect(),
-    })?;
-    if rehearsal && name != usual {
+    let wanted = asked.unwrap_or(usual);
+    let Some((name, variant)) = settings.variants.get_key_value(wanted) else {
+        return Err(PlanError::UnknownVariant {
+            track,
+            variant: wanted.clone(),
+            known: settings.variants.keys().cloned().collect(),
+        });
+    };
+    if is_rehearsal && name != usual {
         let (variant, rehearsed) = (name.clone(), usual.clone());
         return Err(PlanError::RehearsedOtherwise { track, variant, rehearsed });
     }
+    Ok(Chosen { settings, name, variant, is_rehearsal, is_usual: name == usual })
+}
+
+/// Makes the plan of a track that an engine builds.
+pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
+    let track = request.track.name();
+    let chosen = choose(request, input)?;
+    if request.spoof != crate::SpoofChoice::Auto {
+        return Err(PlanError::NotASpoofTrack { track });
+    }
     // Asked for by its name, what is built anyway is no other image.
-    let other = asked.filter(|name| *name != usual).cloned();
-    let request = &BuildRequest { variant: other, ..request.clone() };
+    let variant = request.variant.clone().filter(|_| !chosen.is_usual);
+    let request = &BuildRequest { variant, ..request.clone() };
     let gpu = request.gpu.as_ref().unwrap_or(&input.tracks.gpu);
     if !input.gpus.gpus.contains_key(gpu) {
         let known = input.gpus.gpus.keys().map(ToString::to_string).collect();
@@ -79,93 +137,86 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     }
     let epoch = request.source_date_epoch.unwrap_or(input.pins.source_date_epoch);
     let scrub = SCRUB.map(str::to_owned).to_vec();
-    let mut making = Making {
+    let draft = Draft {
+        schema: plan::SCHEMA,
+        track: track.to_owned(),
+        name: match (chosen.is_usual, chosen.is_rehearsal) {
+            (true, true) => format!("rehearsal-{track}"),
+            (true, false) => track.to_owned(),
+            (false, _) => format!("{track}-{}", chosen.name),
+        },
+        gpu: gpu.clone(),
+        rehearsal: chosen.is_rehearsal,
+        source_date_epoch: epoch,
+        revision: request.revision.clone(),
+        overrides: request.spelled_overrides(),
+        inputs: Inputs::new(),
+        steps: Vec::new(),
+    };
+    let mut builder = PlanBuilder {
         request,
         input,
-        gpu: gpu.as_str(),
-        rehearsal,
-        seal: Seal { contract: CONTRACT.to_owned(), scrub, epoch },
+        seal: Seal { contract: CONTRACT, scrub, epoch },
         created: timestamp(epoch)?,
-        steps: Vec::new(),
-        pins: BTreeMap::new(),
-        patches: Vec::new(),
+        draft,
         labels: BTreeMap::new(),
         warnings: Vec::new(),
     };
-    making.variant(settings, (name, variant))?;
-    making.check_overrides()?;
-    let Making { steps, pins, warnings, .. } = making;
-    let plan = Plan {
-        schema: plan::SCHEMA,
-        track: track.to_owned(),
-        name: match name == usual {
-            true if rehearsal => format!("rehearsal-{track}"),
-            true => track.to_owned(),
-            false => format!("{track}-{name}"),
-        },
-        gpu: gpu.to_string(),
-        rehearsal,
-        source_date_epoch: epoch,
-        recipe: input.recipe.clone(),
-        overrides: request.spelled_overrides(),
-        pins,
-        steps,
-    };
-    Ok(Planned { plan, warnings })
+    builder.stages(&chosen)?;
+    let PlanBuilder { draft, warnings, .. } = builder;
+    finished(draft, request.track, warnings)
 }
 
 /// A plan that is being made.
-struct Making<'a> {
+struct PlanBuilder<'a> {
     request: &'a BuildRequest,
     input: &'a PlanningInput,
-    gpu: &'a str,
-    rehearsal: bool,
     seal: Seal,
     created: String,
-    steps: Vec<Step>,
-    /// The values of the pins that were used.
-    pins: BTreeMap<String, String>,
-    patches: Vec<PatchUse>,
+    /// Its inputs and steps so far.
+    draft: Draft,
     /// Labels about what is inside.
     labels: BTreeMap<String, String>,
     warnings: Vec<Warning>,
 }
 
-impl Making<'_> {
-    fn variant(
-        &mut self,
-        settings: &BuiltSettings,
-        (name, variant): (&str, &Variant),
-    ) -> Result<(), PlanError> {
+impl PlanBuilder<'_> {
+    fn stages(&mut self, chosen: &Chosen<'_>) -> Result<(), PlanError> {
+        let variant = chosen.variant;
         let mut base = match &variant.base {
             VariantBase::Image(pin) => self.fetch_base(pin)?,
             VariantBase::Packages(lock) => self.bootstrap(lock, variant)?,
         };
         for stage in &variant.stages {
             let image = self.build(variant, stage, &base)?;
-            base = self.seal(stage, (image, base));
+            base = self.seal(stage, image, base);
         }
-        // Labels name the commit and the plan. As a step of their own, what changes nothing but
-        // them builds nothing again.
+        check_overrides(self.request, self.input, &self.draft.inputs)?;
+        // Labels name the plan. As a step of their own, changes that affect only labels never
+        // trigger a rebuild.
         let edit = ImageEdit {
-            created_by: crate::metadata::created_by(self.request.track, self.gpu),
-            env: settings.env.clone(),
-            labels: self.all_labels(settings, name),
+            created_by: crate::metadata::created_by(self.request.track, self.draft.gpu.as_str()),
+            env: chosen.settings.env.clone(),
+            labels: self.all_labels(chosen),
             ..self.plain_edit()
         };
-        let contract = crate::metadata::CONTRACT.to_owned();
-        let needs = vec![base.clone()];
-        let action = Action::DeriveImage { base, contract, edit };
-        self.step("label-image".to_owned(), needs, action);
+        let action = Action::DeriveImage { base, contract: crate::metadata::CONTRACT, edit };
+        self.step("label-image".to_owned(), action);
         Ok(())
     }
 
     /// Adds a step, unless it is there. Returns its name.
-    fn step(&mut self, id: String, needs: Vec<String>, action: Action) -> String {
-        if !self.steps.iter().any(|step| step.id == id) {
-            self.steps.push(Step { id: id.clone(), needs, action });
+    fn step(&mut self, id: String, action: Action) -> String {
+        if !self.draft.steps.iter().any(|step| step.id == id) {
+            self.draft.steps.push(Step { id: id.clone(), action });
         }
         id
+    }
+
+    /// Adds an input. Returns its name.
+    fn add_input(&mut self, name: String, input: Input) -> String {
+        self.draft.inputs.insert(name.clone(), input);
+        name
     }
 
     fn fetch_base(&mut self, name: &PinName) -> Result<String, PlanError> {
@@ -177,11 +228,11 @@ impl Making<'_> {
         if let Some(why) = &pin.discontinued {
             self.warnings.push(Warning::new("base-discontinued", format!("pin `{name}`: {why}")));
         }
-        self.pins.insert(name.to_string(), image.to_string());
         self.labels.extend(base_labels(&image));
-        let kind = pin.kind.map(crate::metadata::manifest_kind);
-        let action = Action::FetchBase { image, kind, platform: Platform::linux_amd64() };
-        Ok(self.step("fetch-base".to_owned(), Vec::new(), action))
+        let manifest = pin.kind.map(crate::metadata::manifest_kind);
+        let input = self.add_input(name.to_string(), Input::Image { reference: image, manifest });
+        let action = Action::FetchBase { input, platform: Platform::linux_amd64() };
+        Ok(self.step("fetch-base".to_owned(), action))
     }
 
     fn bootstrap(&mut self, lock: &str, variant: &Variant) -> Result<String, PlanError> {
@@ -192,24 +243,24 @@ impl Making<'_> {
             "run/*".clone_into(path);
         }
         let action = Action::BootstrapBase {
-            packages: packages.clone(),
+            packages,
             set: "base".to_owned(),
             created: self.created.clone(),
             seal,
         };
-        Ok(self.step("bootstrap-base".to_owned(), vec![packages], action))
+        Ok(self.step("bootstrap-base".to_owned(), action))
     }
 
     fn fetch_packages(&mut self, lock: &str, variant: &Variant) -> Result<String, PlanError> {
-        let path = format!("versions/locks/{lock}.toml");
+        let path = package_lock_path(lock);
         let digest = self.file(&path)?;
-        self.pins.insert(lock.to_owned(), format!("{path}@{digest}"));
+        let input = self.add_input(path, Input::Lock { digest });
         let mut sets = vec!["base".to_owned()];
         sets.extend(variant.stages.iter().flat_map(|stage| stage.packages.iter().cloned()));
         sets.sort();
         sets.dedup();
-        let action = Action::FetchPackages { lock: path, digest, sets };
-        Ok(self.step("fetch-packages".to_owned(), Vec::new(), action))
+        let action = Action::FetchPackages { input, sets };
+        Ok(self.step("fetch-packages".to_owned(), action))
     }
 
     fn fetch_wheels(&mut self, name: &str) -> Result<String, PlanError> {
@@ -218,9 +269,8 @@ impl Making<'_> {
             track: self.request.track.name(),
             lock: name.to_owned(),
         })?;
-        self.pins.insert(name.to_owned(), format!("{lock}@{digest}"));
-        let action = Action::FetchWheels { lock, digest };
-        Ok(self.step(format!("fetch-wheels-{name}"), Vec::new(), action))
+        let input = self.add_input(lock, Input::Lock { digest });
+        Ok(self.step(format!("fetch-wheels-{name}"), Action::FetchWheels { input }))
     }
 
     /// Returns the digest of a file of the project.
@@ -235,7 +285,7 @@ impl Making<'_> {
         let mut context = BTreeMap::new();
         let mut args = BTreeMap::from([
             ("SOURCE_DATE_EPOCH".to_owned(), self.seal.epoch.to_string()),
-            ("GPU_TARGET".to_owned(), self.gpu.to_owned()),
+            ("GPU_TARGET".to_owned(), self.draft.gpu.to_string()),
         ]);
         args.extend(stage.args.clone());
         for (folder, pin) in &stage.sources {
@@ -251,17 +301,11 @@ impl Making<'_> {
         if let Some(lock) = &stage.python {
             context.insert("python".to_owned(), self.fetch_wheels(lock)?);
         }
-        let mut needs = vec![base.to_owned()];
-        needs.extend(context.values().cloned());
-        let action = Action::BuildImage {
-            base: base.to_owned(),
-            digest: self.file(&stage.dockerfile)?,
-            dockerfile: stage.dockerfile.clone(),
-            args,
-            context,
-            network: stage.network,
-        };
-        Ok(self.step(format!("build-{}", stage.name), needs, action))
+        let file = Input::File { digest: self.file(&stage.dockerfile)? };
+        let dockerfile = self.add_input(stage.dockerfile.clone(), file);
+        let base = base.to_owned();
+        let action = Action::BuildImage { base, dockerfile, args, context, network: stage.network };
+        Ok(self.step(format!("build-{}", stage.name), action))
     }
 
     /// Adds the step that fetches a source. Returns its name and the version that the pin states.
@@ -269,57 +313,52 @@ impl Making<'_> {
         let track = self.request.track.name();
         let pins = &self.input.pins;
         let unresolved = |from: String| PlanError::UnresolvedSource { pin: name.to_string(), from };
-        let (source, component, version) = match (pins.sources.get(name), pins.archives.get(name)) {
+        let (source, component) = match (pins.sources.get(name), pins.archives.get(name)) {
             (Some(pin), _) => {
                 let Pinned::Resolved(commit) = &pin.commit else {
                     return Err(unresolved(pin.url.clone()));
                 };
-                let (url, commit) = (pin.url.clone(), commit.to_string());
-                self.pins.insert(name.to_string(), format!("{url}@{commit}"));
-                self.labels.extend(pin_labels(name, &[("source", &url), ("revision", &commit)]));
-                (Source::Git { url, commit }, &pin.patches, pin.version.clone())
+                let (url, commit, version) = (pin.url.clone(), commit.clone(), pin.version.clone());
+                (Input::Source { url, commit, version }, &pin.patches)
             }
             (None, Some(pin)) => {
                 let Pinned::Resolved(sha256) = &pin.sha256 else {
                     return Err(unresolved(pin.project.clone()));
                 };
-                let (project, version) = (pin.project.clone(), pin.version.clone());
-                let sha256 = sha256.to_string();
-                self.pins.insert(name.to_string(), format!("{project}=={version}#sha256={sha256}"));
-                self.labels.extend(pin_labels(
-                    name,
-                    &[("source", &format!("{project} {version}")), ("sha256", &sha256)],
-                ));
-                let subdirectory = pin.subdirectory.clone();
-                let archive = Source::Archive { project, version, sha256, subdirectory };
-                (archive, &pin.patches, Some(pin.version.clone()))
+                let archive = Input::Archive {
+                    project: pin.project.clone(),
+                    version: pin.version.clone(),
+                    sha256: sha256.clone(),
+                    subdirectory: pin.subdirectory.clone(),
+                };
+                (archive, &pin.patches)
             }
             (None, None) => {
                 return Err(PlanError::NoSuchBase { track, pin: name.to_string() });
             }
         };
-        if let Some(version) = &version {
-            self.labels.extend(pin_labels(name, &[("version", version)]));
-        }
-        let patches = component.as_ref().and_then(|component| self.input.patches.get(component));
-        let patches = patches.cloned().unwrap_or_default();
-        for patch in &patches {
-            if !self.patches.contains(patch) {
-                self.patches.push(patch.clone());
+        self.labels.extend(source_labels(name, &source));
+        let version = source.version().map(str::to_owned);
+        let patches = match component {
+            None => Vec::new(),
+            Some(component) => {
+                let set = self.input.patches.get(component).ok_or_else(|| {
+                    PlanError::NoPatches { pin: name.to_string(), component: component.clone() }
+                })?;
+                Target { pin: name, gpu: &self.draft.gpu, version: version.as_deref() }
+                    .choose(set)?
             }
-        }
-        let (pin, id) = (name.to_string(), format!("fetch-{name}"));
-        let action = Action::FetchSource { pin, source, version: version.clone(), patches };
-        Ok((self.step(id, Vec::new(), action), version))
+        };
+        let input = self.add_input(name.to_string(), source);
+        let step = self.step(format!("fetch-{name}"), Action::FetchSource { input, patches });
+        Ok((step, version))
     }
 
-    fn seal(&mut self, stage: &Stage, (image, base): (String, String)) -> String {
-        let needs = vec![image.clone(), base.clone()];
+    fn seal(&mut self, stage: &Stage, image: String, base: String) -> String {
         let id = image.replacen("build-", "seal-", 1);
         let created_by = format!("build-pipeline {CONTRACT}: {}", stage.dockerfile);
         let edit = ImageEdit { created_by, ..self.plain_edit() };
-        let action = Action::SealImage { image, base, seal: self.seal.clone(), edit };
-        self.step(id, needs, action)
+        self.step(id, Action::SealImage { image, base, seal: self.seal.clone(), edit })
     }
 
     /// Returns an edit that says when, and takes away what would lie.
@@ -335,49 +374,20 @@ impl Making<'_> {
     }
 
     /// Returns the labels of the finished image.
-    fn all_labels(&self, settings: &BuiltSettings, variant: &str) -> BTreeMap<String, String> {
-        let mut all = recipe_labels(self.input.recipe.as_ref());
+    fn all_labels(&self, chosen: &Chosen<'_>) -> BTreeMap<String, String> {
+        let mut all = derived_labels(&self.draft);
         all.extend(self.labels.clone());
         all.extend(text_labels(&[
             (labels::CREATED, &self.created),
             (labels::BUILD_DATE, &self.created),
             (labels::ARCHITECTURE, "x86_64"),
-            (labels::TITLE, &settings.title),
-            (labels::DESCRIPTION, &settings.description),
-            (labels::TRACK, self.request.track.name()),
-            (labels::VARIANT, variant),
-            (labels::GPU, self.gpu),
-            (labels::PINS_DIGEST, Digest::of(canonical_json(&self.pins).as_bytes()).as_str()),
-            (labels::CONTRACT, CONTRACT),
+            (labels::TITLE, &chosen.settings.title),
+            (labels::DESCRIPTION, &chosen.settings.description),
+            (labels::VARIANT, chosen.name),
+            (labels::CONTRACT, &CONTRACT.to_string()),
             (labels::SCRUBBED, &self.seal.scrub.join(" ")),
-            (labels::REHEARSAL, if self.rehearsal { "true" } else { "false" }),
         ]));
-        if !self.patches.is_empty() {
-            let text: String =
-                self.patches.iter().map(|patch| format!("{}\n", patch.digest)).collect();
-            all.insert(labels::PATCHES_DIGEST.to_owned(), Digest::of(text.as_bytes()).to_string());
-        }
-        all.extend(overridden_labels(self.request));
         all
-    }
-
-    /// Refuses overrides of pins that do not exist or were not used.
-    fn check_overrides(&self) -> Result<(), PlanError> {
-        let known = self.input.pins.names();
-        for name in self.request.overrides.keys() {
-            if !known.contains_key(name) {
-                let known = known.keys().map(ToString::to_string).collect();
-                return Err(PlanError::UnknownPin { pin: name.to_string(), known });
-            }
-            if !self.pins.contains_key(name.as_str()) {
-                let images = &self.input.pins.images;
-                let is_image = |name: &&String| images.keys().any(|pin| pin.as_str() == **name);
-                let used = self.pins.keys().find(is_image).cloned();
-                let (track, pin) = (self.request.track.name(), name.to_string());
-                return Err(PlanError::UnusedPin { track, pin, used });
-            }
-        }
-        Ok(())
     }
 }
 
@@ -392,9 +402,18 @@ fn base_labels(image: &ImageRef) -> BTreeMap<String, String> {
     text_labels(&[(labels::BASE_NAME, &base_name(image)), (labels::BASE_DIGEST, &digest)])
 }
 
-fn pin_labels(name: &PinName, facts: &[(&str, &str)]) -> BTreeMap<String, String> {
-    let label = |(fact, value): &(&str, &str)| {
-        (format!("{}{name}.{fact}", labels::PIN_PREFIX), (*value).to_owned())
+/// Returns the labels that say which source is inside.
+fn source_labels(name: &PinName, source: &Input) -> BTreeMap<String, String> {
+    let mut facts: Vec<(&str, String)> = match source {
+        Input::Source { url, commit, .. } => {
+            vec![("source", url.clone()), ("revision", commit.to_string())]
+        }
+        Input::Archive { project, version, sha256, .. } => {
+            vec![("source", format!("{project} {version}")), ("sha256", sha256.to_string())]
+        }
+        Input::Image { .. } | Input::Lock { .. } | Input::File { .. } => Vec::new(),
     };
-    facts.iter().map(label).collect()
+    facts.extend(source.version().map(|version| ("version", version.to_owned())));
+    let label = |(fact, value)| (format!("{}{name}.{fact}", labels::PIN_PREFIX), value);
+    facts.into_iter().map(label).collect()
 }

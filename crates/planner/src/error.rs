@@ -104,8 +104,64 @@ pub enum PlanError {
         track: &'static str,
         /// The pin.
         pin: String,
-        /// The image pin that it does use, if any.
-        used: Option<String>,
+        /// What it uses instead.
+        used: UsedPins,
+    },
+    /// The source that the track builds has patches, and nobody has read them.
+    #[error(
+        "pin `{pin}` is built with the patches of component `{component}`, which are not there"
+    )]
+    NoPatches {
+        /// The pin.
+        pin: String,
+        /// The component, a folder of `patches/`.
+        component: String,
+    },
+    /// A pin has a version that patches cannot be chosen by.
+    #[error("pin `{pin}` has version `{version}`, which patches cannot be chosen by")]
+    PatchVersion {
+        /// The pin.
+        pin: String,
+        /// The version.
+        version: String,
+        /// Why.
+        #[source]
+        source: names::ParseVersionError,
+    },
+    /// A patch says that it does harm to the version of the source.
+    #[error("patch `{component}/{patch}` refuses pin `{pin}`: {because}")]
+    PatchRefuses {
+        /// The pin.
+        pin: String,
+        /// The component.
+        component: String,
+        /// The patch.
+        patch: String,
+        /// Why.
+        because: String,
+    },
+    /// Two patches that exclude each other are both for the source.
+    #[error(
+        "patches `{first}` and `{second}` of component `{component}` exclude each other, and pin `{pin}` needs both"
+    )]
+    PatchConflict {
+        /// The pin.
+        pin: String,
+        /// The component.
+        component: String,
+        /// A patch.
+        first: String,
+        /// The other one.
+        second: String,
+    },
+    /// The steps contradict each other: a defect of the planner.
+    #[error("the plan of track `{track}` is not valid")]
+    Invalid {
+        /// The track.
+        track: &'static str,
+        /// Why.
+        #[source]
+        source: plan::InvalidPlan,
     },
     /// `gpus.toml` does not know the GPU.
     #[error("GPU `{gpu}` is not in `gpus.toml`")]
@@ -130,4 +186,13 @@ pub enum PlanError {
     /// The time is after the year 9999, which RFC 3339 cannot write.
     #[error("source-date-epoch `{0}` is after the year 9999")]
     Epoch(u64),
+}
+
+/// The pins that a plan uses, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsedPins {
+    /// The image pins, which `--set` can change.
+    pub images: Vec<String>,
+    /// All others.
+    pub others: Vec<String>,
 }

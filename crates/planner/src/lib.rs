@@ -8,12 +8,16 @@
 mod built;
 mod error;
 mod metadata;
+mod patches;
 mod request;
 mod spoof;
 mod warning;
 
-pub use error::PlanError;
-pub use request::{BuildRequest, ImageOverride, ParseOverrideError, PlanningInput, SpoofChoice};
+pub use built::{Needs, needs};
+pub use error::{PlanError, UsedPins};
+pub use request::{
+    BuildRequest, ImageOverride, ParseOverrideError, PlanningInput, SpoofChoice, StandIn,
+};
 pub use spoof::{OPT_OUT_VARIABLE, OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
 pub use warning::Warning;
 
@@ -35,9 +39,10 @@ pub struct Planned {
 /// The request names a pin, GPU or spoof that cannot be used, or a pin that the track stands on is
 /// unresolved.
 pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
-    match request.track.is_built() {
-        true => built::plan(request, input),
-        false => metadata::plan(request, input),
+    if request.track.is_built() {
+        built::plan(request, input)
+    } else {
+        metadata::plan(request, input)
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use names::ImageRef;
 use names::PinName;
-use names::{Digest, ImageRef};
 use pins::{ImagePin, Pinned, Track, TrackSettings};
-use plan::{Action, ImageEdit, Plan, Platform, Step, labels};
+use plan::{Action, DeriveContract, Draft, ImageEdit, Input, Inputs, Platform, Step, labels};
 
-use crate::{BuildRequest, PlanError, Planned, PlanningInput, Warning, spoof};
+use crate::{BuildRequest, PlanError, Planned, PlanningInput, UsedPins, Warning, spoof};
 
-/// The contract of an image that only adds metadata; the bytes are `oci::derive`'s to keep.
-pub(crate) const CONTRACT: &str = "derive/1";
+/// The contract of an image that only adds metadata.
+pub(crate) const CONTRACT: DeriveContract = DeriveContract::Derive1;
 
 /// Returns the settings of a track and the image pin they stand on.
 pub(crate) fn base(
@@ -34,7 +34,6 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     if request.variant.is_some() {
         return Err(PlanError::NoVariants { track: request.track.name() });
     }
-    check_overrides(request, input, &settings.base)?;
     let pin = with_override(pin, request, &settings.base);
     let image = base_reference(&pin, &settings.base)?;
     let target = request.gpu.as_ref().unwrap_or(&input.tracks.gpu);
@@ -59,9 +58,28 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     if let Some(version) = override_version {
         env.insert(spoof::OVERRIDE_VARIABLE.to_owned(), version.to_string());
     }
-    let pins = used_pins(&settings.base, &image);
-    let overrides = request.spelled_overrides();
-    let mut all_labels = recipe_labels(input.recipe.as_ref());
+    let base = settings.base.to_string();
+    let kind = pin.kind.map(manifest_kind);
+    let inputs =
+        Inputs::from([(base.clone(), Input::Image { reference: image.clone(), manifest: kind })]);
+    check_overrides(request, input, &inputs)?;
+    let mut draft = Draft {
+        schema: plan::SCHEMA,
+        track: request.track.name().to_owned(),
+        name: if request.rehearse {
+            format!("rehearsal-{}", request.track.name())
+        } else {
+            request.track.name().to_owned()
+        },
+        gpu: target.clone(),
+        rehearsal: request.rehearse,
+        source_date_epoch: epoch,
+        revision: request.revision.clone(),
+        overrides: request.spelled_overrides(),
+        inputs,
+        steps: Vec::new(),
+    };
+    let mut all_labels = derived_labels(&draft);
     all_labels.extend(text_labels(&[
         (labels::CREATED, &created),
         (labels::BUILD_DATE, &created),
@@ -71,11 +89,7 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         (labels::VERSION, &version(&image)),
         (labels::BASE_NAME, &base_name(&image)),
         (labels::BASE_DIGEST, &image.digest.as_ref().map(ToString::to_string).unwrap_or_default()),
-        (labels::TRACK, request.track.name()),
-        (labels::GPU, target.as_str()),
-        (labels::PINS_DIGEST, Digest::of(canonical_json(&pins).as_bytes()).as_str()),
-        (labels::CONTRACT, CONTRACT),
-        (labels::REHEARSAL, if request.rehearse { "true" } else { "false" }),
+        (labels::CONTRACT, &CONTRACT.to_string()),
     ]));
     if request.track.is_spoof() {
         let spelled =
@@ -85,7 +99,6 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     if let Some(release) = &pin.rocm {
         all_labels.insert(labels::ROCM_VERSION.to_owned(), release.clone());
     }
-    all_labels.extend(overridden_labels(request));
 
     let edit = ImageEdit {
         created_by: created_by(request.track, target.as_str()),
@@ -95,23 +108,25 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: all_labels,
     };
-    let kind = pin.kind.map(manifest_kind);
-    let plan = Plan {
-        schema: plan::SCHEMA,
-        track: request.track.name().to_owned(),
-        name: match request.rehearse {
-            true => format!("rehearsal-{}", request.track.name()),
-            false => request.track.name().to_owned(),
-        },
-        gpu: target.to_string(),
-        rehearsal: request.rehearse,
-        source_date_epoch: epoch,
-        recipe: input.recipe.clone(),
-        overrides,
-        pins,
-        steps: steps(image, kind, edit),
-    };
+    draft.steps = steps(base, edit);
+    finished(draft, request.track, warnings)
+}
+
+/// Checks a draft.
+pub(crate) fn finished(
+    draft: Draft,
+    track: Track,
+    warnings: Vec<Warning>,
+) -> Result<Planned, PlanError> {
+    let plan =
+        draft.finish().map_err(|source| PlanError::Invalid { track: track.name(), source })?;
     Ok(Planned { plan, warnings })
+}
+
+/// Returns the labels that follow from the rest of a plan.
+pub(crate) fn derived_labels(draft: &Draft) -> BTreeMap<String, String> {
+    let derived = draft.derived_labels().into_iter();
+    derived.filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()
 }
 
 /// Returns what the history of an image says of the last step.
@@ -127,35 +142,19 @@ pub(crate) fn manifest_kind(kind: pins::ManifestKind) -> plan::ManifestKind {
     }
 }
 
-/// Returns the label that says what a request changes, where it changes something.
-pub(crate) fn overridden_labels(request: &BuildRequest) -> Option<(String, String)> {
-    let overrides = request.spelled_overrides();
-    let spelled: Vec<_> = overrides.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    (!spelled.is_empty()).then(|| (labels::OVERRIDES.to_owned(), spelled.join(" ")))
-}
-
 /// Returns the two steps of a metadata-only image.
-fn steps(image: ImageRef, kind: Option<plan::ManifestKind>, edit: ImageEdit) -> Vec<Step> {
+fn steps(input: String, edit: ImageEdit) -> Vec<Step> {
     let base = "fetch-base".to_owned();
-    vec![
-        Step {
-            id: base.clone(),
-            needs: Vec::new(),
-            action: Action::FetchBase { image, kind, platform: Platform::linux_amd64() },
-        },
-        Step {
-            id: "derive-image".to_owned(),
-            needs: vec![base.clone()],
-            action: Action::DeriveImage { base, contract: CONTRACT.to_owned(), edit },
-        },
-    ]
+    let fetch = Action::FetchBase { input, platform: Platform::linux_amd64() };
+    let derive = Action::DeriveImage { base: base.clone(), contract: CONTRACT, edit };
+    vec![Step { id: base, action: fetch }, Step { id: "derive-image".to_owned(), action: derive }]
 }
 
-/// Refuses overrides of pins that do not exist or are not used.
-fn check_overrides(
+/// Refuses overrides of pins that do not exist, or that no image input of the plan is made of.
+pub(crate) fn check_overrides(
     request: &BuildRequest,
     input: &PlanningInput,
-    base: &PinName,
+    inputs: &Inputs,
 ) -> Result<(), PlanError> {
     let known = input.pins.names();
     for name in request.overrides.keys() {
@@ -163,9 +162,16 @@ fn check_overrides(
             let known = known.keys().map(ToString::to_string).collect();
             return Err(PlanError::UnknownPin { pin: name.to_string(), known });
         }
-        if name != base {
+        if !matches!(inputs.get(name.as_str()), Some(Input::Image { .. })) {
+            let mut used = UsedPins::default();
+            for (name, input) in inputs.iter().filter(|(_, input)| input.is_pinned()) {
+                let list = match input {
+                    Input::Image { .. } => &mut used.images,
+                    _ => &mut used.others,
+                };
+                list.push(name.clone());
+            }
             let (track, pin) = (request.track.name(), name.to_string());
-            let used = Some(base.to_string());
             return Err(PlanError::UnusedPin { track, pin, used });
         }
     }
@@ -174,6 +180,14 @@ fn check_overrides(
 
 /// Returns the pin with the digest it has in this run. What was known about another digest is forgotten.
 pub(crate) fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinName) -> ImagePin {
+    if let Some(stand_in) = &request.stand_in {
+        let digest = Pinned::Resolved(stand_in.digest.clone());
+        let kind = match stand_in.kind {
+            plan::ManifestKind::Index => pins::ManifestKind::Index,
+            plan::ManifestKind::Manifest => pins::ManifestKind::Manifest,
+        };
+        return ImagePin { digest, kind: Some(kind), ..pin.clone() };
+    }
     let Some(image) = request.overrides.get(name) else { return pin.clone() };
     if pin.digest == Pinned::Resolved(image.digest.clone()) {
         return pin.clone();
@@ -202,28 +216,6 @@ pub(crate) fn base_reference(pin: &ImagePin, name: &PinName) -> Result<ImageRef,
     }
 }
 
-/// Returns the values of the pins that the image is made from.
-fn used_pins(base: &PinName, image: &ImageRef) -> BTreeMap<String, String> {
-    BTreeMap::from([(base.to_string(), image.to_string())])
-}
-
-/// Returns the labels that say which recipe made the image.
-pub(crate) fn recipe_labels(recipe: Option<&plan::Recipe>) -> BTreeMap<String, String> {
-    let Some(recipe) = recipe else { return BTreeMap::new() };
-    let mut all = text_labels(&[
-        (labels::REVISION, &recipe.commit),
-        (labels::VCS_REF, &recipe.commit),
-        (labels::VCS_TYPE, "git"),
-    ]);
-    if let Some(url) = &recipe.url {
-        all.insert(labels::SOURCE.to_owned(), url.clone());
-    }
-    if recipe.modified {
-        all.insert(labels::MODIFIED.to_owned(), "true".to_owned());
-    }
-    all
-}
-
 pub(crate) fn text_labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
@@ -240,10 +232,6 @@ fn version(image: &ImageRef) -> String {
         (None, Some(digest)) => digest.short().to_owned(),
         (None, None) => String::new(),
     }
-}
-
-pub(crate) fn canonical_json(value: &BTreeMap<String, String>) -> String {
-    serde_json::to_string(value).expect("a map of text is JSON")
 }
 
 /// Returns the time as RFC 3339 in UTC, to the second.

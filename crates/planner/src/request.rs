@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use names::{Digest, Tag};
 use names::{GfxVersion, GpuTarget, PinName};
+use patcher::PatchSet;
 use pins::{Gpus, Pins, Track, Tracks};
 
 /// What one run asks for.
@@ -22,8 +23,22 @@ pub struct BuildRequest {
     pub overrides: BTreeMap<PinName, ImageOverride>,
     /// The time of the image in seconds since 1970-01-01 UTC, where it is not that of `versions.toml`.
     pub source_date_epoch: Option<u64>,
-    /// Whether the bases are stand-ins. The digests of the input are theirs then.
+    /// Whether the base is a stand-in.
     pub rehearse: bool,
+    /// The stand-in of a rehearsed track that only adds metadata, in place of the image that its pin
+    /// names. A track that an engine builds has a variant for rehearsals.
+    pub stand_in: Option<StandIn>,
+    /// The commit that the labels name, where the run asks for that.
+    pub revision: Option<plan::Revision>,
+}
+
+/// A small image that takes the place of a base in a rehearsal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandIn {
+    /// Its digest.
+    pub digest: Digest,
+    /// What the digest is the digest of.
+    pub kind: plan::ManifestKind,
 }
 
 /// The digest that an image pin has in one run.
@@ -46,8 +61,9 @@ pub enum SpoofChoice {
     Version(GfxVersion),
 }
 
-/// The content of the data files, and the commit they were read at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The content of the project's files. A plan depends on those alone that [`crate::needs`] names for
+/// it and on the data files, whatever else is there.
+#[derive(Debug, Clone)]
 pub struct PlanningInput {
     /// `versions/versions.toml`
     pub pins: Pins,
@@ -55,12 +71,10 @@ pub struct PlanningInput {
     pub gpus: Gpus,
     /// `versions/tracks.toml`
     pub tracks: Tracks,
-    /// The patches of each component, in the order in which they are applied.
-    pub patches: BTreeMap<String, Vec<plan::PatchUse>>,
-    /// The SHA-256 of each Dockerfile and lock that tracks name, by its path from the project's root.
+    /// The patches of each component.
+    pub patches: BTreeMap<String, PatchSet>,
+    /// The SHA-256 of each Dockerfile and lock, by its path from the project's root.
     pub files: BTreeMap<String, Digest>,
-    /// The commit of the recipe, where it is known.
-    pub recipe: Option<plan::Recipe>,
 }
 
 impl BuildRequest {
@@ -74,6 +88,8 @@ impl BuildRequest {
             overrides: BTreeMap::new(),
             source_date_epoch: None,
             rehearse: false,
+            stand_in: None,
+            revision: None,
         }
     }
 

@@ -53,9 +53,14 @@ pub fn step_changes(before: &Plan, after: &Plan) -> Vec<StepChange> {
     let is_other = |step: &str| old_keys.get(step) != keys.get(step);
     let change = |step: &Step| {
         let old = before.steps.iter().find(|old| old.id == step.id);
-        let inputs = old.map(|old| inputs(old, step)).unwrap_or_default();
+        let inputs = old
+            .map(|old| inputs(&before.content_of(old), &after.content_of(step)))
+            .unwrap_or_default();
         let because = match old {
-            Some(_) => step.needs.iter().filter(|need| is_other(need)).cloned().collect(),
+            Some(_) => {
+                let needs = step.action.needs().into_iter();
+                needs.filter(|need| is_other(need)).map(str::to_owned).collect()
+            }
             None => Vec::new(),
         };
         let standing = match old {
@@ -69,7 +74,7 @@ pub fn step_changes(before: &Plan, after: &Plan) -> Vec<StepChange> {
     after.steps.iter().map(change).collect()
 }
 
-fn inputs(before: &Step, after: &Step) -> Vec<InputChange> {
+fn inputs(before: &Value, after: &Value) -> Vec<InputChange> {
     let (before, after) = (flat(before), flat(after));
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let pairs = names.into_iter().map(|name| (name, before.get(name), after.get(name)));
@@ -83,12 +88,10 @@ fn inputs(before: &Step, after: &Step) -> Vec<InputChange> {
         .collect()
 }
 
-/// Returns all values of a step's action by where they stand.
-fn flat(step: &Step) -> BTreeMap<String, String> {
+/// Returns all values of a step's content, by the path to each.
+fn flat(content: &Value) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    // An action holds text, numbers and maps keyed by text, so it can be written.
-    let action = serde_json::to_value(&step.action).unwrap_or_default();
-    collect(String::new(), &action, &mut values);
+    collect(String::new(), content, &mut values);
     values
 }
 

@@ -9,7 +9,9 @@ mod changes;
 mod outcome;
 pub mod verify;
 
-use names::Digest;
+use std::collections::BTreeMap;
+
+use names::{CommitId, Digest};
 use plan::Plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +22,7 @@ pub use outcome::{
 };
 
 /// The number of the record's JSON form. A reader refuses a larger one.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What one run did, or was doing when it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +42,7 @@ pub struct BuildRecord {
     /// When it ended. Absent while it runs, and for ever where it was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// How it stands.
+    /// The state of the run.
     pub status: Status,
     /// What went wrong, outermost first. Empty where nothing did.
     pub error: Vec<String>,
@@ -48,6 +50,8 @@ pub struct BuildRecord {
     pub plan_digest: Digest,
     /// The whole plan.
     pub plan: Plan,
+    /// Where the files of the plan are in the history of the project.
+    pub recipe: Recipe,
     /// What was said about the plan before it ran, as `rule: message`.
     pub warnings: Vec<String>,
     /// What became of each step.
@@ -63,7 +67,27 @@ pub struct BuildRecord {
     pub traffic: Traffic,
 }
 
-/// How a run stands.
+/// The files of the project that a plan was made from, and the commit they are from.
+///
+/// The image does not depend on it, only on the content of the files (docs/adr/0003).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recipe {
+    /// The SHA-256 of each file that was read, by its path from the root of the project.
+    pub files: BTreeMap<String, Digest>,
+    /// The `https` address of the repository, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The last commit that changed one of the files, where the history tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitId>,
+    /// Why no commit is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+    /// The files that are not as the newest commit has them.
+    pub modified: Vec<String>,
+}
+
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -86,12 +110,17 @@ pub enum ParseRecordError {
     /// A newer tool made it.
     #[error("the record has schema {0}, this build-pipeline reads up to {SCHEMA}")]
     Newer(u32),
+    /// A tool from before the first release made it.
+    #[error(
+        "the record has schema {0}, from before the first release; this build-pipeline reads {SCHEMA}"
+    )]
+    Older(u32),
 }
 
 impl BuildRecord {
     /// Returns the record of a run that begins: no outcome yet.
     pub fn begin(plan: Plan, run: Run) -> Self {
-        let Run { tool_version, command, process, began, warnings } = run;
+        let Run { tool_version, command, process, began, warnings, recipe } = run;
         // A file name: RFC 3339 without the characters that file systems and shells dislike.
         let stamp: String = began.chars().filter(|c| !matches!(c, ':' | '-')).collect();
         Self {
@@ -106,6 +135,7 @@ impl BuildRecord {
             error: Vec::new(),
             plan_digest: plan.digest(),
             plan,
+            recipe,
             warnings,
             steps: Vec::new(),
             image: None,
@@ -136,6 +166,9 @@ impl BuildRecord {
         if head.schema > SCHEMA {
             return Err(ParseRecordError::Newer(head.schema));
         }
+        if head.schema < SCHEMA {
+            return Err(ParseRecordError::Older(head.schema));
+        }
         serde_json::from_str(text).map_err(ParseRecordError::Json)
     }
 }
@@ -153,6 +186,8 @@ pub struct Run {
     pub began: String,
     /// What was said about the plan, as `rule: message`.
     pub warnings: Vec<String>,
+    /// Where the files of the plan are in the history of the project.
+    pub recipe: Recipe,
 }
 
 #[cfg(test)]

@@ -135,8 +135,7 @@ pub fn compare_with_plan(
         plan.final_labels().into_iter().map(|(key, value)| (key, Value::from(value))).collect();
     let edit = plan.image_edit();
     // Of the others it is not known whether the base has them.
-    let is_ours =
-        |key: &String| expected.get(key).is_some() || edit.is_some_and(|edit| edit.resets(key));
+    let is_ours = |key: &String| expected.get(key).is_some() || edit.resets(key);
     for (what, place) in
         [("label", config.pointer("/config/Labels")), ("annotation", manifest.get("annotations"))]
     {
@@ -145,23 +144,18 @@ pub fn compare_with_plan(
         let found = found.map(|(key, value)| (key.clone(), value.clone())).collect();
         objects(what, [Some(&expected), Some(&found)], &mut checks);
     }
-    if let Some(edit) = edit {
-        let found = env_of(&config);
-        for (name, value) in &edit.env {
-            checks.push(check(
-                &format!("variable {name}"),
-                Some(value.clone()),
-                values_of(&found, name),
-            ));
-        }
-        let created = config.get("created").map(text_of);
-        checks.push(check("image created", Some(edit.created.clone()), created));
-        let words = config.pointer("/config/Entrypoint").and_then(Value::as_array);
-        let words = words.map(|all| all.iter().take(edit.entrypoint_prefix.len()).cloned());
-        let begins: Value = words.into_iter().flatten().collect();
-        let wanted: Value = edit.entrypoint_prefix.clone().into();
-        checks.push(compared("begin of the entrypoint", Some(&wanted), Some(&begins)));
+    let found = env_of(&config);
+    for (name, value) in &edit.env {
+        let field = format!("variable {name}");
+        checks.push(check(&field, Some(value.clone()), values_of(&found, name)));
     }
+    let created = config.get("created").map(text_of);
+    checks.push(check("image created", Some(edit.created.clone()), created));
+    let words = config.pointer("/config/Entrypoint").and_then(Value::as_array);
+    let words = words.map(|all| all.iter().take(edit.entrypoint_prefix.len()).cloned());
+    let begins: Value = words.into_iter().flatten().collect();
+    let wanted: Value = edit.entrypoint_prefix.clone().into();
+    checks.push(compared("begin of the entrypoint", Some(&wanted), Some(&begins)));
     for field in ["manifest digest", "config digest", "layers", "what is inherited from the base"] {
         checks.push(FieldCheck {
             field: field.to_owned(),

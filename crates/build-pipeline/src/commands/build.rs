@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use executor::{
-    BlobCache, End, ExecuteError, Execution, Executor, Job, Output, Settings, Workshop,
+    BlobCache, End, ExecuteError, Execution, Executor, Job, Materials, Output, Settings, Workshop,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use names::ImageRef;
-use planner::Planned;
+use plan::Plan;
 use record::{BuildRecord, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -21,14 +21,14 @@ use crate::exit_code::ExitCode;
 use crate::image::name_in_engine;
 use crate::machine::Data;
 use crate::output::Page;
+use crate::prepare::{Preparation, Prepared, prepare};
 use crate::project::Project;
 use crate::rehearsal::Rehearsal;
 use crate::reporter::{Reporter, size};
-use crate::request::Wanted;
 use crate::signals::{Signals, interrupted};
 use crate::state::RunLock;
 use crate::workshop::Way;
-use crate::{environment, judge, output, registry, rehearsal, render, request, state, workshop};
+use crate::{environment, output, registry, render, state, workshop};
 
 /// Builds the tracks that were asked for, at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
@@ -37,15 +37,13 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
             .hint("write `--track locked-spoof`, or `--track locked-spoof --rehearse` to try it without a network"));
     }
     let project = Project::find(&crate::working_folder(global)?)?;
-    let input = project.read(args.subject.is_built())?;
-    let wanted = request::read(&args.subject, &input)?;
-    let session = Session {
-        global,
-        args,
-        project: &project,
-        reporter: Arc::new(Reporter::new(global.progress)),
-    };
-    crate::runtime()?.block_on(session.all(wanted, input))
+    let Preparation { plans, materials } = prepare(global, &project, &args.subject)?;
+    if args.dry_run {
+        return plans.iter().try_for_each(|one| output::sanitised_result(&render::tree(one)));
+    }
+    let reporter = Arc::new(Reporter::new(global.progress));
+    let session = Session { global, args, project: &project, materials, reporter };
+    crate::runtime()?.block_on(session.all(plans))
 }
 
 /// What the builds of one run share.
@@ -53,6 +51,7 @@ struct Session<'a> {
     global: &'a Global,
     args: &'a Build,
     project: &'a Project,
+    materials: Arc<Materials>,
     reporter: Arc<Reporter>,
 }
 
@@ -69,7 +68,7 @@ struct Built {
 
 /// A build that was begun.
 struct Begun {
-    planned: Planned,
+    prepared: Prepared,
     record: BuildRecord,
     settings: Settings,
 }
@@ -124,54 +123,34 @@ impl Ended {
 
 impl Begun {
     /// Says what is to be said of a plan, and begins its record.
-    fn new(planned: Planned, settings: Settings) -> Self {
-        planned.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
-        let warnings = planned.warnings.iter();
+    fn new(prepared: Prepared, settings: Settings) -> Self {
+        prepared.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
+        let warnings = prepared.warnings.iter();
         let run = Run {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: std::env::args().collect(),
             process: std::process::id(),
             began: now(),
             warnings: warnings.map(|one| format!("{}: {}", one.rule, one.message)).collect(),
+            recipe: prepared.recipe.clone(),
         };
-        let record = BuildRecord::begin(planned.plan.clone(), run);
-        Self { planned, record, settings }
+        let record = BuildRecord::begin(Plan::clone(&prepared.plan), run);
+        Self { prepared, record, settings }
     }
 }
 
 impl Session<'_> {
-    async fn all(
-        &self,
-        wanted: Vec<Wanted>,
-        mut input: planner::PlanningInput,
-    ) -> Result<(), CommandError> {
-        let mut stand_ins = Vec::new();
-        for one in wanted.iter().filter(|one| one.request.rehearse) {
-            stand_ins.extend(rehearsal::stand_in(one.request.track, &mut input)?);
-        }
+    async fn all(&self, mut plans: Vec<Prepared>) -> Result<(), CommandError> {
+        let stand_ins: Vec<_> = plans.iter_mut().filter_map(|one| one.stand_in.take()).collect();
         // Served for as long as the builds run.
         let rehearsal = match stand_ins.is_empty() {
             true => None,
             false => Some(Rehearsal::start(&stand_ins).await?),
         };
-        let mut planned = Vec::new();
-        for mut one in wanted {
-            if !one.unresolved.is_empty() {
-                request::resolve(&mut one, &input, &registry::client(self.global)?).await?;
-            }
-            let mut one = planner::plan(&one.request, &input)?;
-            judge::judge(self.project, &mut one)?;
-            planned.push(one);
-        }
-        if self.args.dry_run {
-            return planned.iter().try_for_each(|one| {
-                output::sanitised_result(&render::tree(&one.plan, &one.warnings))
-            });
-        }
         let mut begun = Vec::new();
         let mut workshop = None;
-        let several = planned.len() > 1;
-        for one in planned {
+        let several = plans.len() > 1;
+        for one in plans {
             let outputs = self.outputs(&one.plan, several)?;
             let is_built = one.plan.is_built();
             let (client, cache) = match rehearsal.as_ref().filter(|_| !is_built) {
@@ -199,7 +178,7 @@ impl Session<'_> {
     fn workshop(&self) -> Result<Arc<Workshop>, CommandError> {
         let StepArgs { engine, fresh: is_fresh, keep_failed: keeps_failed } = self.args.steps;
         let way = Way { engine, is_fresh, keeps_failed, store: environment::store_folder()? };
-        Ok(Arc::new(workshop::open(self.global, self.project, way)?))
+        Ok(Arc::new(workshop::open(self.global, Arc::clone(&self.materials), way)?))
     }
 
     /// Carries out plans and records each as soon as it ends, whatever becomes of it. Of several errors
@@ -216,7 +195,7 @@ impl Session<'_> {
         let (mut built, mut failures) = (Vec::new(), Vec::from_iter(ended_early));
         let mut told: Vec<(Arc<ExecuteError>, &str)> = Vec::new();
         for (one, Ended { record, written, failure }) in begun.iter().zip(ended) {
-            let name = one.planned.plan.name.as_str();
+            let name = one.prepared.plan.name.as_str();
             let failure = failure.map(|cause| {
                 let error = CommandError::from(&*cause);
                 // A step that several of them need fails once.
@@ -239,7 +218,7 @@ impl Session<'_> {
                         .hint(format!("its record is unfinished: {}", error.lines().join(": ")))),
                     (None, Err(error)) => Err(error),
                     (None, Ok(path)) if record.status == Status::Succeeded => {
-                        self.show(&one.planned, &record, &one.settings, &path).await.map(Some)
+                        self.show(&one.prepared, &record, &one.settings, &path).await.map(Some)
                     }
                     // What ended all of them early is told once, with where to look at each.
                     (None, Ok(path)) => {
@@ -270,7 +249,7 @@ impl Session<'_> {
     /// Shows what was built.
     async fn show(
         &self,
-        planned: &Planned,
+        prepared: &Prepared,
         record: &BuildRecord,
         settings: &Settings,
         path: &Path,
@@ -283,12 +262,12 @@ impl Session<'_> {
         };
         if self.args.format == Format::Text {
             output::sanitised_result(&summary(record, image, path))?;
-            if planned.plan.rehearsal {
-                self.show_rehearsed(planned, settings).await?;
+            if prepared.plan.rehearsal {
+                self.show_rehearsed(&prepared.plan, settings).await?;
             }
         }
         Ok(Built {
-            name: planned.plan.name.clone(),
+            name: prepared.plan.name.clone(),
             manifest_digest: image.manifest_digest.clone(),
             config_digest: image.config_digest.clone(),
             plan_digest: record.plan_digest.clone(),
@@ -342,9 +321,9 @@ impl Session<'_> {
         let executor = Executor::default();
         let signal = signals.next().shared();
         let ended = join_all(begun.iter().zip(beginnings).map(async |(one, beginning)| {
-            let plan = &one.record.plan;
+            let plan = &one.prepared.plan;
             let job = Job {
-                plan: Arc::new(plan.clone()),
+                plan: Arc::clone(plan),
                 settings: one.settings.clone(),
                 on_event: self.reporter.for_plan(plan, begun.len() > 1),
             };
@@ -371,14 +350,10 @@ impl Session<'_> {
     }
 
     /// Shows what a newcomer wants to see of a rehearsal: the labels, the proof, and what is next.
-    async fn show_rehearsed(
-        &self,
-        planned: &Planned,
-        settings: &Settings,
-    ) -> Result<(), CommandError> {
+    async fn show_rehearsed(&self, plan: &Plan, settings: &Settings) -> Result<(), CommandError> {
         let mut text = Page::default();
         text.line(format_args!("\nlabels"));
-        for (key, value) in planned.plan.final_labels() {
+        for (key, value) in plan.final_labels() {
             text.line(format_args!("  {key}={value}"));
         }
         output::sanitised_result(&text.into_text())?;
@@ -388,12 +363,12 @@ impl Session<'_> {
         });
         if let Some(path) = layout {
             output::result("\nverify\n")?;
-            verify::verify_path(&path, &planned.plan, settings).await?;
+            verify::verify_path(&path, plan, settings).await?;
         }
-        let track = &planned.plan.track;
-        let next = match planned.plan.is_built() {
+        let track = &plan.track;
+        let next = match plan.is_built() {
             true => format!(
-                "`build-pipeline plan --track {track}` shows what the real one stands on; on a machine that reaches it, `build-pipeline --track {track}` builds it by the same steps"
+                "`build-pipeline plan --track {track}` shows what the real one is made from; on a machine that reaches it, `build-pipeline --track {track}` builds it by the same steps"
             ),
             false => format!(
                 "with a network, `build-pipeline --track {track}` does the same on the pinned base, by digest; its layers stay where they are"
@@ -404,7 +379,7 @@ impl Session<'_> {
     }
 
     /// Returns where the image of a plan is put.
-    fn outputs(&self, plan: &plan::Plan, several: bool) -> Result<Vec<Output>, CommandError> {
+    fn outputs(&self, plan: &Plan, several: bool) -> Result<Vec<Output>, CommandError> {
         let pushes = self.args.push.iter().map(|reference| format!("registry:{reference}"));
         let load = self.args.load.then(|| ENGINE.to_owned());
         let mut all = Vec::new();
@@ -448,7 +423,7 @@ impl Session<'_> {
 }
 
 /// Refuses to publish a rehearsed image, or to push to what is not a place for a new image.
-fn check_push(plan: &plan::Plan, reference: &ImageRef) -> Result<(), CommandError> {
+fn check_push(plan: &Plan, reference: &ImageRef) -> Result<(), CommandError> {
     if reference.digest.is_some() {
         return Err(CommandError::new(
             ExitCode::Input,
@@ -479,7 +454,7 @@ fn is_loopback(registry: &str) -> bool {
 const ENGINE: &str = "engine";
 
 /// Reads `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
-fn parse_output(text: &str, plan: &plan::Plan, with_layers: bool) -> Result<Output, CommandError> {
+fn parse_output(text: &str, plan: &Plan, with_layers: bool) -> Result<Output, CommandError> {
     let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| CommandError::new(ExitCode::Input, what).hint(form);
     let engine = |name: &str| -> Result<Output, CommandError> {
@@ -515,8 +490,8 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
     text.line(format_args!("{}", record.plan.name));
     text.line(format_args!("  digest    {}", image.manifest_digest));
     text.line(format_args!("  image ID  {}", image.config_digest));
-    for (name, value) in &record.plan.pins {
-        text.line(format_args!("  from      {value} ({name})"));
+    for (name, input) in record.plan.inputs.iter().filter(|(_, input)| input.is_pinned()) {
+        text.line(format_args!("  from      {input} ({name})"));
     }
     if image.base_index.is_some() {
         text.line(format_args!(

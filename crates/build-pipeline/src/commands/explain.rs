@@ -6,9 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Format, Global, Subject};
-use crate::commands::{lint, plan};
+use crate::commands::lint;
 use crate::error::CommandError;
 use crate::output::Page;
+use crate::prepare::prepare;
+use crate::project::Project;
 use crate::{output, request, state};
 
 /// Explain a rule of `lint`, or which inputs of a track changed since it was built
@@ -56,7 +58,8 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), CommandError> {
         rehearse: args.rehearse,
         ..Subject::default()
     };
-    for planned in plan::plans(global, &subject)? {
+    let project = Project::find(&crate::working_folder(global)?)?;
+    for planned in prepare(global, &project, &subject)?.plans {
         let records = state::read_records()?;
         let is_one = |record: &&BuildRecord| {
             record.plan.name == planned.plan.name && record.status == Status::Succeeded

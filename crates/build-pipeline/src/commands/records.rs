@@ -72,8 +72,14 @@ fn text(record: &BuildRecord) -> String {
     }
     page.line(format_args!("  command  {}", record.command.join(" ")));
     page.line(format_args!("  plan     {}", record.plan_digest));
-    for (name, value) in &record.plan.pins {
-        page.line(format_args!("  pin      {name} = {value}"));
+    if let Some(commit) = &record.recipe.commit {
+        page.line(format_args!("  commit   {commit}"));
+    }
+    for file in &record.recipe.modified {
+        page.line(format_args!("  changed  {file} (not committed)"));
+    }
+    for (name, input) in record.plan.inputs.iter().filter(|(_, input)| input.is_pinned()) {
+        page.line(format_args!("  pin      {name} = {input}"));
     }
     if let Some(image) = &record.image {
         page.line(format_args!("  digest   {}", image.manifest_digest));

@@ -7,7 +7,7 @@ use executor::{BlobCache, Settings, derive_image, fetch_base};
 use names::Digest;
 use oci::client::RegistryClient;
 use pins::Track;
-use plan::{Action, Plan, labels};
+use plan::{Action, Input, Plan, Revision, labels};
 use planner::BuildRequest;
 use record::verify::{
     Documents, FieldCheck, Outcome, Verdict, compare, compare_with_plan, outcome,
@@ -21,10 +21,12 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::image::Image;
 use crate::output::Page;
+use crate::prepare::Preparer;
 use crate::project::Project;
 use crate::rebuild::rebuild;
 use crate::rehearsal::Rehearsal;
-use crate::{environment, output, registry, rehearsal};
+use crate::request::{PendingRequest, RevisionChoice};
+use crate::{environment, output, registry};
 
 /// The number of the JSON form of a verification.
 const SCHEMA: u32 = 1;
@@ -56,18 +58,14 @@ pub(crate) struct Verification {
 pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
     let folder = crate::working_folder(global)?;
     let project = Project::find(&folder)?;
-    let mut input = project.read(true)?;
     let client = registry::client(global)?;
     crate::runtime()?.block_on(async {
         let found = Image::find(&args.target, &folder, &client).await?;
-        let request = request_of(&found)?;
-        let stand_in = match request.rehearse {
-            true => rehearsal::stand_in(request.track, &mut input)?,
-            false => None,
-        };
-        let plan = planner::plan(&request, &input)?.plan;
+        let mut preparer = Preparer::new(&project)?;
+        let prepared = preparer.plan(request_of(&found)?)?;
+        let (plan, materials) = (prepared.plan, preparer.into_materials());
         // Served for as long as something is read of it.
-        let rehearsal = match stand_in {
+        let rehearsal = match prepared.stand_in {
             Some(stand_in) => Some(Rehearsal::start(&[stand_in]).await?),
             None => None,
         };
@@ -85,7 +83,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
         let can_be_same = !matches!(verification.outcome, Outcome::Differs | Outcome::OtherPins);
         if args.rebuild && can_be_same {
             for engine in &args.engine {
-                let rebuilt = rebuild(global, &project, &plan, &client, *engine).await?;
+                let rebuilt = rebuild(global, &materials, &plan, &client, *engine).await?;
                 let expected = &rebuilt.image;
                 verification.checks = compare(expected.documents(), found.documents())
                     .map_err(|error| not_json(&found, &error))?;
@@ -119,7 +117,7 @@ pub(crate) async fn verify_path(
 }
 
 /// Reads from an image's labels what was asked for when it was built. If they lie, the comparison shows it.
-fn request_of(found: &Image) -> Result<BuildRequest, CommandError> {
+fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
     let config: Value = serde_json::from_slice(&found.config).unwrap_or_default();
     let label = |key: &str| {
         config.pointer("/config/Labels").and_then(|all| all.get(key)).and_then(Value::as_str)
@@ -151,7 +149,17 @@ fn request_of(found: &Image) -> Result<BuildRequest, CommandError> {
         )
         .hint("build the image again")
     })?;
-    Ok(request)
+    let mut pending = PendingRequest::new(request);
+    if let Some(commit) = label(labels::REVISION) {
+        let commit = commit.parse().map_err(|error| {
+            let label = labels::REVISION;
+            let what = format!("label `{label}` of `{}` names no commit", found.name);
+            CommandError::caused(ExitCode::Differs, what, &error).hint("build the image again")
+        })?;
+        let url = label(labels::SOURCE).map(str::to_owned);
+        pending.revision = RevisionChoice::OfImage(Revision { url, commit });
+    }
+    Ok(pending)
 }
 
 /// Compares an image with what the plan gives over the base, or over nothing where the base cannot be had.
@@ -166,29 +174,30 @@ async fn verified(
     let is_built = plan.is_built();
     let mut fetch = None;
     for step in plan.steps.iter().filter(|_| !is_built) {
-        if let Action::FetchBase { image, kind, platform } = &step.action {
-            fetch = Some(fetch_base(client, cache, image, *kind, platform).await);
+        if let (Action::FetchBase { platform, .. }, Some(Input::Image { reference, manifest })) =
+            (&step.action, plan.input_of(step))
+        {
+            fetch = Some(fetch_base(client, cache, reference, *manifest, platform).await);
         }
     }
-    let checks = match (fetch, plan.image_edit()) {
-        (None, Some(_)) => {
+    let checks = match fetch {
+        None => {
             let why = "only `--rebuild` compares built layers, with those of another build";
             compare_with_plan(plan, documents, why).map_err(not_json)?
         }
-        (Some(Ok(base)), Some(edit)) => {
-            let expected =
-                derive_image(plan, &base, edit).map_err(|error| CommandError::from(&error))?;
+        Some(Ok(base)) => {
+            let expected = derive_image(plan, &base, plan.image_edit())
+                .map_err(|error| CommandError::from(&error))?;
             let expected = Documents { manifest: &expected.manifest, config: &expected.config };
             compare(expected, documents).map_err(not_json)?
         }
-        (Some(Err(error)), _) => {
+        Some(Err(error)) => {
             let told = CommandError::from(&error);
             if told.code == ExitCode::Integrity {
                 return Err(told);
             }
             compare_with_plan(plan, documents, &told.lines().join(": ")).map_err(not_json)?
         }
-        _ => return Err(CommandError::new(ExitCode::Bug, "the plan derives no image")),
     };
     Ok(Verification {
         schema: SCHEMA,

@@ -1,11 +1,14 @@
 //! `build-pipeline` alone: what a newcomer can do next.
 
 use pins::Track;
+use planner::BuildRequest;
 
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::output::{self, Page};
+use crate::prepare::Preparer;
 use crate::project::Project;
+use crate::request::{self, PendingRequest};
 
 /// Prints what can be done here.
 pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
@@ -25,11 +28,10 @@ pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
             page.line(format_args!("  build-pipeline --track locked-spoof"));
             page.line(format_args!("  build-pipeline verify locked-spoof\n"));
             page.line(format_args!("tracks:"));
-            let tracks = project.read(false)?.tracks.tracks;
+            let mut preparer = Preparer::new(&project)?;
             for track in Track::ALL {
                 let (letter, name) = (track.letter(), track.name());
-                let title = tracks.get(&track).map(|settings| settings.title.as_str());
-                let about = title.unwrap_or("needs an engine; not in this version");
+                let about = about(&mut preparer, track)?;
                 page.line(format_args!("  {letter}  {name:14} {about}"));
             }
         }
@@ -43,4 +45,22 @@ pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
     }
     page.line(format_args!("\nbuild-pipeline --help lists all commands and options"));
     output::sanitised_result(&page.into_text())
+}
+
+/// Returns the title of a track, and what is missing before it can be built.
+fn about(preparer: &mut Preparer<'_>, track: Track) -> Result<String, CommandError> {
+    let tracks = &preparer.input.tracks;
+    let of_built = tracks.built.get(&track).map(|settings| &settings.title);
+    let title = tracks.tracks.get(&track).map(|settings| &settings.title).or(of_built);
+    let Some(title) = title.cloned() else {
+        return Ok(format!("no table `[{}]` in versions/tracks.toml", track.name()));
+    };
+    let request = BuildRequest::new(track);
+    if request::followed_tag(&request, &[], &preparer.input)?.is_some() {
+        return Ok(format!("{title} (its tag is resolved at each build)"));
+    }
+    match preparer.plan(PendingRequest::new(request)) {
+        Ok(_) => Ok(title),
+        Err(error) => Ok(format!("{title} (not yet: {})", error.lines().join(": "))),
+    }
 }

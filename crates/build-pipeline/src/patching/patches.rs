@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use patcher::{Patch, PatchSet, PatchSetError, parse_patch};
+use patcher::{Patch, PatchPlace, PatchSet, PatchSetError, parse_patch_at};
 
 use crate::error::{CommandError, nearest};
 use crate::exit_code::ExitCode;
-use crate::project::{Project, read_text};
+use crate::project::Project;
 
 /// Returns the names of the components that there are patches for, in order.
 pub(crate) fn components(project: &Project) -> Result<Vec<String>, CommandError> {
@@ -34,29 +34,48 @@ pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Com
             None => told.hint(format!("`patches/` has {}", known.join(", "))),
         });
     }
-    let mut files: Vec<PathBuf> = entries(&project.root.join("patches").join(component))?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    files.sort();
+    let folder = project.root.join("patches").join(component);
+    let mut ids = Vec::new();
+    for path in entries(&folder)? {
+        ids.extend(id_of(&path)?);
+    }
+    ids.sort();
     let mut patches = Vec::new();
     let mut problems = Vec::new();
-    for path in files {
-        let name = path.strip_prefix(&project.root).unwrap_or(&path).display().to_string();
-        let text = read_text(&path).map_err(|error| failed(&path, &error))?;
-        match parse_patch(&name, &text) {
-            Ok(patch) if patch.component == component => patches.push(patch),
-            Ok(patch) => {
-                return Err(CommandError::new(
-                    ExitCode::Input,
-                    format!("`{name}` is for component `{}`", patch.component),
-                )
-                .hint(format!("move it to `patches/{}/`", patch.component)));
-            }
-            Err(error) => problems.push((error, text)),
+    for id in ids {
+        let name = file_of(component, &id);
+        let text =
+            project.text(&name).map_err(|error| failed(&project.root.join(&name), &error))?;
+        match parse_patch_at(&name, &text, PatchPlace { component, id: &id }) {
+            Ok(patch) => patches.push(patch),
+            Err(error) => problems.push((error, text.to_string())),
         }
     }
     match problems.is_empty() {
         true => Ok(patches),
         false => Err(CommandError::all_places(problems)),
+    }
+}
+
+/// Returns the path of a patch file, from the root of the project.
+pub(crate) fn file_of(component: &str, id: &str) -> String {
+    format!("patches/{component}/{id}.toml")
+}
+
+/// Returns the id that the name of a patch file gives. A file that could be a patch under a wrong name
+/// is refused, so that no patch is left out silently.
+fn id_of(path: &Path) -> Result<Option<String>, CommandError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with('.') || name.ends_with('~') || name.starts_with("README") {
+        return Ok(None);
+    }
+    match name.strip_suffix(".toml").filter(|id| !id.is_empty()) {
+        Some(id) => Ok(Some(id.to_owned())),
+        None => Err(CommandError::new(
+            ExitCode::Input,
+            format!("`{}` is not a patch file: its name does not end with `.toml`", path.display()),
+        )
+        .hint("rename it to `ID.toml` to use it, or move it out of the folder")),
     }
 }
 
@@ -86,6 +105,11 @@ pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, C
     })
 }
 
+/// Reads the patches of a component as one set.
+pub(crate) fn read_set(project: &Project, component: &str) -> Result<PatchSet, CommandError> {
+    select(read(project, component)?, &[])
+}
+
 /// Reads the patches of every component.
 pub(crate) fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>, CommandError> {
     let components = components(project)?;
@@ -94,7 +118,8 @@ pub(crate) fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let entries = std::fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
-    Ok(entries.flatten().map(|entry| entry.path()).collect())
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
+    paths.map_err(|error| failed(folder, &error))
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> CommandError {

@@ -74,7 +74,8 @@ impl Workshop {
     ) -> Result<Captured, ExecuteError> {
         let step = instructions.step;
         let failed = |error| ExecuteError::engine(format!("step `{step}` failed"), error);
-        let mut text = self.project_file(instructions.dockerfile, instructions.digest)?;
+        let mut text =
+            self.materials.file(instructions.dockerfile, instructions.digest)?.to_owned();
         let mut build_args = instructions.args.clone();
         let engine = self.engine().await?;
         let has_cache_mounts = on_engine!(engine, engine => engine.has_cache_mounts());

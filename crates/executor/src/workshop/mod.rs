@@ -14,19 +14,22 @@ mod sources;
 mod store;
 mod wheels;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use ::sources::{SourceUrl, Sources};
 use engine::{Docker, Engine as _, Podman, RunId};
 use futures_util::future::BoxFuture;
 use names::Digest;
+use patcher::PatchSet;
 use tokio::sync::{Mutex, OnceCell};
 
 pub(crate) use build::{Captured, Instructions};
 pub(crate) use packages::Packages;
 pub(crate) use sink::Sink;
+pub(crate) use sources::SourceStep;
 pub use sources::SourceTree;
 pub(crate) use store::Made;
 pub use store::Store;
@@ -88,8 +91,8 @@ pub struct Workshop {
     pub programs: debian::Programs,
     /// The programs that the probes of patches run.
     pub tools: Tools,
-    /// The root of the project: Dockerfiles, patches and locks lie below.
-    pub project: PathBuf,
+    /// The texts of the project that plans name by their digests.
+    pub materials: Arc<Materials>,
     /// Where finished images are kept.
     pub store: Store,
     /// How many threads compress layers. No byte depends on it.
@@ -129,16 +132,25 @@ impl Workshop {
             podman.stop().await;
         }
     }
+}
 
-    /// Reads a file of the project that the plan names by its digest.
-    fn project_file(&self, path: &str, digest: &Digest) -> Result<String, ExecuteError> {
-        let whole = self.project.join(path);
-        let bytes = std::fs::read(&whole).map_err(|error| {
-            ExecuteError::disk(format!("reading `{}` failed", whole.display()), error)
-        })?;
-        if Digest::of(&bytes) != *digest {
-            return Err(ExecuteError::changed(path));
-        }
-        String::from_utf8(bytes).map_err(|_| ExecuteError::changed(path))
+/// The texts and patches that plans name by their digests. They were read when the plans were made,
+/// so a build uses what the plan was made from, whatever happens to the files meanwhile.
+#[derive(Debug, Default)]
+pub struct Materials {
+    /// Dockerfiles and locks, by their path from the root of the project.
+    pub files: BTreeMap<String, Arc<str>>,
+    /// The patches of each component.
+    pub patches: BTreeMap<String, PatchSet>,
+}
+
+impl Materials {
+    /// Returns the text of a file.
+    ///
+    /// # Errors
+    /// It is not there, or is not what the plan was made from: a defect of the caller.
+    fn file(&self, path: &str, digest: &Digest) -> Result<&str, ExecuteError> {
+        let text = self.files.get(path).filter(|text| Digest::of(text.as_bytes()) == *digest);
+        text.map(|text| &**text).ok_or_else(|| ExecuteError::changed(path))
     }
 }

@@ -30,8 +30,8 @@ impl Workshop {
         (path, digest): (&str, &Digest),
         sets: &[String],
     ) -> Result<Packages, ExecuteError> {
-        let text = self.project_file(path, digest)?;
-        let lock = parse_package_lock(path, &text).map_err(|_| ExecuteError::changed(path))?;
+        let text = self.materials.file(path, digest)?;
+        let lock = parse_package_lock(path, text).map_err(|_| ExecuteError::changed(path))?;
         let mut wanted = BTreeMap::new();
         for set in sets {
             let closure = lock

@@ -3,12 +3,12 @@
 use ::sources::{
     Archive, ArchiveLimits, ArchiveSource, GitSource, Mode, SourceError, Submodules, Tree,
 };
-use names::GpuTarget;
-use names::Version;
+use names::{GpuTarget, Version};
 use patcher::{
-    MAX_FILE_BYTES, PatchSet, Subject, Tree as PatchTree, TreePath, Unreadable, parse_patch,
+    MAX_FILE_BYTES, Outcome, PatchOutcome, PatchSet, Subject, Tree as PatchTree, TreePath,
+    Unreadable, Verdict,
 };
-use plan::{PatchUse, Plan, Source};
+use plan::{Expectation, Input, PatchUse};
 
 use super::Workshop;
 use crate::ExecuteError;
@@ -37,25 +37,31 @@ impl PatchTree for SourceTree {
     }
 }
 
+/// The source of a step, and what is done to it.
+pub(crate) struct SourceStep<'a> {
+    /// The name of the input.
+    pub(crate) name: &'a str,
+    /// The input.
+    pub(crate) input: &'a Input,
+    /// The patches that the plan names.
+    pub(crate) patches: &'a [PatchUse],
+    /// The GPU target.
+    pub(crate) gpu: &'a GpuTarget,
+}
+
 impl Workshop {
-    /// Fetches a source and patches it; every patch must fit, and every probe pass that can be run.
-    pub(crate) async fn fetch_source(
-        &self,
-        plan: &Plan,
-        (source, version): (&Source, Option<&str>),
-        patches: &[PatchUse],
-    ) -> Result<Tree, ExecuteError> {
-        let tree = self.fetch(source).await?;
-        if patches.is_empty() {
-            return Ok(tree);
-        }
-        let set = self.patches(patches)?;
-        let bad = |what: &str| ExecuteError::plan(format!("the plan has no valid {what}"));
-        let gpu: GpuTarget = plan.gpu.parse().map_err(|_| bad("GPU target"))?;
-        let version = version.map(str::parse::<Version>).transpose();
-        let version = version.map_err(|_| bad("version"))?;
+    /// Fetches a source and patches it. Every patch must come to what the plan expects of it, and
+    /// every probe must pass that can be run here.
+    pub(crate) async fn fetch_source(&self, step: &SourceStep<'_>) -> Result<Tree, ExecuteError> {
+        let tree = self.fetch(step.input).await?;
+        let Some(first) = step.patches.first() else { return Ok(tree) };
+        let Some(set) = self.materials.patches.get(&first.component) else {
+            return Err(ExecuteError::changed(&format!("patches/{}", first.component)));
+        };
+        let version = step.input.version().map(str::parse::<Version>).transpose();
+        let version = version.map_err(|error| ExecuteError::plan(error.to_string()))?;
         let subject = Subject {
-            gpu: &gpu,
+            gpu: step.gpu,
             version: version.as_ref(),
             build_env: None,
             is_pristine: true,
@@ -65,10 +71,8 @@ impl Workshop {
         let tree = SourceTree(tree);
         // Probes run programs.
         let outcome =
-            tokio::task::block_in_place(|| patcher::apply(&set, &subject, &tree, &self.tools));
-        if let Some(failed) = outcome.patches.iter().find(|patch| !patch.ok) {
-            return Err(ExecuteError::patch(&failed.id, &failed.verdict.explain()));
-        }
+            tokio::task::block_in_place(|| patcher::apply(set, &subject, &tree, &self.tools));
+        step.check(set, &outcome)?;
         let SourceTree(mut tree) = tree;
         for file in &outcome.files {
             tree.put_file(file.path.as_str(), &*file.new).map_err(ExecuteError::source)?;
@@ -76,23 +80,23 @@ impl Workshop {
         Ok(tree)
     }
 
-    async fn fetch(&self, source: &Source) -> Result<Tree, ExecuteError> {
-        let bad = |what: &str| ExecuteError::plan(format!("the plan has no valid {what}"));
-        match source {
-            Source::Git { url, commit } => {
+    async fn fetch(&self, input: &Input) -> Result<Tree, ExecuteError> {
+        match input {
+            Input::Source { url, commit, .. } => {
+                let bad = |_| ExecuteError::plan(format!("`{url}` is not a git address"));
                 let source = GitSource {
-                    url: url.parse().map_err(|_| bad("url"))?,
-                    commit: commit.parse().map_err(|_| bad("commit"))?,
+                    url: url.parse().map_err(bad)?,
+                    commit: commit.clone(),
                     submodules: Submodules::All,
                 };
                 let fetched = self.sources.fetch_git(&source).await;
                 Ok(fetched.map_err(ExecuteError::source)?.tree)
             }
-            Source::Archive { project, version, sha256, subdirectory } => {
+            Input::Archive { project, version, sha256, subdirectory } => {
                 let source = ArchiveSource {
                     project: project.clone(),
                     version: version.clone(),
-                    sha256: sha256.parse().map_err(|_| bad("SHA-256"))?,
+                    sha256: sha256.clone(),
                     url: None,
                 };
                 let archive = self.release(source).await;
@@ -100,6 +104,9 @@ impl Workshop {
                 let limits = ArchiveLimits::default();
                 tokio::task::block_in_place(|| archive.tree(&limits, subdirectory.as_deref()))
                     .map_err(ExecuteError::source)
+            }
+            Input::Image { .. } | Input::Lock { .. } | Input::File { .. } => {
+                Err(ExecuteError::plan(format!("`{input}` is not a source")))
             }
         }
     }
@@ -115,15 +122,57 @@ impl Workshop {
             cached => cached,
         }
     }
+}
 
-    /// Reads the patches of a plan, each checked against its digest.
-    fn patches(&self, uses: &[PatchUse]) -> Result<PatchSet, ExecuteError> {
-        let mut patches = Vec::new();
-        for PatchUse { component, id, digest } in uses {
-            let name = format!("patches/{component}/{id}.toml");
-            let text = self.project_file(&name, digest)?;
-            patches.push(parse_patch(&name, &text).map_err(|_| ExecuteError::changed(&name))?);
+impl SourceStep<'_> {
+    /// Compares what the patches came to with what the plan says.
+    fn check(&self, set: &PatchSet, outcome: &Outcome) -> Result<(), ExecuteError> {
+        for (patch, done) in set.patches().iter().zip(&outcome.patches) {
+            let planned = self.patches.iter().find(|planned| planned.id == done.id);
+            if planned.is_some_and(|planned| planned.effect != patch.sha256()) {
+                let path = format!("patches/{}/{}.toml", patch.component, patch.id);
+                return Err(ExecuteError::changed(&path));
+            }
+            if !done.ok {
+                return Err(ExecuteError::patch(&done.id, &done.verdict.explain()));
+            }
+            if !is_expected(planned.map(|planned| planned.expect), done) {
+                let says = match planned.map(|planned| planned.expect) {
+                    Some(Expectation::InEffect) => "takes effect",
+                    Some(Expectation::Upstream) => "is upstream already",
+                    None => "is not for this source",
+                };
+                let why = format!(
+                    "the plan says that it {says} in `{}`, but it came to `{}`: {}",
+                    self.name,
+                    done.verdict,
+                    done.verdict.explain()
+                );
+                return Err(ExecuteError::patch(&done.id, &why));
+            }
         }
-        PatchSet::new(patches).map_err(|error| ExecuteError::plan(error.to_string()))
+        let is_done =
+            |planned: &&PatchUse| outcome.patches.iter().any(|done| done.id == planned.id);
+        match self.patches.iter().find(|planned| !is_done(planned)) {
+            Some(lost) => {
+                let path = format!("patches/{}/{}.toml", lost.component, lost.id);
+                Err(ExecuteError::changed(&path))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns whether a patch came to what the plan says. One that the plan does not name must not be
+/// for this source.
+fn is_expected(expected: Option<Expectation>, done: &PatchOutcome) -> bool {
+    let is_upstream =
+        matches!(done.verdict, Verdict::AlreadyPresent { .. } | Verdict::SatisfiedOtherwise);
+    let is_applied =
+        matches!(done.verdict, Verdict::Applied { .. } | Verdict::PartialUpstream { .. });
+    match expected {
+        Some(Expectation::InEffect) => is_applied || is_upstream,
+        Some(Expectation::Upstream) => is_upstream,
+        None => matches!(done.verdict, Verdict::NotApplicable { .. }),
     }
 }

@@ -33,7 +33,7 @@ impl Workshop {
         &self,
         (path, digest): (&str, &Digest),
     ) -> Result<Wheels, ExecuteError> {
-        let text = self.project_file(path, digest)?;
+        let text = self.materials.file(path, digest)?.to_owned();
         let lock = PythonLock::parse(&text, None).map_err(|_| ExecuteError::changed(path))?;
         let wheels = lock.projects.iter().flat_map(|(name, project)| {
             project.wheels.iter().map(move |wheel| {

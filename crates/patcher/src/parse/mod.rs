@@ -22,13 +22,59 @@ const MAX_PARTS: usize = 64;
 /// # Errors
 /// Every problem of the file at once, each with its place, the value and what would be right.
 pub fn parse_patch(file: &str, text: &str) -> Result<Patch, ParseError> {
+    parse(file, text, None)
+}
+
+/// The names that the place of a patch file gives to the patch: `patches/COMPONENT/ID.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatchPlace<'a> {
+    /// The name of the folder.
+    pub component: &'a str,
+    /// The name of the file, without `.toml`.
+    pub id: &'a str,
+}
+
+/// Reads the text of a patch file as [`parse_patch`] does, and refuses an `id` or `component` other
+/// than the one that the place of the file says: builds find a patch by its place.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, the value and what would be right.
+pub fn parse_patch_at(file: &str, text: &str, place: PatchPlace<'_>) -> Result<Patch, ParseError> {
+    parse(file, text, Some(place))
+}
+
+fn parse(file: &str, text: &str, place: Option<PatchPlace<'_>>) -> Result<Patch, ParseError> {
     let mut report = Report::new(file, text);
     let document = report.document();
     let patch = document.as_ref().and_then(|document| {
         let root = Table::root(&mut report, document)?;
-        patch(&mut report, &root)
+        let patch = patch(&mut report, &root);
+        if let (Some(place), Some(patch)) = (place, &patch) {
+            check_place(&mut report, &root, patch, place);
+        }
+        patch
     });
     report.finish(patch)
+}
+
+/// Compares what a patch says of itself with the place of its file.
+fn check_place(report: &mut Report<'_>, root: &Table<'_>, patch: &Patch, place: PatchPlace<'_>) {
+    if patch.id != place.id {
+        let message =
+            format!("the id is {}, but the file is called `{}.toml`", quote(&patch.id), place.id);
+        let help = format!("rename the file to `{}.toml`, or change the id", patch.id);
+        report.add(&root.span_of("id"), message, help);
+    }
+    if patch.component != place.component {
+        let message = format!(
+            "the component is {}, but the folder is called `{}`",
+            quote(&patch.component),
+            place.component
+        );
+        let help =
+            format!("move the file to `patches/{}/`, or change the component", patch.component);
+        report.add(&root.span_of("component"), message, help);
+    }
 }
 
 fn patch(report: &mut Report<'_>, root: &Table<'_>) -> Option<Patch> {

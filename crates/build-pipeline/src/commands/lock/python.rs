@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::fetch::{self, Fetcher, TreePin};
 use crate::mirrors;
-use crate::project::{Project, read_text};
+use crate::project::Project;
 
 /// The name that messages use for requirements of our own.
 const OWN: &str = "versions/python.toml";
@@ -198,10 +198,10 @@ type Read = (String, Result<PythonLock, pins::ParsePythonLockError>);
 /// Reads a lock of the project, where there is one.
 fn read(project: &Project, name: &str) -> Result<Option<Read>, CommandError> {
     let file = python_lock_path(name);
-    match read_text(&project.root.join(&file)) {
+    match project.text(&file) {
         Ok(text) => {
             let lock = PythonLock::parse(&text, None);
-            Ok(Some((text, lock)))
+            Ok(Some((text.to_string(), lock)))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => {
@@ -239,7 +239,7 @@ pub(crate) fn stale(
         return Ok(Some(format!("`{}` was edited", python_lock_path(name))));
     }
     let file = requirements_lock_path(name);
-    let same = read_text(&project.root.join(&file)).is_ok_and(|now| now == lock.to_requirements());
+    let same = project.text(&file).is_ok_and(|now| *now == *lock.to_requirements());
     Ok((!same).then(|| format!("`{file}` does not say the same as `{}`", python_lock_path(name))))
 }
 

@@ -1,0 +1,84 @@
+//! What is known about the pins of a plan: stale locks are refused, and what `lint` and the
+//! compatibility table say about a pin is added to the planner's own warnings.
+
+use pins::Pins;
+use plan::{Action, Plan};
+use planner::Warning;
+
+use crate::commands::bump::{couplings, report::FILE, today};
+use crate::commands::lock;
+use crate::error::CommandError;
+use crate::project::Project;
+
+/// The rules of `lint` that a plan quotes. What is discontinued the planner says itself.
+const QUOTED: [&str; 4] =
+    ["index-moved", "known-bad-version", "packages-do-not-match", "pin-expired"];
+
+/// Refuses Python locks that a plan uses and that were not made from today's `python.toml` and pins.
+pub(crate) fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), CommandError> {
+    let is_used = |path: &str| {
+        let reads =
+            |action: &Action| matches!(action, Action::FetchWheels { input } if input == path);
+        plan.steps.iter().any(|step| reads(&step.action))
+    };
+    if !plan.steps.iter().any(|step| matches!(step.action, Action::FetchWheels { .. })) {
+        return Ok(());
+    }
+    let mut stale = Vec::new();
+    for (name, set) in project.python_sets()? {
+        if is_used(&pins::python_lock_path(name.as_str())) {
+            let why = lock::python::stale(project, pins, name.as_str(), &set)?;
+            stale.extend(why.map(|why| (name.to_string(), why)));
+        }
+    }
+    if stale.is_empty() { Ok(()) } else { Err(lock::refuse_stale(stale)) }
+}
+
+/// Returns what is known about the pins of a plan. A rehearsal uses no pin of the real image.
+pub(crate) fn advise(
+    project: &Project,
+    plan: &Plan,
+    pins: &Pins,
+) -> Result<Vec<Warning>, CommandError> {
+    if plan.rehearsal {
+        return Ok(Vec::new());
+    }
+    let (Some(compat), Ok(text)) = (project.compat()?, project.text(FILE)) else {
+        return Ok(Vec::new());
+    };
+    let lines = pins::pin_lines(&text);
+    // The file says nothing about a value that this run sets.
+    let used = |name: &str| plan.inputs.contains_key(name) && !plan.overrides.contains_key(name);
+    let (_, day) = today()?;
+    let context =
+        lint::Context { compat: Some(&compat), today: Some(&day), ..lint::Context::default() };
+    let mut warnings = Vec::new();
+    for finding in lint::check(FILE, &text, context) {
+        let is_used = lines.iter().any(|(name, line)| *line == finding.line && used(name.as_str()));
+        if is_used && QUOTED.contains(&finding.rule.id) {
+            let message = format!("{}; {}", finding.message, finding.help);
+            warnings.push(Warning { rule: finding.rule.id, message });
+        }
+    }
+    for name in pins.sources.keys().filter(|name| used(name.as_str())) {
+        let known = couplings(&compat, pins, name).into_iter();
+        warnings.extend(known.map(|message| Warning { rule: "known-bad-version", message }));
+    }
+    for (name, pin) in pins.images.iter().filter(|(name, _)| used(name.as_str())) {
+        let Some(rocm) = &pin.rocm else { continue };
+        let on = |is_fixed| compat.kernel_support(&plan.gpu, rocm, is_fixed);
+        let (Some((row, fixed)), Some((_, other))) = (on(true), on(false)) else { continue };
+        if other != pins::compat::Support::Supported {
+            let message = format!(
+                "pin `{name}` has ROCm {rocm}: {} on {} with a kernel that contains the driver fix, {} with any other ({}, {}); `build-pipeline doctor` says which one this machine has",
+                fixed.name(),
+                plan.gpu,
+                other.name(),
+                row.evidence.source,
+                row.evidence.checked,
+            );
+            warnings.push(Warning { rule: "rocm-and-kernel", message });
+        }
+    }
+    Ok(warnings)
+}
