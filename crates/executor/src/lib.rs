@@ -214,3 +214,6 @@ pub fn derive_image(
     oci::derive(&base.manifest, &base.config, &Platform::linux_amd64(), edit, &plan.final_labels())
         .map_err(|source| ExecuteError::derive(base, source))
 }
+
+#[cfg(test)]
+mod tests;

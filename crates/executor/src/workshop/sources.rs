@@ -5,12 +5,12 @@ use ::sources::{
 };
 use names::{GpuTarget, Version};
 use patcher::{
-    MAX_FILE_BYTES, Outcome, PatchOutcome, PatchSet, Subject, Tree as PatchTree, TreePath,
+    MAX_FILE_BYTES, Outcome, PatchOutcome, PatchSet, Probes, Subject, Tree as PatchTree, TreePath,
     Unreadable, Verdict,
 };
 use plan::{Expectation, Input, PatchUse};
 
-use super::Workshop;
+use super::{Materials, Workshop};
 use crate::ExecuteError;
 
 /// A fetched tree, as patches read it: links are not followed, nothing is unpacked.
@@ -54,30 +54,8 @@ impl Workshop {
     /// every probe must pass that can be run here.
     pub(crate) async fn fetch_source(&self, step: &SourceStep<'_>) -> Result<Tree, ExecuteError> {
         let tree = self.fetch(step.input).await?;
-        let Some(first) = step.patches.first() else { return Ok(tree) };
-        let Some(set) = self.materials.patches.get(&first.component) else {
-            return Err(ExecuteError::changed(&format!("patches/{}", first.component)));
-        };
-        let version = step.input.version().map(str::parse::<Version>).transpose();
-        let version = version.map_err(|error| ExecuteError::plan(error.to_string()))?;
-        let subject = Subject {
-            gpu: step.gpu,
-            version: version.as_ref(),
-            build_env: None,
-            is_pristine: true,
-            base: &std::collections::BTreeMap::new(),
-            receipts: &[],
-        };
-        let tree = SourceTree(tree);
         // Probes run programs.
-        let outcome =
-            tokio::task::block_in_place(|| patcher::apply(set, &subject, &tree, &self.tools));
-        step.check(set, &outcome)?;
-        let SourceTree(mut tree) = tree;
-        for file in &outcome.files {
-            tree.put_file(file.path.as_str(), &*file.new).map_err(ExecuteError::source)?;
-        }
-        Ok(tree)
+        tokio::task::block_in_place(|| step.patched(tree, &self.materials, &self.tools))
     }
 
     async fn fetch(&self, input: &Input) -> Result<Tree, ExecuteError> {
@@ -125,6 +103,37 @@ impl Workshop {
 }
 
 impl SourceStep<'_> {
+    /// Patches a tree that was fetched.
+    pub(crate) fn patched(
+        &self,
+        tree: Tree,
+        materials: &Materials,
+        probes: &dyn Probes,
+    ) -> Result<Tree, ExecuteError> {
+        let Some(first) = self.patches.first() else { return Ok(tree) };
+        let Some(set) = materials.patches.get(&first.component) else {
+            return Err(ExecuteError::changed(&format!("patches/{}", first.component)));
+        };
+        let version = self.input.version().map(str::parse::<Version>).transpose();
+        let version = version.map_err(|error| ExecuteError::plan(error.to_string()))?;
+        let subject = Subject {
+            gpu: self.gpu,
+            version: version.as_ref(),
+            build_env: None,
+            is_pristine: true,
+            base: &std::collections::BTreeMap::new(),
+            receipts: &[],
+        };
+        let tree = SourceTree(tree);
+        let outcome = patcher::apply(set, &subject, &tree, probes);
+        self.check(set, &outcome)?;
+        let SourceTree(mut tree) = tree;
+        for file in &outcome.files {
+            tree.put_file(file.path.as_str(), &*file.new).map_err(ExecuteError::source)?;
+        }
+        Ok(tree)
+    }
+
     /// Compares what the patches came to with what the plan says.
     fn check(&self, set: &PatchSet, outcome: &Outcome) -> Result<(), ExecuteError> {
         for (patch, done) in set.patches().iter().zip(&outcome.patches) {

@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use engine::{Docker, DockerBuilder, Engine as _, Podman, RunId};
 use executor::{
-    AnyEngine, BlobCache, End, Event, Execution, Find, NoEngine, Output, Settings, Store, Tools,
-    Workshop,
+    AnyEngine, BlobCache, End, Event, Execution, Find, Materials, NoEngine, Output, Settings,
+    Store, Tools, Workshop,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use names::Digest;
 use oci::LayoutImage;
 use oci::loopback::LoopbackRegistry;
-use plan::{Action, ImageEdit, Plan, Platform, Seal, Step, labels};
+use plan::{Action, Draft, ImageEdit, Input, Plan, Platform, Seal, Step, labels};
 use record::{OutputState, StepState};
 use serde_json::json;
 use sources::{SourceUrl, Sources};
@@ -68,14 +68,14 @@ pub(crate) struct Bench {
     folder: TempDir,
     pub(crate) podman: Arc<PodmanStore>,
     /// The Python index that wheels are looked up on.
-    index: Option<String>,
+    pub(crate) index: Option<String>,
 }
 
 #[derive(Debug)]
 struct Finding {
     builder: Builder,
     pub(crate) podman: Arc<PodmanStore>,
-    index: Option<String>,
+    pub(crate) index: Option<String>,
 }
 
 impl Find for Finding {
@@ -171,22 +171,14 @@ impl Bench {
         let scrub =
             ["dev", "etc/hostname", "etc/hosts", "etc/resolv.conf", "proc", "run", "sys", "tmp/*"]
                 .map(str::to_owned);
-        let seal =
-            Seal { contract: "seal/1".to_owned(), scrub: scrub.to_vec(), epoch: 1_577_836_800 };
-        let step = |id: &str, needs: &[&str], action| Step {
-            id: id.to_owned(),
-            needs: needs.iter().map(|need| (*need).to_owned()).collect(),
-            action,
-        };
-        let fetch = Action::FetchBase {
-            image: format!("registry.invalid/base@{}", self.base).parse().unwrap(),
-            kind: None,
-            platform: Platform::linux_amd64(),
-        };
+        let contract = plan::SealContract::Seal1;
+        let seal = Seal { contract, scrub: scrub.to_vec(), epoch: 1_577_836_800 };
+        let step = |id: &str, action| Step { id: id.to_owned(), action };
+        let fetch =
+            Action::FetchBase { input: "base".to_owned(), platform: Platform::linux_amd64() };
         let build = Action::BuildImage {
             base: "fetch-base".to_owned(),
             dockerfile: "Dockerfile".to_owned(),
-            digest: Digest::of(&dockerfile),
             args: BTreeMap::from([("SOURCE_DATE_EPOCH".to_owned(), seal.epoch.to_string())]),
             context: BTreeMap::new(),
             network: false,
@@ -197,41 +189,57 @@ impl Bench {
             seal,
             edit: ImageEdit { env: BTreeMap::new(), labels: BTreeMap::new(), ..edit.clone() },
         };
-        let label =
-            Action::DeriveImage { base: "seal".to_owned(), contract: "derive/1".to_owned(), edit };
-        Plan {
+        let contract = plan::DeriveContract::Derive1;
+        let label = Action::DeriveImage { base: "seal".to_owned(), contract, edit };
+        let base = format!("registry.invalid/base@{}", self.base).parse().unwrap();
+        let inputs = [
+            ("base", Input::Image { reference: base, manifest: None }),
+            ("Dockerfile", Input::File { digest: Digest::of(&dockerfile) }),
+        ];
+        let draft = Draft {
             schema: plan::SCHEMA,
             track: "vulkan".to_owned(),
             name: "nasty".to_owned(),
-            gpu: "gfx1151".to_owned(),
+            gpu: "gfx1151".parse().unwrap(),
             rehearsal: false,
             source_date_epoch: 1_577_836_800,
-            recipe: None,
+            revision: None,
             overrides: BTreeMap::new(),
-            pins: BTreeMap::new(),
+            inputs: inputs.map(|(name, input)| (name.to_owned(), input)).into(),
             steps: vec![
-                step("fetch-base", &[], fetch),
-                step("build", &["fetch-base"], build),
-                step("seal", &["build", "fetch-base"], image),
-                step("label", &["seal"], label),
+                step("fetch-base", fetch),
+                step("build", build),
+                step("seal", image),
+                step("label", label),
             ],
-        }
+        };
+        draft.finish().unwrap()
+    }
+
+    /// The texts of all files that were written for plans so far.
+    fn materials(&self) -> Materials {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap().flatten();
+        let files = entries.filter(|entry| entry.path().is_file()).map(|entry| {
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), text.into())
+        });
+        Materials { files: files.collect(), ..Materials::default() }
     }
 
     /// A plan that adds metadata only.
     fn derived(&self, label: &str) -> Plan {
-        let mut plan = self.plan();
-        plan.name = "derived".to_owned();
-        plan.steps.retain(|step| ["fetch-base", "label"].contains(&&*step.id));
-        let Some(Step { needs, action: Action::DeriveImage { base, edit, .. }, .. }) =
-            plan.steps.last_mut()
+        let mut draft = self.plan().into_draft();
+        draft.name = "derived".to_owned();
+        draft.inputs.remove("Dockerfile");
+        draft.steps.retain(|step| ["fetch-base", "label"].contains(&&*step.id));
+        let Some(Step { action: Action::DeriveImage { base, edit, .. }, .. }) =
+            draft.steps.last_mut()
         else {
             panic!("the last step labels");
         };
-        *needs = vec!["fetch-base".to_owned()];
         "fetch-base".clone_into(base);
         edit.labels.insert("org.example.label".to_owned(), label.to_owned());
-        plan
+        draft.finish().unwrap()
     }
 
     pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
@@ -250,7 +258,7 @@ impl Bench {
             sources: Sources::new(sources::Settings::new(self.path("sources"))),
             programs: debian::Programs { path: "/usr/bin:/bin".into(), variables: BTreeMap::new() },
             tools: Tools::new("/usr/bin:/bin".as_ref()),
-            project: self.folder.path().to_owned(),
+            materials: Arc::new(self.materials()),
             store: Store::new(self.path(store)),
             threads: std::num::NonZeroUsize::new(2).unwrap(),
             is_fresh,
@@ -313,12 +321,13 @@ async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
         // Another service each time: what one keeps the next one finds. Another commit, too, or the
         // engine would know that it has run this RUN.
         let settings = bench.settings(builder, store, is_fresh);
-        let mut plan = bench.plan();
-        for step in &mut plan.steps {
+        let mut draft = bench.plan().into_draft();
+        for step in &mut draft.steps {
             if let Action::BuildImage { args, .. } = &mut step.action {
                 args.insert("COMMIT".to_owned(), store.to_owned());
             }
         }
+        let plan = draft.finish().unwrap();
         let (execution, events) = support::run(&plan, &settings, pending()).await;
         assert!(matches!(execution.end, End::Succeeded), "{store}: {:?}", execution.end);
         let said = events.iter().filter_map(|event| match event {
@@ -494,16 +503,15 @@ async fn the_wheels_of_a_lock_lie_in_the_context_and_only_by_their_hashes() {
         Digest::of(wheel).hex()
     );
     std::fs::write(bench.path("pylock.demo.toml"), &lock).unwrap();
-    let mut plan = bench.plan();
-    let action = Action::FetchWheels {
-        lock: "pylock.demo.toml".to_owned(),
-        digest: Digest::of(lock.as_bytes()),
-    };
-    plan.steps.insert(1, Step { id: "fetch-wheels".to_owned(), needs: Vec::new(), action });
-    plan.steps[2].needs.push("fetch-wheels".to_owned());
-    if let Action::BuildImage { context, .. } = &mut plan.steps[2].action {
+    let mut draft = bench.plan().into_draft();
+    let name = "pylock.demo.toml".to_owned();
+    draft.inputs.insert(name.clone(), Input::Lock { digest: Digest::of(lock.as_bytes()) });
+    let action = Action::FetchWheels { input: name };
+    draft.steps.insert(1, Step { id: "fetch-wheels".to_owned(), action });
+    if let Action::BuildImage { context, .. } = &mut draft.steps[2].action {
         context.insert("python".to_owned(), "fetch-wheels".to_owned());
     }
+    let plan = draft.finish().unwrap();
     // Another file under the same name is refused, and nothing is built.
     index.on("GET", &format!("/files/{FILE}")).first(1).does(served(b"something else\n"));
     index.on("GET", &format!("/files/{FILE}")).does(served(wheel));

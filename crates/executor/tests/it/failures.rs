@@ -3,7 +3,7 @@
 use executor::{End, ErrorKind, Execution, Output, Settings};
 use names::Digest;
 use oci::client::ErrorKind as RegistryKind;
-use plan::{Action, Plan};
+use plan::Plan;
 use record::{OutputState, StepState};
 use serde_json::json;
 use testkit::Fault;
@@ -136,22 +136,6 @@ async fn a_base_that_cannot_be_derived_from_fails_the_second_step() {
     let (execution, kind, words) = fail(&plan_over(&base, None), &settings).await;
     assert_eq!((kind, states(&execution)), (ErrorKind::Base, DERIVE_FAILED));
     assert!(words.contains("the base is for linux/arm64, not for linux/amd64"), "{words}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_no_planner_makes_is_called_a_bug() {
-    let bench = Bench::new().await;
-    let settings = bench.settings(Vec::new());
-    let mut undigested = bench.plan();
-    let Action::FetchBase { image, .. } = &mut undigested.steps[0].action else { unreachable!() };
-    image.digest = None;
-    let mut dangling = bench.plan();
-    let Action::DeriveImage { base, .. } = &mut dangling.steps[1].action else { unreachable!() };
-    "other".clone_into(base);
-    for (plan, wanted) in [(undigested, FETCH_FAILED), (dangling, DERIVE_FAILED)] {
-        let (execution, kind, _) = fail(&plan, &settings).await;
-        assert_eq!((kind, states(&execution)), (ErrorKind::Plan, wanted));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

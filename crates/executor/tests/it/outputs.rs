@@ -261,7 +261,14 @@ async fn a_spoof_on_a_base_with_native_code_is_noted() {
     assert!(matches!(execution.end, End::Succeeded), "{:?}", execution.end);
     assert_eq!(execution.notes, []);
     // … and for a GPU that they do have, it is.
-    let plan = plan::Plan { gpu: "gfx1100".to_owned(), ..plan };
+    let mut draft = plan.into_draft();
+    draft.gpu = "gfx1100".parse().unwrap();
+    if let Some(plan::Action::DeriveImage { edit, .. }) =
+        draft.steps.last_mut().map(|step| &mut step.action)
+    {
+        edit.labels.insert(plan::labels::GPU.to_owned(), "gfx1100".to_owned());
+    }
+    let plan = draft.finish().unwrap();
     let (execution, events) = run(&plan, &settings, std::future::pending()).await;
     assert_eq!(execution.notes.len(), 1);
     assert_eq!(execution.notes[0].rule, "spoof-not-needed");

@@ -196,7 +196,7 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
     let tracks = parse_tracks_with("tracks.toml", tracks, &pins).unwrap_or_else(|e| panic!("{e}"));
     let (patches, files) = Default::default();
-    let input = PlanningInput { pins, gpus, tracks, patches, files, recipe: None };
+    let input = PlanningInput { pins, gpus, tracks, patches, files };
     planner::plan(&BuildRequest::new(Track::LockedSpoof), &input).unwrap().plan
 }
 

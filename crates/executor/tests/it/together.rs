@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex};
 use executor::{End, Event, Execution, Executor, Job, Output, Settings};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use plan::{Action, Plan};
+use plan::{Action, Draft, Input, Plan, Step};
 use record::StepState;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::engines::{Bench, Builder};
 
@@ -15,16 +18,18 @@ use crate::engines::{Bench, Builder};
 fn plan_of(bench: &Bench, name: &str, run: &str) -> Plan {
     let text = format!("ARG BASE\nFROM ${{BASE}}\nRUN {run}\n");
     std::fs::write(bench.path("Dockerfile"), text).unwrap();
-    let mut plan = bench.plan();
-    name.clone_into(&mut plan.name);
+    let mut draft = bench.plan().into_draft();
+    name.clone_into(&mut draft.name);
     let file = format!("{name}.Dockerfile");
     std::fs::rename(bench.path("Dockerfile"), bench.path(&file)).unwrap();
-    for step in &mut plan.steps {
+    for step in &mut draft.steps {
         if let Action::BuildImage { dockerfile, .. } = &mut step.action {
             dockerfile.clone_from(&file);
         }
     }
-    plan
+    let text = draft.inputs.remove("Dockerfile").unwrap();
+    draft.inputs.insert(file, text);
+    draft.finish().unwrap()
 }
 
 /// Carries out plans at the same time. Returns what became of each, and all events in their order,
@@ -76,9 +81,9 @@ fn states(execution: &Execution) -> Vec<StepState> {
 async fn plans_go_on_side_by_side_and_share_what_they_have_in_common() {
     for builder in [Builder::Podman, Builder::BuildKit] {
         let bench = Bench::new("").await;
-        let settings = bench.settings(builder, "together", false);
         let plans =
             ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 4; echo {name}")));
+        let settings = bench.settings(builder, "together", false);
         let (executions, events) = together(&bench, &settings, &plans, pending()).await;
         for execution in &executions {
             assert!(matches!(execution.end, End::Succeeded), "{builder:?}: {:?}", execution.end);
@@ -98,14 +103,15 @@ async fn plans_go_on_side_by_side_and_share_what_they_have_in_common() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_two_plans_have_runs_once() {
     let bench = Bench::new("").await;
-    let settings = bench.settings(Builder::Podman, "together-once", true);
     let one = plan_of(&bench, "one", "sleep 1; echo once");
-    let mut two = Plan { name: "two".to_owned(), ..one.clone() };
+    let mut two = Draft { name: "two".to_owned(), ..one.clone().into_draft() };
     let Some(Action::DeriveImage { edit, .. }) = two.steps.last_mut().map(|step| &mut step.action)
     else {
         panic!("the last step labels");
     };
     edit.labels.insert("org.example.other".to_owned(), "yes".to_owned());
+    let two = two.finish().unwrap();
+    let settings = bench.settings(Builder::Podman, "together-once", true);
     let (executions, events) = together(&bench, &settings, &[one, two], pending()).await;
     let said = |(_, event): &&(String, Event)| matches!(event, Event::BuildLine { text, .. } if text == "once");
     assert_eq!(events.iter().filter(said).count(), 1, "{events:#?}");
@@ -127,11 +133,12 @@ async fn a_build_that_two_plans_have_runs_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_fails_does_not_end_the_others() {
     let bench = Bench::new("").await;
-    let settings = bench.settings(Builder::Podman, "together-bad", false);
     let bad = plan_of(&bench, "bad", "echo broken; exit 7");
     let good = plan_of(&bench, "good", "sleep 3; echo whole");
     // It needs what fails for the first.
-    let also_bad = Plan { name: "also-bad".to_owned(), ..bad.clone() };
+    let also_bad = Draft { name: "also-bad".to_owned(), ..bad.clone().into_draft() };
+    let also_bad = also_bad.finish().unwrap();
+    let settings = bench.settings(Builder::Podman, "together-bad", false);
     let plans = [bad, good, also_bad];
     let (executions, events) = together(&bench, &settings, &plans, pending()).await;
     let End::Failed(error) = &executions[0].end else { panic!("{:?}", executions[0].end) };
@@ -147,22 +154,77 @@ async fn a_plan_that_fails_does_not_end_the_others() {
     assert!(states(&executions[0]).ends_with(&not_begun), "{:?}", executions[0].steps);
 }
 
+/// A package index that answers each request with 404, once it is told to.
+async fn index_without_files(is_told: Arc<Notify>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/simple", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            is_told.notified().await;
+            is_told.notify_one();
+            let answer =
+                b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            drop(stream.write_all(answer).await);
+        }
+    });
+    url
+}
+
+/// The plan of a build, and of a second one that needs wheels which cannot be had.
+fn plan_with_wheels(bench: &Bench, run: &str) -> Plan {
+    let lock = format!(
+        "lock-version = \"1.0\"\n[[packages]]\nname = \"demo\"\nversion = \"1.0\"\nwheels = [{{ path = \"wheels/demo-1.0-py3-none-any.whl\", hashes = {{ sha256 = \"{}\" }} }}]\n[tool.build-pipeline]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\n",
+        "1".repeat(64)
+    );
+    std::fs::write(bench.path("pylock.demo.toml"), &lock).unwrap();
+    let mut draft = plan_of(bench, "whole", run).into_draft();
+    let name = "pylock.demo.toml".to_owned();
+    let lock = Input::Lock { digest: names::Digest::of(lock.as_bytes()) };
+    draft.inputs.insert(name.clone(), lock);
+    let (build, seal) = (draft.steps[1].clone(), draft.steps[2].clone());
+    let mut second = [build, seal];
+    for step in &mut second {
+        step.id = format!("{}-second", step.id);
+        match &mut step.action {
+            Action::BuildImage { base, context, .. } => {
+                "seal".clone_into(base);
+                context.insert("python".to_owned(), "broken".to_owned());
+            }
+            Action::SealImage { image, base, .. } => {
+                "build-second".clone_into(image);
+                "seal".clone_into(base);
+            }
+            _ => unreachable!(),
+        }
+    }
+    draft.steps.splice(3..3, second);
+    let fetch = Action::FetchWheels { input: name };
+    draft.steps.insert(1, Step { id: "broken".to_owned(), action: fetch });
+    if let Some(Action::DeriveImage { base, .. }) =
+        draft.steps.last_mut().map(|step| &mut step.action)
+    {
+        "seal-second".clone_into(base);
+    }
+    draft.finish().unwrap()
+}
+
 /// What is under way when another step fails is sealed and kept, and a reason is not forgotten where
 /// somebody does not wait for that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_costs_nothing_that_is_under_way() {
-    let bench = Bench::new("").await;
-    let settings = bench.settings(Builder::Podman, "together-failing", false);
     for is_interrupted in [false, true] {
-        let mut broken = plan_of(&bench, "broken", "sleep 2; exit 7").steps.remove(1);
-        "broken".clone_into(&mut broken.id);
+        let mut bench = Bench::new("").await;
+        let has_begun = Arc::new(Notify::new());
+        bench.index = Some(index_without_files(Arc::clone(&has_begun)).await);
         let length = if is_interrupted { 300 } else { 5 };
-        let mut plan = plan_of(&bench, "whole", &format!("sleep {length}"));
-        plan.steps.last_mut().unwrap().needs.push("broken".to_owned());
-        plan.steps.insert(1, broken);
+        let plan = plan_with_wheels(&bench, &format!("echo begun; sleep {length}"));
+        let settings = bench.settings(Builder::Podman, "together-failing", false);
         let (interrupt, interrupted) = tokio::sync::oneshot::channel::<()>();
         let interrupt = Mutex::new(Some(interrupt).filter(|_| is_interrupted));
         let on_event: executor::OnEvent = Arc::new(move |event| {
+            if matches!(&event, Event::BuildLine { text, .. } if text.trim() == "begun") {
+                has_begun.notify_one();
+            }
             if ends("broken")(&event) {
                 drop(interrupt.lock().unwrap().take());
             }
@@ -178,12 +240,15 @@ async fn a_failure_costs_nothing_that_is_under_way() {
         let execution = executor.execute(job, interrupt).await;
         executor.close().await;
         let End::Failed(error) = &execution.end else { panic!("{:?}", execution.end) };
-        assert_eq!(error.to_string(), "step `broken` failed");
-        let (build, seal) = match is_interrupted {
-            true => (StepState::Interrupted, StepState::NotBegun),
-            false => (StepState::Done, StepState::Done),
+        assert_eq!(error.to_string(), "a source cannot be had");
+        let (build, seal) = if is_interrupted {
+            (StepState::Interrupted, StepState::NotBegun)
+        } else {
+            (StepState::Done, StepState::Done)
         };
-        assert_eq!(states(&execution)[1..], [StepState::Failed, build, seal, StepState::NotBegun]);
+        let wanted = [StepState::Failed, build, seal];
+        assert_eq!(states(&execution)[1..4], wanted);
+        assert!(states(&execution)[4..].iter().all(|state| *state == StepState::NotBegun));
         assert_eq!(bench.podman.container_processes(), [0u32; 0]);
     }
 }
@@ -191,9 +256,9 @@ async fn a_failure_costs_nothing_that_is_under_way() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interruption_ends_all_plans() {
     let bench = Bench::new("").await;
-    let settings = bench.settings(Builder::Podman, "together-cut", false);
     let plans =
         ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 300; echo {name}")));
+    let settings = bench.settings(Builder::Podman, "together-cut", false);
     let asleep = async {
         let begin = std::time::Instant::now();
         while bench.podman.container_processes().len() < 4 {

@@ -80,12 +80,7 @@ sha256 = "unresolved"
 
 fn input() -> PlanningInput {
     let mut input = input_of(&format!("{VERSIONS}{RELEASE}"), GPUS, &format!("{TRACKS}{BUILT}"));
-    let patch = |id: &str, digit| plan::PatchUse {
-        component: "demo".to_owned(),
-        id: id.to_owned(),
-        digest: digest(digit),
-    };
-    input.patches.insert("demo".to_owned(), vec![patch("demo-b", 'b'), patch("demo-a", 'a')]);
+    input.patches.insert("demo".to_owned(), patches(&[("demo-b", ""), ("demo-a", "")]));
     let files = [
         ("versions/locks/lock.toml", 'c'),
         ("versions/locks/pylock.wheels.toml", '9'),
@@ -95,6 +90,25 @@ fn input() -> PlanningInput {
     ];
     input.files.extend(files.map(|(name, digit)| (name.to_owned(), digest(digit))));
     input
+}
+
+/// A set of patches, each with an id and what its table `[applies]` says beside `versions`.
+fn patches(all: &[(&str, &str)]) -> patcher::PatchSet {
+    let patch = |(id, applies): &(&str, &str)| {
+        let applies = if applies.contains("versions") {
+            (*applies).to_owned()
+        } else {
+            format!("versions = \"*\"\n{applies}")
+        };
+        let text = format!(
+            "schema = 1\nid = \"{id}\"\ncomponent = \"demo\"\n\n[provenance]\ndescription = \"d\"\n\
+             author = \"a\"\norigin = \"other\"\nforwarded = \"no\"\nlast_update = 2026-11-20\n\n\
+             [applies]\n{applies}\n\n[[edit]]\nfiles = [\"a.txt\"]\nop = \"insert-after\"\n\
+             anchor = '^{id}$'\nexpect = 1\ntext = \"done\"\nalready = '^done$'\n"
+        );
+        patcher::parse_patch(id, &text).unwrap_or_else(|error| panic!("{error}"))
+    };
+    patcher::PatchSet::new(all.iter().map(patch).collect()).unwrap()
 }
 
 fn variant(track: Track, name: &str) -> BuildRequest {
@@ -123,8 +137,8 @@ fn each_step_stands_behind_what_it_needs_and_all_names_differ() {
         let mut seen: Vec<&str> = Vec::new();
         for step in &plan.steps {
             assert!(!seen.contains(&step.id.as_str()), "{}", step.id);
-            for need in &step.needs {
-                assert!(seen.contains(&need.as_str()), "{} needs {need}", step.id);
+            for need in step.action.needs() {
+                assert!(seen.contains(&need), "{} needs {need}", step.id);
             }
             seen.push(&step.id);
         }
@@ -167,7 +181,7 @@ fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
     };
     assert_eq!(changed(dockerfile), ["build-two", "label-image", "seal-two"]);
     let patch = |input: &mut PlanningInput| {
-        input.patches.get_mut("demo").unwrap()[0].digest = digest('0');
+        input.patches.insert("demo".to_owned(), patches(&[("demo-c", "")]));
     };
     assert_eq!(changed(patch), ["build-two", "fetch-release", "label-image", "seal-two"]);
     let commit = |input: &mut PlanningInput| {
@@ -178,7 +192,7 @@ fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
         changed(commit),
         ["build-one", "build-two", "fetch-tree", "label-image", "seal-one", "seal-two"]
     );
-    // A title is a label and nothing else, as the commit of the recipe is.
+    // A title is a label and nothing else.
     let title = |input: &mut PlanningInput| {
         input.tracks.built.get_mut(&Track::Source).unwrap().title = "Other".to_owned();
     };
@@ -200,6 +214,20 @@ fn every_error_of_a_built_track_says_what_cannot_be_planned() {
         stage.sources.insert("later".to_owned(), pin("later"));
         input
     };
+    let with_patches = |all: &[(&str, &str)]| {
+        let mut input = input();
+        match all {
+            [] => drop(input.patches.remove("demo")),
+            all => drop(input.patches.insert("demo".to_owned(), patches(all))),
+        }
+        input
+    };
+    let with_version = |version: &str| {
+        let mut input = input();
+        let release = input.pins.archives.get_mut(&pin("release")).unwrap();
+        version.clone_into(&mut release.version);
+        input
+    };
     let cases: Vec<(BuildRequest, PlanningInput)> = vec![
         (plain(Track::Vulkan), super::input()),
         (variant(Track::Vulkan, "imag"), input()),
@@ -214,6 +242,9 @@ fn every_error_of_a_built_track_says_what_cannot_be_planned() {
         (BuildRequest { rehearse: true, ..variant(Track::Source, "image") }, input()),
         (overridden(Track::Vulkan, "vendor", None, 'a'), input()),
         (overridden(Track::Source, "vendr", None, 'a'), input()),
+        (plain(Track::Source), with_patches(&[])),
+        (plain(Track::Source), with_patches(&[("demo-a", REFUSES)])),
+        (plain(Track::Source), with_version("two point zero")),
     ];
     let errors = cases.iter().map(|(request, input)| make(request, input).unwrap_err());
     let messages: Vec<String> = errors.map(|error| error.to_string()).collect();
@@ -246,4 +277,84 @@ fn what_a_request_changes_is_read_back() {
     let mut read = BuildRequest::new(Track::Vulkan);
     read.read_overrides(&spelled).unwrap();
     assert_eq!(read, request);
+}
+
+/// A patch that does harm to the version of the fixture.
+const REFUSES: &str = "versions = \"<2.0\"\nabove = { then = \"refuse\", because = \"it breaks\" }";
+
+#[test]
+fn patches_are_chosen_by_target_and_version_and_recorded_with_what_is_expected() {
+    let all = [
+        ("demo-a", ""),
+        ("demo-b", "gpus = \"gfx11[0-9]{2}\""),
+        ("demo-c", "gpus = \"gfx103[0-9]\""),
+        ("demo-d", "versions = \"<2.0\"\nabove = { then = \"skip\", because = \"old\" }"),
+        (
+            "demo-e",
+            "versions = \"<2.0\"\nabove = { then = \"expect-satisfied\", because = \"merged\" }",
+        ),
+        ("demo-f", "versions = \">=3\"\nbelow = { then = \"skip\", because = \"new\" }"),
+    ];
+    let set = patches(&all);
+    let chosen = |gpu: Option<&str>| {
+        let mut input = input();
+        input.patches.insert("demo".to_owned(), set.clone());
+        let gpu = gpu.map(|gpu| gpu.parse().unwrap());
+        let plan =
+            make(&BuildRequest { gpu, ..BuildRequest::new(Track::Source) }, &input).unwrap().plan;
+        let uses: Vec<String> = plan
+            .patches()
+            .iter()
+            .map(|patch| {
+                let of_set = set.patches().iter().find(|one| one.id == patch.id).unwrap();
+                assert_eq!(patch.effect, of_set.sha256());
+                format!("{}:{:?}", patch.id, patch.expect)
+            })
+            .collect();
+        (uses.join(" "), label(&plan, labels::PATCHES))
+    };
+    let (uses, named) = chosen(None);
+    assert_eq!(uses, "demo-a:InEffect demo-b:InEffect demo-e:Upstream");
+    assert_eq!(named.as_deref(), Some("demo/demo-a demo/demo-b demo/demo-e"));
+    let (uses, named) = chosen(Some("gfx1031"));
+    assert_eq!(uses, "demo-a:InEffect demo-c:InEffect demo-e:Upstream");
+    assert_eq!(named.as_deref(), Some("demo/demo-a demo/demo-c demo/demo-e"));
+}
+
+#[test]
+fn an_override_of_a_pin_that_has_the_name_of_a_lock_is_refused() {
+    // The variant is made of the packages of a lock; here an image pin has the same name.
+    let image = "[image.lock]\nrepository = \"registry.example.org/lock\"\ntag = \"1\"\ndigest = \"unresolved\"\n";
+    let text = format!("{VERSIONS}{RELEASE}\n{image}");
+    let with_lock = input_of(&text, GPUS, &format!("{TRACKS}{BUILT}"));
+    let input = PlanningInput { pins: with_lock.pins, ..input() };
+    let error = make(&overridden(Track::Vulkan, "lock", None, '0'), &input).unwrap_err();
+    let PlanError::UnusedPin { used, .. } = error else { panic!("{error}") };
+    assert_eq!(used.images, [""; 0]);
+    assert_eq!(used.others, ["tree", "versions/locks/lock.toml"]);
+}
+
+#[test]
+fn a_plan_depends_on_the_files_that_it_needs_and_on_no_other() {
+    for request in [
+        BuildRequest::new(Track::Official),
+        BuildRequest::new(Track::Vulkan),
+        BuildRequest::new(Track::Source),
+        variant(Track::Vulkan, "image"),
+        BuildRequest { rehearse: true, ..BuildRequest::new(Track::Source) },
+    ] {
+        let needs = crate::needs(&request, &input()).unwrap();
+        let mut bare = input();
+        bare.patches.retain(|component, _| needs.components.contains(component));
+        bare.files.retain(|file, _| needs.files.contains(file));
+        let mut more = input();
+        more.patches.insert("other".to_owned(), patches(&[("demo-z", "")]));
+        more.files.insert("dockerfiles/other.Dockerfile".to_owned(), digest('0'));
+        assert_eq!(make(&request, &bare), make(&request, &more), "{request:?}");
+        for file in &needs.files {
+            let mut without = bare.clone();
+            without.files.remove(file);
+            assert!(make(&request, &without).is_err(), "{file} is needed");
+        }
+    }
 }

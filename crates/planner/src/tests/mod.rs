@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use names::PinName;
 use names::{Digest, Tag};
 use pins::{Track, parse_gpus, parse_tracks_with, parse_versions};
-use plan::{Action, Plan, Recipe, labels};
+use plan::{Action, Input, ManifestKind, Plan, Revision, labels};
 
 use crate::{
     BuildRequest, ImageOverride, PlanError, Planned, PlanningInput, SpoofChoice, plan as make,
@@ -27,13 +27,8 @@ fn input_of(versions: &str, gpus: &str, tracks: &str) -> PlanningInput {
     let pins = parse_versions("versions.toml", versions).unwrap_or_else(|e| panic!("{e}"));
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
     let tracks = parse_tracks_with("tracks.toml", tracks, &pins).unwrap_or_else(|e| panic!("{e}"));
-    let recipe = Recipe {
-        url: Some("https://git.example.org/recipe".to_owned()),
-        commit: "6".repeat(40),
-        modified: false,
-    };
     let (patches, files) = (BTreeMap::new(), BTreeMap::new());
-    PlanningInput { pins, gpus, tracks, patches, files, recipe: Some(recipe) }
+    PlanningInput { pins, gpus, tracks, patches, files }
 }
 
 fn input() -> PlanningInput {
@@ -77,7 +72,7 @@ fn label(plan: &Plan, key: &str) -> Option<String> {
 }
 
 fn env(plan: &Plan, name: &str) -> Option<String> {
-    plan.image_edit().unwrap().env.get(name).cloned()
+    plan.image_edit().env.get(name).cloned()
 }
 
 #[test]
@@ -92,19 +87,19 @@ fn the_plan_of_each_metadata_only_track() {
 fn a_rehearsed_plan_differs_in_its_name_and_its_mark_alone() {
     for track in METADATA_ONLY {
         let real = planned(&BuildRequest::new(track)).plan;
-        let mut rehearsed =
-            planned(&BuildRequest { rehearse: true, ..BuildRequest::new(track) }).plan;
+        let rehearsed = planned(&BuildRequest { rehearse: true, ..BuildRequest::new(track) }).plan;
         assert_eq!(rehearsed.name, format!("rehearsal-{}", track.name()));
         assert_eq!(label(&rehearsed, labels::REHEARSAL).as_deref(), Some("true"));
         assert_eq!(label(&real, labels::REHEARSAL).as_deref(), Some("false"));
-        rehearsed.name.clone_from(&real.name);
-        rehearsed.rehearsal = false;
-        for step in &mut rehearsed.steps {
+        let mut draft = rehearsed.into_draft();
+        draft.name.clone_from(&real.name);
+        draft.rehearsal = false;
+        for step in &mut draft.steps {
             if let Action::DeriveImage { edit, .. } = &mut step.action {
                 edit.labels.insert(labels::REHEARSAL.to_owned(), "false".to_owned());
             }
         }
-        assert_eq!(rehearsed, real);
+        assert_eq!(draft.finish().unwrap(), real);
     }
 }
 
@@ -158,7 +153,7 @@ fn every_error_says_what_cannot_be_planned() {
             PlanError::UnusedPin {
                 track: "official",
                 pin: "chat".to_owned(),
-                used: Some("vendor".to_owned()),
+                used: crate::UsedPins { images: vec!["vendor".to_owned()], others: Vec::new() },
             },
         ),
         (
@@ -216,8 +211,8 @@ fn facts_of_another_digest_are_forgotten() {
         [(&same, Some("7.2.1"), true), (&other, None, false), (&resolved, None, false)]
     {
         assert_eq!(label(plan, labels::ROCM_VERSION).as_deref(), rocm);
-        let Action::FetchBase { kind, .. } = &plan.steps[0].action else { unreachable!() };
-        assert_eq!(kind.is_some(), has_kind);
+        let Some(Input::Image { manifest, .. }) = plan.inputs.get("vendor") else { unreachable!() };
+        assert_eq!(manifest.is_some(), has_kind);
     }
     let repository = "registry.example.org/vendor/inference";
     for (plan, name, version, hex) in [
@@ -242,7 +237,7 @@ fn an_override_resolves_what_nobody_has_pinned() {
     settings.base = pin("unknown");
     let plan = make(&overridden(Track::Official, "unknown", Some("v9"), 'b'), &input).unwrap().plan;
     let wanted = format!("registry.example.org/vendor/unknown:v9@{}", digest('b'));
-    assert_eq!(plan.pins, BTreeMap::from([("unknown".to_owned(), wanted)]));
+    assert_eq!(plan.inputs["unknown"].to_string(), wanted);
 }
 
 #[test]
@@ -318,7 +313,7 @@ fn the_time_is_the_one_that_was_given() {
             BuildRequest { source_date_epoch: epoch, ..BuildRequest::new(Track::Official) };
         let plan = planned(&request).plan;
         assert_eq!(plan.source_date_epoch, epoch.unwrap_or(1_800_000_000));
-        assert_eq!(plan.image_edit().unwrap().created, wanted);
+        assert_eq!(plan.image_edit().created, wanted);
         for key in [labels::CREATED, labels::BUILD_DATE] {
             assert_eq!(label(&plan, key).as_deref(), Some(wanted));
         }
@@ -326,25 +321,39 @@ fn the_time_is_the_one_that_was_given() {
 }
 
 #[test]
-fn the_recipe_stands_in_the_labels_as_far_as_it_is_known() {
-    let commit = "6".repeat(40);
-    let recipe = |url: Option<&str>, modified| {
-        Some(Recipe { url: url.map(str::to_owned), commit: commit.clone(), modified })
-    };
+fn a_commit_is_in_the_labels_only_where_the_request_asks_for_it() {
+    let commit: names::CommitId = "6".repeat(40).parse().unwrap();
+    let revision =
+        |url: Option<&str>| Some(Revision { url: url.map(str::to_owned), commit: commit.clone() });
     let url = "https://git.example.org/recipe";
-    for (recipe, source, revision, modified) in [
-        (None, None, None, None),
-        (recipe(None, false), None, Some(&commit), None),
-        (recipe(Some(url), true), Some(url), Some(&commit), Some("true")),
-    ] {
-        let input = PlanningInput { recipe, ..input() };
-        let plan = make(&BuildRequest::new(Track::Official), &input).unwrap().plan;
+    for (revision, source, is_named) in
+        [(None, None, false), (revision(None), None, true), (revision(Some(url)), Some(url), true)]
+    {
+        let request = BuildRequest { revision, ..BuildRequest::new(Track::Official) };
+        let plan = planned(&request).plan;
+        let named = is_named.then(|| commit.to_string());
         assert_eq!(label(&plan, labels::SOURCE).as_deref(), source);
-        assert_eq!(label(&plan, labels::REVISION).as_ref(), revision);
-        assert_eq!(label(&plan, labels::VCS_REF).as_ref(), revision);
-        assert_eq!(label(&plan, labels::VCS_TYPE).is_some(), revision.is_some());
-        assert_eq!(label(&plan, labels::MODIFIED).as_deref(), modified);
+        assert_eq!(label(&plan, labels::REVISION), named);
+        assert_eq!(label(&plan, labels::VCS_REF), named);
+        assert_eq!(label(&plan, labels::VCS_TYPE).is_some(), is_named);
     }
+}
+
+#[test]
+fn a_stand_in_takes_the_place_of_the_base() {
+    let mut input = input();
+    let settings = input.tracks.tracks.get_mut(&Track::Official).unwrap();
+    settings.base = pin("unknown");
+    let stand_in = crate::StandIn { digest: digest('c'), kind: ManifestKind::Manifest };
+    let request = BuildRequest {
+        rehearse: true,
+        stand_in: Some(stand_in),
+        ..BuildRequest::new(Track::Official)
+    };
+    let plan = make(&request, &input).unwrap().plan;
+    let wanted = format!("registry.example.org/vendor/unknown:v9@{}", digest('c'));
+    let Input::Image { reference, manifest } = &plan.inputs["unknown"] else { unreachable!() };
+    assert_eq!((reference.to_string(), *manifest), (wanted, Some(ManifestKind::Manifest)));
 }
 
 #[test]

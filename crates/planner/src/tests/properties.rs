@@ -64,6 +64,8 @@ fn requests() -> impl Strategy<Value = BuildRequest> {
                 overrides,
                 source_date_epoch,
                 rehearse,
+                stand_in: None,
+                revision: None,
             }
         },
     )

@@ -20,10 +20,10 @@ fn check(request: &BuildRequest, input: &PlanningInput, rules: &[&str], sets: Op
     let found: Vec<_> = warnings.iter().map(|warning| warning.rule).collect();
     assert_eq!(found, rules, "{request:?}: {warnings:?}");
     assert_eq!(env(&plan, OVERRIDE_VARIABLE).as_deref(), sets, "{request:?}");
-    let spoof = plan.image_edit().unwrap().labels.get(labels::SPOOF).cloned();
+    let spoof = plan.image_edit().labels.get(labels::SPOOF).cloned();
     let spelled = request.track.is_spoof().then(|| sets.unwrap_or("off").to_owned());
     assert_eq!(spoof, spelled, "{request:?}");
-    let words = &plan.image_edit().unwrap().entrypoint_prefix;
+    let words = &plan.image_edit().entrypoint_prefix;
     assert_eq!(words.iter().any(|word| word == WRAPPER_SCRIPT), sets.is_some(), "{request:?}");
 }
 

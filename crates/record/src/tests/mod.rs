@@ -6,7 +6,9 @@ mod verify;
 use std::collections::BTreeMap;
 
 use names::Digest;
-use plan::{Action, ImageEdit, ManifestKind, Plan, Platform, Step, labels};
+use plan::{
+    Action, DeriveContract, Draft, ImageEdit, Input, ManifestKind, Plan, Platform, Step, labels,
+};
 
 use crate::{
     BuildRecord, ImageSummary, Note, OutputOutcome, OutputState, Run, Status, StepOutcome,
@@ -20,7 +22,6 @@ fn plan() -> Plan {
     let all = [
         (labels::ARCHITECTURE, "x86_64"),
         (labels::BASE_DIGEST, &BASE[26..]),
-        (labels::PINS_DIGEST, "sha256:pins"),
         (labels::TRACK, "locked-spoof"),
     ];
     let edit = ImageEdit {
@@ -31,28 +32,32 @@ fn plan() -> Plan {
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: all.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
     };
-    let fetch = Action::FetchBase {
-        image: BASE.parse().unwrap(),
-        kind: Some(ManifestKind::Index),
-        platform: Platform::linux_amd64(),
-    };
+    let fetch = Action::FetchBase { input: "base".to_owned(), platform: Platform::linux_amd64() };
     let base = "fetch-base".to_owned();
-    let derive = Action::DeriveImage { base: base.clone(), contract: "derive/1".to_owned(), edit };
-    Plan {
+    let derive =
+        Action::DeriveImage { base: base.clone(), contract: DeriveContract::Derive1, edit };
+    let image =
+        Input::Image { reference: BASE.parse().unwrap(), manifest: Some(ManifestKind::Index) };
+    let mut draft = Draft {
         schema: plan::SCHEMA,
         track: "locked-spoof".to_owned(),
         name: "rehearsal-locked-spoof".to_owned(),
-        gpu: "gfx1151".to_owned(),
+        gpu: "gfx1151".parse().unwrap(),
         rehearsal: true,
         source_date_epoch: 1_800_000_000,
-        recipe: None,
+        revision: None,
         overrides: BTreeMap::new(),
-        pins: BTreeMap::from([("base".to_owned(), BASE.to_owned())]),
+        inputs: BTreeMap::from([("base".to_owned(), image)]),
         steps: vec![
-            Step { id: base.clone(), needs: Vec::new(), action: fetch },
-            Step { id: "derive-image".to_owned(), needs: vec![base], action: derive },
+            Step { id: base, action: fetch },
+            Step { id: "derive-image".to_owned(), action: derive },
         ],
+    };
+    let pins = draft.derived_labels().remove(labels::PINS_DIGEST).flatten();
+    if let Action::DeriveImage { edit, .. } = &mut draft.steps[1].action {
+        edit.labels.extend(pins.map(|digest| (labels::PINS_DIGEST.to_owned(), digest)));
     }
+    draft.finish().unwrap()
 }
 
 fn begun(began: &str) -> BuildRecord {
@@ -62,6 +67,13 @@ fn begun(began: &str) -> BuildRecord {
         process: 4711,
         began: began.to_owned(),
         warnings: vec!["rule: message".to_owned()],
+        recipe: crate::Recipe {
+            files: BTreeMap::from([("versions/versions.toml".to_owned(), Digest::of(b"pins"))]),
+            url: Some("https://git.example.org/p".to_owned()),
+            commit: Some("3".repeat(40).parse().unwrap()),
+            unknown: None,
+            modified: vec!["versions/versions.toml".to_owned()],
+        },
     };
     BuildRecord::begin(plan(), run)
 }
