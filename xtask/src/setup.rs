@@ -25,6 +25,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("runc", "runc"),
     ("shellcheck", "shellcheck"),
     ("skopeo", "skopeo"),
+    ("strace", "strace"),
 ];
 
 /// The cargo-deny that `ci` asks about licences and sources.

@@ -50,6 +50,21 @@ impl Project {
         project
     }
 
+    /// Makes an empty folder.
+    pub(crate) fn empty() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// Moves what is in a folder of the project to its root, and makes a home.
+    pub(crate) fn adopt(&self, folder: &str) {
+        for entry in std::fs::read_dir(self.path(folder)).unwrap().flatten() {
+            std::fs::rename(entry.path(), self.path(entry.file_name().to_str().unwrap())).unwrap();
+        }
+        std::fs::remove_dir(self.path(folder)).unwrap();
+        self.write("registries.conf", "");
+        std::fs::create_dir_all(self.path("home")).unwrap();
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -193,11 +193,13 @@ fn a_damaged_record_is_passed_over_and_named() {
     let folder = project.path("home/.local/state/build-pipeline/records");
     std::fs::write(folder.join("broken.json"), "{").unwrap();
     std::fs::write(folder.join("newer.json"), "{\"schema\": 99}").unwrap();
+    std::fs::write(folder.join("older.json"), "{\"schema\": 1}").unwrap();
     let ran = project
         .run("records")
         .expect(0)
         .says("broken.json")
-        .says("this build-pipeline reads up to 1");
+        .says("from before the first release")
+        .says("this build-pipeline reads up to 2");
     assert!(ran.stdout.contains("succeeded"));
 }
 

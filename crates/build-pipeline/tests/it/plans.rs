@@ -1,0 +1,190 @@
+//! What a plan is made from: the files that it needs, each read once, and the patches that fit.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::dsl::{Project, ran};
+
+const PATCH: &str = "patches/llama.cpp/llama.cpp-rdna3-macro.toml";
+
+fn plan(project: &Project, line: &str) -> Value {
+    let ran = project.run(&format!("plan --format json {line}")).expect(0);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+/// Returns the patches that a plan names, and the label that names them.
+fn patches(plan: &Value) -> (Vec<String>, Option<String>) {
+    let steps = plan["steps"].as_array().unwrap();
+    let all = steps.iter().filter_map(|step| step["action"]["patches"].as_array()).flatten();
+    let ids = all.map(|patch| {
+        let text = |key: &str| patch[key].as_str().unwrap().to_owned();
+        format!("{}/{}", text("component"), text("id"))
+    });
+    let label = &steps.last().unwrap()["action"]["edit"]["labels"];
+    let label = label["io.github.build-pipeline.patches"].as_str();
+    (ids.collect(), label.map(str::to_owned))
+}
+
+#[test]
+fn a_plan_names_the_patches_that_are_for_its_gpu_and_no_other() {
+    let project = Project::new();
+    let of = |line: &str| patches(&plan(&project, line));
+    let one = "llama.cpp/llama.cpp-rdna3-macro".to_owned();
+    assert_eq!(of("--track vulkan"), (vec![one.clone()], Some(one)));
+    assert_eq!(of("--track vulkan --gpu gfx1031"), (Vec::new(), None));
+}
+
+#[test]
+fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
+    let project = Project::new();
+    let before = plan(&project, "--track vulkan");
+    let text = project.read(PATCH);
+
+    // A comment and the provenance change no plan.
+    project.write(
+        PATCH,
+        &format!("# a comment\n{}", text.replace("description = ", "description = \"now \" # ")),
+    );
+    let changed = project.run("plan --track vulkan --format json").code;
+    if changed == 0 {
+        assert_eq!(plan(&project, "--track vulkan"), before);
+    }
+    project.write(PATCH, &format!("# a comment\n{text}\n# another\n"));
+    assert_eq!(plan(&project, "--track vulkan"), before);
+
+    // Another name is refused, with the place of the id.
+    std::fs::rename(project.path(PATCH), project.path("patches/llama.cpp/other.toml")).unwrap();
+    project
+        .run("plan --track vulkan")
+        .expect(2)
+        .says("patches/llama.cpp/other.toml:")
+        .says("the id is `llama.cpp-rdna3-macro`, but the file is called `other.toml`");
+    project.run("--track vulkan").expect(2).says("other.toml");
+    // So is a name under which it would be left out silently.
+    let off = project.path("patches/llama.cpp/llama.cpp-rdna3-macro.toml.off");
+    std::fs::rename(project.path("patches/llama.cpp/other.toml"), &off).unwrap();
+    project.run("plan --track vulkan").expect(2).says("toml.off` is not a patch file");
+    std::fs::remove_file(&off).unwrap();
+
+    // A patch of another component is refused too.
+    project.write(PATCH, &text.replace("component = \"llama.cpp\"", "component = \"vllm\""));
+    project
+        .run("plan --track vulkan")
+        .expect(2)
+        .says("the component is `vllm`, but the folder is called `llama.cpp`");
+
+    // Retargeted, it leaves plan and labels.
+    assert!(text.contains("gpus = \"gfx11[0-9a-f]{2}\""));
+    project.write(PATCH, &text.replace("gpus = \"gfx11[0-9a-f]{2}\"", "gpus = \"gfx1100\""));
+    assert_eq!(patches(&plan(&project, "--track vulkan")), (Vec::new(), None));
+
+    // What it does is part of the plan.
+    project.write(PATCH, &text.replacen("satisfied_by", "already", 1));
+    if project.run("plan --track vulkan").code == 0 {
+        assert_ne!(plan(&project, "--track vulkan"), before);
+    }
+
+    // Deleted, it is gone; the folder must be there where a pin names it.
+    std::fs::remove_file(project.path(PATCH)).unwrap();
+    assert_eq!(patches(&plan(&project, "--track vulkan")), (Vec::new(), None));
+    std::fs::remove_dir_all(project.path("patches/llama.cpp")).unwrap();
+    project.run("plan --track vulkan").expect(2).says("component `llama.cpp`");
+    project.write(PATCH, &text);
+    assert_eq!(plan(&project, "--track vulkan"), before);
+}
+
+#[test]
+fn a_pin_that_the_plan_does_not_use_cannot_be_set() {
+    let project = Project::new();
+    let zero = format!("sha256:{}", "0".repeat(64));
+    let before = project.files();
+    for command in ["plan", "build"] {
+        // Its packages are of the lock `debian`; there is an image pin of this name too.
+        project
+            .run(&format!("{command} --track vulkan --set debian={zero}"))
+            .expect(2)
+            .says("track `vulkan` does not use pin `debian`")
+            .says("`llama-cpp-python`")
+            .says("`versions/locks/debian.toml`");
+        project
+            .run(&format!("{command} --track locked-spoof --set ollama={zero}"))
+            .expect(2)
+            .says("track `locked-spoof` does not use pin `ollama`")
+            .says("`--set vllm-dev-locked=…`");
+    }
+    crate::dsl::same(&project.files(), &before, "a refused override");
+    assert!(project.records().is_empty());
+}
+
+#[test]
+fn the_home_screen_knows_every_track() {
+    let project = Project::new();
+    let ran = project.run("").expect(0);
+    assert!(!ran.stdout.contains("not in this version"), "{}", ran.stdout);
+    for (track, title) in [
+        ("official", "vLLM, official ROCm image (not yet: pin `vllm-openai-rocm` is unresolved"),
+        ("source", "vLLM, from source (not yet: pin `fedora` is unresolved"),
+        ("nightly-spoof", "vLLM, vendor nightly (its tag is resolved at each build)"),
+        ("locked-spoof", "vLLM, locked vendor image"),
+        ("vulkan", "llama.cpp, Vulkan"),
+        ("trainer", "PyTorch, to train with"),
+    ] {
+        let line = ran.stdout.lines().find(|line| line.contains(&format!("  {track} ")));
+        assert!(line.is_some_and(|line| line.contains(title)), "{track}: {line:?}");
+    }
+}
+
+/// Returns how often each file of the project was opened, by its path from the root.
+fn opened(project: &Project, line: &str) -> BTreeMap<String, usize> {
+    let log = project.path("home/strace.log");
+    let program = env!("CARGO_BIN_EXE_build-pipeline");
+    let command = project.command(&line.split_whitespace().collect::<Vec<_>>());
+    let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    let mut traced = std::process::Command::new("strace");
+    traced
+        .args(["-f", "-qq", "-e", "trace=open,openat", "-e", "status=successful", "-o"])
+        .arg(&log)
+        .arg(program)
+        .args(arguments)
+        .current_dir(project.path(""))
+        .env_clear()
+        .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = traced.output().expect("this test needs strace: apt-get install strace");
+    ran(output).expect(0);
+    let root = project.path("").canonicalize().unwrap();
+    let root = format!("{}/", root.display());
+    let text = std::fs::read_to_string(&log).unwrap();
+    let mut count = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.contains("O_DIRECTORY")) {
+        let Some(path) = line.split('"').nth(1) else { continue };
+        if let Some(name) = path.strip_prefix(&root).filter(|name| !name.starts_with("home/")) {
+            *count.entry(name.trim_start_matches("./").to_owned()).or_insert(0) += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn each_file_is_read_once_and_files_of_others_are_not_read() {
+    let project = Project::new();
+    let data = [
+        "versions/compat.toml",
+        "versions/gpus.toml",
+        "versions/tracks.toml",
+        "versions/versions.toml",
+    ];
+    let vulkan = ["dockerfiles/vulkan/debian.Dockerfile", PATCH, "versions/locks/debian.toml"];
+    let cases: [(&str, Vec<&str>); 3] = [
+        ("plan --track locked-spoof --format json", data.to_vec()),
+        ("plan --track vulkan --format json", [data.as_slice(), &vulkan].concat()),
+        ("plan --track vulkan,locked-spoof", [data.as_slice(), &vulkan].concat()),
+    ];
+    for (line, wanted) in cases {
+        let found = opened(&project, line);
+        let mut wanted: Vec<(String, usize)> =
+            wanted.into_iter().map(|name| (name.to_owned(), 1)).collect();
+        wanted.sort();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), wanted, "{line}");
+    }
+}

@@ -1,0 +1,149 @@
+//! What the history of a project says about a build: it is recorded, it changes no image, and it is a
+//! label only where the request asks for it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::dsl::{Project, ran};
+
+const REVISION: &str = "org.opencontainers.image.revision";
+
+fn git(project: &Project, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
+        .args(["-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always"])
+        .args(arguments)
+        .current_dir(project.path(""))
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", project.path("home"))
+        .output();
+    ran(output.unwrap()).expect(0).stdout.trim().to_owned()
+}
+
+/// A project whose files came with one commit.
+fn committed() -> (Project, String) {
+    let project = Project::new();
+    git(&project, &["init", "-q"]);
+    git(&project, &["add", "versions", "dockerfiles", "patches"]);
+    git(&project, &["commit", "-qm", "all"]);
+    let commit = git(&project, &["rev-parse", "HEAD"]);
+    (project, commit)
+}
+
+/// Builds a rehearsal. Returns the digest and what the record says of the recipe.
+fn recorded(project: &Project, track: &str) -> (String, Value) {
+    let built = project.run(&format!("--track {track} --rehearse")).expect(0);
+    (built.digest(), project.records().last().unwrap()["recipe"].clone())
+}
+
+#[test]
+fn the_record_has_the_commit_that_last_changed_a_file_of_the_plan() {
+    let project = Project::new();
+    let (digest, recipe) = recorded(&project, "locked-spoof");
+    assert_eq!(recipe["unknown"], "the project is not a git checkout");
+    assert_eq!(recipe["commit"], Value::Null);
+    let files: Vec<&String> = recipe["files"].as_object().unwrap().keys().collect();
+    assert_eq!(files, ["versions/gpus.toml", "versions/tracks.toml", "versions/versions.toml"]);
+
+    git(&project, &["init", "-q"]);
+    let (same, recipe) = recorded(&project, "locked-spoof");
+    assert_eq!(recipe["unknown"], "the git repository has no commit");
+    assert_eq!(same, digest);
+    git(&project, &["add", "versions"]);
+    git(&project, &["commit", "-qm", "pins"]);
+    let pins = git(&project, &["rev-parse", "HEAD"]);
+
+    project.write("README.md", "changes no image");
+    git(&project, &["add", "README.md", "patches", "dockerfiles"]);
+    git(&project, &["commit", "-qm", "elsewhere"]);
+    let (same, recipe) = recorded(&project, "locked-spoof");
+    assert_eq!((&recipe["commit"], &recipe["modified"]), (&pins.into(), &Value::Array(Vec::new())));
+    assert_eq!(same, digest, "no commit changes the image");
+
+    project.edit("versions/tracks.toml", "vLLM, locked vendor image", "another title");
+    let (other, recipe) = recorded(&project, "locked-spoof");
+    assert_eq!(recipe["modified"], serde_json::json!(["versions/tracks.toml"]));
+    assert_ne!(other, digest, "a changed title is a changed image");
+    project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
+    git(&project, &["commit", "-qam", "title"]);
+    let (same, recipe) = recorded(&project, "locked-spoof");
+    let head = git(&project, &["rev-parse", "HEAD"]);
+    assert_eq!((&recipe["commit"], &recipe["modified"]), (&head.into(), &Value::Array(Vec::new())));
+    assert_eq!(same, other, "committing it changes nothing");
+}
+
+#[test]
+fn a_commit_is_a_label_where_it_is_asked_for_and_verify_takes_it_from_there() {
+    let (project, commit) = committed();
+    let plain = project.run("--track locked-spoof --rehearse").expect(0);
+    assert!(!plain.stdout.contains(REVISION), "{}", plain.stdout);
+    let line = "--track locked-spoof --rehearse --label-revision";
+    let labelled = project.run(line).expect(0).prints(&format!("{REVISION}={commit}"));
+    assert_ne!(labelled.digest(), plain.digest());
+    project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
+
+    // A later commit of the same content does not disprove it.
+    project.edit("versions/versions.toml", "schema = 1\n", "# a comment\nschema = 1\n");
+    git(&project, &["commit", "-qam", "comment"]);
+    project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
+    // Nor does a project that has no history.
+    std::fs::rename(project.path(".git"), project.path("git")).unwrap();
+    project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
+    std::fs::rename(project.path("git"), project.path(".git")).unwrap();
+    // A history without the commit does.
+    std::fs::remove_dir_all(project.path(".git")).unwrap();
+    git(&project, &["init", "-q"]);
+    git(&project, &["add", "versions"]);
+    git(&project, &["commit", "-qm", "another history"]);
+    project.run("verify rehearsal-locked-spoof").expect(13).prints(&format!("✗ label {REVISION}"));
+}
+
+#[test]
+fn a_history_that_cannot_answer_is_an_error_that_writes_nothing() {
+    let line = "--track locked-spoof --rehearse --label-revision";
+    let refuse = |project: &Project, why: &str, next: &str| {
+        let before = project.files();
+        project.run(line).expect(2).says(why).says(next);
+        crate::dsl::same(&project.files(), &before, why);
+        assert!(project.records().is_empty());
+    };
+    refuse(&Project::new(), "the project is not a git checkout", "leave out `--label-revision`");
+
+    let (project, _) = committed();
+    project.edit("versions/gpus.toml", "schema = 1", "# a comment\nschema = 1");
+    let dirty = "`versions/gpus.toml` has changes that are not committed";
+    refuse(&project, dirty, "commit the changes");
+
+    let shallow = Project::empty();
+    let (origin, _) = committed();
+    origin.write("more", "x");
+    git(&origin, &["add", "more"]);
+    git(&origin, &["commit", "-qm", "more"]);
+    let url = format!("file://{}", origin.path("").display());
+    git(&shallow, &["clone", "-q", "--depth", "1", &url, "clone"]);
+    shallow.adopt("clone");
+    refuse(&shallow, "this clone is shallow", "git fetch --unshallow");
+}
+
+#[test]
+fn the_plan_of_a_track_is_the_same_whatever_other_tracks_are_named() {
+    let (project, _) = committed();
+    let of = |line: &str| -> Value {
+        let ran = project.run(&format!("plan --format json --rehearse {line}")).expect(0);
+        serde_json::from_str(&ran.stdout).unwrap()
+    };
+    let metadata = ["official", "nightly-spoof", "locked-spoof", "ollama", "trainer", "source"];
+    let all = of(&format!("--track {}", metadata.join(",")));
+    for (number, track) in metadata.into_iter().enumerate() {
+        let alone =
+            project.run(&format!("plan --track {track} --rehearse --format json")).expect(0);
+        let text = serde_json::to_string_pretty(&all[number]).unwrap();
+        assert_eq!(alone.stdout.trim_end(), text, "{track}");
+        for other in metadata.into_iter().filter(|other| *other != track) {
+            let both = of(&format!("--track {track},{other}"));
+            assert_eq!(both[0], all[number], "{track} with {other}");
+        }
+    }
+}
