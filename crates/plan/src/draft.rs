@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Action, Input, Inputs, PatchUse, Plan, Step, labels};
 
-/// The plain data of a plan. [`Draft::finish`] checks it.
+/// What will be done to make one image, in full: the plain data, which [`Draft::finish`] checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Plan")]
 pub struct Draft {
-    /// The number of this JSON form, [`crate::SCHEMA`].
+    /// The number of this JSON form.
     pub schema: u32,
     /// The track, for example `locked-spoof`.
     pub track: String,

@@ -15,11 +15,12 @@ mod input;
 pub mod labels;
 mod steps;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use names::Digest;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use draft::{Draft, InvalidPlan, Revision};
@@ -35,7 +36,7 @@ pub const SCHEMA: u32 = 2;
 /// What will be done to make one image, in full. It is valid, and cannot be changed.
 ///
 /// Its fields are those of [`Draft`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Plan(Draft);
 
@@ -63,6 +64,16 @@ impl Deref for Plan {
 
     fn deref(&self) -> &Draft {
         &self.0
+    }
+}
+
+impl JsonSchema for Plan {
+    fn schema_name() -> Cow<'static, str> {
+        Draft::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Draft::json_schema(generator)
     }
 }
 

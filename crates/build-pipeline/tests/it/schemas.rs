@@ -27,7 +27,7 @@ fn documents_keep_to_their_schemas() {
     let project = Project::new();
     let plan = project.run("plan --track locked-spoof --format json").expect(0).stdout;
     let plan: Value = serde_json::from_str(&plan).unwrap();
-    assert_eq!(plan["schema"], 1);
+    assert_eq!(plan["schema"], 2);
     check(&project, "plan", &[plan]);
 
     let built = project.run("--track ollama --rehearse --progress json").expect(0);
