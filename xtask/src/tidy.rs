@@ -17,7 +17,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("patcher", true, &["names", "pins"]),
     ("lint", true, &["names", "patcher", "pins"]),
     ("plan", true, &["names"]),
-    ("planner", true, &["names", "pins", "plan"]),
+    ("planner", true, &["names", "patcher", "pins", "plan"]),
     ("record", true, &["names", "plan"]),
     ("host", false, &["names", "pins"]),
     ("seal", true, &["names"]),
