@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, RepositoryOpenFlags, Tree};
+use names::Secret;
 use plan::Recipe;
 
 use crate::error::CommandError;
@@ -121,7 +122,10 @@ fn public_address(url: &str) -> Option<String> {
     let is_plain = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && !"?#'\"`\\<>".contains(c))
     };
-    (is_plain(host) && is_plain(path)).then(|| format!("https://{host}/{path}"))
+    let address = Secret::new(format!("https://{host}/{path}"));
+    // A password may have a slash in it, and then its end seems to be the path.
+    let is_public = is_plain(host) && is_plain(path) && !address.is_secret();
+    is_public.then(|| address.expose().to_owned())
 }
 
 #[cfg(test)]
@@ -135,6 +139,7 @@ mod tests {
             ("https://user:secret@example.org/a/b", Some("https://example.org/a/b")),
             ("git@example.org:a/b.git", Some("https://example.org/a/b")),
             ("ssh://git@example.org/a/b.git", Some("https://example.org/a/b")),
+            ("https://user:sec/ret@example.org/a/b", None),
             ("file:///srv/git/b", None),
             ("/srv/git/b", None),
             ("http://example.org/a/b", None),

@@ -27,6 +27,7 @@ mod patch_trees;
 mod pins;
 mod run;
 mod schemas;
+mod secrets;
 mod signals;
 mod smoke;
 mod source;

@@ -97,9 +97,9 @@ fn addresses(text: &str, token: Range<usize>, all: &mut Vec<Range<usize>>) {
 /// Returns the scheme at the end of what precedes `://`.
 fn scheme_of(before: &str) -> &str {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
-    let start = before.rfind(|c: char| !is_scheme(c)).map_or(0, |at| {
-        at + before[at..].chars().next().map_or(1, char::len_utf8)
-    });
+    let start = before
+        .rfind(|c: char| !is_scheme(c))
+        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
     &before[start..]
 }
 
@@ -123,7 +123,8 @@ fn user_information(
 /// Returns the end of what may be user information whose `@` was cut off: a port is a number.
 fn cut_off(rest: &str) -> Option<usize> {
     let rest = &rest[..rest.find("://").unwrap_or(rest.len())];
-    let authority = &rest[..rest.find(['/', '?', '#', '\\', ',', ';', ')', '\'', ' ']).unwrap_or(rest.len())];
+    let authority =
+        &rest[..rest.find(['/', '?', '#', '\\', ',', ';', ')', '\'', ' ']).unwrap_or(rest.len())];
     if authority.starts_with('[') {
         return None;
     }
@@ -134,9 +135,8 @@ fn cut_off(rest: &str) -> Option<usize> {
 
 /// Returns where the last `@` is that does not begin a digest.
 fn last_at(text: &str) -> Option<usize> {
-    let is_digest = |rest: &str| {
-        ["sha256:", "sha512:", "sha384:"].iter().any(|start| rest.starts_with(start))
-    };
+    let is_digest =
+        |rest: &str| ["sha256:", "sha512:", "sha384:"].iter().any(|start| rest.starts_with(start));
     text.rmatch_indices('@').map(|(at, _)| at).find(|at| !is_digest(&text[at + 1..]))
 }
 
@@ -206,7 +206,9 @@ fn bare_user(word: &str, at: usize) -> Option<Range<usize>> {
 fn is_port(host: &str, rest: &str) -> bool {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let is_ended = rest[end..].starts_with(['/', '=']);
-    (1..=5).contains(&end) && is_ended && (host.contains('.') || host == "localhost" || host.ends_with(']'))
+    (1..=5).contains(&end)
+        && is_ended
+        && (host.contains('.') || host == "localhost" || host.ends_with(']'))
 }
 
 /// Returns the user information of a URL that is percent-encoded as a whole, or whose colon is.
@@ -243,9 +245,8 @@ fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
         .contains(&word.to_ascii_lowercase().as_str());
     let value = if is_scheme { rest[word.len()..].trim_start_matches([' ', '\t']) } else { rest };
     let is_whole_line = word.eq_ignore_ascii_case("digest");
-    let ends = |c: char| {
-        c.is_control() || "\"'`<>".contains(c) || (!is_whole_line && c.is_whitespace())
-    };
+    let ends =
+        |c: char| c.is_control() || "\"'`<>".contains(c) || (!is_whole_line && c.is_whitespace());
     let end = value.find(ends).unwrap_or(value.len());
     let start = text.len() - value.len();
     (end > 0).then_some(start..start + end)
@@ -287,8 +288,16 @@ fn named_values(text: &str, extent: Extent) -> Vec<Range<usize>> {
 /// secret.
 fn says_secret(name: &str) -> bool {
     const PARTS: [&str; 10] = [
-        "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY",
-        "PRIVATE_KEY", "AUTH_KEY",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "SECRET",
+        "CREDENTIAL",
+        "API_KEY",
+        "APIKEY",
+        "ACCESS_KEY",
+        "PRIVATE_KEY",
+        "AUTH_KEY",
     ];
     let is_variable = !name.contains(|c: char| c.is_ascii_lowercase());
     let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
@@ -313,9 +322,8 @@ fn value_after(text: &str, name: Range<usize>, extent: Extent) -> Option<Range<u
         _ => return None,
     };
     // `$NAME` is the name of a value; ` == ` and ` => ` compare and map.
-    let is_operator = !is_option
-        && sign.len() < unquoted.len()
-        && value.starts_with(['=', '>', '~']);
+    let is_operator =
+        !is_option && sign.len() < unquoted.len() && value.starts_with(['=', '>', '~']);
     if is_operator {
         return None;
     }

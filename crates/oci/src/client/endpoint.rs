@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use names::{ImageRef, Repository};
+use names::{ImageRef, Repository, Secret};
 use url::{Host, Url};
 
 use super::error::{ErrorKind, Failure};
@@ -54,8 +54,9 @@ impl FromStr for Mirror {
     type Err = ParseMirrorError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (from, to) =
-            text.split_once('=').ok_or_else(|| ParseMirrorError::NoEquals(Secret::from(text).to_string()))?;
+        let (from, to) = text
+            .split_once('=')
+            .ok_or_else(|| ParseMirrorError::NoEquals(Secret::from(text).to_string()))?;
         Self::new(from, to)
     }
 }
