@@ -68,16 +68,15 @@ fn check_one(arg: &Arg, value: &Secret) -> Result<(), CommandError> {
         ExitCode::Input,
         format!("{what} holds a user name, a password or a token"),
     );
-    Err(match is_mirror || arg.get_id() == "url" {
-        true => refused.hint(SOURCE_HINT).hint(LOGIN_HINT),
-        false => refused.hint(LOGIN_HINT),
-    })
+    let is_url = is_mirror || arg.get_id() == "url";
+    let refused = if is_url { refused.hint(SOURCE_HINT) } else { refused };
+    Err(refused.hint(LOGIN_HINT))
 }
 
 /// Where the credentials of a registry belong.
-pub(crate) const LOGIN_HINT: &str = "write the place without them, and log in with `podman login HOST` or `docker login HOST`: their files are read";
+const LOGIN_HINT: &str = "write the place without them, and log in with `podman login HOST` or `docker login HOST`: their files are read";
 /// What there is for git repositories and package indexes.
-pub(crate) const SOURCE_HINT: &str =
+const SOURCE_HINT: &str =
     "repositories and package indexes are asked without credentials; name a mirror that needs none";
 
 /// Returns the values of an argument that somebody gave, on the command line or by a variable.

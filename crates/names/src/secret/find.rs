@@ -55,7 +55,7 @@ fn is_end(character: char) -> bool {
 
 fn tokens(text: &str, extent: Extent) -> Vec<Range<usize>> {
     if extent == Extent::Value {
-        return Vec::from([0..text.len()]);
+        return std::iter::once(0..text.len()).collect();
     }
     let mut all = Vec::new();
     let mut start = 0;
