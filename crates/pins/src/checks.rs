@@ -27,8 +27,9 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     if text.contains('@') && Secret::from(text).is_secret() {
         let masked = Secret::from(text).to_string();
         let bare = masked.split(['?', '#']).next().unwrap_or_default().replace("***@", "");
+        let bare = bare.split_once("://").map_or(bare.as_str(), |(_, rest)| rest);
         let help = format!(
-            "write `{bare}`; what stood here is known to every reader of the file, so renew it"
+            "write `https://{bare}`; what stood here is known to every reader of the file, so renew it"
         );
         return refuse("has a user name or password", help);
     }
