@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use names::Secret;
 use pins::Track;
 
 /// Build reproducible containers for AMD gfx1151 (Strix Halo)
@@ -46,9 +47,10 @@ pub(crate) struct Global {
         value_name = "FROM=TO",
         env = "BUILD_PIPELINE_MIRROR",
         value_delimiter = ',',
+        hide_env_values = true,
         help_heading = "Global options"
     )]
-    pub(crate) mirror: Vec<String>,
+    pub(crate) mirror: Vec<Secret>,
     /// How to show progress
     #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, env = "BUILD_PIPELINE_PROGRESS", help_heading = "Global options")]
     pub(crate) progress: Progress,
@@ -58,6 +60,9 @@ pub(crate) struct Global {
     /// Say more; twice for every request
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
+    /// The words of the whole command, without secrets, for records and locks
+    #[arg(skip)]
+    pub(crate) words: Vec<String>,
 }
 
 /// How to show progress.
@@ -128,10 +133,10 @@ pub(crate) struct Build {
     pub(crate) subject: Subject,
     /// Put the image here: oci:DIR, oci-archive:FILE, registry:REF, engine or engine:NAME (repeatable) [default: oci:dist/TRACK]
     #[arg(short, long = "output", value_name = "OUTPUT")]
-    pub(crate) outputs: Vec<String>,
+    pub(crate) outputs: Vec<Secret>,
     /// Push the image to a registry; the same as --output registry:REF
     #[arg(long, value_name = "REF")]
-    pub(crate) push: Vec<String>,
+    pub(crate) push: Vec<Secret>,
     /// Put the image into podman or docker; the same as --output engine
     #[arg(long)]
     pub(crate) load: bool,

@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use engine::Surroundings;
+use names::Secret;
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
@@ -153,8 +154,8 @@ pub(crate) fn config_file() -> Option<PathBuf> {
 }
 
 /// Returns the Python package index that pip is told to use.
-pub(crate) fn python_index() -> Option<String> {
-    variable("PIP_INDEX_URL")
+pub(crate) fn python_index() -> Option<Secret> {
+    variable("PIP_INDEX_URL").map(Secret::new)
 }
 
 /// Returns the folder for records and locks.

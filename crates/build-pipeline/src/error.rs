@@ -83,7 +83,8 @@ impl CommandError {
         self
     }
 
-    /// Returns the lines that a record keeps: the message and its causes.
+    /// Returns the lines that a record keeps: the message and its causes. Who writes them hides
+    /// secrets.
     pub(crate) fn lines(&self) -> Vec<String> {
         let first = match &self.message {
             Message::Line(line) => line.clone(),

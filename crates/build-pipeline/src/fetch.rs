@@ -234,7 +234,7 @@ fn unresolved(name: &str, key: &str, from: &str) -> CommandError {
 /// Returns the url of the package index: what pip was told, or pip's own default.
 pub(crate) fn python_index() -> Result<String, CommandError> {
     if let Some(index) = environment::python_index() {
-        return Ok(index);
+        return Ok(index.expose().to_owned());
     }
     // The help text names what is in force, pip's configuration files counted in.
     let help = Command::new("python3")

@@ -2,7 +2,7 @@
 //!
 //! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
 //! reads the data files and `request` makes build requests of both; `planner` makes the plan,
-//! `executor` carries it out; `state` keeps records and locks; `error` says what went wrong and what
+//! `executor` carries it out; `state` keeps records and locks, `typed` writes the command for them; `error` says what went wrong and what
 //! to do next, with the codes of `exit_code`; `judge` adds what is known of its pins; `fetch` fetches pinned sources; `workshop` finds the
 //! engine; `patching` is what patching needs of the machine, `machine` what looking at one does.
 //! Only `output` prints, only `environment` reads variables.
@@ -34,18 +34,24 @@ mod sanitise;
 mod sed;
 mod signals;
 mod state;
+mod typed;
 mod workshop;
 
 use std::path::PathBuf;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
+use names::Secret;
 
 use crate::cli::{Cli, Color, Command, Global};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
 fn main() -> std::process::ExitCode {
-    let cli = Cli::parse();
+    hide_secrets_in_panics();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     match cli.global.color {
         Color::Auto => {}
         Color::Always => anstream::ColorChoice::Always.write_global(),
@@ -62,6 +68,40 @@ fn main() -> std::process::ExitCode {
             error.code.into()
         }
     }
+}
+
+/// Reads the command line. What clap prints by itself (help, errors) is printed here.
+fn parse() -> Result<Cli, std::process::ExitCode> {
+    let told = |error: &clap::Error| {
+        let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+        let typed: Vec<Secret> = words.map(Secret::new).collect();
+        drop(output::clap_error(error, &typed));
+        std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    };
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let matches = matches.map_err(|error| told(&error))?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| told(&error))?;
+    if let Err(error) = typed::check(&command, &matches) {
+        if reporter::Reporter::is_json(cli.global.progress) {
+            output::talk_json();
+        }
+        output::error(&error);
+        return Err(error.code.into());
+    }
+    cli.global.words = typed::words(&command, &matches);
+    Ok(cli)
+}
+
+/// Has panics printed without secrets.
+fn hide_secrets_in_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let trace = std::backtrace::Backtrace::capture();
+        output::say(&format!("{panic}"));
+        if trace.status() == std::backtrace::BacktraceStatus::Captured {
+            output::say(&format!("{trace}"));
+        }
+    }));
 }
 
 /// Carries out the command. One that runs another program ends as that does.
@@ -172,7 +212,7 @@ fn start_logging(verbose: u8) {
     let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::LogWriter)
         .without_time()
         .init();
 }

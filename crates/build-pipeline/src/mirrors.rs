@@ -3,6 +3,7 @@
 //! One list for both: a rule whose FROM is a url (`https://…`) is for git repositories and package
 //! indexes, any other for registries. What the command line says comes before the file.
 
+use names::Secret;
 use pins::ParseError;
 use pins::reader::{Report, Reported, Table, document, quote, wrong};
 
@@ -36,6 +37,12 @@ enum Rule {
 impl Rule {
     /// Reads `FROM` and `TO`, or says why they are none.
     fn new(from: &str, to: &str) -> Result<Self, String> {
+        // Before they are taken apart. The message says which, with the secret hidden.
+        for side in [Secret::from(from), Secret::from(to)] {
+            if side.is_secret() {
+                return Err(format!("`{side}` holds a user name, a password or a token"));
+            }
+        }
         match from.contains("://") {
             true => sources::Mirror::new(from, to).map(Self::Source).map_err(|e| e.to_string()),
             false => {
@@ -60,7 +67,7 @@ impl Extend<Rule> for Mirrors {
 pub(crate) fn read(global: &Global) -> Result<Mirrors, CommandError> {
     let mut mirrors = Mirrors::default();
     for text in &global.mirror {
-        let parts = text.split_once('=').ok_or_else(|| "it is not FROM=TO".to_owned());
+        let parts = text.expose().split_once('=').ok_or_else(|| "it is not FROM=TO".to_owned());
         let rule = parts.and_then(|(from, to)| Rule::new(from, to)).map_err(|because| {
             let message = format!("`--mirror {text}` cannot be used");
             let told = CommandError::new(ExitCode::Input, message);

@@ -1,14 +1,16 @@
 //! The only place that prints: results to standard output, all talk to standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
+use names::Secret;
 
 use crate::error::{CommandError, Message};
 use crate::exit_code::ExitCode;
-use crate::sanitise::{sanitise, sanitise_json, sanitise_line};
+use crate::sanitise::{sanitise, sanitise_in_place, sanitise_json, sanitise_line};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -162,9 +164,10 @@ fn written(done: io::Result<()>) -> Result<(), CommandError> {
     }
 }
 
-/// Says something on standard error. If nobody listens, nothing is lost that a record does not hold.
+/// Says something on standard error, without secrets. If nobody listens, nothing is lost that a record
+/// does not hold.
 pub(crate) fn say(text: &str) {
-    drop(writeln!(anstream::stderr(), "{text}"));
+    drop(writeln!(anstream::stderr(), "{}", names::mask(text)));
 }
 
 /// Says a warning.
@@ -244,19 +247,29 @@ pub(crate) fn error(error: &CommandError) {
     }
 }
 
+/// Returns the bytes of `masked` that hold the same characters as `span` of `plain`: a `*` may take
+/// fewer bytes than the character that it hides.
+fn moved(plain: &str, masked: &str, span: Range<usize>) -> Range<usize> {
+    let place = |at: usize| {
+        let count = plain[..at].chars().count();
+        masked.char_indices().nth(count).map_or(masked.len(), |(at, _)| at)
+    };
+    place(span.start)..place(span.end)
+}
+
 /// Says what is wrong with a data file, each place with its line.
 fn places_in(error: &pins::ParseError, text: &str) {
     let renderer = Renderer::styled();
-    let text = sanitise(text);
+    let (plain, text) = sanitise_in_place(text);
     for problem in &error.problems {
         let message = sanitise_line(&problem.message);
         let help = sanitise_line(&problem.help);
         // A text that had to be sanitised may have moved; the line and column in words are right.
         let span = problem.span.clone();
-        let fits = span.end <= text.len()
-            && text.is_char_boundary(span.start)
-            && text.is_char_boundary(span.end);
-        let span = if fits { span } else { 0..0 };
+        let fits = span.end <= plain.len()
+            && plain.is_char_boundary(span.start)
+            && plain.is_char_boundary(span.end);
+        let span = if fits { moved(&plain, &text, span) } else { 0..0 };
         let report = [Level::ERROR
             .primary_title(message)
             .element(
@@ -270,4 +283,36 @@ fn places_in(error: &pins::ParseError, text: &str) {
     let count = error.problems.len();
     let problems = if count == 1 { "problem" } else { "problems" };
     say(&format!("{ERROR}error{ERROR:#}: `{}` has {count} {problems}", error.file));
+}
+
+/// A writer of log lines to standard error that hides secrets: each event comes as one text.
+#[derive(Debug)]
+pub(crate) struct LogWriter;
+
+impl io::Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        io::stderr().write_all(names::mask(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Prints what clap says of the command line: help to standard output, errors to standard error. It
+/// quotes what was typed, so secrets are hidden.
+pub(crate) fn clap_error(error: &clap::Error, typed: &[Secret]) -> Result<(), CommandError> {
+    let text = error.render().ansi().to_string();
+    // Each word by itself first: in the text, a quote in a password would end it.
+    let text = typed
+        .iter()
+        .filter(|word| word.is_secret())
+        .fold(text, |text, word| text.replace(word.expose(), &word.masked()));
+    if error.use_stderr() {
+        say(text.trim_end());
+        return Ok(());
+    }
+    result(&names::mask(&text))
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, RepositoryOpenFlags, Tree};
-use names::{CommitId, Digest};
+use names::{CommitId, Digest, Secret};
 use record::Recipe;
 
 /// The files of a plan, by their path from the root of the project, with their SHA-256.
@@ -142,7 +142,10 @@ fn public_address(url: &str) -> Option<String> {
     let is_plain = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && !"?#'\"`\\<>".contains(c))
     };
-    (is_plain(host) && is_plain(path)).then(|| format!("https://{host}/{path}"))
+    let address = Secret::new(format!("https://{host}/{path}"));
+    // A password may have a slash in it, and then its end seems to be the path.
+    let is_public = is_plain(host) && is_plain(path) && !address.is_secret();
+    is_public.then(|| address.expose().to_owned())
 }
 
 #[cfg(test)]
@@ -156,6 +159,7 @@ mod tests {
             ("https://user:secret@example.org/a/b", Some("https://example.org/a/b")),
             ("git@example.org:a/b.git", Some("https://example.org/a/b")),
             ("ssh://git@example.org/a/b.git", Some("https://example.org/a/b")),
+            ("https://user:sec/ret@example.org/a/b", None),
             ("file:///srv/git/b", None),
             ("/srv/git/b", None),
             ("http://example.org/a/b", None),

@@ -1,12 +1,23 @@
-//! Makes text from outside fit for a terminal, a CI log or a JSON document.
+//! Makes text from outside fit for a terminal, a CI log or a JSON document, and hides secrets in it.
 //!
 //! Registries, labels and files may hold terminal escapes (CVE-2024-52005 and its kin). Removing
 //! ANSI sequences leaves single control characters, the C1 block and the bidirectional overrides of
 //! "Trojan Source" (CVE-2021-42574) in place, so those are replaced one by one.
 
-/// Returns `text` without escape sequences, control characters (line feed and tab stay) and
-/// bidirectional overrides.
+/// Returns `text` without escape sequences, control characters (line feed and tab stay),
+/// bidirectional overrides and secrets.
 pub(crate) fn sanitise(text: &str) -> String {
+    names::mask(&plain(text)).into_owned()
+}
+
+/// The same with as many characters as without the secrets hidden, so that columns stay right.
+pub(crate) fn sanitise_in_place(text: &str) -> (String, String) {
+    let plain = plain(text);
+    let masked = names::mask_in_place(&plain).into_owned();
+    (plain, masked)
+}
+
+fn plain(text: &str) -> String {
     let is_plain = |c: char| !c.is_control() && !is_bidirectional_control(c);
     if text.chars().all(|c| is_plain(c) || c == '\n' || c == '\t') {
         return text.to_owned();

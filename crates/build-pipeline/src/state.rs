@@ -12,7 +12,8 @@ use record::{BuildRecord, Status, StepState};
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
-use crate::{environment, output};
+use crate::sanitise::sanitise_json;
+use crate::{environment, output, typed};
 
 /// How long a run waits for another by default: longer than a push of a large image takes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
@@ -40,11 +41,21 @@ pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, CommandError
     let write = || {
         fs::create_dir_all(&folder)?;
         let mut file = AtomicWriteFile::open(&path)?;
-        file.write_all(record.to_text().as_bytes())?;
+        file.write_all(without_secrets(record).to_text().as_bytes())?;
         file.commit()
     };
     write().map_err(|error| failed("writing", &path, &error))?;
     Ok(path)
+}
+
+/// Returns a record with the secrets masked that errors and warnings may quote. The plan stays as it
+/// is, so that its digest does; no secret gets into a plan.
+fn without_secrets(record: &BuildRecord) -> BuildRecord {
+    let Ok(mut document) = serde_json::to_value(record) else { return record.clone() };
+    if let Some(fields) = document.as_object_mut() {
+        fields.iter_mut().filter(|(key, _)| *key != "plan").for_each(|(_, one)| sanitise_json(one));
+    }
+    serde_json::from_value(document).unwrap_or_else(|_| record.clone())
 }
 
 /// Returns the files of all records, oldest first.
@@ -127,6 +138,7 @@ impl RunLock {
     pub(crate) async fn take(
         output: &executor::Output,
         timeout: Option<u64>,
+        words: &[String],
     ) -> Result<Self, CommandError> {
         let name = output.to_string();
         let path = lock_path(&name, output)?;
@@ -164,11 +176,10 @@ impl RunLock {
                 }
             }
         }
-        let words: Vec<String> = std::env::args().collect();
         let text = format!(
             "process {} ({}, since {})\n",
             std::process::id(),
-            words.join(" "),
+            typed::line(words),
             jiff::Timestamp::now().strftime("%H:%M:%S UTC")
         );
         // Who holds the lock is for messages only; a lock without it still locks.

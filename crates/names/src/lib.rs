@@ -8,12 +8,16 @@
 //! Docker's reference library, ports included: `127.0.0.1:5000/x` names a host with a port, never
 //! a tag `5000/x`.
 //!
+//! [`Secret`] is the one type for texts that may hold a secret, and [`mask`] hides the secret parts of
+//! any other text.
+//!
 //! This crate knows no network and no files.
 
 mod digest;
 mod gfx_version;
 mod hasher;
 mod reference;
+mod secret;
 mod text;
 mod version;
 
@@ -21,5 +25,6 @@ pub use digest::{Digest, ParseDigestError};
 pub use gfx_version::{GfxVersion, ParseGfxVersionError};
 pub use hasher::Hasher;
 pub use reference::{ImageRef, ParseImageRefError, Repository, Tag};
+pub use secret::{Secret, mask, mask_in_place};
 pub use text::{CommitId, GpuTarget, ParseNameError, PinName, Sha256};
 pub use version::{ParseVersionError, Version};

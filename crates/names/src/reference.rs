@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, ParseDigestError};
+use crate::{Digest, ParseDigestError, Secret};
 
 /// A repository on a named registry, for example `docker.io/rocm/vllm-dev`.
 #[derive(
@@ -49,6 +49,12 @@ pub enum ParseImageRefError {
     /// Nothing was given.
     #[error("an image reference is missing")]
     Empty,
+    /// A user name or password is in it.
+    #[error("`{text}` has a user name or password in it; write `HOST/NAME` without them")]
+    Credentials {
+        /// The text without its secret parts.
+        text: String,
+    },
     /// A scheme such as `docker://` or `https://` stands in front.
     #[error("`{text}` starts with `{scheme}`; write `{rest}`")]
     Scheme {
@@ -153,6 +159,7 @@ impl FromStr for Repository {
         if text.is_empty() {
             return Err(ParseImageRefError::Empty);
         }
+        check_secret(text)?;
         if let Some((scheme, rest)) = text.split_once("://") {
             return Err(ParseImageRefError::Scheme {
                 text: text.to_owned(),
@@ -190,6 +197,7 @@ impl FromStr for ImageRef {
     type Err = ParseImageRefError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        check_secret(text)?;
         let (name, digest) = match text.split_once('@') {
             None => (text, None),
             Some((name, digest)) => {
@@ -211,6 +219,16 @@ impl FromStr for ImageRef {
         };
         Ok(Self { repository: repository.parse()?, tag, digest })
     }
+}
+
+/// Refuses a text with a secret in it before any part of it is shown: a password may have every
+/// character that separates the parts of a reference.
+fn check_secret(text: &str) -> Result<(), ParseImageRefError> {
+    let secret = Secret::new(text);
+    if secret.is_secret() {
+        return Err(ParseImageRefError::Credentials { text: secret.to_string() });
+    }
+    Ok(())
 }
 
 /// Checks a host: DNS labels, an IPv4 address or a bracketed IPv6 address, and an optional port.

@@ -199,7 +199,7 @@ impl RawRegistry {
             false => Err(ParseRegistriesConfError::Location {
                 name: name.to_owned(),
                 prefix: prefix.clone(),
-                location: location.to_owned(),
+                location: names::mask(location).into_owned(),
             }),
         };
         if !location.is_empty() {

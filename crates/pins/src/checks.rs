@@ -3,7 +3,7 @@
 //! Each function takes the text of one value and says what is wrong with it and what would be
 //! right. It knows nothing of places: the reader adds them. Commits and digests are in `hashes`.
 
-use names::{Repository, Tag};
+use names::{Repository, Secret, Tag};
 
 use crate::problem::{Wrong, named, quote, wrong};
 use names::{GfxVersion, GpuTarget, ParseGfxVersionError, PinName};
@@ -23,6 +23,16 @@ pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {
 pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     let shown = quote(text);
     let refuse = |why: &str, help: String| Err(wrong(format!("{shown} {why}"), help));
+    // Before the text is taken apart: a password may have every character that separates its parts.
+    if text.contains('@') && Secret::from(text).is_secret() {
+        let masked = Secret::from(text).to_string();
+        let bare = masked.split(['?', '#']).next().unwrap_or_default().replace("***@", "");
+        let bare = bare.split_once("://").map_or(bare.as_str(), |(_, rest)| rest);
+        let help = format!(
+            "write `https://{bare}`; what stood here is known to every reader of the file, so renew it"
+        );
+        return refuse("has a user name or password", help);
+    }
     if let Some((user_host, path)) = text.split_once(':')
         && let Some((_, host)) = user_host.split_once('@')
         && !user_host.contains('/')
@@ -36,19 +46,8 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
         );
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let bare = match authority.rsplit_once('@') {
-        Some((_, host)) => format!("https://{host}/{path}"),
-        None => format!("https://{rest}"),
-    };
+    let bare = format!("https://{rest}");
     let bare = bare.split(['?', '#']).next().unwrap_or_default();
-    if authority.contains('@') {
-        return refuse(
-            "has a user name or password",
-            format!(
-                "write `{bare}`; what stood here is known to every reader of the file, so renew it"
-            ),
-        );
-    }
     if scheme != "https" {
         let help = format!("only https is fetched; write `{bare}`");
         return refuse("does not start with `https://`", help);

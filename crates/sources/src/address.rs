@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use names::Secret;
 use oci::policy::{Reach, literal_reach};
 use url::{Position, Url};
 
@@ -87,6 +88,11 @@ impl FromStr for SourceUrl {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = |why: &str| Err(ParseSourceError::new(text, why));
+        // Before the text is taken apart: a password may have every character that separates its
+        // parts.
+        if text.contains('@') && Secret::from(text).is_secret() {
+            return refuse("is a url with a user name or password");
+        }
         if text.len() > MAX_URL {
             return refuse("is a url of more than 2048 bytes");
         }
@@ -100,12 +106,6 @@ impl FromStr for SourceUrl {
             return refuse("is a url of another scheme than https");
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        if authority.contains('@') {
-            return Err(ParseSourceError::new(
-                &format!("{scheme}://…@{}", rest.rsplit('@').next().unwrap_or_default()),
-                "is a url with a user name or password",
-            ));
-        }
         if rest.contains(['?', '#']) {
             return refuse("is a url with a query or fragment");
         }

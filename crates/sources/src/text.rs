@@ -1,10 +1,13 @@
-//! Makes what servers and archives say fit to be shown: one line, no control characters, short.
+//! Makes what servers and archives say fit to be shown: one line, no control characters, no secrets,
+//! short.
 
 /// The most that is shown of others' words, in characters.
 const MAX_SHOWN: usize = 300;
 
-/// Returns `text` on one line, without control or direction characters, cut at 300 characters.
+/// Returns `text` on one line, without control or direction characters and secrets, cut at 300
+/// characters.
 pub(crate) fn clean(text: &str) -> String {
+    let text = names::mask(text);
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let mut shown = String::new();
     for word in words.filter(|word| !word.is_empty()) {

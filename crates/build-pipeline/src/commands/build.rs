@@ -123,12 +123,12 @@ impl Ended {
 
 impl Begun {
     /// Says what is to be said of a plan, and begins its record.
-    fn new(prepared: Prepared, settings: Settings) -> Self {
+    fn new(prepared: Prepared, settings: Settings, words: &[String]) -> Self {
         prepared.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
         let warnings = prepared.warnings.iter();
         let run = Run {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: std::env::args().collect(),
+            command: words.to_vec(),
             process: std::process::id(),
             began: now(),
             warnings: warnings.map(|one| format!("{}: {}", one.rule, one.message)).collect(),
@@ -170,7 +170,8 @@ impl Session<'_> {
                 })),
                 false => None,
             };
-            begun.push(Begun::new(one, Settings { client, cache, outputs, workshop }));
+            let settings = Settings { client, cache, outputs, workshop };
+            begun.push(Begun::new(one, settings, &self.global.words));
         }
         self.carry_out(begun).await
     }
@@ -344,7 +345,7 @@ impl Session<'_> {
         outputs.dedup_by_key(|output| output.to_string());
         let mut locks = Vec::new();
         for output in outputs {
-            locks.push(RunLock::take(output, self.args.lock_timeout).await?);
+            locks.push(RunLock::take(output, self.args.lock_timeout, &self.global.words).await?);
         }
         Ok(locks)
     }
@@ -380,10 +381,11 @@ impl Session<'_> {
 
     /// Returns where the image of a plan is put.
     fn outputs(&self, plan: &Plan, several: bool) -> Result<Vec<Output>, CommandError> {
-        let pushes = self.args.push.iter().map(|reference| format!("registry:{reference}"));
+        let pushes = self.args.push.iter().map(|one| format!("registry:{}", one.expose()));
+        let named = self.args.outputs.iter().map(|one| one.expose().to_owned());
         let load = self.args.load.then(|| ENGINE.to_owned());
         let mut all = Vec::new();
-        for text in self.args.outputs.iter().cloned().chain(pushes).chain(load) {
+        for text in named.chain(pushes).chain(load) {
             let output = parse_output(&text, plan, self.args.with_layers)?;
             let is_for_all = text == ENGINE
                 || matches!(&output, Output::Registry { reference } if reference.tag.is_none());

@@ -6,7 +6,7 @@ use crate::cli::{Format, Records};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output::Page;
-use crate::{output, state};
+use crate::{output, state, typed};
 
 /// Lists the records, or shows one.
 pub(crate) fn run(args: &Records) -> Result<(), CommandError> {
@@ -70,7 +70,7 @@ fn text(record: &BuildRecord) -> String {
     if let Some(ended) = &record.ended {
         page.line(format_args!("  ended    {ended}"));
     }
-    page.line(format_args!("  command  {}", record.command.join(" ")));
+    page.line(format_args!("  command  {}", typed::line(&record.command)));
     page.line(format_args!("  plan     {}", record.plan_digest));
     if let Some(commit) = &record.recipe.commit {
         page.line(format_args!("  commit   {commit}"));

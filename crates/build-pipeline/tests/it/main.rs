@@ -30,6 +30,7 @@ mod plans;
 mod recipe;
 mod run;
 mod schemas;
+mod secrets;
 mod signals;
 mod smoke;
 mod source;

@@ -152,7 +152,7 @@ impl Authorizer {
                 })?;
                 let reach = transport.reach_of(base).await;
                 check_realm(base, reach, &realm).map_err(|refusal| {
-                    let realm = text::redact(&realm);
+                    let realm = text::clean(realm.as_str());
                     let detail = format!("its token server `{realm}` is refused: {refusal}");
                     Failure::fatal(ErrorKind::Refused, detail)
                 })?;
@@ -272,7 +272,7 @@ impl Authorizer {
                 "the token server `{host}` redirects{}, which is not followed, since it would \
                  carry the credential along",
                 to.and_then(|to| answer.url.join(to).ok())
-                    .map(|to| format!(" to `{}`", text::redact(&to)))
+                    .map(|to| format!(" to `{}`", text::clean(to.as_str())))
                     .unwrap_or_default()
             );
             return Err(Failure::fatal(ErrorKind::Refused, detail));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use names::{ImageRef, Repository};
+use names::{ImageRef, Repository, Secret};
 use url::{Host, Url};
 
 use super::error::{ErrorKind, Failure};
@@ -35,7 +35,7 @@ impl Mirror {
             let text = text.trim_end_matches('/');
             match is_location(text) {
                 true => Ok(text.to_owned()),
-                false => Err(ParseMirrorError::NotALocation(text.to_owned())),
+                false => Err(ParseMirrorError::NotALocation(Secret::from(text).to_string())),
             }
         };
         let from = check(from)?;
@@ -54,8 +54,9 @@ impl FromStr for Mirror {
     type Err = ParseMirrorError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (from, to) =
-            text.split_once('=').ok_or_else(|| ParseMirrorError::NoEquals(text.to_owned()))?;
+        let (from, to) = text
+            .split_once('=')
+            .ok_or_else(|| ParseMirrorError::NoEquals(Secret::from(text).to_string()))?;
         Self::new(from, to)
     }
 }

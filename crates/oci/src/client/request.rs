@@ -200,7 +200,7 @@ impl Session {
             let reach = self.transport.reach_of(base).await;
             check_hop(base, reach, &answer.url, &to).map_err(|refusal| {
                 let detail =
-                    format!("its redirect to `{}` is refused: {refusal}", text::redact(&to));
+                    format!("its redirect to `{}` is refused: {refusal}", text::clean(to.as_str()));
                 Failure::fatal(ErrorKind::Refused, detail)
             })?;
             let mut headers = ask.headers.clone();
@@ -228,7 +228,7 @@ impl Session {
         let base = place.base(answer.url.scheme())?;
         check_upload(&base, &to).map_err(|refusal| {
             let detail =
-                format!("its upload location `{}` is refused: {refusal}", text::redact(&to));
+                format!("its upload location `{}` is refused: {refusal}", text::clean(to.as_str()));
             Failure::fatal(ErrorKind::Refused, detail)
         })?;
         Ok(to)

@@ -242,7 +242,7 @@ async fn token_servers_fail_in_many_ways() {
         (
             Answer::new(302).header("Location", "http://127.0.0.1:1/?token=canary"),
             ErrorKind::Refused,
-            "redirects to `http://127.0.0.1:1/?token=REDACTED`",
+            "redirects to `http://127.0.0.1:1/?***`",
             1,
         ),
     ] {

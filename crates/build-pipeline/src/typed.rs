@@ -1,0 +1,192 @@
+//! The command as it was understood: for records and locks, with no secret in it.
+//!
+//! Start at [`words`]. The words come from clap's parsed matches, never from argv: options by their
+//! long names, values from the command line and the environment, default values left out. Pasted
+//! into a shell, they do the same once every `***` is filled in.
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use names::Secret;
+
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+
+/// The options and arguments that name an image or a place to fetch from or to push to.
+const PLACES: [&str; 8] = ["mirror", "outputs", "push", "set", "url", "target", "left", "right"];
+
+/// Returns the words of the command, with `***` in place of every secret.
+pub(crate) fn words(command: &Command, matches: &ArgMatches) -> Vec<String> {
+    let mut all = vec![command.get_name().to_owned()];
+    let (mut command, mut matches) = (command, matches);
+    let globals = command.get_arguments().filter(|one| one.is_global_set());
+    globals.for_each(|one| all.extend(words_of(one, matches)));
+    loop {
+        let own = || command.get_arguments().filter(|one| !one.is_global_set());
+        let (options, positionals): (Vec<_>, Vec<_>) = own().partition(|one| !one.is_positional());
+        options.into_iter().for_each(|one| all.extend(words_of(one, matches)));
+        all.extend(positional_words(&positionals, matches));
+        let Some((name, below)) = matches.subcommand() else { return all };
+        let Some(found) = command.find_subcommand(name) else { return all };
+        all.push(name.to_owned());
+        (command, matches) = (found, below);
+    }
+}
+
+/// Returns words as one line for a POSIX shell.
+pub(crate) fn line(words: &[String]) -> String {
+    // No word of an operating system has a NUL in it.
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+}
+
+/// Refuses a command that names an image or a place together with a password or token.
+///
+/// It is called before any of them is taken apart: a password may have every character that
+/// separates the parts, and a part of it is no longer recognised as one.
+pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), CommandError> {
+    let (mut command, mut matches) = (command, matches);
+    loop {
+        for one in command.get_arguments().filter(|one| PLACES.contains(&one.get_id().as_str())) {
+            values(one, matches).iter().try_for_each(|value| check_one(one, value))?;
+        }
+        let Some((name, below)) = matches.subcommand() else { return Ok(()) };
+        let Some(found) = command.find_subcommand(name) else { return Ok(()) };
+        (command, matches) = (found, below);
+    }
+}
+
+fn check_one(arg: &Arg, value: &Secret) -> Result<(), CommandError> {
+    let is_mirror = arg.get_id() == "mirror";
+    // A comma in a password separated it from what precedes it.
+    let is_rest = is_mirror && value.expose().contains('@') && !value.expose().contains('=');
+    if !value.is_secret() && !is_rest {
+        return Ok(());
+    }
+    let shown = if is_rest { "***".to_owned() } else { value.to_string() };
+    let what =
+        arg.get_long().map_or_else(|| format!("`{shown}`"), |long| format!("`--{long} {shown}`"));
+    let refused = CommandError::new(
+        ExitCode::Input,
+        format!("{what} holds a user name, a password or a token"),
+    );
+    let is_url = is_mirror || arg.get_id() == "url";
+    let refused = if is_url { refused.hint(SOURCE_HINT) } else { refused };
+    Err(refused.hint(LOGIN_HINT))
+}
+
+/// Where the credentials of a registry belong.
+const LOGIN_HINT: &str = "write the place without them, and log in with `podman login HOST` or `docker login HOST`: their files are read";
+/// What there is for git repositories and package indexes.
+const SOURCE_HINT: &str =
+    "repositories and package indexes are asked without credentials; name a mirror that needs none";
+
+/// Returns the values of an argument that somebody gave, on the command line or by a variable.
+fn values(arg: &Arg, matches: &ArgMatches) -> Vec<Secret> {
+    let id = arg.get_id().as_str();
+    let source = matches.value_source(id);
+    if !matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+        return Vec::new();
+    }
+    let raw = matches.get_raw(id).into_iter().flatten();
+    raw.map(|value| Secret::new(value.to_string_lossy())).collect()
+}
+
+fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<String> {
+    let Some(long) = arg.get_long() else { return Vec::new() };
+    let given = values(arg, matches);
+    match arg.get_action() {
+        ArgAction::Set | ArgAction::Append => {
+            given.iter().flat_map(|value| option(long, value)).collect()
+        }
+        ArgAction::SetTrue if !given.is_empty() && matches.get_flag(arg.get_id().as_str()) => {
+            vec![format!("--{long}")]
+        }
+        ArgAction::Count if !given.is_empty() => {
+            let count = matches.get_count(arg.get_id().as_str());
+            (0..count).map(|_| format!("--{long}")).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the words of an option with a value; a value that looks like an option needs the `=`.
+fn option(long: &str, value: &Secret) -> Vec<String> {
+    let whole = Secret::new(format!("--{long}={}", value.expose()));
+    let shown = value.to_string();
+    // The option's own name may say that all of the value is secret.
+    let is_named = whole.to_string() == format!("--{long}=***");
+    match (is_named, value.expose().starts_with('-')) {
+        (true, _) => vec![whole.to_string()],
+        (false, true) => vec![format!("--{long}={shown}")],
+        (false, false) => vec![format!("--{long}"), shown],
+    }
+}
+
+/// Returns the arguments without names, after `--` where one looks like an option.
+fn positional_words(args: &[&Arg], matches: &ArgMatches) -> Vec<String> {
+    let given = args.iter().flat_map(|arg| values(arg, matches));
+    let words: Vec<String> = given.map(|value| value.to_string()).collect();
+    let looks_like_option = words.iter().any(|word| word.starts_with('-'));
+    looks_like_option.then(|| "--".to_owned()).into_iter().chain(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// Returns the line of what was typed, with the program's name in front.
+    fn typed(arguments: &[&str]) -> String {
+        let command = Cli::command();
+        let all = ["build-pipeline"].iter().chain(arguments);
+        line(&words(&command, &command.clone().get_matches_from(all)))
+    }
+
+    #[test]
+    fn the_words_are_those_that_were_understood() {
+        for (arguments, wanted) in [
+            (vec![], "build-pipeline"),
+            (vec!["-t", "ollama", "-vv"], "build-pipeline --verbose --verbose --track ollama"),
+            (
+                vec!["build", "--track=ollama,official", "--rehearse", "-C", "a b"],
+                "build-pipeline --directory 'a b' build --track ollama --track official --rehearse",
+            ),
+            (
+                vec!["--mirror", "a.io=b.io,c.io=https://u:p@h", "verify", "x"],
+                "build-pipeline --mirror 'a.io=b.io' --mirror 'c.io=https://***@h' verify x",
+            ),
+            (
+                vec!["run", "ollama", "--", "serve", "--api-key=abc"],
+                "build-pipeline run -- ollama serve '--api-key=***'",
+            ),
+        ] {
+            assert_eq!(typed(&arguments), wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_pasted_is_understood_in_the_same_way() {
+        let first = typed(&["-C", "it's", "--track", "ollama", "--set", "a=b c", "--load"]);
+        let again = shlex::split(&first).unwrap();
+        let again: Vec<&str> = again.iter().skip(1).map(String::as_str).collect();
+        assert_eq!(typed(&again), first);
+    }
+
+    #[test]
+    fn a_place_with_a_password_is_refused() {
+        for arguments in [
+            ["--push", "me:canary@h.example/x"],
+            ["--output", "registry:me:can,ary@h.example/x"],
+            ["--mirror", "https://g.example/a=https://me:canary@h.example"],
+            ["--mirror", "docker.io=https://me:12,canary@h.example"],
+            ["verify", "me:canary@h.example/x:1"],
+        ] {
+            let command = Cli::command();
+            let all = ["build-pipeline"].iter().chain(&arguments);
+            let error = check(&command, &command.clone().get_matches_from(all)).unwrap_err();
+            assert!(!format!("{error:?}").contains("ary"), "{error:?}");
+            assert!(format!("{error:?}").contains("podman login"), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! No secret that enters the program leaves it: not on a stream, not in a file.
+//!
+//! Every place that takes a secret gets one of its own. All streams and all files are searched for
+//! each of them; only the files that the test wrote itself may have them.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use base64::Engine as _;
+use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, shared_registry};
+
+use crate::dsl::{Base, Project, Ran, ran};
+
+/// How many secrets there are: `canary00x`, `canary01x`, …
+const CANARIES: usize = 26;
+
+/// Returns a secret, with characters around it that mean something in a URL.
+fn canary(number: usize) -> String {
+    format!("p@{}:/?#", core(number))
+}
+
+/// Returns the part of a secret that is searched for.
+fn core(number: usize) -> String {
+    assert!(number < CANARIES);
+    format!("canary{number:02}x")
+}
+
+/// Fails the test where a text has a secret.
+#[track_caller]
+fn clean(what: &str, bytes: &[u8]) {
+    for number in 0..CANARIES {
+        let plain = core(number);
+        let encoded = base64::prelude::BASE64_STANDARD.encode(format!("me:{plain}"));
+        for secret in [plain, encoded] {
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{what} has {secret}:\n{}", String::from_utf8_lossy(bytes));
+        }
+    }
+}
+
+/// A project whose surroundings are full of secrets, and the files of it that the test wrote.
+struct Scene {
+    project: Project,
+    own: BTreeSet<PathBuf>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut scene = Self { project: Project::new(), own: BTreeSet::new() };
+        let auth = base64::prelude::BASE64_STANDARD.encode(format!("me:{}", core(0)));
+        let auth = format!(r#"{{"auths": {{"h.example": {{"auth": "{auth}"}}}}}}"#);
+        scene.write("home/.docker/config.json", &auth);
+        let origin = format!("https://me:{}@h.example/a/b", canary(1));
+        scene.write(".git/config", &format!("[core]\nrepositoryformatversion = 0\nbare = false\n[remote \"origin\"]\nurl = \"{origin}\"\n"));
+        scene.write(".git/HEAD", "ref: refs/heads/main\n");
+        scene.project.write(".git/refs/heads/.keep", "");
+        scene.project.write(".git/objects/.keep", "");
+        let link = scene.project.path(&format!("me:{}@h", core(2)));
+        symlink(scene.project.path(""), link).unwrap();
+        scene
+    }
+
+    /// Writes an input file, which may have secrets.
+    fn write(&mut self, name: &str, text: &str) {
+        self.project.write(name, text);
+        self.own.insert(self.project.path(name));
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.project.command(arguments);
+        let proxy = format!("http://me:{}@127.0.0.1:1", core(3));
+        command
+            .env("HTTPS_PROXY", &proxy)
+            .env("HTTP_PROXY", &proxy)
+            .env("ALL_PROXY", format!("http://me:{}@127.0.0.1:1", core(4)))
+            .env("NO_PROXY", "127.0.0.1,localhost")
+            .env("PIP_INDEX_URL", format!("https://me:{}@127.0.0.1:1/simple", canary(5)))
+            .env("DOCKER_HOST", format!("tcp://me:{}@127.0.0.1:1", core(6)))
+            .env("CONTAINER_HOST", format!("ssh://me:{}@h.example/run/x.sock", core(7)))
+            .env("VLLM_API_KEY", core(8));
+        command
+    }
+
+    /// Runs a command line with nothing and with everything that makes it say more, and searches what
+    /// it says.
+    fn runs(&self, line: &str) -> Ran {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let more = [words.as_slice(), &["-vv", "--progress", "json"]].concat();
+        let loud = checked(line, self.command(&more).env("RUST_LOG", "trace"));
+        assert!(!loud.stderr.contains("panicked"), "{}", loud.stderr);
+        checked(line, &mut self.command(&words))
+    }
+
+    /// Runs a command line as text and as JSON.
+    fn runs_both(&self, line: &str) {
+        self.runs(line);
+        self.runs(&format!("{line} --format json"));
+    }
+
+    /// Searches every file below the project, the home in it counted in, and its name.
+    fn search(&self) {
+        let mut folders = vec![self.project.path("")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                let path = entry.path();
+                if path.is_symlink() || self.own.contains(&path) {
+                    continue;
+                }
+                clean("a file's name", path.as_os_str().as_encoded_bytes());
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.is_file() {
+                    clean(&path.display().to_string(), &std::fs::read(&path).unwrap());
+                }
+            }
+        }
+    }
+
+    fn directory(&self) -> String {
+        self.project.path(&format!("me:{}@h", core(2))).display().to_string()
+    }
+}
+
+#[track_caller]
+fn checked(line: &str, command: &mut Command) -> Ran {
+    let ran = ran(command.output().unwrap());
+    clean(&format!("standard output of `{line}`"), ran.stdout.as_bytes());
+    clean(&format!("standard error of `{line}`"), ran.stderr.as_bytes());
+    ran
+}
+
+#[test]
+fn builds_and_what_looks_at_them_tell_no_secret() {
+    let (scene, base) = (Scene::new(), Base::push(901));
+    let mirror = base.locked_spoof(shared_registry().host());
+    let options = mirror.trim_start_matches("--track locked-spoof ").to_owned();
+    let here = format!("-C {}", scene.directory());
+    scene.runs(&format!("{here} {mirror} --with-layers --fresh")).expect(0).prints("digest");
+    scene.runs(&format!("{here} {mirror} --format json")).expect(0);
+    scene.runs(&format!("{here} --track ollama --rehearse")).expect(0);
+    let mirror_only = options.split(" --set").next().unwrap();
+    scene.runs_both(&format!("verify locked-spoof {mirror_only}"));
+    scene.runs_both(&format!("diff locked-spoof rehearsal-ollama {mirror_only}"));
+    scene.runs(&format!("plan {mirror}")).expect(0);
+    scene.runs(&format!("plan {mirror} --format json")).expect(0);
+    // A build that fails: the registry wants what it was sent, and says it again.
+    let (proxy, base) = (FaultProxy::to(shared_registry().host()), Base::push(902));
+    let said = format!(
+        "{{\"errors\":[{{\"code\":\"DENIED\",\"message\":\"https://me:{}@h\"}}]}}",
+        core(9)
+    );
+    proxy.on("GET", "/manifests/").does(Answer::new(403).body(said.as_str()));
+    let ran = scene.runs(&format!("{here} {}", base.locked_spoof(&proxy.host())));
+    assert_ne!(ran.code, 0);
+    // One that is interrupted, in the middle and while it has its lock.
+    let proxy = FaultProxy::to(shared_registry().host());
+    proxy.require(Auth::Bearer(Bearer { user: None, ..Bearer::default() }));
+    proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Stall);
+    let line = format!("{here} {} --with-layers -vv", base.locked_spoof(&proxy.host()));
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let child =
+        scene.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while proxy.count("GET", base.image.layers[1].digest.as_str()) == 0 {
+        assert!(begun.elapsed().as_secs() < 60, "the layer was not asked for");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    scene.search();
+    assert!(
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
+    );
+    let stopped = crate::dsl::ran(child.wait_with_output().unwrap()).expect(130);
+    clean("an interrupted build", stopped.stderr.as_bytes());
+
+    scene.runs_both("records");
+    let records = scene.project.records();
+    let words = records[0]["command"].as_array().unwrap();
+    assert!(words.iter().any(|word| word.as_str().unwrap().ends_with("***@h")), "{words:?}");
+    assert_eq!(words[0], "build-pipeline");
+    scene.runs_both(&format!("records {}", records[0]["id"].as_str().unwrap()));
+    for line in [
+        "outdated",
+        "bump vllm --dry-run",
+        "lint",
+        "lock --check",
+        "patch check vllm",
+        "doctor",
+        "explain locked-spoof",
+        "clean --dry-run",
+        "pins show vllm",
+    ] {
+        scene.runs_both(line);
+    }
+    scene.runs("doctor --engine docker");
+    scene.search();
+}
+
+#[test]
+fn what_is_typed_with_a_secret_is_refused_and_not_repeated() {
+    let mut scene = Scene::new();
+    let host = "h.example";
+    for (line, code, says) in [
+        (
+            format!(
+                "--track ollama --rehearse --mirror docker.io=https://me:{}@{host}",
+                canary(10)
+            ),
+            2,
+            "podman login",
+        ),
+        (
+            format!(
+                "--track ollama --rehearse --mirror https://{host}/a=https://me:{}@{host}/b",
+                canary(11)
+            ),
+            2,
+            "without credentials",
+        ),
+        (format!("--track ollama --mirror docker.io=me:1,{}@{host}", core(10)), 2, "podman login"),
+        (format!("--track ollama --rehearse --push me:{}@{host}/x", canary(12)), 2, "podman login"),
+        (
+            format!("--track ollama --rehearse --output registry:me:{}@{host}/x", canary(13)),
+            2,
+            "docker login",
+        ),
+        (format!("--track ollama --rehearse --set base=me:{}@{host}", canary(14)), 2, "hint"),
+        (format!("verify me:{}@{host}/x:1", canary(15)), 2, "podman login"),
+        (format!("diff locked-spoof me:{}@{host}/x:1", canary(16)), 2, "podman login"),
+        (format!("-C https://me:{}@{host} doctor", canary(17)), 2, "names no folder"),
+        (
+            format!("outdated --index https://me:{}@{host}/simple", canary(18)),
+            2,
+            "without credentials",
+        ),
+        (format!("--mirorr=https://me:{}@{host}", canary(19)), 2, "unexpected argument"),
+        (format!("bump vllm https://me:{}@{host}", canary(20)), 5, "error"),
+        (format!("explain me:{}@{host}", canary(20)), 2, "error"),
+        (format!("records me:{}@{host}", canary(20)), 2, "there is no record"),
+    ] {
+        scene.runs(&line).expect(code).says(says);
+    }
+    let mirror = format!("docker.io=https://me:{}@h.example", canary(21));
+    let mut command = scene.command(&["--track", "ollama", "--rehearse"]);
+    checked("BUILD_PIPELINE_MIRROR", command.env("BUILD_PIPELINE_MIRROR", &mirror)).expect(2);
+    let mut command = scene.command(&["--help"]);
+    checked("--help", command.env("BUILD_PIPELINE_MIRROR", &mirror)).expect(0);
+    let mut command = scene.command(&["--track", "ollama", "--rehearse"]);
+    checked("SOURCE_DATE_EPOCH", command.env("SOURCE_DATE_EPOCH", &mirror)).expect(2);
+    let config = format!(
+        "schema = 1\n[mirrors]\n\"docker.io\" = \"me:{}@h.example\"\n\"https://h.example\" = \"https://me:{}@h.example/x\" # é\n",
+        canary(21),
+        canary(21)
+    );
+    scene.write("home/.config/build-pipeline/config.toml", &config);
+    scene.runs("outdated").says("config.toml:3");
+    scene.search();
+}
+
+#[test]
+fn a_broken_data_file_is_shown_without_its_secrets() {
+    let lines = "--track locked-spoof --rehearse|plan --track locked-spoof|lint|lock --check|patch check vllm --root .|doctor|explain locked-spoof|verify locked-spoof|pins show|records|clean --dry-run";
+    let url = |number| format!("https://me:{}@h.example/a/b", canary(number));
+    let files = [
+        ("versions/versions.toml", format!("\n[source.zz]\nurl = \"{}\" # {}\n", url(22), url(22))),
+        (
+            "versions/python.toml",
+            format!("\n[broken]\nurl = \"{}\"\nHF_TOKEN = \"{}\"\n", url(23), core(23)),
+        ),
+        (
+            "versions/tracks.toml",
+            format!("\n[broken]\nenv = \"API_KEY={} {}\"\n", core(24), url(24)),
+        ),
+        (
+            "versions/gpus.toml",
+            format!("\n[gfx1151x]\nurl = [\"{}\", \"ä {}\"]\n", url(25), url(25)),
+        ),
+        ("registries.conf", format!("[[registry]]\nlocation = \"me:{}@h.example\"\n", canary(25))),
+    ];
+    for (name, text) in files {
+        let mut scene = Scene::new();
+        let whole = format!("{}{text}", scene.project.read(name));
+        scene.write(name, &whole);
+        for line in lines.split('|') {
+            scene.runs(line);
+        }
+        // They ask the network unless this file stops them.
+        if name == "versions/versions.toml" {
+            scene.runs("outdated").expect(2);
+            scene.runs("bump vllm --dry-run").expect(2);
+        }
+        scene.search();
+    }
+}
+
+#[test]
+fn a_pinned_url_with_a_password_is_refused() {
+    let project = Project::new();
+    let url = format!("https://me:{}@github.com/vllm-project/vllm", canary(22));
+    let text = project.read("versions/versions.toml");
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("url = \"https://github.com/vllm-project/vllm"))
+        .unwrap();
+    project.edit("versions/versions.toml", line, &format!("url = \"{url}\""));
+    let ran = project.run("plan --track locked-spoof").expect(2);
+    clean("the error", ran.stderr.as_bytes());
+    ran.says("has a user name or password").says("write `https://github.com/vllm-project/vllm`");
+    assert!(Path::new(&project.path("versions")).is_dir());
+}

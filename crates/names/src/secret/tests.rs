@@ -1,0 +1,152 @@
+//! What is hidden, what stays readable, and random secrets in every place.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn secrets_are_hidden() {
+    for (text, shown) in [
+        ("https://me:secret@host/a", "https://***@host/a"),
+        ("HTTPS://me:secret@host/a", "HTTPS://***@host/a"),
+        ("https://secret@host/a", "https://***@host/a"),
+        ("https://a@b@host", "https://***@host"),
+        ("https://me:s/e?c#r@host/a", "https://***@host/a"),
+        ("https://me:12/secret@host/a", "https://***@host/a"),
+        ("https://me:p%40ss%2F@host/a", "https://***@host/a"),
+        ("ssh://git:secret@host/a", "ssh://***@host/a"),
+        ("git+https://x:secret@h.example/a@v1", "git+https://***@v1"),
+        ("me:secret@host/a", "***@host/a"),
+        ("registry:me:secret@host/a:1", "registry:***@host/a:1"),
+        ("docker.io=me:secret@127.0.0.1:5000/x", "docker.io=***@127.0.0.1:5000/x"),
+        ("h:5000/x=https://me:secret@h", "***@h"),
+        ("h.example:5000/x=https://me:secret@h", "h.example:5000/x=https://***@h"),
+        ("https://g.example/a=https://me:secret@h/b", "https://g.example/a=https://***@h/b"),
+        ("a https://u:p1@h1 b http://u:p2@h2, c", "a https://***@h1 b http://***@h2, c"),
+        ("x=https://u:p1@h1,y=https://u:p2@h2", "x=https://***@h2"),
+        ("me:secret@host/a@sha256:0123", "***@host/a@sha256:0123"),
+        ("https%3A%2F%2Fme%3Asecret%40host%2Fa", "https%3A%2F%2F***%40host%2Fa"),
+        ("me%3Asecret@host/a", "***@host/a"),
+        ("https://host/a?token=secret", "https://host/a?***"),
+        ("(https://host/a?b).", "(https://host/a?***)."),
+        ("https://me:secret@host?token=secret", "https://***@host?***"),
+        ("https://host/a#access_token=secret", "https://host/a#***"),
+        ("https://host/a#aB3aB3aB3aB3aB3aB3aB3", "https://host/a#***"),
+        ("https://me:secr… failed", "https://***… failed"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+        ("\"authorization\": \"Basic dTpw\" is", "\"authorization\": \"Basic ***\" is"),
+        ("proxy-authorization: Digest a=\"b\", c=d", "proxy-authorization: Digest ***\"b\", c=d"),
+        ("sent Bearer 0123456789abcdef to", "sent Bearer *** to"),
+        ("HF_TOKEN=hf_abc x", "HF_TOKEN=*** x"),
+        ("GITHUB_TOKEN_READ=x", "GITHUB_TOKEN_READ=***"),
+        ("token = \"a b\" # c", "token = \"***\" # c"),
+        ("{\"password\": \"x y\"}", "{\"password\": \"***\"}"),
+        ("X-Api-Key: abc", "X-Api-Key: ***"),
+        ("serve --api-key abc --port 1", "serve --api-key *** --port 1"),
+        ("AWS_SECRET_ACCESS_KEY='a b' x", "AWS_SECRET_ACCESS_KEY='***' x"),
+    ] {
+        assert_eq!(mask(text), shown, "{text}");
+        assert_eq!(mask(shown), shown, "it is masked a second time");
+        let in_place = mask_in_place(text);
+        assert_eq!(in_place.chars().count(), text.chars().count());
+        assert!(!in_place.contains("secret"), "{in_place}");
+    }
+}
+
+#[test]
+fn what_is_no_secret_stays() {
+    for text in [
+        "",
+        "git@host:a/b",
+        "ssh://git@host/a/b",
+        "me@example.org",
+        "docker.io/a/b@sha256:0123",
+        "h.example:5000/a/b:tag@sha256:0123",
+        "https://h.example/a@b",
+        "https://h.example:8443/npm/a@1.2/b",
+        "https://h.example:8443: connection refused",
+        "https://h.example/a#installation-of-rocm-7",
+        "https://h.example/a-1.whl#sha256=0123456789012345678901",
+        "http://[::1]:5000/v2/",
+        "unix:///run/podman/podman.sock",
+        "file:///srv/a@b",
+        "pkg:pypi/torch@2.11.0",
+        "is it https://h.example/a?",
+        "--max-tokens=5 skip_special_tokens=True",
+        "HF_TOKEN=$HF_TOKEN",
+        "if token == other",
+        "the token: it is missing",
+        "bearer token is missing",
+        "versions/versions.toml:3:24: message",
+        "docker.io=127.0.0.1:5000",
+        "@@ -1,2 +3,4 @@",
+    ] {
+        assert_eq!(mask(text), text);
+        assert_eq!(Secret::from(text).masked(), text);
+    }
+}
+
+#[test]
+fn a_value_is_one_secret_to_its_end() {
+    let secret = Secret::from("https://me:a b\"c`d@host/x");
+    assert_eq!(secret.to_string(), "https://***@host/x");
+    assert_eq!(format!("{secret:?}"), "\"https://***@host/x\"");
+    assert_eq!(serde_json::to_string(&secret).unwrap(), "\"https://***@host/x\"");
+    assert_eq!(secret.expose(), "https://me:a b\"c`d@host/x");
+    assert!(secret.is_secret() && !Secret::from("docker.io/a").is_secret());
+    assert_eq!(Secret::from("TOKEN=a b").to_string(), "TOKEN=***");
+    assert_eq!(format!("{:>8}|", Secret::from("a")), "       a|");
+}
+
+#[test]
+fn long_texts_take_little_time() {
+    for part in
+        ["://", "a://", "://#", ":", "authorization:", "token=", "%3a", "@", "bearer ", "a:1/"]
+    {
+        let text = part.repeat(1_000_000 / part.len());
+        assert!(mask(&text).len() <= 2 * text.len(), "{part}");
+    }
+}
+
+/// Secrets as people choose them, with every character that means something in a URL.
+fn secrets() -> impl Strategy<Value = String> {
+    "[A-Za-z0-9@:/%?#=&+~]{4,40}"
+}
+
+proptest! {
+    #[test]
+    fn no_random_secret_is_shown(secret in secrets(), user in "[a-z]{1,8}") {
+        // A secret that is a part of the rest of the text cannot be told from it.
+        let texts = [
+            format!("https://{user}:{secret}@h.example/p"),
+            format!("HTTP://{user}:{secret}@127.0.0.1:5000"),
+            format!("https://{secret}@h.example/p"),
+            format!("{user}:{secret}@h.example/p"),
+            format!("docker.io={user}:{secret}@h.example/p"),
+            format!("docker.io/x=https://{user}:{secret}@h.example/p"),
+            format!("https://g.example/x=https://{user}:{secret}@h.example/p"),
+            format!("https://h.example/p?{secret}"),
+            format!("https://h.example/p#access_token={secret}"),
+            format!("HF_TOKEN={secret}"),
+            format!("--password {secret}"),
+            format!("Authorization: Basic {secret}"),
+        ];
+        for text in texts {
+            let without = text.replacen(&secret, "", 1);
+            prop_assume!(!without.contains(&secret));
+            let shown = [
+                mask(&text).into_owned(),
+                mask_in_place(&text).into_owned(),
+                mask(&format!("a `{text}` b: {text}, c")).into_owned(),
+                Secret::from(text.as_str()).to_string(),
+                format!("{:?}", Secret::from(text.as_str())),
+            ];
+            for shown in shown {
+                prop_assert!(!shown.contains(&secret), "{text} is shown as {shown}");
+            }
+            prop_assert_eq!(mask_in_place(&text).chars().count(), text.chars().count());
+            let once = mask(&text).into_owned();
+            prop_assert_eq!(mask(&once).into_owned(), once);
+        }
+    }
+}
