@@ -61,9 +61,7 @@ impl FromStr for EngineKind {
 }
 
 /// The program of an engine that builds an image from a Dockerfile.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Builder {
     /// Podman's builder.

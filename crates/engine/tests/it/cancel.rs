@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 /// Begins a build and drops it as soon as its `RUN` says something.
-async fn drop_while_it_sleeps(engine: &impl Engine, run: &str, from: &str) {
+async fn drop_while_it_sleeps(engine: &Engine, run: &str, from: &str) {
     let text = format!("FROM {from}\nRUN echo asleep; sleep 300\n");
     let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
     let mut on_event = |event| {

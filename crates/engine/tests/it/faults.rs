@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use engine::{BuildEvent, Built, Docker, DockerBuilder, Engine, EngineError, Podman, RUN_LABEL};
+use engine::{BuildEvent, Built, DockerBuilder, Engine, EngineError, RUN_LABEL};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
@@ -113,7 +113,7 @@ async fn answer(mut connection: tokio::net::UnixStream, script: Script) {
 }
 
 async fn build_on(
-    engine: &impl Engine,
+    engine: &Engine,
     idle_limit: Duration,
 ) -> (Result<Built, EngineError>, Vec<BuildEvent>) {
     let mut request = request("faults", "FROM scratch\nRUN x\n");
@@ -126,12 +126,12 @@ async fn build_on(
 
 async fn on_podman(script: Script) -> Result<Built, EngineError> {
     let (_folder, socket) = serve(script);
-    build_on(&Podman::at(socket), Duration::from_secs(10)).await.0
+    build_on(&Engine::podman_at(socket), Duration::from_secs(10)).await.0
 }
 
 async fn on_docker(script: Script) -> Result<Built, EngineError> {
     let (_folder, socket) = serve(script);
-    build_on(&Docker::at(socket, DockerBuilder::Classic), Duration::from_secs(10)).await.0
+    build_on(&Engine::docker_at(socket, DockerBuilder::Classic), Duration::from_secs(10)).await.0
 }
 
 fn good_podman() -> Script {
@@ -228,7 +228,7 @@ async fn silence_ends_and_says_so() {
     script.after = After::Silence;
     let (_folder, socket) = serve(script);
     let begin = Instant::now();
-    let (built, _) = build_on(&Podman::at(socket), Duration::from_millis(300)).await;
+    let (built, _) = build_on(&Engine::podman_at(socket), Duration::from_millis(300)).await;
     assert!(matches!(built, Err(EngineError::Silent { .. })), "{built:?}");
     assert!(begin.elapsed() < Duration::from_secs(60));
 }
@@ -236,7 +236,7 @@ async fn silence_ends_and_says_so() {
 #[tokio::test]
 async fn nobody_on_the_socket_is_unreachable() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Podman::at(folder.path().join("none"));
+    let engine = Engine::podman_at(folder.path().join("none"));
     let (built, _) = build_on(&engine, Duration::from_secs(1)).await;
     let error = built.unwrap_err();
     assert!(matches!(error, EngineError::Unreachable { .. }), "{error:?}");
@@ -252,7 +252,7 @@ async fn lines_carry_what_the_engine_said() {
     records.push(format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}"));
     let records: Vec<&str> = records.iter().map(String::as_str).collect();
     let (_folder, socket) = serve(Script::of(&records));
-    let engine = Docker::at(socket, DockerBuilder::Classic);
+    let engine = Engine::docker_at(socket, DockerBuilder::Classic);
     let (built, events) = build_on(&engine, Duration::from_secs(10)).await;
     built.unwrap();
     let said = lines(&events);
