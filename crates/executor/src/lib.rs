@@ -48,7 +48,7 @@ pub struct Settings {
     pub cache: BlobCache,
     /// Where the image is put, in this order.
     pub outputs: Vec<Output>,
-    /// What built tracks are carried out with, and images are put into engines with.
+    /// What built tracks are carried out with. It is also there if an image is put into the engine.
     pub workshop: Option<Arc<Workshop>>,
 }
 

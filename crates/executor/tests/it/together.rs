@@ -3,6 +3,7 @@
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex};
 
+use engine::Engine;
 use executor::{End, Event, Execution, Executor, Job, Output, Settings};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -31,6 +32,7 @@ fn plan_of(bench: &Bench, name: &str, run: &str) -> Plan {
 /// each with the name of its plan.
 async fn together(
     bench: &Bench,
+    engine: Engine,
     settings: &Settings,
     plans: &[Plan],
     interrupt: impl Future<Output = ()>,
@@ -46,7 +48,7 @@ async fn together(
             on_event: Arc::new(move |event| kept.lock().unwrap().push((name.clone(), event))),
         }
     });
-    let (executor, interrupt) = (Executor::default(), interrupt.shared());
+    let (executor, interrupt) = (Executor::new(Some(engine)), interrupt.shared());
     let executions = jobs.map(|job| executor.execute(job, interrupt.clone()));
     let executions = join_all(executions.collect::<Vec<_>>()).await;
     executor.close().await;
@@ -76,10 +78,11 @@ fn states(execution: &Execution) -> Vec<StepState> {
 async fn plans_go_on_side_by_side_and_share_what_they_have_in_common() {
     for builder in [Builder::Podman, Builder::BuildKit] {
         let bench = Bench::new("").await;
-        let settings = bench.settings(builder, "together", false);
+        let settings = bench.settings("together", false);
         let plans =
             ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 4; echo {name}")));
-        let (executions, events) = together(&bench, &settings, &plans, pending()).await;
+        let (executions, events) =
+            together(&bench, bench.engine(builder), &settings, &plans, pending()).await;
         for execution in &executions {
             assert!(matches!(execution.end, End::Succeeded), "{builder:?}: {:?}", execution.end);
         }
@@ -98,7 +101,7 @@ async fn plans_go_on_side_by_side_and_share_what_they_have_in_common() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_two_plans_have_runs_once() {
     let bench = Bench::new("").await;
-    let settings = bench.settings(Builder::Podman, "together-once", true);
+    let settings = bench.settings("together-once", true);
     let one = plan_of(&bench, "one", "sleep 1; echo once");
     let mut two = Plan { name: "two".to_owned(), ..one.clone() };
     let Some(Action::DeriveImage { edit, .. }) = two.steps.last_mut().map(|step| &mut step.action)
@@ -106,7 +109,8 @@ async fn a_build_that_two_plans_have_runs_once() {
         panic!("the last step labels");
     };
     edit.labels.insert("org.example.other".to_owned(), "yes".to_owned());
-    let (executions, events) = together(&bench, &settings, &[one, two], pending()).await;
+    let (executions, events) =
+        together(&bench, bench.engine(Builder::Podman), &settings, &[one, two], pending()).await;
     let said = |(_, event): &&(String, Event)| matches!(event, Event::BuildLine { text, .. } if text == "once");
     assert_eq!(events.iter().filter(said).count(), 1, "{events:#?}");
     let images = executions.iter().map(|execution| execution.image.as_ref().unwrap());
@@ -127,13 +131,14 @@ async fn a_build_that_two_plans_have_runs_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_fails_does_not_end_the_others() {
     let bench = Bench::new("").await;
-    let settings = bench.settings(Builder::Podman, "together-bad", false);
+    let settings = bench.settings("together-bad", false);
     let bad = plan_of(&bench, "bad", "echo broken; exit 7");
     let good = plan_of(&bench, "good", "sleep 3; echo whole");
     // It needs what fails for the first.
     let also_bad = Plan { name: "also-bad".to_owned(), ..bad.clone() };
     let plans = [bad, good, also_bad];
-    let (executions, events) = together(&bench, &settings, &plans, pending()).await;
+    let (executions, events) =
+        together(&bench, bench.engine(Builder::Podman), &settings, &plans, pending()).await;
     let End::Failed(error) = &executions[0].end else { panic!("{:?}", executions[0].end) };
     let End::Failed(other) = &executions[2].end else { panic!("{:?}", executions[2].end) };
     for error in [error, other] {
@@ -152,7 +157,7 @@ async fn a_plan_that_fails_does_not_end_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_costs_nothing_that_is_under_way() {
     let bench = Bench::new("").await;
-    let settings = bench.settings(Builder::Podman, "together-failing", false);
+    let settings = bench.settings("together-failing", false);
     for is_interrupted in [false, true] {
         let mut broken = plan_of(&bench, "broken", "sleep 2; exit 7").steps.remove(1);
         "broken".clone_into(&mut broken.id);
@@ -174,7 +179,7 @@ async fn a_failure_costs_nothing_that_is_under_way() {
             }
         };
         let job = Job { plan: Arc::new(plan), settings: settings.clone(), on_event };
-        let executor = Executor::default();
+        let executor = Executor::new(Some(bench.engine(Builder::Podman)));
         let execution = executor.execute(job, interrupt).await;
         executor.close().await;
         let End::Failed(error) = &execution.end else { panic!("{:?}", execution.end) };
@@ -191,7 +196,7 @@ async fn a_failure_costs_nothing_that_is_under_way() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interruption_ends_all_plans() {
     let bench = Bench::new("").await;
-    let settings = bench.settings(Builder::Podman, "together-cut", false);
+    let settings = bench.settings("together-cut", false);
     let plans =
         ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 300; echo {name}")));
     let asleep = async {
@@ -201,7 +206,8 @@ async fn an_interruption_ends_all_plans() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    let (executions, _) = together(&bench, &settings, &plans, asleep).await;
+    let (executions, _) =
+        together(&bench, bench.engine(Builder::Podman), &settings, &plans, asleep).await;
     for execution in &executions {
         assert!(matches!(execution.end, End::Interrupted), "{:?}", execution.end);
         let build = &execution.steps[1];
