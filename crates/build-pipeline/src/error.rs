@@ -70,6 +70,12 @@ impl CommandError {
         Self { message: Message::Places(files), ..Self::new(ExitCode::Input, "") }
     }
 
+    /// Adds what it was caused by.
+    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
