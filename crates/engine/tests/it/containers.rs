@@ -59,7 +59,7 @@ async fn a_container_runs_with_what_it_was_given(engine: &Engine, run: &str) {
     engine.remove_container(&id).await.unwrap();
     engine.remove_container(&id).await.unwrap();
     // One that runs for long is ended by `clean`.
-    let id = engine.create_container(&request("sleep 300")).await.unwrap();
+    let id = engine.create_container(&request("sleep 3000")).await.unwrap();
     engine.start_container(&id).await.unwrap();
     let cleaned = engine.clean(&run_id(run)).await.unwrap();
     assert_eq!(cleaned.len(), 1, "{cleaned:?}");

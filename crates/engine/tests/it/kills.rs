@@ -37,7 +37,7 @@ const ENDS: [End; 5] = [End::Drop, End::Tool, End::Service, End::ServiceAndKeepe
 
 /// Two `RUN`s, so that a build may end between them; the second waits to be ended.
 fn text(base: &Base) -> String {
-    format!("FROM {}\nCOPY data /data\nRUN sleep 0.1\nRUN echo asleep; sleep 300\n", base.name)
+    format!("FROM {}\nCOPY data /data\nRUN sleep 0.1\nRUN echo asleep; sleep 3000\n", base.name)
 }
 
 const NOTHING: [PathBuf; 0] = [];
@@ -278,7 +278,7 @@ async fn whenever_a_build_is_dropped_on_docker_nothing_is_left() {
 fn sleepers(daemon: &Dockerd) -> Vec<u32> {
     let is_asleep = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains("300")
+        String::from_utf8_lossy(&line).contains("3000")
     };
     daemon.container_processes().into_iter().filter(is_asleep).collect()
 }

@@ -73,14 +73,24 @@ fn states(execution: &Execution) -> Vec<StepState> {
     execution.steps.iter().map(|outcome| outcome.state).collect()
 }
 
+/// Returns a RUN that waits for another one, which runs at the same time. They meet in a folder that
+/// outlives builds.
+fn meeting(builder: Builder, name: &str, other: &str) -> String {
+    let place = format!("id=meeting-{builder:?}-{},target=/meeting", std::process::id());
+    format!(
+        "--mount=type=cache,{place} touch /meeting/{name}; n=0; \\\n \
+         until [ -e /meeting/{other} ]; do n=$((n + 1)); [ $n -lt 3000 ] || exit 9; sleep 0.1; done"
+    )
+}
+
 /// Both engines: two builds go on at the same time, and what both need is fetched for one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_go_on_side_by_side_and_share_what_they_have_in_common() {
     for builder in [Builder::Podman, Builder::BuildKit] {
         let bench = Bench::new("").await;
         let settings = bench.settings("together", false);
-        let plans =
-            ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 4; echo {name}")));
+        let plans = [("one", "two"), ("two", "one")]
+            .map(|(name, other)| plan_of(&bench, name, &meeting(builder, name, other)));
         let (executions, events) =
             together(&bench, bench.engine(builder), &settings, &plans, pending()).await;
         for execution in &executions {
@@ -161,7 +171,7 @@ async fn a_failure_costs_nothing_that_is_under_way() {
     for is_interrupted in [false, true] {
         let mut broken = plan_of(&bench, "broken", "sleep 2; exit 7").steps.remove(1);
         "broken".clone_into(&mut broken.id);
-        let length = if is_interrupted { 300 } else { 5 };
+        let length = if is_interrupted { 3000 } else { 5 };
         let mut plan = plan_of(&bench, "whole", &format!("sleep {length}"));
         plan.steps.last_mut().unwrap().needs.push("broken".to_owned());
         plan.steps.insert(1, broken);
@@ -198,11 +208,11 @@ async fn an_interruption_ends_all_plans() {
     let bench = Bench::new("").await;
     let settings = bench.settings("together-cut", false);
     let plans =
-        ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 300; echo {name}")));
+        ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 3000; echo {name}")));
     let asleep = async {
         let begin = std::time::Instant::now();
         while bench.podman.container_processes().len() < 4 {
-            assert!(begin.elapsed().as_secs() < 60, "the RUNs do not begin");
+            assert!(begin.elapsed().as_secs() < 300, "the RUNs do not begin");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
