@@ -13,7 +13,7 @@ use names::EngineKind;
 use record::{EngineUse, Note};
 
 use crate::cli::AskedEngine;
-use crate::error::CommandError;
+use crate::error::{CommandError, engine_hints};
 use crate::exit_code::ExitCode;
 use crate::{environment, output};
 
@@ -39,7 +39,7 @@ pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found }) = chosen else {
         let none = CommandError::new(ExitCode::Machine, "there is no engine to build with");
-        return Err(no_engine_hints(none.cause(search.nothing(&passed_over))));
+        return Err(engine_hints(none.cause(search.nothing(&passed_over))));
     };
     let Tried { engine, can, fallback } = found;
     let mut notes = passed_over_notes(&passed_over, &candidate);
@@ -318,13 +318,6 @@ fn passed_over_notes(passed_over: &[PassedOver], chosen: &Candidate) -> Vec<Note
         ),
     };
     passed_over.iter().filter(|one| one.is_broken).map(note).collect()
-}
-
-/// Adds what to do where no engine can build.
-fn no_engine_hints(error: CommandError) -> CommandError {
-    error
-        .hint("podman or docker must be there: `build-pipeline doctor` looks at both, `--engine` chooses one")
-        .hint("tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine")
 }
 
 fn recorded(one: &PassedOver) -> record::PassedOver {

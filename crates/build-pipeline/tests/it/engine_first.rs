@@ -85,9 +85,7 @@ fn has_note(record: &Value, rule: &str) -> bool {
 fn without_an_engine_nothing_is_fetched() {
     let watched = Watched::new();
     let dead = watched.bench.project.path("no.sock");
-    // Another track of the same run needs no engine: the run as a whole cannot succeed.
-    let both = format!("{BUILD} --engine docker");
-    watched.on(&dead, &both).expect(3).says("there is no engine to build with").says("no.sock");
+    watched.on(&dead, BUILD).expect(3).says("there is no engine to build with").says("no.sock");
     watched.nothing_was_begun();
     // A track that adds metadata only needs one where the image is put into it.
     let base = watched.bench.base.clone();
@@ -98,6 +96,35 @@ fn without_an_engine_nothing_is_fetched() {
     let plain = format!("--track ollama --set ollama={base} --mirror {mirror}");
     watched.on(&dead, &plain).expect(0);
     assert!(!watched.registry.requests().is_empty(), "the proxy does see what is fetched");
+}
+
+/// The other track of a run could be built, and is not begun either: the run cannot succeed.
+#[test]
+fn a_track_that_needs_no_engine_waits_for_the_one_that_does() {
+    let watched = Watched::new();
+    let project = &watched.bench.project;
+    project.edit("versions/tracks.toml", "variant = \"debian\"", "variant = \"tiny\"");
+    let mirror = format!("docker.io/ollama/ollama={}/built/tiny", watched.registry.host());
+    let base = &watched.bench.base;
+    let line = format!("--track ollama,vulkan --set ollama={base} --mirror {mirror}");
+    watched.on(&project.path("no.sock"), &line).expect(3);
+    watched.nothing_was_begun();
+    assert_eq!(project.records().len(), 2);
+}
+
+#[test]
+fn tracks_of_one_run_share_an_engine_that_was_tried_once() {
+    let watched = Watched::new();
+    let tracks = watched.bench.project.read("versions/tracks.toml");
+    let tiny = "[source.variants.tiny]\nbase = \"tiny\"\n[[source.variants.tiny.stage]]\n\
+                name = \"tiny\"\ndockerfile = \"dockerfiles/tiny.Dockerfile\"\n\n[source.env]";
+    watched.bench.project.write("versions/tracks.toml", &tracks.replace("[source.env]", tiny));
+    let proxy = EngineProxy::start(&dockerd().socket());
+    watched.on(&proxy.socket(), "--track vulkan,source --variant tiny").expect(0);
+    assert_eq!(proxy.builds(), 2, "one probe, and the one step that both need");
+    for record in watched.bench.project.records() {
+        assert_eq!(record["engine"]["kind"], "docker");
+    }
 }
 
 #[test]
@@ -200,7 +227,6 @@ fn a_broken_engine_is_passed_over_with_a_warning() {
         "#!/bin/sh\nfor word; do shift; case $word in crun|runc) word=/bin/false; esac; set -- \"$@\" \"$word\"; done\nexec ",
     );
     let broken = script.replace("\"$@\"\n", "--runtime /bin/false \"$@\"\n");
-    // The loop's own `"$@"` is not at the end of a line.
     project.write("bin/podman", &broken);
     std::fs::create_dir_all(project.path("run/podman")).unwrap();
     drop(UnixListener::bind(project.path("run/podman/podman.sock")).unwrap());
