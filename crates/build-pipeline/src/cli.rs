@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use names::Secret;
+use names::{EngineKind, Secret};
 use pins::Track;
 
 /// Build reproducible containers for AMD gfx1151 (Strix Halo)
@@ -160,8 +160,8 @@ pub(crate) struct Build {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct StepArgs {
     /// Which engine runs Dockerfiles and takes images
-    #[arg(long, value_enum, default_value_t = EngineChoice::Auto, env = "BUILD_PIPELINE_ENGINE")]
-    pub(crate) engine: EngineChoice,
+    #[arg(long, value_parser = engine_names(), default_value = "auto", env = "BUILD_PIPELINE_ENGINE")]
+    pub(crate) engine: AskedEngine,
     /// Carry out every step, also those that an earlier run finished
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -170,16 +170,15 @@ pub(crate) struct StepArgs {
     pub(crate) keep_failed: bool,
 }
 
-/// Which engine runs Dockerfiles.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EngineChoice {
-    /// What the environment names, else podman, else docker
-    #[default]
-    Auto,
-    /// podman
-    Podman,
-    /// docker
-    Docker,
+/// The engine that the command line asks for; `auto` is none.
+pub(crate) type AskedEngine = Option<EngineKind>;
+
+/// Returns the parser of `--engine`.
+pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
+    let auto =
+        PossibleValue::new("auto").help("What the environment names, else podman, else docker");
+    let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
+    PossibleValuesParser::new([auto].into_iter().chain(kinds)).map(|text| text.parse().ok())
 }
 
 /// The commands.
@@ -274,8 +273,8 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) rebuild: bool,
     /// Which engines build it again, one after the other
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [EngineChoice::Auto], requires = "rebuild")]
-    pub(crate) engine: Vec<EngineChoice>,
+    #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
+    pub(crate) engine: Vec<AskedEngine>,
     /// The form
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use engine::Surroundings;
+use engine::{DockerBuilder, Surroundings};
 use names::Secret;
 
 use crate::error::CommandError;
@@ -23,7 +23,10 @@ pub(crate) const TABLE: [(&str, &str); 29] = [
     ),
     ("CONTAINER_HOST, CONTAINER_CONNECTION", "podman's socket, or the name of its connection"),
     ("DOCKER_HOST, DOCKER_CONTEXT", "docker's socket, or the name of its context"),
-    ("DOCKER_BUILDKIT", "0: docker builds with its classic builder, not with BuildKit"),
+    (
+        "DOCKER_BUILDKIT",
+        "0: docker builds with its classic builder; 1: with BuildKit or not at all; not set: with BuildKit, or with a warning with its classic builder if it has no BuildKit",
+    ),
     ("BUILD_PIPELINE_INDEX", "the same as --index"),
     (
         "BUILDKIT_PROGRESS",
@@ -74,10 +77,14 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns whether docker is to build with its classic builder where it has BuildKit too, as its own
-/// client understands the variable.
-pub(crate) fn refuses_buildkit() -> bool {
-    variable("DOCKER_BUILDKIT").is_some_and(|value| value == "0")
+/// Returns the builder of docker that `DOCKER_BUILDKIT` names, if it is set to a value that docker's
+/// own client takes (strconv.ParseBool).
+pub(crate) fn docker_builder() -> Option<DockerBuilder> {
+    match variable("DOCKER_BUILDKIT")?.as_str() {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(DockerBuilder::BuildKit),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(DockerBuilder::Classic),
+        _ => None,
+    }
 }
 
 fn path_variable(name: &str) -> Option<PathBuf> {

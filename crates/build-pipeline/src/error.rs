@@ -70,6 +70,12 @@ impl CommandError {
         Self { message: Message::Places(files), ..Self::new(ExitCode::Input, "") }
     }
 
+    /// Adds what it was caused by.
+    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
@@ -260,9 +266,7 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Source(kind) => source_hints(told, kind),
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` says where and why; no RUN was begun"),
             ExecuteKind::Changed => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
-            ExecuteKind::Engine => told
-                .hint("podman or docker must be there: `build-pipeline doctor` looks at both, `--engine` chooses one")
-                .hint("tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine"),
+            ExecuteKind::Engine => engine_hints(told),
             ExecuteKind::Build => told
                 .hint("the lines above are the last ones of its log; steps that are finished are kept")
                 .hint("`--keep-failed` leaves what there was before the RUN as an image, and says how to get a shell in it"),
@@ -271,6 +275,12 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Plan => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
     }
+}
+
+/// Adds what to do if no engine can build.
+pub(crate) fn engine_hints(told: CommandError) -> CommandError {
+    told.hint("podman or docker must be there: `build-pipeline doctor` looks at both, `--engine` chooses one")
+        .hint("tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine")
 }
 
 /// Returns the exit code of what a registry said or did.

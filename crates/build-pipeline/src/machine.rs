@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use std::time::Duration;
 
-use engine::Podman;
+use engine::{DockerBuilder, Engine};
 use host::failures::{Failures, parse_failures};
 use host::run::{Rows, parse_rows};
-use host::{Caller, EngineKind, Gpu, Snapshot};
-use names::GpuTarget;
+use host::{Caller, Gpu, Snapshot};
+use names::{EngineKind, GpuTarget};
 use pins::{Compat, Gpus, ParseError, Pins, Setting, Tracks, When};
 
 use crate::cli::Global;
 use crate::error::{CommandError, nearest};
 use crate::exit_code::ExitCode;
 use crate::project::Project;
-use crate::{environment, output, working_folder, workshop};
+use crate::{engines, environment, output, working_folder};
 
 /// A data file: its name, and its text when the program was built.
 type DataFile = (&'static str, &'static str);
@@ -172,22 +172,14 @@ pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), CommandError> {
 }
 
 async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine> {
-    let socket = engine.socket.clone();
-    match (&engine.socket, engine.kind) {
-        (Some(path), EngineKind::Podman) => {
-            workshop::podman_facts(&Podman::at(path.into()), socket, machine).await.ok()
-        }
-        (Some(path), EngineKind::Docker) => {
-            let docker = engine::Docker::at(path.into(), engine::DockerBuilder::Classic);
-            workshop::docker_facts(&docker, socket).await.ok()
-        }
-        (None, _) => {
-            let podman = workshop::private_podman().ok()??;
-            let facts = workshop::podman_facts(&podman, None, machine).await.ok();
-            podman.stop().await;
-            facts
-        }
-    }
+    let asked = match (&engine.socket, engine.kind) {
+        (Some(path), EngineKind::Podman) => Engine::podman_at(path.into()),
+        (Some(path), EngineKind::Docker) => Engine::docker_at(path.into(), DockerBuilder::Classic),
+        (None, _) => engines::private_podman().ok()??,
+    };
+    let facts = engines::facts(&asked, engine.socket.clone(), machine).await.ok();
+    asked.stop().await;
+    facts
 }
 
 /// Returns the GPU target of the machine, or else the one that images are made for, and where it

@@ -3,7 +3,7 @@
 //! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
 //! reads the data files and `request` makes build requests of both; `planner` makes the plan,
 //! `executor` carries it out; `state` keeps records and locks, `typed` writes the command for them; `error` says what went wrong and what
-//! to do next, with the codes of `exit_code`; `judge` adds what is known of its pins; `fetch` fetches pinned sources; `workshop` finds the
+//! to do next, with the codes of `exit_code`; `prepare` makes plans, `advice` adds what is known of their pins; `fetch` fetches pinned sources; `engines` finds the
 //! engine; `patching` is what patching needs of the machine, `machine` what looking at one does.
 //! Only `output` prints, only `environment` reads variables.
 
@@ -12,6 +12,7 @@ mod annotations;
 mod cli;
 mod commands;
 mod comparison;
+mod engines;
 mod environment;
 mod error;
 mod exit_code;

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use executor::{BlobCache, End, Executor, Job, Materials, Output, Settings};
+use executor::{BlobCache, End, Executor, Job, Materials, Output, Settings, needs_engine};
 use oci::client::RegistryClient;
 use plan::Plan;
 use tempfile::TempDir;
 
-use crate::cli::{EngineChoice, Global};
-use crate::environment;
+use crate::cli::{AskedEngine, Global};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::image::Image;
 use crate::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
 use crate::workshop::{self, Way};
+use crate::{engines, environment};
 
 /// Where an image that was built again lies, until this is dropped.
 pub(crate) struct Rebuilt {
@@ -30,13 +30,13 @@ pub(crate) async fn rebuild(
     materials: &Arc<Materials>,
     plan: &Arc<Plan>,
     client: &RegistryClient,
-    engine: EngineChoice,
+    asked: AskedEngine,
 ) -> Result<Rebuilt, CommandError> {
     let folder = folder()?;
     let layout = folder.path().join("image");
     let is_built = plan.is_built();
-    let way =
-        Way { engine, is_fresh: true, keeps_failed: false, store: folder.path().join("store") };
+    let store = folder.path().join("store");
+    let way = Way { is_fresh: true, keeps_failed: false, store: store.clone() };
     let workshop = match is_built {
         true => Some(Arc::new(workshop::open(global, Arc::clone(materials), way)?)),
         false => None,
@@ -47,13 +47,21 @@ pub(crate) async fn rebuild(
         outputs: vec![Output::Layout { path: layout.clone(), with_layers: is_built }],
         workshop,
     };
+    let mut signals = Signals::listen();
+    let found = if needs_engine(plan, &settings) {
+        tokio::select! {
+            found = engines::find(asked, &store) => Some(found?),
+            code = signals.next() => return Err(interrupted(code)),
+        }
+    } else {
+        None
+    };
     let reporter = Arc::new(Reporter::new(global.progress));
     let on_event = reporter.for_plan(plan, false);
     let job = Job { plan: Arc::clone(plan), settings, on_event };
-    let mut signals = Signals::listen();
     let mut came = None;
     let interrupt = async { came = Some(signals.next().await) };
-    let executor = Executor::default();
+    let executor = Executor::new(found.map(|found| found.engine));
     let execution = executor.execute(job, interrupt).await;
     executor.close().await;
     match (execution.end, came) {
@@ -62,11 +70,7 @@ pub(crate) async fn rebuild(
         (_, Some(code)) => return Err(interrupted(code)),
         _ => return Err(CommandError::new(ExitCode::Bug, "a build ended by itself")),
     }
-    let with = match engine {
-        EngineChoice::Auto => String::new(),
-        EngineChoice::Podman => " by podman".to_owned(),
-        EngineChoice::Docker => " by docker".to_owned(),
-    };
+    let with = asked.map(|kind| format!(" by {kind}")).unwrap_or_default();
     let mut image = Image::at(&layout)?;
     image.name = format!("built again{with}");
     Ok(Rebuilt { image, _folder: folder })

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use engine::{BuildRequest, Docker, DockerBuilder, Engine, ImageId, Network, Podman, RunId};
+use engine::{BuildRequest, DockerBuilder, Engine, ImageId, Network, RunId};
 use names::{Digest, ImageRef};
 use oci::loopback::LoopbackRegistry;
 use testkit::{DebianRegistry, Dockerd, PodmanStore, PushedImage, RandomImage};
@@ -47,15 +47,15 @@ async fn main() {
     );
     if only != Some("docker") {
         let store = PodmanStore::new();
-        measure("podman", &Podman::private(settings(&store))).await;
+        measure("podman", &Engine::podman(settings(&store))).await;
     }
     if only != Some("podman") {
         let daemon = Dockerd::start();
-        measure("docker", &Docker::at(daemon.socket(), DockerBuilder::Classic)).await;
+        measure("docker", &Engine::docker_at(daemon.socket(), DockerBuilder::Classic)).await;
     }
 }
 
-async fn measure(name: &str, engine: &impl Engine) {
+async fn measure(name: &str, engine: &Engine) {
     let image = RandomImage { layers: BASE.to_vec(), ..RandomImage::new(4711) };
     let first = DebianRegistry::start();
     let base = image.push(first.host(), PATH, "1");
@@ -104,7 +104,7 @@ async fn measure(name: &str, engine: &impl Engine) {
     );
 }
 
-async fn push(engine: &impl Engine, image: &ImageId, host: &str) -> Duration {
+async fn push(engine: &Engine, image: &ImageId, host: &str) -> Duration {
     let to: ImageRef = format!("{host}/{PATH}:new").parse().unwrap();
     let begin = Instant::now();
     engine.push(image, &to, LIMIT).await.expect("it can be pushed");

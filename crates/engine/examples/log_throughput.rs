@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use engine::{BuildEvent, BuildRequest, Docker, DockerBuilder, Engine, Network, RunId};
+use engine::{BuildEvent, BuildRequest, DockerBuilder, Engine, Network, RunId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let begin = Instant::now();
     let context = Box::pin(futures_util::stream::empty());
-    let engine = Docker::at(socket, DockerBuilder::Classic);
+    let engine = Engine::docker_at(socket, DockerBuilder::Classic);
     engine.build(&request, context, &mut on_event).await?;
     let seconds = begin.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status")?;

@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use http_body_util::BodyExt as _;
 use hyper::Method;
 use hyper::body::Incoming;
+use names::Builder;
 use tokio::time::Instant;
 use url::form_urlencoded;
 
@@ -16,7 +17,7 @@ use crate::client::Client;
 use crate::error::EngineError;
 use crate::image::{ImageId, Inspect};
 use crate::records::RecordReader;
-use crate::transcript::{BuildEvent, Dialect, Transcript};
+use crate::transcript::{BuildEvent, Transcript};
 use crate::wire::{ByteStream, Call, chain};
 
 /// The label that images of a run carry in an engine; its value is the [`RunId`].
@@ -92,11 +93,11 @@ pub struct Built {
 pub type OnEvent<'a> = &'a mut (dyn FnMut(BuildEvent) + Send);
 
 /// Returns the path and query of the request, in the words of each builder.
-fn path_of(request: &BuildRequest, dialect: Dialect) -> String {
+fn path_of(request: &BuildRequest, builder: Builder) -> String {
     let mut labels = request.labels.clone();
     labels.insert(RUN_LABEL.to_owned(), request.run.0.clone());
     let mut build_args = request.build_args.clone();
-    if dialect == Dialect::Podman {
+    if builder == Builder::Podman {
         build_args.insert(RUN_ARGUMENT.to_owned(), request.run.0.clone());
     }
     let json = |map: &BTreeMap<String, String>| serde_json::json!(map).to_string();
@@ -111,10 +112,10 @@ fn path_of(request: &BuildRequest, dialect: Dialect) -> String {
     if let Some(target) = &request.target {
         query.append_pair("target", target);
     }
-    if dialect != Dialect::Podman {
+    if builder != Builder::Podman {
         let network = if request.network == Network::None { "none" } else { "host" };
         query.append_pair("networkmode", network);
-        query.append_pair("version", if dialect == Dialect::BuildKit { "2" } else { "1" });
+        query.append_pair("version", if builder == Builder::BuildKit { "2" } else { "1" });
         return format!("/build?{}", query.finish());
     }
     // podman reads numbers here, and takes every word, `none` too, for the host's network
@@ -136,17 +137,17 @@ pub(crate) type Answer = Arc<tokio::sync::Mutex<Option<Incoming>>>;
 /// Builds, and judges the outcome by the stream and by an inspect.
 pub(crate) async fn build(
     client: &Client,
-    dialect: Dialect,
+    builder: Builder,
     request: &BuildRequest,
     context: ByteStream,
     held: &Answer,
     on_event: OnEvent<'_>,
 ) -> Result<Built, EngineError> {
-    let silent = (dialect == Dialect::Podman).then_some(UNUSED_ARGUMENT);
-    let mut transcript = Transcript::new(dialect, &request.dockerfile_text, silent);
+    let silent = (builder == Builder::Podman).then_some(UNUSED_ARGUMENT);
+    let mut transcript = Transcript::new(builder, &request.dockerfile_text, silent);
     let watch = Watch::new(request.idle_limit);
     let context = watch.over(context);
-    let path = path_of(request, dialect);
+    let path = path_of(request, builder);
     let call = Call { action: ACTION, method: Method::POST, path };
     let opened = watch.limit(client.wire().open(&call, Some(context))).await?;
     let answer = match opened {

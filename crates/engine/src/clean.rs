@@ -9,10 +9,10 @@ use std::path::Path;
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use hyper::Method;
+use names::EngineKind;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::Kind;
 use crate::build::{CONTAINER_LABEL, RUN_ARGUMENT, RunId};
 use crate::client::{Client, LIBPOD, get, label_filter};
 use crate::error::EngineError;
@@ -62,7 +62,7 @@ pub(crate) async fn leftovers(
             Some(Leftover { kind: LeftoverKind::Container, id: container.id?, run, bytes })
         })
         .collect();
-    if client.kind() == Kind::Podman {
+    if client.kind() == EngineKind::Podman {
         found.extend(build_containers(client, run).await?);
     }
     let images = client.images_of(run).await?;

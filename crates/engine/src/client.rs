@@ -12,11 +12,10 @@ use bollard::{ClientVersion, Docker};
 use futures_util::TryStreamExt as _;
 use http_body_util::BodyExt as _;
 use hyper::Method;
-use names::{ImageRef, Tag};
+use names::{EngineKind, ImageRef, Tag};
 use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::Kind;
 use crate::build::{RUN_LABEL, RunId};
 use crate::error::{EngineError, judge};
 use crate::image::{ImageId, Inspect};
@@ -33,7 +32,7 @@ pub(crate) const LIBPOD: &str = "/v4.0.0/libpod";
 /// A connection to one engine. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Client {
-    kind: Kind,
+    kind: EngineKind,
     wire: Wire,
     docker: Docker,
 }
@@ -42,7 +41,7 @@ pub struct Client {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineInfo {
     /// Which engine it is.
-    pub kind: Kind,
+    pub kind: EngineKind,
     /// Its version.
     pub version: String,
     /// The version of the docker API it speaks.
@@ -61,7 +60,7 @@ pub struct EngineInfo {
 
 impl Client {
     /// Prepares a connection; nothing is sent yet.
-    pub(crate) fn new(kind: Kind, socket: &std::path::Path) -> Result<Self, EngineError> {
+    pub(crate) fn new(kind: EngineKind, socket: &std::path::Path) -> Result<Self, EngineError> {
         let wire = Wire::new(socket);
         let docker = wire.docker(PODMAN_COMPAT)?;
         Ok(Self { kind, wire, docker })
@@ -84,7 +83,7 @@ impl Client {
     }
 
     /// Returns which engine it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> EngineKind {
         self.kind
     }
 
@@ -92,16 +91,16 @@ impl Client {
     ///
     /// # Errors
     /// No engine answers.
-    pub async fn kind_at(socket: &std::path::Path) -> Result<Kind, EngineError> {
+    pub async fn kind_at(socket: &std::path::Path) -> Result<EngineKind, EngineError> {
         let is_podman = podman_version(&Wire::new(socket)).await?.is_some();
-        Ok(if is_podman { Kind::Podman } else { Kind::Docker })
+        Ok(if is_podman { EngineKind::Podman } else { EngineKind::Docker })
     }
 
     /// Asks for the version alone. podman's `info` takes its time: it asks the system's package
     /// manager about itself.
     pub(crate) async fn version(&self) -> Result<String, EngineError> {
         let action = "ask for the version";
-        if self.kind == Kind::Podman {
+        if self.kind == EngineKind::Podman {
             let nonsense = || EngineError::Nonsense {
                 action: action.to_owned(),
                 detail: "it is not podman's".to_owned(),
@@ -117,29 +116,33 @@ impl Client {
         let version = self.wire.ask(&get("ask for the version", "/version".into()), SHORT).await?;
         let action = "ask what the engine is";
         let path = match self.kind {
-            Kind::Podman => format!("{LIBPOD}/info"),
-            Kind::Docker => "/info".to_owned(),
+            EngineKind::Podman => format!("{LIBPOD}/info"),
+            EngineKind::Docker => "/info".to_owned(),
         };
         let info = self.wire.ask(&get(action, path), SHORT).await?;
         let text = |json: &Value, pointer: &str| {
             json.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let is_rootless = match self.kind {
-            Kind::Podman => info.pointer("/host/security/rootless") == Some(&Value::Bool(true)),
-            Kind::Docker => {
+            EngineKind::Podman => {
+                info.pointer("/host/security/rootless") == Some(&Value::Bool(true))
+            }
+            EngineKind::Docker => {
                 let options = info.get("SecurityOptions").and_then(Value::as_array);
                 let mut options = options.into_iter().flatten().filter_map(Value::as_str);
                 options.any(|option| option == "name=rootless")
             }
         };
         let [driver, root, runtime, cgroups] = match self.kind {
-            Kind::Podman => [
+            EngineKind::Podman => [
                 "/store/graphDriverName",
                 "/store/graphRoot",
                 "/host/ociRuntime/name",
                 "/host/cgroupVersion",
             ],
-            Kind::Docker => ["/Driver", "/DockerRootDir", "/DefaultRuntime", "/CgroupVersion"],
+            EngineKind::Docker => {
+                ["/Driver", "/DockerRootDir", "/DefaultRuntime", "/CgroupVersion"]
+            }
         };
         Ok(EngineInfo {
             kind: self.kind,
@@ -195,7 +198,7 @@ impl Client {
         let action = format!("push the image to `{to}`");
         let silent = || EngineError::Silent { action: action.clone(), after: limit };
         let pushed = match self.kind {
-            Kind::Podman => {
+            EngineKind::Podman => {
                 // podman 4.3 says nothing until it is done, later ones only when asked to.
                 let query = query(&[
                     ("destination", &to.to_string()),
@@ -208,7 +211,7 @@ impl Client {
                     .await
                     .map(|end| end.map(drop))
             }
-            Kind::Docker => {
+            EngineKind::Docker => {
                 self.tag(image, to).await?;
                 let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
                 // The name was for the push only. If it is the only one, docker would remove the
@@ -242,12 +245,12 @@ impl Client {
         let verify = if is_plain { "false" } else { "true" };
         let reference = name.to_string();
         let path = match self.kind {
-            Kind::Podman => {
+            EngineKind::Podman => {
                 let query = query(&[("reference", &reference), ("tlsVerify", verify)]);
                 format!("{LIBPOD}/images/pull?{query}")
             }
             // docker takes plain HTTP from loopback addresses on its own, and from no other.
-            Kind::Docker => format!("/images/create?{}", query(&[("fromImage", &reference)])),
+            EngineKind::Docker => format!("/images/create?{}", query(&[("fromImage", &reference)])),
         };
         let call = Call { action: &action, method: Method::POST, path };
         let pulled = tokio::time::timeout(limit, self.streamed(&call, None)).await;

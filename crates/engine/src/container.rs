@@ -12,13 +12,14 @@ use bollard::query_parameters::{
 };
 use futures_util::StreamExt as _;
 use hyper::Method;
+use names::EngineKind;
 
 use crate::build::{CONTAINER_LABEL, Network, RunId};
 use crate::client::{Client, LIBPOD, part, query};
 use crate::error::EngineError;
 use crate::lines::{Line, LineAssembler};
+use crate::specgen;
 use crate::wire::{Call, SHORT};
-use crate::{Kind, specgen};
 
 /// A container to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,7 +205,7 @@ pub(crate) async fn create(
     request: &ContainerRequest,
 ) -> Result<String, EngineError> {
     let action = format!("create a container of `{}`", request.image);
-    if client.kind() == Kind::Podman {
+    if client.kind() == EngineKind::Podman {
         let path = format!("{LIBPOD}/containers/create");
         let call = Call { action: &action, method: Method::POST, path };
         let created = client.wire().send(&call, &specgen::body(request)?, SHORT).await?;

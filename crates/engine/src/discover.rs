@@ -1,6 +1,6 @@
 //! Which sockets to try, in which order, by the conventions of podman and docker.
 //!
-//! Pure: variables and the texts of files are given, and what exists is told by the caller.
+//! Pure: the caller gives variables and the texts of files, and tries the candidates.
 //!
 //! The order: what the command line says; `BUILD_PIPELINE_HOST`; `CONTAINER_HOST`; podman's
 //! default connection; `DOCKER_HOST`; docker's context; the podman program; the well-known
@@ -9,13 +9,14 @@
 //!
 //! The first that was *named* wins even if nothing answers there: to build elsewhere than the
 //! user said would be worse than to stop. (podman-system-connection(1), docker's "Docker
-//! contexts", podman-system-service(1).)
+//! contexts", podman-system-service(1).) A candidate that nobody named is passed over if nothing is
+//! there or if its engine answers that it cannot work. If nobody knows whether it works, the search
+//! fails: another engine has other images, and would be used by chance.
 
 use std::path::PathBuf;
 
+use names::EngineKind;
 use serde_json::Value;
-
-use crate::Kind;
 
 /// What discovery looks at. Empty texts count as not given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub struct Surroundings {
     /// `--host` of the command line.
     pub host_option: Option<String>,
     /// The engine the command line asks for.
-    pub wanted: Option<Kind>,
+    pub wanted: Option<EngineKind>,
     /// `BUILD_PIPELINE_HOST`.
     pub own_host: Option<String>,
     /// `CONTAINER_HOST`.
@@ -61,29 +62,52 @@ pub struct Candidate {
     /// Where it comes from, such as `CONTAINER_HOST`, for `doctor` and for errors.
     pub origin: String,
     /// The engine this place is for. Which one answers is for [`crate::Client::kind_at`] to say.
-    pub kind: Option<Kind>,
+    pub kind: Option<EngineKind>,
     /// The way to it, or why it cannot be used.
     pub address: Result<Address, String>,
     /// Whether the user named it, so that nothing else is tried.
     pub is_named: bool,
 }
 
-/// Why a candidate was not taken.
+/// A candidate that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassedOver {
     /// The candidate.
     pub candidate: Candidate,
     /// Why.
     pub reason: String,
+    /// Whether an engine is there that does not work, which the user should know.
+    pub is_broken: bool,
 }
 
-/// The engine that was found, and what was looked at.
+/// The candidate to use, and what trying it has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Discovery {
+pub struct Chosen<T> {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// What trying it has found.
+    pub found: T,
+}
+
+/// The engine that was found, and the candidates that were passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discovery<T> {
     /// The one to use.
-    pub chosen: Option<Candidate>,
-    /// Those before and after it, in order.
+    pub chosen: Option<Chosen<T>>,
+    /// The candidates before it, in order. If none is chosen: all that were looked at.
     pub passed_over: Vec<PassedOver>,
+}
+
+/// Why a candidate cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble<E> {
+    /// Nothing is there.
+    Absent(String),
+    /// An engine is there, and its own answer is that it cannot do what is needed.
+    Broken(String),
+    /// An engine is there, and nobody knows whether it works. The search ends with this: to use
+    /// another engine would be a guess.
+    Failed(E),
 }
 
 /// Returns all candidates in order.
@@ -97,8 +121,8 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     };
     name("`--host`", around.wanted, around.host_option.as_deref());
     name("`BUILD_PIPELINE_HOST`", around.wanted, around.own_host.as_deref());
-    let podman = Some(Kind::Podman);
-    let docker = Some(Kind::Docker);
+    let podman = Some(EngineKind::Podman);
+    let docker = Some(EngineKind::Docker);
     name("`CONTAINER_HOST`", podman, around.container_host.as_deref());
     found.extend(podman_connection(around));
     // `DOCKER_HOST` often points at podman's socket, so it says nothing of the engine.
@@ -132,39 +156,44 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     found
 }
 
-/// Chooses the first candidate that can be used. `is_there` says whether something answers, or
-/// why not; it is asked for in order, and not after the choice. Where an engine is wanted and a
-/// candidate's is not known, it is for `is_there` to ask ([`crate::Client::kind_at`]).
-pub fn discover(
+/// Chooses the first candidate that can be used. `attempt` tries one; it is called in order, and not
+/// after the choice.
+///
+/// # Errors
+/// The first [`Trouble::Failed`] of `attempt`.
+pub async fn discover<T, E>(
     around: &Surroundings,
-    mut is_there: impl FnMut(&Address) -> Result<(), String>,
-) -> Discovery {
-    let mut discovery = Discovery { chosen: None, passed_over: Vec::new() };
-    let mut stopped_at: Option<String> = None;
+    mut attempt: impl AsyncFnMut(&Candidate, &Address) -> Result<T, Trouble<E>>,
+) -> Result<Discovery<T>, E> {
+    let mut passed_over = Vec::new();
     for candidate in candidates(around) {
-        let is_other = matches!((around.wanted, candidate.kind), (Some(a), Some(b)) if a != b);
-        let reason = if let Some(earlier) = &stopped_at {
-            format!("{earlier} comes first")
-        } else if is_other {
-            format!("{} is wanted", around.wanted.map(|kind| kind.to_string()).unwrap_or_default())
-        } else {
-            match candidate.address.as_ref().map_err(Clone::clone).and_then(&mut is_there) {
-                Ok(()) => {
-                    stopped_at = Some(candidate.origin.clone());
-                    discovery.chosen = Some(candidate);
-                    continue;
-                }
-                Err(reason) => {
-                    if candidate.is_named {
-                        stopped_at = Some(candidate.origin.clone());
-                    }
-                    reason
-                }
-            }
+        let other =
+            around.wanted.filter(|wanted| candidate.kind.is_some_and(|kind| kind != *wanted));
+        if let Some(wanted) = other {
+            let reason = format!("{wanted} is wanted");
+            passed_over.push(PassedOver { candidate, reason, is_broken: false });
+            continue;
+        }
+        let attempted = match &candidate.address {
+            Ok(address) => attempt(&candidate, address).await,
+            Err(reason) => Err(Trouble::Absent(reason.clone())),
         };
-        discovery.passed_over.push(PassedOver { candidate, reason });
+        let (reason, is_broken) = match attempted {
+            Ok(found) => {
+                let chosen = Some(Chosen { candidate, found });
+                return Ok(Discovery { chosen, passed_over });
+            }
+            Err(Trouble::Absent(reason)) => (reason, false),
+            Err(Trouble::Broken(reason)) => (reason, true),
+            Err(Trouble::Failed(error)) => return Err(error),
+        };
+        let is_last = candidate.is_named;
+        passed_over.push(PassedOver { candidate, reason, is_broken });
+        if is_last {
+            break;
+        }
     }
-    discovery
+    Ok(Discovery { chosen: None, passed_over })
 }
 
 /// Reads an address. Only sockets of this machine are spoken to.
@@ -211,7 +240,7 @@ fn podman_connection(around: &Surroundings) -> Option<Candidate> {
             Err(format!("podman has no connection `{name}`; see `podman system connection ls`"))
         }
     };
-    Some(Candidate { origin, kind: Some(Kind::Podman), address, is_named: true })
+    Some(Candidate { origin, kind: Some(EngineKind::Podman), address, is_named: true })
 }
 
 /// docker's context: the one `DOCKER_CONTEXT` names, or that of its configuration.
@@ -283,44 +312,82 @@ mod tests {
         insta::assert_snapshot!(order.join("\n"));
     }
 
-    #[test]
-    fn what_the_user_named_is_taken_or_nothing() {
-        let gone = |address: &Address| match address {
-            Address::Socket(path) if path.starts_with("/run/container.sock") => {
-                Err("nothing answers".to_owned())
-            }
-            _ => Ok(()),
-        };
+    /// Discovers with an attempt that gives the number of its call, or fails as `trouble` says.
+    async fn found(
+        around: &Surroundings,
+        trouble: impl Fn(&Address) -> Option<Trouble<&'static str>>,
+    ) -> Result<Discovery<usize>, &'static str> {
+        let mut calls = 0;
+        discover(around, async |_, address| {
+            calls += 1;
+            trouble(address).map_or(Ok(calls), Err)
+        })
+        .await
+    }
+
+    fn origins<T>(found: &Discovery<T>) -> Vec<&str> {
+        found.passed_over.iter().map(|one| one.candidate.origin.as_str()).collect()
+    }
+
+    #[tokio::test]
+    async fn what_the_user_named_is_taken_or_nothing() {
         let around = Surroundings {
             container_host: Some("unix:///run/container.sock".to_owned()),
             ..Surroundings::default()
         };
-        let found = discover(&around, gone);
-        assert_eq!(found.chosen, None);
-        assert_eq!(found.passed_over[0].reason, "nothing answers");
-        assert_eq!(found.passed_over[1].reason, "`CONTAINER_HOST` comes first");
+        for (trouble, is_broken) in [
+            (Trouble::Absent("nothing answers".to_owned()), false),
+            (Trouble::Broken("no containers".to_owned()), true),
+        ] {
+            let found = found(&around, |_| Some(trouble.clone())).await.unwrap();
+            assert_eq!(found.chosen, None);
+            assert_eq!(origins(&found), ["`CONTAINER_HOST`"], "nothing else is tried");
+            assert_eq!(found.passed_over[0].is_broken, is_broken);
+        }
     }
 
-    #[test]
-    fn the_wanted_engine_skips_the_other() {
-        let around = Surroundings { wanted: Some(Kind::Docker), ..all() };
+    #[tokio::test]
+    async fn the_wanted_engine_skips_the_other() {
+        let around = Surroundings { wanted: Some(EngineKind::Docker), ..all() };
         let around = Surroundings { host_option: None, own_host: None, ..around };
-        let found = discover(&around, |_| Ok(()));
-        assert_eq!(found.chosen.unwrap().origin, "`DOCKER_HOST`");
-        assert_eq!(found.passed_over[0].reason, "docker is wanted");
-        assert_eq!(found.passed_over.len(), candidates(&around).len() - 1);
+        let found = found(&around, |_| None).await.unwrap();
+        assert_eq!(found.chosen.as_ref().unwrap().candidate.origin, "`DOCKER_HOST`");
+        assert_eq!(found.chosen.as_ref().unwrap().found, 1, "no podman is tried");
+        assert!(found.passed_over.iter().all(|one| one.reason == "docker is wanted"));
     }
 
-    #[test]
-    fn without_any_name_podman_comes_first() {
+    #[tokio::test]
+    async fn without_any_name_podman_comes_first() {
         let around = Surroundings {
             podman_program: Some("/usr/bin/podman".into()),
             ..Surroundings::default()
         };
-        let found = discover(&around, |_| Ok(()));
-        assert_eq!(found.chosen.unwrap().origin, "the podman program");
-        let nothing = discover(&Surroundings::default(), |_| Err("there is none".to_owned()));
+        let first = found(&around, |_| None).await.unwrap();
+        assert_eq!(first.chosen.unwrap().candidate.origin, "the podman program");
+        let absent = |_: &Address| Some(Trouble::Absent("there is none".to_owned()));
+        let nothing = found(&Surroundings::default(), absent).await.unwrap();
         assert_eq!((nothing.chosen, nothing.passed_over.len()), (None, 2));
+    }
+
+    /// A broken engine that nobody named is passed over, and its reason is kept; one of which nobody
+    /// knows whether it works ends the search.
+    #[tokio::test]
+    async fn a_broken_engine_is_passed_over_and_an_unknown_one_ends_the_search() {
+        let around = Surroundings {
+            podman_program: Some("/usr/bin/podman".into()),
+            ..Surroundings::default()
+        };
+        let broken = |address: &Address| match address {
+            Address::PodmanProgram(_) => Some(Trouble::Broken("no runtime works".to_owned())),
+            Address::Socket(_) => None,
+        };
+        let next = found(&around, broken).await.unwrap();
+        assert_eq!(next.chosen.as_ref().unwrap().candidate.origin, "the system's podman socket");
+        assert_eq!(origins(&next), ["the podman program"]);
+        assert!(next.passed_over[0].is_broken);
+        assert_eq!(next.passed_over[0].reason, "no runtime works");
+        let lost = |_: &Address| Some(Trouble::Failed("the connection was reset"));
+        assert_eq!(found(&around, lost).await, Err("the connection was reset"));
     }
 
     #[test]

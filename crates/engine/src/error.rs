@@ -68,6 +68,14 @@ pub enum EngineError {
         /// The words of the OCI runtime.
         detail: String,
     },
+    /// The engine does not have something: its own answer, which a second try does not change.
+    #[error("the engine does not have {what}: {detail}")]
+    Unavailable {
+        /// What it does not have.
+        what: &'static str,
+        /// The engine's words.
+        detail: String,
+    },
     /// The engine said nothing for too long.
     #[error("cannot {action}: the engine said nothing for {} s", .after.as_secs())]
     Silent {
@@ -120,6 +128,14 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl EngineError {
+    /// Returns whether this is an answer of the engine about what it has, and not a failure that may
+    /// pass: a lost connection, a time limit, a daemon that is busy or starts again.
+    pub fn is_definitive(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Runtime { .. })
+    }
 }
 
 /// A `RUN` that ended with a status other than 0.

@@ -3,22 +3,19 @@
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
+use names::{Builder, EngineKind};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::build::{self, Answer, BuildRequest, Built, OnEvent, RunId};
-use crate::clean::{self, Leftover};
+use crate::build::{self, Answer, BuildRequest, Built, OnEvent};
 use crate::client::Client;
 use crate::error::EngineError;
-use crate::probe::{self, Capabilities};
 use crate::service::{self, Purpose, Service, ServiceSettings};
-use crate::transcript::Dialect;
 use crate::wire::ByteStream;
-use crate::{Engine, Kind};
 
 /// podman.
 #[derive(Debug)]
-pub struct Podman {
+pub(crate) struct Podman {
     way: Way,
     /// The service for everything but builds, once one was needed.
     service: Mutex<Option<Service>>,
@@ -36,12 +33,12 @@ enum Way {
 
 impl Podman {
     /// Uses services of our own. Nothing is started yet.
-    pub fn private(settings: ServiceSettings) -> Self {
+    pub(crate) fn private(settings: ServiceSettings) -> Self {
         Self::by(Way::Private(settings))
     }
 
     /// Uses a socket the user named. A build that is cancelled may go on to the end of its `RUN`.
-    pub fn at(socket: PathBuf) -> Self {
+    pub(crate) fn at(socket: PathBuf) -> Self {
         Self::by(Way::Socket(socket))
     }
 
@@ -50,13 +47,13 @@ impl Podman {
     }
 
     /// Returns whether cancelling a build ends its `RUN`.
-    pub fn can_cancel(&self) -> bool {
+    pub(crate) fn can_cancel(&self) -> bool {
         matches!(self.way, Way::Private(_))
     }
 
     /// Stops the services of our own that run, and waits until they are gone. A build that goes on
     /// keeps its own.
-    pub async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         self.settle().await;
         if let Some(service) = self.service.lock().await.take() {
             service.stop().await;
@@ -64,7 +61,7 @@ impl Podman {
     }
 
     /// Waits until the services of builds that were dropped are gone.
-    async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let endings =
             std::mem::take(&mut *self.endings.lock().unwrap_or_else(PoisonError::into_inner));
         for ending in endings {
@@ -73,7 +70,7 @@ impl Podman {
     }
 
     /// Waits until what was told to end has ended, and ends what nobody told.
-    async fn quieten(&self) {
+    pub(crate) async fn quieten(&self) {
         self.settle().await;
         if let Way::Private(settings) = &self.way {
             service::sweep(settings).await;
@@ -109,14 +106,10 @@ impl Drop for Ending {
     }
 }
 
-impl Engine for Podman {
-    fn kind(&self) -> Kind {
-        Kind::Podman
-    }
-
-    async fn client(&self) -> Result<Client, EngineError> {
+impl Podman {
+    pub(crate) async fn client(&self) -> Result<Client, EngineError> {
         let settings = match &self.way {
-            Way::Socket(socket) => return Client::new(Kind::Podman, socket),
+            Way::Socket(socket) => return Client::new(EngineKind::Podman, socket),
             Way::Private(settings) => settings,
         };
         let mut held = self.service.lock().await;
@@ -125,7 +118,7 @@ impl Engine for Podman {
             *held = Some(Service::start(settings, Purpose::Calls).await?);
         }
         match held.as_ref() {
-            Some(service) => Client::new(Kind::Podman, service.socket()),
+            Some(service) => Client::new(EngineKind::Podman, service.socket()),
             None => Err(EngineError::Service {
                 program: settings.program.display().to_string(),
                 reason: "it is gone".to_owned(),
@@ -133,7 +126,7 @@ impl Engine for Podman {
         }
     }
 
-    async fn build(
+    pub(crate) async fn build(
         &self,
         request: &BuildRequest,
         context: ByteStream,
@@ -141,19 +134,19 @@ impl Engine for Podman {
     ) -> Result<Built, EngineError> {
         match &self.way {
             Way::Socket(socket) => {
-                let client = Client::new(Kind::Podman, socket)?;
+                let client = Client::new(EngineKind::Podman, socket)?;
                 let held = Answer::default();
-                build::build(&client, Dialect::Podman, request, context, &held, on_event).await
+                build::build(&client, Builder::Podman, request, context, &held, on_event).await
             }
             Way::Private(settings) => {
                 let service = Service::start(settings, Purpose::Build).await?;
-                let client = Client::new(Kind::Podman, service.socket())?;
+                let client = Client::new(EngineKind::Podman, service.socket())?;
                 let held = Answer::default();
                 let endings = Arc::clone(&self.endings);
                 let mut ending =
                     Ending { service: Some(service), held: Arc::clone(&held), endings };
                 let built =
-                    build::build(&client, Dialect::Podman, request, context, &held, on_event).await;
+                    build::build(&client, Builder::Podman, request, context, &held, on_event).await;
                 if let Some(service) = ending.service.take() {
                     service.stop().await;
                 }
@@ -162,50 +155,19 @@ impl Engine for Podman {
         }
     }
 
-    async fn leftovers(&self, run: Option<&RunId>) -> Result<Vec<Leftover>, EngineError> {
-        self.settle().await;
-        clean::leftovers(&self.client().await?, run).await
+    /// Returns whether a probe may look for an OCI runtime that works: a runtime that the caller
+    /// chose is not questioned.
+    pub(crate) fn may_choose_runtime(&self) -> bool {
+        matches!(&self.way, Way::Private(settings) if settings.runtime.is_none())
     }
 
-    async fn clean(&self, run: &RunId) -> Result<Vec<Leftover>, EngineError> {
-        self.quieten().await;
-        clean::clean(&self.client().await?, run).await
-    }
-
-    async fn probe(&self) -> Result<Capabilities, EngineError> {
-        let run = match &self.way {
-            Way::Socket(_) => vec![None],
-            // A runtime that was chosen is not questioned.
-            Way::Private(settings) if settings.runtime.is_some() => vec![None],
-            Way::Private(_) => vec![None, Some("crun"), Some("runc")],
-        };
-        let info = self.info().await?;
-        let mut failures = Vec::new();
-        for runtime in run {
-            let engine = match (&self.way, runtime) {
-                (Way::Private(settings), Some(runtime)) => {
-                    let runtime = Some(runtime.to_owned());
-                    &Self::private(ServiceSettings { runtime, ..settings.clone() })
-                }
-                _ => self,
-            };
-            match probe::run(engine).await {
-                Ok(probe) => {
-                    return Ok(Capabilities {
-                        runtime: runtime.map(str::to_owned),
-                        runtime_failures: failures,
-                        can_cancel: self.can_cancel(),
-                        has_buildkit: false,
-                        run: probe,
-                        info,
-                    });
-                }
-                Err(EngineError::Runtime { detail }) => {
-                    failures.push(format!("{}: {detail}", runtime.unwrap_or(&info.runtime)));
-                }
-                Err(error) => return Err(error),
+    /// Returns how to start a service with another OCI runtime.
+    pub(crate) fn with_runtime(&self, runtime: &str) -> Option<ServiceSettings> {
+        match &self.way {
+            Way::Private(settings) => {
+                Some(ServiceSettings { runtime: Some(runtime.to_owned()), ..settings.clone() })
             }
+            Way::Socket(_) => None,
         }
-        Err(EngineError::Runtime { detail: failures.join("; ") })
     }
 }

@@ -4,16 +4,19 @@
 //! a runtime that is installed may refuse this kernel's cgroups. So a program of some hundred
 //! bytes is built `FROM scratch` and says which network it sees.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use names::Builder;
 
 use crate::build::{BuildRequest, Network, RunId};
 use crate::error::EngineError;
 use crate::transcript::BuildEvent;
 use crate::wire::ByteStream;
-use crate::{Engine, EngineInfo, Kind};
+use crate::{Engine, EngineInfo};
 
 /// What an engine is and can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +29,8 @@ pub struct Capabilities {
     pub runtime_failures: Vec<String>,
     /// Whether cancelling a build ends its `RUN`.
     pub can_cancel: bool,
-    /// Whether docker's BuildKit builds here.
-    pub has_buildkit: bool,
+    /// What builds in it, and has built the probe.
+    pub builder: Builder,
     /// What a `RUN` found.
     pub run: RunProbe,
 }
@@ -50,10 +53,10 @@ const CODE: &[u8] = include_bytes!("probe.bin");
 /// Where the probe is loaded.
 const ADDRESS: u64 = 0x40_0000;
 
-/// Returns the probe as an executable: an ELF header, one segment, the code.
-fn executable() -> Vec<u8> {
+/// Returns the probe as an executable: an ELF header, one segment, the code and `salt` after it.
+fn executable(salt: &str) -> Vec<u8> {
     const HEADERS: u16 = 64 + 56;
-    let size = u64::from(HEADERS) + CODE.len() as u64;
+    let size = u64::from(HEADERS) + (CODE.len() + salt.len()) as u64;
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     // ET_EXEC, EM_X86_64, version 1.
     elf.extend([2, 0, 62, 0, 1, 0, 0, 0]);
@@ -66,6 +69,7 @@ fn executable() -> Vec<u8> {
     elf.extend([1u32, 5].map(u32::to_le_bytes).concat());
     elf.extend([0, ADDRESS, ADDRESS, size, size, 0x1000].map(u64::to_le_bytes).concat());
     elf.extend(CODE);
+    elf.extend(salt.as_bytes());
     elf
 }
 
@@ -75,10 +79,10 @@ const DOCKERFILE: &str = "FROM scratch\nCOPY probe /probe\nRUN [\"/probe\"]\n";
 const DOCKERFILE_WITH_MOUNT: &str =
     "FROM scratch\nCOPY probe /probe\nRUN --mount=type=cache,target=/cache [\"/probe\"]\n";
 
-fn context(dockerfile: &str) -> std::io::Result<Vec<u8>> {
+fn context(dockerfile: &str, salt: &str) -> std::io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes, mode) in
-        [("Dockerfile", dockerfile.as_bytes(), 0o644), ("probe", &executable(), 0o755)]
+        [("Dockerfile", dockerfile.as_bytes(), 0o644), ("probe", &executable(salt), 0o755)]
     {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
@@ -88,24 +92,110 @@ fn context(dockerfile: &str) -> std::io::Result<Vec<u8>> {
     tar.into_inner()
 }
 
+/// Finds out what an engine is and what it can do, with the first OCI runtime that works.
+pub(crate) async fn probe(engine: &Engine) -> Result<Capabilities, EngineError> {
+    let info = retried(async || engine.info().await).await?;
+    let mut runtime_failures = Vec::new();
+    for runtime in engine.runtimes() {
+        let other = runtime.and_then(|runtime| engine.with_runtime(runtime));
+        match run(other.as_ref().unwrap_or(engine)).await {
+            Ok(run) => {
+                return Ok(Capabilities {
+                    runtime: runtime.map(str::to_owned),
+                    runtime_failures,
+                    can_cancel: engine.can_cancel(),
+                    builder: engine.builder(),
+                    run,
+                    info,
+                });
+            }
+            Err(EngineError::Runtime { detail }) => {
+                runtime_failures.push(format!("{}: {detail}", runtime.unwrap_or(&info.runtime)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(EngineError::Runtime { detail: runtime_failures.join("; ") })
+}
+
+/// How often something is tried that may fail for a reason that passes.
+const TRIES: u32 = 4;
+
+/// How long the first pause between two tries is. Each one is twice as long as the one before it.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a failure is followed by another try. An engine that hangs until a time limit would
+/// otherwise hang as often as it is tried.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes a call, several times if it fails for a reason that may pass.
+///
+/// # Errors
+/// The engine gave a definitive answer ([`EngineError::is_definitive`]), or the last try failed.
+pub async fn retried<T>(
+    mut call: impl AsyncFnMut() -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    let begun = Instant::now();
+    let mut pause = PAUSE;
+    for _ in 1..TRIES {
+        match call().await {
+            Err(error) if !error.is_definitive() && begun.elapsed() < PATIENCE => {
+                tracing::info!(%error, ?pause, "an engine is asked again");
+            }
+            end => return end,
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+    call().await
+}
+
+/// Returns a text that no other probe has. Two probes with the same layers at the same time would
+/// get into each other's way: one removes what the other one builds on.
+fn unique() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    // Processes in other containers may have the same number.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{count}-{:06x}", std::process::id(), now.as_micros() & 0xff_ffff)
+}
+
+/// Builds the probe without network, several times if that fails for a reason that may pass.
+async fn run(engine: &Engine) -> Result<RunProbe, EngineError> {
+    let name = format!("probe-{}", unique());
+    let run = RunId::parse(&name).ok_or_else(|| nonsense(format!("bad run `{name}`")))?;
+    let mut failures = 0;
+    let probed = retried(async || {
+        let probed = run_once(engine, &run).await;
+        failures += u32::from(probed.is_err());
+        probed
+    })
+    .await;
+    // A try that was broken off may have left its image.
+    if failures > 0
+        && probed.is_ok()
+        && let Err(error) = engine.clean(&run).await
+    {
+        tracing::debug!(%error, "what is left of a probe could not be removed");
+    }
+    probed
+}
+
 /// Builds the probe without network and removes it again.
-pub(crate) async fn run(engine: &impl Engine) -> Result<RunProbe, EngineError> {
-    let action = "probe the engine";
-    let nonsense = |detail: String| EngineError::Nonsense { action: action.to_owned(), detail };
-    let dockerfile = match engine.kind() {
-        Kind::Docker if engine.has_cache_mounts() => DOCKERFILE_WITH_MOUNT,
-        Kind::Docker | Kind::Podman => DOCKERFILE,
+async fn run_once(engine: &Engine, run: &RunId) -> Result<RunProbe, EngineError> {
+    let dockerfile = match engine.builder() {
+        Builder::BuildKit => DOCKERFILE_WITH_MOUNT,
+        Builder::Podman | Builder::Classic => DOCKERFILE,
     };
-    let context = context(dockerfile)
-        .map_err(|source| EngineError::Input { action: action.to_owned(), source })?;
-    let name = format!("probe-{}", std::process::id());
+    let context = context(dockerfile, &unique())
+        .map_err(|source| EngineError::Input { action: ACTION.to_owned(), source })?;
     let request = BuildRequest {
-        run: RunId::parse(&name).ok_or_else(|| nonsense(format!("bad run `{name}`")))?,
+        run: run.clone(),
         dockerfile: "Dockerfile".to_owned(),
         dockerfile_text: dockerfile.to_owned(),
         target: None,
-        build_args: std::collections::BTreeMap::new(),
-        labels: std::collections::BTreeMap::new(),
+        build_args: BTreeMap::new(),
+        labels: BTreeMap::new(),
         network: Network::None,
         use_cache: false,
         idle_limit: Duration::from_secs(120),
@@ -117,10 +207,44 @@ pub(crate) async fn run(engine: &impl Engine) -> Result<RunProbe, EngineError> {
             lines.push(line.text);
         }
     };
-    let built = engine.build(&request, stream, &mut on_event).await?;
+    let built = engine.build(&request, stream, &mut on_event).await;
+    let built = built.map_err(|error| judged(error, engine.builder()))?;
     engine.client().await?.remove_image(built.image.as_str(), true).await?;
     let own = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     read(&lines, &own).ok_or_else(|| nonsense(format!("the probe said: {}", lines.join(" / "))))
+}
+
+/// What is done, for errors.
+const ACTION: &str = "probe the engine";
+
+fn nonsense(detail: String) -> EngineError {
+    EngineError::Nonsense { action: ACTION.to_owned(), detail }
+}
+
+/// How daemons say that they have no BuildKit: the classic builder of docker 18.09 to 28 and of
+/// older ones when it meets the probe's `RUN --mount`, then the answers to a build with BuildKit
+/// (moby's `builder/dockerfile/dispatchers.go`, `bflag.go`, `api/server/router/build`).
+const NO_BUILDKIT: [&str; 5] = [
+    "the --mount option requires buildkit",
+    "unknown flag: mount",
+    "buildkit is only supported with experimental mode",
+    "buildkit not supported",
+    "buildkit is not supported",
+];
+
+/// Says of a failed probe with BuildKit whether the engine answered that it has none.
+fn judged(error: EngineError, builder: Builder) -> EngineError {
+    let detail = match &error {
+        EngineError::Dockerfile { detail, .. }
+        | EngineError::BaseMissing { detail }
+        | EngineError::Refused { detail, .. } => detail.clone(),
+        _ => return error,
+    };
+    let words = detail.to_lowercase();
+    if builder == Builder::BuildKit && NO_BUILDKIT.iter().any(|known| words.contains(known)) {
+        return EngineError::Unavailable { what: "BuildKit", detail };
+    }
+    error
 }
 
 /// Reads what the probe said.
@@ -146,7 +270,7 @@ mod tests {
     fn the_probe_runs_here_and_sees_our_own_network() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("probe");
-        std::fs::write(&program, executable()).unwrap();
+        std::fs::write(&program, executable("1-0-00002a")).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&program, mode).unwrap();
         let output = std::process::Command::new(&program).output().unwrap();
@@ -173,6 +297,59 @@ mod tests {
         assert!(!judge(&["    lo: 0 0", "  eth0: 1 2"], "net:[1]"));
         assert!(!judge(&[], "net:[1]"));
         assert_eq!(read(&["nothing".to_owned()], Path::new("x")), None);
+    }
+
+    #[test]
+    fn only_an_answer_of_the_daemon_says_that_there_is_no_buildkit() {
+        let refused =
+            |detail: &str| EngineError::Dockerfile { detail: detail.to_owned(), line: None };
+        let answers = [
+            "the --mount option requires BuildKit. Refer to https://docs.docker.com/go/buildkit/ to learn how to build images with BuildKit enabled",
+            "Dockerfile parse error line 3: Unknown flag: mount",
+            "buildkit is only supported with experimental mode",
+        ];
+        for answer in answers {
+            let error = judged(refused(answer), Builder::BuildKit);
+            assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
+            assert!(error.is_definitive() && error.to_string().contains(answer), "{error}");
+            // The classic builder's own probe has no mount, so nothing is known about BuildKit.
+            assert!(!judged(refused(answer), Builder::Classic).is_definitive());
+        }
+        for other in [
+            "rpc error: code = Unavailable desc = transport is closing",
+            "failed to solve: context canceled",
+            "failed to prepare 3cx: parent snapshot does not exist: not found",
+            "Server is shutting down",
+        ] {
+            assert!(!judged(refused(other), Builder::BuildKit).is_definitive(), "{other}");
+        }
+        let lost = EngineError::Lost { action: String::new(), reason: String::new() };
+        assert!(!judged(lost, Builder::BuildKit).is_definitive());
+    }
+
+    #[tokio::test]
+    async fn a_failure_that_may_pass_is_tried_again_and_an_answer_is_not() {
+        let lost = || EngineError::Lost { action: String::new(), reason: "reset".to_owned() };
+        let mut calls = 0;
+        let third = retried(async || {
+            calls += 1;
+            if calls < 3 { Err(lost()) } else { Ok(calls) }
+        });
+        assert_eq!(third.await.unwrap(), 3);
+        let mut calls = 0;
+        let never = retried(async || {
+            calls += 1;
+            Err::<(), _>(lost())
+        });
+        assert!(matches!(never.await, Err(EngineError::Lost { .. })));
+        assert_eq!(calls, TRIES);
+        let mut calls = 0;
+        let answer = retried(async || {
+            calls += 1;
+            Err::<(), _>(EngineError::Unavailable { what: "BuildKit", detail: String::new() })
+        });
+        assert!(answer.await.is_err());
+        assert_eq!(calls, 1);
     }
 
     #[test]

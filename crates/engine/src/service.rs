@@ -15,11 +15,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::task::JoinHandle;
 
 use crate::error::EngineError;
 
-/// How long a service may take until it answers: with a cold cache and a large store, seconds.
-const START: Duration = Duration::from_secs(30);
+/// How long a service may take until it answers: with a cold cache and a large store, seconds, and
+/// more on a busy machine. A service that cannot start ends, and nobody waits for that one.
+const START: Duration = Duration::from_secs(120);
+/// How long is waited for the last words of a service that has ended. Another process may hold its
+/// standard error.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long the keeper may take to end a service: it insists after 10 s.
 const STOP: Duration = Duration::from_secs(60);
 /// How much of what a service says is kept for an error, in bytes.
@@ -95,15 +100,17 @@ impl Service {
         drop(command);
         let input = child.stdin.take();
         let words = Arc::new(Mutex::new(Vec::new()));
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(listen(stderr, Arc::clone(&words)));
-        }
+        let stderr = child.stderr.take();
+        let listener = stderr.map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&words))));
         let mut service = Self { socket: place.socket, child, input, words };
-        service.wait_until_it_answers().await.map_err(failed)?;
+        service.wait_until_it_answers(listener).await.map_err(failed)?;
         Ok(service)
     }
 
-    async fn wait_until_it_answers(&mut self) -> Result<(), String> {
+    async fn wait_until_it_answers(
+        &mut self,
+        listener: Option<JoinHandle<()>>,
+    ) -> Result<(), String> {
         let deadline = Instant::now() + START;
         loop {
             if UnixStream::connect(&self.socket).await.is_ok() {
@@ -111,7 +118,9 @@ impl Service {
             }
             if let Ok(Some(status)) = self.child.try_wait() {
                 // Its last words may still be on their way.
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                if let Some(listener) = listener {
+                    drop(tokio::time::timeout(LAST_WORDS, listener).await);
+                }
                 return Err(format!("it ended with {status}: {}", self.words()));
             }
             if Instant::now() > deadline {

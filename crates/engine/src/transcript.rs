@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use names::Builder;
+
 use crate::dockerfile::{self, Instruction};
 use crate::error::{EngineError, RunFailure, is_disk_full};
 use crate::lines::{Line, LineAssembler};
@@ -46,17 +48,9 @@ pub(crate) enum Piece {
     Error(String),
 }
 
-/// Whose words are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    Podman,
-    Classic,
-    BuildKit,
-}
-
 /// The state of reading.
 pub(crate) struct Transcript {
-    dialect: Dialect,
+    builder: Builder,
     instructions: Vec<Instruction>,
     /// The place in `instructions` after the last step that was found.
     next: usize,
@@ -72,9 +66,9 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    pub(crate) fn new(dialect: Dialect, dockerfile: &str, silent: Option<&'static str>) -> Self {
+    pub(crate) fn new(builder: Builder, dockerfile: &str, silent: Option<&'static str>) -> Self {
         Self {
-            dialect,
+            builder,
             instructions: dockerfile::instructions(dockerfile),
             next: 0,
             step: None,
@@ -113,8 +107,8 @@ impl Transcript {
 
     fn text(&mut self, text: &str, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
         let mut done = Vec::new();
-        let marker = match self.dialect {
-            Dialect::Podman => podman_marker(text),
+        let marker = match self.builder {
+            Builder::Podman => podman_marker(text),
             _ => classic_marker(text),
         };
         if let Some(marker) = marker {
@@ -122,15 +116,15 @@ impl Transcript {
             done.into_iter().for_each(|line| self.line(line, emit));
             return self.begin(marker, emit);
         }
-        let text = match self.dialect {
+        let text = match self.builder {
             // The classic builder paints what comes from standard error.
-            Dialect::Classic => {
+            Builder::Classic => {
                 let text = text.strip_prefix("\x1b[91m").unwrap_or(text);
                 text.strip_suffix("\x1b[0m").unwrap_or(text)
             }
             _ => text,
         };
-        if self.dialect == Dialect::Podman {
+        if self.builder == Builder::Podman {
             // The ID is the last thing podman says, so any other word after it takes it back.
             self.image = podman_id(text);
         }
@@ -300,10 +294,10 @@ mod tests {
     use super::*;
 
     fn transcript(
-        dialect: Dialect,
+        builder: Builder,
         pieces: Vec<Piece>,
     ) -> (Vec<BuildEvent>, Result<String, EngineError>) {
-        let mut transcript = Transcript::new(dialect, "FROM a\nRUN x\n\nRUN y\n", None);
+        let mut transcript = Transcript::new(builder, "FROM a\nRUN x\n\nRUN y\n", None);
         let mut events = Vec::new();
         for piece in pieces {
             transcript.read(piece, &mut |event| events.push(event));
@@ -317,18 +311,18 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_found_in_all_dialects() {
-        for (dialect, piece) in [
-            (Dialect::Podman, text("STEP 3/3: RUN y\n")),
-            (Dialect::Podman, text("[1/2] STEP 3/3: RUN y\n")),
-            (Dialect::Classic, text("Step 3/3 : RUN y")),
-            (Dialect::BuildKit, Piece::Vertex { digest: "d".into(), name: "[3/3] RUN y".into() }),
+    fn steps_are_found_in_all_builders() {
+        for (builder, piece) in [
+            (Builder::Podman, text("STEP 3/3: RUN y\n")),
+            (Builder::Podman, text("[1/2] STEP 3/3: RUN y\n")),
+            (Builder::Classic, text("Step 3/3 : RUN y")),
+            (Builder::BuildKit, Piece::Vertex { digest: "d".into(), name: "[3/3] RUN y".into() }),
             (
-                Dialect::BuildKit,
+                Builder::BuildKit,
                 Piece::Vertex { digest: "d".into(), name: "[stage-1 3/3] RUN y".into() },
             ),
         ] {
-            let (events, _) = transcript(dialect, vec![piece]);
+            let (events, _) = transcript(builder, vec![piece]);
             let instruction = "RUN y".to_owned();
             let marker = StepMarker { number: 3, total: 3, instruction, line: Some(4) };
             assert_eq!(events, [BuildEvent::Step(marker)]);
@@ -338,7 +332,7 @@ mod tests {
     #[test]
     fn an_open_line_ends_where_a_step_begins() {
         let (events, _) =
-            transcript(Dialect::Podman, vec![text("no end"), text("STEP 2/3: RUN x\n")]);
+            transcript(Builder::Podman, vec![text("no end"), text("STEP 2/3: RUN x\n")]);
         assert_eq!(events.len(), 2);
         let line = Line { text: "no end".to_owned(), dropped: 0 };
         assert_eq!(events[0], BuildEvent::Line(line));
@@ -348,12 +342,12 @@ mod tests {
     fn only_the_last_word_of_podman_is_an_id() {
         let id = "a".repeat(64);
         let said = || text(&format!("{id}\n"));
-        assert_eq!(transcript(Dialect::Podman, vec![said()]).1.unwrap(), id);
-        let (_, end) = transcript(Dialect::Podman, vec![said(), text("more\n")]);
+        assert_eq!(transcript(Builder::Podman, vec![said()]).1.unwrap(), id);
+        let (_, end) = transcript(Builder::Podman, vec![said(), text("more\n")]);
         assert!(matches!(end, Err(EngineError::NoImageId)));
-        let (_, end) = transcript(Dialect::Classic, vec![said()]);
+        let (_, end) = transcript(Builder::Classic, vec![said()]);
         assert!(matches!(end, Err(EngineError::NoImageId)));
-        let (_, end) = transcript(Dialect::Podman, vec![said(), Piece::Error("late".into())]);
+        let (_, end) = transcript(Builder::Podman, vec![said(), Piece::Error("late".into())]);
         assert!(matches!(end, Err(EngineError::Dockerfile { .. })));
     }
 
@@ -362,7 +356,7 @@ mod tests {
         let end = |detail: &str| {
             let pieces =
                 vec![text("STEP 2/3: RUN x\n"), text("said\n"), Piece::Error(detail.to_owned())];
-            transcript(Dialect::Podman, pieces).1.unwrap_err()
+            transcript(Builder::Podman, pieces).1.unwrap_err()
         };
         for detail in [
             "building at STEP \"RUN x\": while running runtime: exit status 7",
@@ -395,7 +389,7 @@ mod tests {
 
     #[test]
     fn the_paint_of_the_classic_builder_comes_off() {
-        let (events, _) = transcript(Dialect::Classic, vec![text("\x1b[91mred\n\x1b[0m")]);
+        let (events, _) = transcript(Builder::Classic, vec![text("\x1b[91mred\n\x1b[0m")]);
         assert_eq!(events, [BuildEvent::Line(Line { text: "red".to_owned(), dropped: 0 })]);
     }
 }

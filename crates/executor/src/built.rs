@@ -1,52 +1,79 @@
-//! The steps of built tracks: which must be carried out, and handing their work to the workshop.
+//! The steps of built tracks: which must be carried out, whether an engine must be there for them, and
+//! handing their work to the workshop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use names::{Digest, ImageRef};
-use plan::{Action, Input, Step};
+use plan::{Action, Input, Plan, Step};
 use record::StepState;
 use sources::Tree;
 
 use crate::run::{Product, Products, Run};
 use crate::workshop::{Instructions, Made, SourceStep, Workshop};
-use crate::{Base, Event, ExecuteError};
+use crate::{Base, Event, ExecuteError, Output, Settings};
 
 /// What comes of a step, and how it stands then.
 type Outcome = Result<(Product, StepState), ExecuteError>;
 
+/// Returns whether a run of a plan needs an engine: an image is put into one, or a step that has not
+/// finished yet is a build of a Dockerfile.
+pub fn needs_engine(plan: &Plan, settings: &Settings) -> bool {
+    let is_loaded = settings.outputs.iter().any(|one| matches!(one, Output::Engine { .. }));
+    let is_build = |step: &&Step| matches!(step.action, Action::BuildImage { .. });
+    is_loaded
+        || (plan.steps.iter().any(|step| is_build(&step))
+            && wanted(plan, &finished(plan, &keys(plan), settings)).iter().any(is_build))
+}
+
+/// Returns the key of each step, by the step's name.
+pub(crate) fn keys(plan: &Plan) -> BTreeMap<String, Digest> {
+    plan.step_keys().into_iter().map(|(step, key)| (step.to_owned(), key)).collect()
+}
+
+/// Returns the images of the steps that were finished by an earlier run.
+fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -> Products {
+    let Some(workshop) = settings.workshop.as_ref().filter(|one| !one.is_fresh) else {
+        return Products::new();
+    };
+    let made = plan.steps.iter().filter_map(|step| {
+        let has_image =
+            matches!(step.action, Action::SealImage { .. } | Action::BootstrapBase { .. });
+        let key = keys.get(&step.id).filter(|_| has_image)?;
+        Some((step.id.clone(), Product::Made(Arc::new(workshop.store.finished(key)?))))
+    });
+    made.collect()
+}
+
+/// Returns the steps that must be carried out, in their order: those that the last one needs, and
+/// not those that only finished ones need.
+fn wanted<'a>(plan: &'a Plan, finished: &Products) -> Vec<&'a Step> {
+    let steps = &plan.steps;
+    let mut wanted = BTreeSet::new();
+    let mut open: Vec<&str> = steps.last().map(|step| &*step.id).into_iter().collect();
+    while let Some(id) = open.pop() {
+        if finished.contains_key(id) || !wanted.insert(id) {
+            continue;
+        }
+        let step = steps.iter().find(|step| step.id == id);
+        open.extend(step.into_iter().flat_map(|step| step.action.needs()));
+    }
+    steps.iter().filter(|step| wanted.contains(&*step.id)).collect()
+}
+
 impl Run {
     /// Returns the images of the steps that were finished by an earlier run.
     pub(crate) fn finished(&self) -> Products {
-        let Some(workshop) = self.settings.workshop.as_ref().filter(|one| !one.is_fresh) else {
-            return Products::new();
-        };
-        let made = self.plan.steps.iter().filter_map(|step| {
-            let has_image =
-                matches!(step.action, Action::SealImage { .. } | Action::BootstrapBase { .. });
-            let key = self.keys.get(&step.id).filter(|_| has_image)?;
-            Some((step.id.clone(), Product::Made(Arc::new(workshop.store.finished(key)?))))
-        });
-        made.collect()
+        finished(&self.plan, &self.keys, &self.settings)
     }
 
-    /// Returns the steps that must be carried out, in their order: those that the last one needs,
-    /// and not those that only finished ones need. Finished ones are noted as such.
+    /// Returns the steps that must be carried out, in their order. The others are noted as finished.
     pub(crate) fn wanted(&self, finished: &Products) -> Vec<&Step> {
-        let steps = &self.plan.steps;
-        let mut wanted = BTreeSet::new();
-        let mut open: Vec<&str> = steps.last().map(|step| &*step.id).into_iter().collect();
-        while let Some(id) = open.pop() {
-            if finished.contains_key(id) || !wanted.insert(id) {
-                continue;
+        let wanted = wanted(&self.plan, finished);
+        for step in &self.plan.steps {
+            if !wanted.iter().any(|one| one.id == step.id) {
+                self.end_step(&step.id, StepState::Cached, 0);
             }
-            let step = steps.iter().find(|step| step.id == id);
-            open.extend(step.into_iter().flat_map(|step| step.action.needs()));
-        }
-        let (wanted, others): (Vec<_>, Vec<_>) =
-            steps.iter().partition(|step| wanted.contains(&*step.id));
-        for step in others {
-            self.end_step(&step.id, StepState::Cached, 0);
         }
         wanted
     }
@@ -108,7 +135,9 @@ impl Run {
                 };
                 let way = (self.sink().await?, &self.settings.client);
                 let on_event = &self.on_event;
-                let built = workshop.build_image(&instructions, (&base, tree), way, on_event);
+                let engine = self.engine(&format!("step `{}`", step.id))?;
+                let built =
+                    workshop.build_image(engine, &instructions, (&base, tree), way, on_event);
                 Product::Built(Arc::new(built.await?))
             }
             Action::SealImage { image, base, seal, edit } => {

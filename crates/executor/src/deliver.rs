@@ -139,7 +139,8 @@ impl Delivery<'_> {
         let way = (&workshop.store, self.client());
         let sink = self.run.sink().await?;
         let offered = sink.offer(&self.run.plan.name, &made, way)?;
-        workshop.load(self.image, &offered, name).await
+        let engine = self.run.engine(self.output)?;
+        workshop.load(engine, self.image, &offered, name).await
     }
 
     async fn layout(

@@ -136,9 +136,9 @@ impl ExecuteError {
         Self { what, kind, source: Some(Box::new(source)) }
     }
 
-    pub(crate) fn no_engine(source: Box<dyn Error + Send + Sync>) -> Self {
-        let what = "there is no engine to build with".to_owned();
-        Self { what, kind: ErrorKind::Engine, source: Some(source) }
+    pub(crate) fn no_engine(wants: &str) -> Self {
+        let what = format!("{wants} needs an engine, and this run has none");
+        Self { what, kind: ErrorKind::Engine, source: None }
     }
 
     pub(crate) fn mirrors(source: debian::MirrorError) -> Self {

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use engine::Engine;
 use names::ImageRef;
 use oci::DerivedImage;
 use oci::client::RegistryClient;
@@ -28,12 +29,13 @@ use plan::{ImageEdit, Plan, Platform};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
 
 pub use base::{Base, fetch_base};
+pub use built::needs_engine;
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
 pub use layers::{list_layer, list_remote_layer};
 pub use probes::{Edited, Tools};
-pub use workshop::{AnyEngine, Find, Materials, NoEngine, SourceTree, Store, Workshop};
+pub use workshop::{Lookup, Materials, SourceTree, Store, Workshop};
 
 use run::{Run, Shared};
 
@@ -46,7 +48,7 @@ pub struct Settings {
     pub cache: BlobCache,
     /// Where the image is put, in this order.
     pub outputs: Vec<Output>,
-    /// What built tracks are carried out with, and what has the engine that images are put into.
+    /// What built tracks are carried out with. It is also there if an image is put into the engine.
     pub workshop: Option<Arc<Workshop>>,
 }
 
@@ -70,7 +72,7 @@ pub enum Output {
         /// The repository, with the tag that is set; without one the image is there by digest only.
         reference: ImageRef,
     },
-    /// podman or docker, whichever the workshop finds.
+    /// The engine of the run.
     Engine {
         /// The name that the image gets there, with a tag.
         reference: ImageRef,
@@ -168,7 +170,7 @@ impl std::fmt::Debug for Job {
 
 /// Carries out plans. Those that are under way at the same time share what they have in common: a
 /// step that several of them need is carried out once. One that fails does not end the others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Executor {
     shared: Arc<Shared>,
     workshops: Mutex<Vec<Arc<Workshop>>>,
@@ -176,6 +178,16 @@ pub struct Executor {
 }
 
 impl Executor {
+    /// Takes the engine that all plans of the run share. It must be there if one of them needs one
+    /// ([`needs_engine`]): the caller finds and tries it before anything is fetched for the plans.
+    pub fn new(engine: Option<Engine>) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(engine)),
+            workshops: Mutex::default(),
+            is_bad: AtomicBool::new(false),
+        }
+    }
+
     /// Carries out a plan. `interrupt` ends it early when it completes.
     pub async fn execute(&self, job: Job, interrupt: impl Future<Output = ()>) -> Execution {
         if let Some(workshop) = &job.settings.workshop {
@@ -192,13 +204,15 @@ impl Executor {
         run.execution(end)
     }
 
-    /// Ends what was begun in engines, once no plan is under way any more. What is left there of one
+    /// Ends what was begun in the engine, once no plan is under way any more. What is left there of one
     /// that did not succeed is removed.
     pub async fn close(self) {
+        let Some(engine) = &self.shared.engine else { return };
         let is_good = !self.is_bad.into_inner();
         for workshop in self.workshops.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            workshop.close(is_good).await;
+            workshop.close(engine, is_good).await;
         }
+        engine.stop().await;
     }
 }
 

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use engine::Engine;
 use names::Digest;
 use oci::DerivedImage;
 use plan::{Action, ImageEdit, Input, Plan, Platform, Step};
@@ -17,6 +18,7 @@ use sources::Tree;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::built::keys;
 use crate::workshop::{Captured, Made, Packages, Sink, Wheels};
 use crate::{
     Base, End, Event, ExecuteError, Execution, Job, OnEvent, Settings, deliver, derive_image,
@@ -33,6 +35,8 @@ pub(crate) struct Shared {
     given: Mutex<BTreeMap<Digest, Given>>,
     images: Semaphore,
     sink: OnceCell<Sink>,
+    /// The engine, if a plan needs one.
+    pub(crate) engine: Option<Engine>,
 }
 
 /// What came of a step that several plans may have. Who carries it out holds the lock; it stays
@@ -48,10 +52,10 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-impl Default for Shared {
-    fn default() -> Self {
+impl Shared {
+    pub(crate) fn new(engine: Option<Engine>) -> Self {
         let images = Semaphore::new(IMAGES_AT_ONCE);
-        Self { given: Mutex::default(), images, sink: OnceCell::new() }
+        Self { given: Mutex::default(), images, sink: OnceCell::new(), engine }
     }
 }
 
@@ -97,8 +101,7 @@ pub(crate) type Products = BTreeMap<String, Product>;
 impl Run {
     pub(crate) fn new(job: Job, shared: Arc<Shared>) -> Self {
         let Job { plan, settings, on_event } = job;
-        let keys = plan.step_keys().into_iter();
-        let keys = keys.map(|(step, key)| (step.to_owned(), key)).collect();
+        let keys = keys(&plan);
         Self { plan, keys, settings, on_event, shared, progress: Mutex::default() }
     }
 
@@ -268,6 +271,11 @@ impl Run {
         let mut progress = self.progress();
         progress.steps.retain(|outcome| outcome.step != step);
         progress.steps.push(StepOutcome { step: step.to_owned(), state, milliseconds });
+    }
+
+    /// Returns the engine for `wants`, which is what needs it.
+    pub(crate) fn engine(&self, wants: &str) -> Result<&Engine, ExecuteError> {
+        self.shared.engine.as_ref().ok_or_else(|| ExecuteError::no_engine(wants))
     }
 
     /// Returns the registry that engines push to and pull from.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
+use names::EngineKind;
+
 use crate::root::Root;
 use crate::snapshot::Caller;
 
@@ -33,15 +35,6 @@ pub struct User {
     pub listed: Vec<String>,
     /// Whether `/etc/subuid` and `/etc/subgid` give the user numbers of its own.
     pub has_subids: bool,
-}
-
-/// Which container engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EngineKind {
-    /// Podman.
-    Podman,
-    /// Docker.
-    Docker,
 }
 
 /// A container engine. What files do not tell is `None`; the caller may fill it in.

@@ -17,7 +17,7 @@ pub mod run;
 mod snapshot;
 mod storage;
 
-pub use access::{DeviceNode, Engine, EngineKind, User};
+pub use access::{DeviceNode, Engine, User};
 pub use gpu::{Gpu, gpus};
 pub use kernel::{Firmware, FirmwarePackage, Kernel, Memory, Parameter};
 pub use kernel_log::kernel_log;

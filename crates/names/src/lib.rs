@@ -1,5 +1,5 @@
 //! The small checked types that everything else is made of: image references and digests (OCI),
-//! commits (git), versions (PEP 440), GPU targets (LLVM) and the names of pins.
+//! commits (git), versions (PEP 440), GPU targets (LLVM), the names of pins and container engines.
 //!
 //! Each type is parsed once, where text enters the program. A value of the type is valid.
 //! Image references are always fully qualified: short names such as `fedora:43` are refused,
@@ -14,6 +14,7 @@
 //! This crate knows no network and no files.
 
 mod digest;
+mod engine;
 mod gfx_version;
 mod hasher;
 mod reference;
@@ -22,6 +23,7 @@ mod text;
 mod version;
 
 pub use digest::{Digest, ParseDigestError};
+pub use engine::{Builder, EngineKind, ParseEngineKindError};
 pub use gfx_version::{GfxVersion, ParseGfxVersionError};
 pub use hasher::Hasher;
 pub use reference::{ImageRef, ParseImageRefError, Repository, Tag};

@@ -6,6 +6,7 @@
 //! enters as text, and somebody else writes the file.
 
 mod changes;
+mod engine;
 mod outcome;
 pub mod verify;
 
@@ -17,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use changes::{InputChange, Standing, StepChange, step_changes};
+pub use engine::{EngineUse, PassedOver};
 pub use outcome::{
     ImageSummary, Note, OutputOutcome, OutputState, StepOutcome, StepState, Traffic,
 };
@@ -54,6 +56,9 @@ pub struct BuildRecord {
     pub recipe: Recipe,
     /// What was said about the plan before it ran, as `rule: message`.
     pub warnings: Vec<String>,
+    /// The engine. Absent if the run needed none, or had none yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineUse>,
     /// What became of each step.
     pub steps: Vec<StepOutcome>,
     /// The image, where one was made.
@@ -137,6 +142,7 @@ impl BuildRecord {
             plan,
             recipe,
             warnings,
+            engine: None,
             steps: Vec::new(),
             image: None,
             outputs: Vec::new(),

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+/// How long a daemon may take until it answers. The limit is for one that never does, not for a slow
+/// machine.
+const ANSWER: Duration = Duration::from_secs(300);
+
 /// Whether a program runs at all.
 fn is_there(program: &str) -> bool {
     Command::new(program)
@@ -172,7 +176,7 @@ impl Dockerd {
     /// Starts a daemon without bridge and firewall rules, and waits until it answers.
     ///
     /// # Panics
-    /// dockerd or containerd is not installed, or does not answer within 60 s.
+    /// dockerd or containerd is not installed, or does not answer within 5 minutes.
     pub fn start() -> Self {
         for program in ["dockerd", "containerd", "runc"] {
             assert!(is_there(program), "{program} is missing: apt-get install docker.io");
@@ -199,7 +203,7 @@ impl Dockerd {
     }
 
     fn wait(&self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + ANSWER;
         while UnixStream::connect(self.socket()).is_err() {
             let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
             assert!(Instant::now() < deadline, "dockerd does not answer: {}", log());
@@ -224,7 +228,7 @@ impl Dockerd {
     /// Starts the daemon that was killed again, with all that it had, and waits until it answers.
     ///
     /// # Panics
-    /// It does not answer within 60 s.
+    /// It does not answer within 5 minutes.
     pub fn start_again(&self) {
         let mut input = self.input.as_ref().expect("it is not dropped");
         input.write_all(b"\n").expect("the keeper lives");

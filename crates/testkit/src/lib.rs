@@ -7,12 +7,14 @@
 //! - [`newer_package`] has programs of a newer Debian than the machine's.
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with stores of their own, and
 //!   [`busybox_root`] is a base for them.
+//! - [`EngineProxy`] breaks connections to an engine, and takes BuildKit away from docker.
 //! - [`releases()`] are real release archives; the Python index has them.
 //! - [`RandomImage`] makes the same image from the same seed and pushes it.
 //!
 //! All of it is plain threads and blocking sockets, so that it works in tests of any runtime and
 //! can send what no HTTP library would. Mistakes panic: a test that cannot be set up has failed.
 
+mod engine_proxy;
 mod engines;
 mod fault;
 mod fuzz;
@@ -27,6 +29,7 @@ mod spoil;
 mod tls;
 mod tokens;
 
+pub use engine_proxy::EngineProxy;
 pub use engines::{Dockerd, PodmanStore, busybox_root, kill_with_children, parent_of};
 pub use fault::{Answer, Fault, RuleBuilder};
 pub use fuzz::{Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part};

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::Engine;
 use executor::{
     BlobCache, End, ExecuteError, Execution, Executor, Job, Materials, Output, Settings, Workshop,
+    needs_engine,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -28,7 +30,7 @@ use crate::reporter::{Reporter, size};
 use crate::signals::{Signals, interrupted};
 use crate::state::RunLock;
 use crate::workshop::Way;
-use crate::{environment, output, registry, render, state, workshop};
+use crate::{engines, environment, output, registry, render, state, workshop};
 
 /// Builds the tracks that were asked for, at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
@@ -96,8 +98,9 @@ impl Ended {
     ) -> Self {
         let Execution { steps, image, outputs, notes, traffic, end } = execution;
         let mut record = begun.record.clone();
-        (record.steps, record.image, record.outputs, record.notes, record.traffic) =
-            (steps, image, outputs, notes, traffic);
+        (record.steps, record.image, record.outputs, record.traffic) =
+            (steps, image, outputs, traffic);
+        record.notes.extend(notes);
         record.ended = Some(now());
         record.status = match &end {
             End::Succeeded => Status::Succeeded,
@@ -177,21 +180,21 @@ impl Session<'_> {
     }
 
     fn workshop(&self) -> Result<Arc<Workshop>, CommandError> {
-        let StepArgs { engine, fresh: is_fresh, keep_failed: keeps_failed } = self.args.steps;
-        let way = Way { engine, is_fresh, keeps_failed, store: environment::store_folder()? };
+        let StepArgs { engine: _, fresh: is_fresh, keep_failed: keeps_failed } = self.args.steps;
+        let way = Way { is_fresh, keeps_failed, store: environment::store_folder()? };
         Ok(Arc::new(workshop::open(self.global, Arc::clone(&self.materials), way)?))
     }
 
     /// Carries out plans and records each as soon as it ends, whatever becomes of it. Of several errors
     /// all are told, and the first one is returned.
-    async fn carry_out(&self, begun: Vec<Begun>) -> Result<(), CommandError> {
+    async fn carry_out(&self, mut begun: Vec<Begun>) -> Result<(), CommandError> {
         // Synced while the first request is under way.
         let beginnings = begun.iter().map(|one| {
             let record = one.record.clone();
             tokio::task::spawn_blocking(move || state::write_record(&record))
         });
         let beginnings = beginnings.collect();
-        let (ended, ended_early) = self.execute(&begun, beginnings).await;
+        let (ended, ended_early) = self.execute(&mut begun, beginnings).await;
         let several = begun.len() > 1;
         let (mut built, mut failures) = (Vec::new(), Vec::from_iter(ended_early));
         let mut told: Vec<(Arc<ExecuteError>, &str)> = Vec::new();
@@ -290,23 +293,22 @@ impl Session<'_> {
         }
     }
 
-    /// Takes the locks of the outputs and carries out the plans, until they end or a signal comes.
+    /// Takes the locks of the outputs, finds the engine, and carries out the plans, until they end or a
+    /// signal comes.
     ///
     /// Returns the error too where the plans were not begun or a signal ended them.
     async fn execute(
         &self,
-        begun: &[Begun],
+        begun: &mut [Begun],
         beginnings: Vec<Beginning>,
     ) -> (Vec<Ended>, Option<CommandError>) {
         let mut signals = Signals::listen();
-        let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
-        // Held until the plans are carried out.
-        let locked = tokio::select! {
-            locks = self.take_locks(outputs.collect()) => locks.map_err(|error| (None, error)),
+        let ready = tokio::select! {
+            ready = self.ready(begun) => ready.map_err(|error| (None, error)),
             code = signals.next() => Err((Some(code), interrupted(code))),
         };
-        let _locks = match locked {
-            Ok(locks) => locks,
+        let (_locks, engine) = match ready {
+            Ok(ready) => ready,
             Err((signal, error)) => {
                 let end = || match signal {
                     Some(_) => End::Interrupted,
@@ -319,7 +321,7 @@ impl Session<'_> {
                 return (ended.await, Some(error));
             }
         };
-        let executor = Executor::default();
+        let executor = Executor::new(engine);
         let signal = signals.next().shared();
         let ended = join_all(begun.iter().zip(beginnings).map(async |(one, beginning)| {
             let plan = &one.prepared.plan;
@@ -337,6 +339,31 @@ impl Session<'_> {
         let is_whole = ended.iter().all(|one| one.record.status == Status::Succeeded);
         let came = signal.peek().copied().filter(|_| !is_whole);
         (ended, came.map(interrupted))
+    }
+
+    /// Returns the locks, which are held until the plans are carried out, and the engine, if a plan needs
+    /// one. It is found before anything is fetched, and after the wait for another run: that may have
+    /// finished the steps that need it.
+    async fn ready(
+        &self,
+        begun: &mut [Begun],
+    ) -> Result<(Vec<RunLock>, Option<Engine>), CommandError> {
+        let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
+        let locks = self.take_locks(outputs.collect()).await?;
+        let mut needing: Vec<&mut Begun> = begun
+            .iter_mut()
+            .filter(|one| needs_engine(&one.prepared.plan, &one.settings))
+            .collect();
+        if needing.is_empty() {
+            return Ok((locks, None));
+        }
+        let store = environment::store_folder()?;
+        let found = engines::find(self.args.steps.engine, &store).await?;
+        for one in &mut needing {
+            one.record.engine = Some(found.used.clone());
+            one.record.notes.extend(found.notes.iter().cloned());
+        }
+        Ok((locks, Some(found.engine)))
     }
 
     async fn take_locks(&self, mut outputs: Vec<&Output>) -> Result<Vec<RunLock>, CommandError> {
@@ -514,6 +541,9 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
             ),
         };
         text.line(format_args!("  output    {} ({}; {layers})", outcome.output, outcome.state));
+    }
+    if let Some(engine) = &record.engine {
+        text.line(format_args!("  engine    {engine}"));
     }
     let traffic = record.traffic;
     text.line(format_args!(

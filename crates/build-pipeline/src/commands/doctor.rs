@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
-use host::{EngineKind, Snapshot};
 use pins::{Pins, Track, Tracks};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -266,10 +266,7 @@ fn summary(machine: &Snapshot) -> Machine {
             .engines
             .iter()
             .map(|engine| MachineEngine {
-                kind: match engine.kind {
-                    EngineKind::Podman => "podman",
-                    EngineKind::Docker => "docker",
-                },
+                kind: engine.kind.as_str(),
                 socket: engine.socket.clone(),
                 rootless: engine.is_rootless,
                 version: engine.version.clone(),

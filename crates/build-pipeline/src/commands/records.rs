@@ -85,6 +85,12 @@ fn text(record: &BuildRecord) -> String {
         page.line(format_args!("  digest   {}", image.manifest_digest));
         page.line(format_args!("  image ID {}", image.config_digest));
     }
+    if let Some(engine) = &record.engine {
+        page.line(format_args!("  engine   {engine}"));
+        for one in &engine.passed_over {
+            page.line(format_args!("  not used {}: {}", one.origin, one.reason));
+        }
+    }
     for outcome in &record.outputs {
         page.line(format_args!("  output   {} ({})", outcome.output, outcome.state));
     }
@@ -99,6 +105,9 @@ fn text(record: &BuildRecord) -> String {
     }
     for warning in &record.warnings {
         page.line(format_args!("  warning  {warning}"));
+    }
+    for note in &record.notes {
+        page.line(format_args!("  note     {}: {}", note.rule, note.message));
     }
     page.into_text()
 }

@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use engine::Engine;
-use executor::AnyEngine;
 use host::run::trial::{self, Ending};
 use host::run::{Level, Needs, Trial};
 use schemars::JsonSchema;
@@ -130,14 +129,10 @@ pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), CommandError> {
         };
         prepared.has_gpu &= lacks.is_none();
         let session = Session { prepared: &prepared, args, data: Data::find(global)?, why };
-        match prepared.engine()? {
-            AnyEngine::Podman(podman) => {
-                let report = session.levels(&**podman).await;
-                podman.stop().await;
-                report
-            }
-            AnyEngine::Docker(docker) => session.levels(&**docker).await,
-        }
+        let engine = prepared.engine()?;
+        let report = session.levels(engine).await;
+        engine.stop().await;
+        report
     })?;
     match args.format {
         Format::Text => output::sanitised_result(&text(&report))?,
@@ -164,7 +159,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    async fn levels<E: Engine>(&self, engine: &E) -> Result<SmokeReport, CommandError> {
+    async fn levels(&self, engine: &Engine) -> Result<SmokeReport, CommandError> {
         let last = self.args.level.map_or(Level::Serve, Level::from);
         let mut levels = Vec::new();
         let mut failed: Option<Level> = None;
@@ -203,9 +198,9 @@ impl Session<'_> {
         is_without.then(|| "it needs a model: name one with `--model`".to_owned())
     }
 
-    async fn level<E: Engine>(
+    async fn level(
         &self,
-        engine: &E,
+        engine: &Engine,
         level: Level,
         trial: &Trial,
     ) -> Result<Tried, CommandError> {

@@ -52,7 +52,7 @@ fn all(store: &PodmanStore) -> [Vec<String>; 3] {
 
 /// Begins a build of ours and kills it while its `RUN` sleeps.
 fn break_off(project: &Project, store: &PodmanStore) {
-    project.write("broken/Dockerfile", "FROM localhost/base:1\nRUN echo asleep; sleep 300\n");
+    project.write("broken/Dockerfile", "FROM localhost/base:1\nRUN echo asleep; sleep 3000\n");
     let mut child: Child = Command::new("podman")
         .args(store.arguments())
         .args(["--runtime", "runc", "build", "--network=none", &label(GONE[1])])
@@ -163,7 +163,7 @@ fn what_is_ours_goes_from_docker_and_the_rest_stays() {
     let folder = project.path("image").display().to_string();
     daemon.docker(&["build", "--network=none", &label(GONE[0]), &folder]);
     let ours = own_label(GONE[1]);
-    daemon.docker(&["run", "--detach", "--network=none", &ours, "base:1", "sleep", "300"]);
+    daemon.docker(&["run", "--detach", "--network=none", &ours, "base:1", "sleep", "3000"]);
     assert!(!daemon.container_processes().is_empty());
     let host = format!("unix://{}", daemon.socket().display());
     let clean = |options: &[&str]| {

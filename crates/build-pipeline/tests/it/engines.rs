@@ -64,7 +64,7 @@ pub(crate) fn docker() -> Engine {
 
 /// Waits until an engine answers, and gives it the image.
 fn filled(engine: Engine) -> Engine {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while UnixStream::connect(&engine.socket).is_err() {
         assert!(Instant::now() < deadline, "{} does not answer", engine.name);
         std::thread::sleep(Duration::from_millis(20));

@@ -11,6 +11,7 @@ mod bump;
 mod clean;
 mod determinism;
 mod dsl;
+mod engine_first;
 mod engines;
 mod failures;
 mod input;

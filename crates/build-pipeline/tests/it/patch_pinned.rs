@@ -37,7 +37,7 @@ impl Index {
         command.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()]);
         let command = command.current_dir(folder.path());
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(300);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < deadline, "python's http.server does not answer");
             std::thread::sleep(Duration::from_millis(20));

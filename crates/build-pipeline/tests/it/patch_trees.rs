@@ -373,5 +373,6 @@ fn a_system_directory_is_written_only_when_told_to() {
     assert_eq!(project.read("tree/a.txt"), OLD);
     let begun = Instant::now();
     project.run("patch apply demo --no-probes --root /usr").expect(7);
-    assert!(begun.elapsed() < Duration::from_secs(30));
+    // To read all of it would take much longer.
+    assert!(begun.elapsed() < Duration::from_secs(300));
 }

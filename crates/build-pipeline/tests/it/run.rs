@@ -167,8 +167,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 #[test]
 fn on_a_terminal_it_is_one_for_the_command() {
     // Ctrl-C is a key like others: it reaches the command, and not us. The size is told after the
-    // start, as every client does.
-    let script = "sleep 1; stty size; stty -echo; trap 'echo interrupted; exit 4' INT; [ -t 0 ] && [ -t 1 ] && echo ready; \
+    // start, as every client does, so the command waits for it.
+    let script = "n=0; until [ \"$(stty size)\" = '33 77' ] || [ $n -gt 3000 ]; do n=$((n + 1)); sleep 0.1; done; stty size; stty -echo; trap 'echo interrupted; exit 4' INT; [ -t 0 ] && [ -t 1 ] && echo ready; \
         read -r -n 5 x; echo got $x; while :; do sleep 0.1; done";
     for engine in both() {
         let project = Project::new();

@@ -1,5 +1,6 @@
 //! Ctrl-C, kills and two runs at once: what was there before is whole, and the next run works.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -12,11 +13,11 @@ fn send(child: &Child, signal: &str) {
     assert!(sent.success());
 }
 
-/// Waits until a condition holds, for at most a minute.
+/// Waits until a condition holds. The limit is for a test that would never end, not for a slow machine.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come about");
+        assert!(begun.elapsed() < Duration::from_secs(300), "{what} did not come about");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -29,10 +30,8 @@ fn a_signal_ends_a_run_in_good_order() {
         proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Stall);
         let child = project.begin(&format!("{} --with-layers", base.locked_spoof(&proxy.host())));
         until("the slow layer", || proxy.count("GET", base.image.layers[1].digest.as_str()) == 1);
-        let begun = Instant::now();
         send(&child, signal);
         ran(child.wait_with_output().unwrap()).expect(code).says("interrupted");
-        assert!(begun.elapsed() < Duration::from_secs(25));
         assert_eq!(project.records().pop().unwrap()["status"], "interrupted");
         assert!(!project.path("dist/locked-spoof/index.json").exists());
     }
@@ -104,13 +103,14 @@ fn two_runs_at_once_wait_for_each_other() {
     // Another output is another lock.
     project.run(&format!("{line} --output oci:other --lock-timeout 0")).expect(0);
 
-    let second = project.begin(&line);
-    std::thread::sleep(Duration::from_millis(200));
+    let mut second = project.begin(&line);
+    let mut said = BufReader::new(second.stderr.take().unwrap()).lines();
+    let waits = "waiting for `oci:dist/locked-spoof`: held by process";
+    assert!(said.any(|line| line.unwrap().contains(waits)), "it does not wait");
     send(&first, "-KILL");
     first.wait_with_output().unwrap();
-    ran(second.wait_with_output().unwrap())
-        .expect(0)
-        .says("waiting for `oci:dist/locked-spoof`: held by process");
+    let rest: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(second.wait().unwrap().success(), "{rest:?}");
 }
 
 #[test]

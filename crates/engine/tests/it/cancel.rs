@@ -10,8 +10,8 @@ use crate::support::{
 };
 
 /// Begins a build and drops it as soon as its `RUN` says something.
-async fn drop_while_it_sleeps(engine: &impl Engine, run: &str, from: &str) {
-    let text = format!("FROM {from}\nRUN echo asleep; sleep 300\n");
+async fn drop_while_it_sleeps(engine: &Engine, run: &str, from: &str) {
+    let text = format!("FROM {from}\nRUN echo asleep; sleep 3000\n");
     let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
     let mut on_event = |event| {
         if let BuildEvent::Line(line) = event
@@ -55,7 +55,7 @@ async fn dropping_ends_the_run_on_docker(builder: DockerBuilder, run: &str) {
     let base = Base::serve().await;
     base.give_to(&engine).await;
     let text =
-        |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
+        |word: &str| format!("FROM {}\nRUN echo {word}; sleep 3000; echo {word}\n", base.name);
     // Other tests of this binary build on the same daemon; ours sleeps with its own name.
     let is_ours = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -100,7 +100,7 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     let base = Base::serve().await;
     base.give_to(&engine).await;
     let sleeper =
-        |word: &str| format!("FROM {}\nRUN echo {word}; sleep 300; echo {word}\n", base.name);
+        |word: &str| format!("FROM {}\nRUN echo {word}; sleep 3000; echo {word}\n", base.name);
     // A build of somebody else on the same store, from the same base, at the same time.
     let foreign = podman(&store);
     let foreign_text = sleeper("foreign");

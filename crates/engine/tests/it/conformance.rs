@@ -42,7 +42,7 @@ for_each_builder!(
     a_context_that_breaks_off_is_an_input_error,
 );
 
-async fn a_build_has_steps_lines_labels_and_an_image(engine: &impl Engine) {
+async fn a_build_has_steps_lines_labels_and_an_image(engine: &Engine) {
     let base = Base::serve().await;
     base.give_to(engine).await;
     let text = format!(
@@ -87,7 +87,7 @@ async fn a_build_has_steps_lines_labels_and_an_image(engine: &impl Engine) {
 }
 
 /// The base is on a registry of its own; the one pushed to only claims to have it.
-async fn a_push_sends_only_what_is_new(engine: &impl Engine) {
+async fn a_push_sends_only_what_is_new(engine: &Engine) {
     let base = Base::serve().await;
     base.give_to(engine).await;
     let text = format!("FROM {}\nRUN head -c 3000000 /dev/urandom > /new\n", base.name);
@@ -138,7 +138,7 @@ async fn a_push_sends_only_what_is_new(engine: &impl Engine) {
     engine.remove_image("localhost/own:1").await.unwrap();
 }
 
-async fn a_failing_run_says_where_and_why(engine: &impl Engine) {
+async fn a_failing_run_says_where_and_why(engine: &Engine) {
     let base = Base::serve().await;
     base.give_to(engine).await;
     let text = format!("FROM {}\n\nRUN true\nRUN echo before; \\\n  exit 7\n", base.name);
@@ -153,7 +153,7 @@ async fn a_failing_run_says_where_and_why(engine: &impl Engine) {
     assert_eq!((failure.status, failure.line), (127, Some(2)), "{failure:?}");
 }
 
-async fn a_bad_dockerfile_is_refused(engine: &impl Engine) {
+async fn a_bad_dockerfile_is_refused(engine: &Engine) {
     let base = Base::serve().await;
     base.give_to(engine).await;
     for text in [
@@ -165,7 +165,7 @@ async fn a_bad_dockerfile_is_refused(engine: &impl Engine) {
     }
 }
 
-async fn a_missing_base_is_named(engine: &impl Engine) {
+async fn a_missing_base_is_named(engine: &Engine) {
     let base = Base::serve().await;
     let text = format!("FROM {}/not/there:1\nRUN true\n", base.registry.host());
     let (built, _) = build(engine, &request("no-base", &text), &[]).await;
@@ -173,7 +173,7 @@ async fn a_missing_base_is_named(engine: &impl Engine) {
     assert!(detail.contains("not/there"), "{detail}");
 }
 
-async fn a_run_has_the_network_it_was_given(engine: &impl Engine) {
+async fn a_run_has_the_network_it_was_given(engine: &Engine) {
     let base = Base::serve().await;
     base.give_to(engine).await;
     let own = std::fs::read_link("/proc/self/ns/net").unwrap().display().to_string();
@@ -195,7 +195,7 @@ async fn a_run_has_the_network_it_was_given(engine: &impl Engine) {
     assert_eq!(capabilities.run.interfaces, ["lo"]);
 }
 
-async fn a_context_that_breaks_off_is_an_input_error(engine: &impl Engine) {
+async fn a_context_that_breaks_off_is_an_input_error(engine: &Engine) {
     use futures_util::StreamExt as _;
     let request = request("breaks", "FROM scratch\nCOPY data /data\n");
     let bad = futures_util::stream::iter([Err(std::io::Error::other("the disk said no"))]);

@@ -3,17 +3,17 @@
 
 use bytes::Bytes;
 use engine::{
-    ContainerRequest, Device, DockerBuilder, Engine, EngineError, Kind, LeftoverKind, Mount,
-    Podman, ServiceSettings,
+    ContainerRequest, Device, DockerBuilder, Engine, EngineError, LeftoverKind, Mount,
+    ServiceSettings,
 };
-use names::Digest;
+use names::{Digest, EngineKind};
 use testkit::PodmanStore;
 
 use crate::settings::settings;
 use crate::support::{Base, LIMIT, build, docker, podman, request, run_id};
 
 /// A container that has what it was given, and says so.
-async fn a_container_runs_with_what_it_was_given(engine: &impl Engine, run: &str) {
+async fn a_container_runs_with_what_it_was_given(engine: &Engine, run: &str) {
     let base = Base::serve().await;
     base.give_to(engine).await;
     let folder = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ async fn a_container_runs_with_what_it_was_given(engine: &impl Engine, run: &str
     engine.remove_container(&id).await.unwrap();
     engine.remove_container(&id).await.unwrap();
     // One that runs for long is ended by `clean`.
-    let id = engine.create_container(&request("sleep 300")).await.unwrap();
+    let id = engine.create_container(&request("sleep 3000")).await.unwrap();
     engine.start_container(&id).await.unwrap();
     let cleaned = engine.clean(&run_id(run)).await.unwrap();
     assert_eq!(cleaned.len(), 1, "{cleaned:?}");
@@ -81,7 +81,7 @@ async fn a_container_runs_on_docker() {
 }
 
 /// `clean` takes what is of the run, and nothing of another run or of nobody.
-async fn clean_touches_nothing_else(engine: &impl Engine, prefix: &str) {
+async fn clean_touches_nothing_else(engine: &Engine, prefix: &str) {
     let base = Base::serve().await;
     base.give_to(engine).await;
     let name = |word: &str| format!("{prefix}-{word}");
@@ -193,7 +193,7 @@ fn thin_oci_archive(base: &Base) -> Files {
     (files, digest)
 }
 
-async fn a_thin_archive_loads_on_its_base(engine: &impl Engine, make: fn(&Base) -> Files) {
+async fn a_thin_archive_loads_on_its_base(engine: &Engine, make: fn(&Base) -> Files) {
     let base = Base::serve().await;
     base.give_to(engine).await;
     let (files, digest) = make(&base);
@@ -236,17 +236,17 @@ async fn a_thin_archive_loads_on_docker() {
 async fn a_runtime_that_does_not_work_is_passed_over() {
     let store = PodmanStore::new();
     let broken = ServiceSettings { runtime: Some("/bin/false".to_owned()), ..settings(&store) };
-    let error = Podman::private(broken).probe().await.unwrap_err();
+    let error = Engine::podman(broken).probe().await.unwrap_err();
     assert!(matches!(error, EngineError::Runtime { .. }), "{error:?}");
     // On the default's own: crun works with cgroup v2, and on hybrid hosts runc does.
     let any = ServiceSettings { runtime: None, ..settings(&store) };
-    let engine = Podman::private(any.clone());
+    let engine = Engine::podman(any.clone());
     let found = engine.probe().await.unwrap();
     assert_eq!(found.runtime.is_some(), !found.runtime_failures.is_empty(), "{found:?}");
     assert!(found.run.is_isolated && found.can_cancel);
     let chosen = ServiceSettings { runtime: found.runtime, ..any };
     let text = "FROM scratch\nCOPY Dockerfile /\n";
-    build(&Podman::private(chosen), &request("chosen", text), &[]).await.0.unwrap();
+    build(&Engine::podman(chosen), &request("chosen", text), &[]).await.0.unwrap();
 }
 
 /// What an engine says of itself, and a podman behind a socket that somebody else started.
@@ -255,13 +255,13 @@ async fn engines_say_what_they_are() {
     let store = PodmanStore::new();
     let ours = podman(&store);
     let info = ours.info().await.unwrap();
-    assert_eq!((info.kind, info.runtime.as_str()), (Kind::Podman, "runc"));
+    assert_eq!((info.kind, info.runtime.as_str()), (EngineKind::Podman, "runc"));
     assert_eq!(info.storage_root, store.root());
     assert!(info.version.starts_with(|c: char| c.is_ascii_digit()), "{info:?}");
     let sockets = std::fs::read_dir(store.sockets()).unwrap();
     let socket = sockets.map(|entry| entry.unwrap().path()).next().unwrap();
-    assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), Kind::Podman);
-    let named = Podman::at(socket);
+    assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), EngineKind::Podman);
+    let named = Engine::podman_at(socket);
     assert!(!named.can_cancel());
     assert_eq!(named.version().await.unwrap(), info.version);
     assert_eq!(named.info().await.unwrap(), info);
@@ -269,13 +269,16 @@ async fn engines_say_what_they_are() {
     build(&named, &request("named", text), &[]).await.0.unwrap();
 
     let socket = crate::support::dockerd().socket();
-    assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), Kind::Docker);
+    assert_eq!(engine::Client::kind_at(&socket).await.unwrap(), EngineKind::Docker);
     let info = docker(DockerBuilder::Classic).info().await.unwrap();
     assert_eq!(docker(DockerBuilder::Classic).version().await.unwrap(), info.version);
-    assert_eq!((info.kind, info.runtime.as_str()), (Kind::Docker, "runc"));
+    assert_eq!((info.kind, info.runtime.as_str()), (EngineKind::Docker, "runc"));
     assert!(!info.is_rootless && ["1", "2"].contains(&info.cgroup_version.as_str()), "{info:?}");
-    let probed = docker(DockerBuilder::Classic).probe().await.unwrap();
-    assert!(probed.has_buildkit, "{probed:?}");
+    for builder in [DockerBuilder::BuildKit, DockerBuilder::Classic] {
+        let probed = docker(builder).probe().await.unwrap();
+        assert_eq!(probed.builder, builder.into(), "{probed:?}");
+        assert_eq!(probed.info, info);
+    }
     let nobody = engine::Client::kind_at(&store.root().join("none")).await;
     assert!(matches!(nobody, Err(EngineError::Unreachable { .. })));
 }
@@ -284,10 +287,10 @@ async fn engines_say_what_they_are() {
 async fn a_service_that_cannot_start_says_why() {
     let store = PodmanStore::new();
     let program = ServiceSettings { program: "/no/such/podman".into(), ..settings(&store) };
-    let error = Podman::private(program).info().await.unwrap_err();
+    let error = Engine::podman(program).info().await.unwrap_err();
     assert!(matches!(error, EngineError::Service { .. }), "{error:?}");
     let arguments = vec!["--no-such-option".into()];
     let options = ServiceSettings { arguments, ..settings(&store) };
-    let error = Podman::private(options).info().await.unwrap_err().to_string();
+    let error = Engine::podman(options).info().await.unwrap_err().to_string();
     assert!(error.contains("no-such-option"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::{BuildEvent, Docker, DockerBuilder, Engine, Podman, ServiceSettings};
+use engine::{BuildEvent, DockerBuilder, Engine, ServiceSettings};
 use testkit::{Dockerd, PodmanStore};
 
 use crate::settings::settings;
@@ -37,7 +37,7 @@ const ENDS: [End; 5] = [End::Drop, End::Tool, End::Service, End::ServiceAndKeepe
 
 /// Two `RUN`s, so that a build may end between them; the second waits to be ended.
 fn text(base: &Base) -> String {
-    format!("FROM {}\nCOPY data /data\nRUN sleep 0.1\nRUN echo asleep; sleep 300\n", base.name)
+    format!("FROM {}\nCOPY data /data\nRUN sleep 0.1\nRUN echo asleep; sleep 3000\n", base.name)
 }
 
 const NOTHING: [PathBuf; 0] = [];
@@ -49,7 +49,7 @@ fn moment(round: u32, span: Duration) -> Duration {
 }
 
 /// Builds until the `RUN` sleeps, and returns how long that took.
-async fn until_it_sleeps(engine: &impl Engine, base: &Base) -> Duration {
+async fn until_it_sleeps(engine: &Engine, base: &Base) -> Duration {
     let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
     let mut on_event = |event| {
         if let BuildEvent::Line(line) = event
@@ -70,7 +70,7 @@ async fn until_it_sleeps(engine: &impl Engine, base: &Base) -> Duration {
 }
 
 /// Builds, and drops the build after a while.
-async fn dropped_after(engine: &impl Engine, run: &str, base: &Base, after: Duration) {
+async fn dropped_after(engine: &Engine, run: &str, base: &Base, after: Duration) {
     let text = text(base);
     let (request, mut on_event) = (request(run, &text), |_| {});
     let built = engine.build(&request, context(&text, &[("data", DATA)]), &mut on_event);
@@ -103,7 +103,7 @@ async fn the_tool_that_is_killed() {
     let (Some(folder), Ok(base)) = (std::env::var_os(STORE), std::env::var(BASE)) else { return };
     let folder = Path::new(&folder);
     let path = |name: &str| folder.join(name).into_os_string();
-    let engine = Podman::private(ServiceSettings {
+    let engine = Engine::podman(ServiceSettings {
         program: "podman".into(),
         arguments: vec!["--root".into(), path("root"), "--runroot".into(), path("run")],
         runtime: Some("runc".to_owned()),
@@ -144,7 +144,7 @@ fn foreign(store: &PodmanStore) -> [Vec<String>; 3] {
 /// Does one round; returns how long it took until nothing ran any more.
 async fn broken_off(
     store: &PodmanStore,
-    engine: &Podman,
+    engine: &Engine,
     base: &Base,
     end: End,
     after: Duration,
@@ -243,7 +243,7 @@ fn report(run: &str, mut times: Vec<Duration>) {
 
 /// docker ends a `RUN` with the connection, so whether the tool is interrupted or killed is one.
 async fn docker_ends_a_build_at_any_moment(builder: DockerBuilder, run: &str) {
-    let engine: Docker = docker(builder);
+    let engine = docker(builder);
     let base = Base::serve().await;
     base.give_to(&engine).await;
     let span = until_it_sleeps(&engine, &base).await.mul_f64(1.3);
@@ -278,7 +278,7 @@ async fn whenever_a_build_is_dropped_on_docker_nothing_is_left() {
 fn sleepers(daemon: &Dockerd) -> Vec<u32> {
     let is_asleep = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains("300")
+        String::from_utf8_lossy(&line).contains("3000")
     };
     daemon.container_processes().into_iter().filter(is_asleep).collect()
 }
@@ -290,7 +290,7 @@ async fn a_daemon_that_is_killed_leaves_nothing_either() {
     for (builder, run) in
         [(DockerBuilder::Classic, "dead-classic"), (DockerBuilder::BuildKit, "dead-buildkit")]
     {
-        let engine = || Docker::at(daemon.socket(), builder);
+        let engine = || Engine::docker_at(daemon.socket(), builder);
         let base = Base::serve().await;
         base.give_to(&engine()).await;
         daemon.docker(&["tag", &base.name.to_string(), "foreign:1"]);

@@ -8,5 +8,6 @@ mod conformance;
 mod containers;
 mod faults;
 mod kills;
+mod probes;
 mod settings;
 mod support;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::sources::Tree;
 use bytes::Bytes;
 use engine::{
-    BuildEvent, BuildRequest, ByteStream, Engine as _, EngineError, Network, RunFailure, RunId,
+    BuildEvent, BuildRequest, ByteStream, Engine, EngineError, Network, RunFailure, RunId,
     without_cache_mounts,
 };
 use names::{Digest, ImageRef};
@@ -16,9 +16,9 @@ use oci::loopback::StoredBlob;
 use oci::media::Document;
 use tokio::sync::mpsc;
 
+use super::Workshop;
 use super::sink::{Sink, diff_ids};
 use super::store::Made;
-use super::{Workshop, on_engine};
 use crate::{Event, ExecuteError, OnEvent};
 
 /// How long the engine may say nothing: a compiler may take long over one file.
@@ -67,6 +67,7 @@ impl Workshop {
     /// Builds, and returns the new layers.
     pub(crate) async fn build_image(
         &self,
+        engine: &Engine,
         instructions: &Instructions<'_>,
         (base, context): (&Made, Tree),
         (sink, client): (&Sink, &RegistryClient),
@@ -77,8 +78,7 @@ impl Workshop {
         let mut text =
             self.materials.file(instructions.dockerfile, instructions.digest)?.to_owned();
         let mut build_args = instructions.args.clone();
-        let engine = self.engine().await?;
-        let has_cache_mounts = on_engine!(engine, engine => engine.has_cache_mounts());
+        let has_cache_mounts = engine.has_cache_mounts();
         if !has_cache_mounts {
             text = without_cache_mounts(&text);
         }
@@ -93,8 +93,7 @@ impl Workshop {
             sink.offer(&format!("{}-base", instructions.name), base, (&self.store, client))?;
         // From here on it must be removed, whatever comes.
         self.names.lock().await.push(base_name.to_string());
-        on_engine!(engine, engine => engine.pull(&base_name, true, TRANSFER).await)
-            .map_err(failed)?;
+        engine.pull(&base_name, true, TRANSFER).await.map_err(failed)?;
         build_args.insert("BASE".to_owned(), base_name.to_string());
         let request = BuildRequest {
             run: self.run.clone(),
@@ -121,19 +120,16 @@ impl Workshop {
             });
         };
         let pieces = stream(context.clone(), instructions.epoch);
-        let built = on_engine!(
-            engine,
-            engine => engine.build(&request, pieces, &mut tell).await
-        );
-        if let (true, Err(EngineError::Run(failure))) = (self.keeps_failed, &built) {
-            self.keep_failed(failure, step, request, (context, instructions.epoch), on_event).await;
+        let built = engine.build(&request, pieces, &mut tell).await;
+        if self.keeps_failed
+            && let Err(EngineError::Run(failure)) = &built
+        {
+            let before = Before { step, request, context, epoch: instructions.epoch };
+            keep_failed(engine, failure, before, on_event).await;
         }
         let built = built.map_err(failed)?;
         let target = sink.reference(&instructions.name, BUILT)?;
-        let pushed = on_engine!(
-            engine,
-            engine => engine.push(&built.image, &target, TRANSFER).await
-        );
+        let pushed = engine.push(&built.image, &target, TRANSFER).await;
         let names = [built.image.to_string(), target.to_string()];
         self.names.lock().await.extend(names);
         pushed.map_err(failed)?;
@@ -144,48 +140,53 @@ impl Workshop {
 /// What images are called that were left for looking around in; the tag is that of the step.
 const FAILED: &str = "localhost/build-pipeline/failed";
 
-impl Workshop {
-    /// Leaves in the engine what there was before a RUN that failed, and says how to look at it.
-    /// Where that cannot be done, it says so: the failure itself is told in any case.
-    async fn keep_failed(
-        &self,
-        failure: &RunFailure,
-        tag: &str,
-        request: BuildRequest,
-        (mut context, epoch): (Tree, u64),
-        on_event: &OnEvent,
-    ) {
-        let told = |rule: &str, message: String| {
-            on_event(Event::Note { rule: rule.to_owned(), message });
-        };
-        let before: Option<String> = failure.line.map(|line| {
-            let lines = request.dockerfile_text.lines().take(line.saturating_sub(1));
-            lines.map(|line| format!("{line}\n")).collect()
-        });
-        // Of another run, so that it is not removed with what is left of this one.
-        let (Some(text), Some(run)) = (before, RunId::parse("failed")) else { return };
-        let name = format!("{FAILED}:{tag}").parse::<ImageRef>();
-        let (Ok(engine), Ok(name)) = (self.engine().await, name) else { return };
-        if context.put_file(DOCKERFILE, text.clone()).is_err() {
-            return;
-        }
-        let context = stream(context, epoch);
-        let request = BuildRequest { run, dockerfile_text: text, use_cache: true, ..request };
-        let kept = on_engine!(engine, engine => {
-            match engine.build(&request, context, &mut |_| {}).await {
-                Ok(built) => engine.tag(&built.image, &name).await.map(|()| engine.kind()),
-                Err(error) => Err(error),
-            }
-        });
-        match kept {
-            Ok(kind) => told(
-                "failed-run-kept",
-                format!(
-                    "look around before the RUN that failed: `{kind} run --rm -it --network none {name} sh`"
-                ),
+/// A build whose RUN failed.
+struct Before<'a> {
+    /// The step, which the image's tag names.
+    step: &'a str,
+    request: BuildRequest,
+    context: Tree,
+    /// The time of everything in the context.
+    epoch: u64,
+}
+
+/// Leaves in the engine what there was before a RUN that failed, and says how to look at it. If that
+/// cannot be done, it says so: the failure itself is told in any case.
+async fn keep_failed(
+    engine: &Engine,
+    failure: &RunFailure,
+    before: Before<'_>,
+    on_event: &OnEvent,
+) {
+    let Before { step, request, mut context, epoch } = before;
+    let told = |rule: &str, message: String| {
+        on_event(Event::Note { rule: rule.to_owned(), message });
+    };
+    let text: Option<String> = failure.line.map(|line| {
+        let lines = request.dockerfile_text.lines().take(line.saturating_sub(1));
+        lines.map(|line| format!("{line}\n")).collect()
+    });
+    // Of another run, so that it is not removed with what is left of this one.
+    let (Some(text), Some(run)) = (text, RunId::parse("failed")) else { return };
+    let Ok(name) = format!("{FAILED}:{step}").parse::<ImageRef>() else { return };
+    if context.put_file(DOCKERFILE, text.clone()).is_err() {
+        return;
+    }
+    let context = stream(context, epoch);
+    let request = BuildRequest { run, dockerfile_text: text, use_cache: true, ..request };
+    let kept = match engine.build(&request, context, &mut |_| {}).await {
+        Ok(built) => engine.tag(&built.image, &name).await,
+        Err(error) => Err(error),
+    };
+    let kind = engine.kind();
+    match kept {
+        Ok(()) => told(
+            "failed-run-kept",
+            format!(
+                "look around before the RUN that failed: `{kind} run --rm -it --network none {name} sh`"
             ),
-            Err(error) => told("failed-run-not-kept", error.to_string()),
-        }
+        ),
+        Err(error) => told("failed-run-not-kept", error.to_string()),
     }
 }
 

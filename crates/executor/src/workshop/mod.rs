@@ -1,4 +1,5 @@
-//! What the steps of built tracks are carried out with: an engine, sources, a store of what is done.
+//! What the steps of built tracks are carried out with: sources, programs, a store of what is done.
+//! The engine comes from the executor, which has it before the first step.
 //!
 //! `sources` fetches and patches, `packages` fetches packages and makes bases of them, `wheels` those of Python locks, `build` has
 //! the engine run a Dockerfile and takes the new layers out of it, `seal` makes them canonical,
@@ -20,11 +21,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use ::sources::{SourceUrl, Sources};
-use engine::{Docker, Engine as _, Podman, RunId};
-use futures_util::future::BoxFuture;
+use engine::{Engine, RunId};
 use names::Digest;
 use patcher::PatchSet;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::Mutex;
 
 pub(crate) use build::{Captured, Instructions};
 pub(crate) use packages::Packages;
@@ -38,51 +38,34 @@ pub(crate) use wheels::Wheels;
 use crate::ExecuteError;
 use crate::probes::Tools;
 
-/// The engine that builds.
-#[derive(Debug)]
-pub enum AnyEngine {
-    /// podman.
-    Podman(Box<Podman>),
-    /// docker.
-    Docker(Box<Docker>),
+/// A value that takes time to find, and is looked up where it is needed: a run in which every step is
+/// finished needs none.
+pub struct Lookup<T>(Box<dyn Fn() -> T + Send + Sync>);
+
+impl<T> Lookup<T> {
+    /// Takes the function that finds the value.
+    pub fn new(find: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self(Box::new(find))
+    }
+
+    pub(crate) fn find(&self) -> T {
+        (self.0)()
+    }
 }
 
-/// Runs a call on whichever engine it is.
-macro_rules! on_engine {
-    ($engine:expr, $name:ident => $call:expr) => {
-        match $engine {
-            $crate::workshop::AnyEngine::Podman($name) => $call,
-            $crate::workshop::AnyEngine::Docker($name) => $call,
-        }
-    };
-}
-pub(crate) use on_engine;
-
-/// Why an engine cannot be had.
-pub type NoEngine = Box<dyn std::error::Error + Send + Sync>;
-
-/// Finds what takes time to find, when it is first needed: a run of what is finished needs none.
-pub trait Find: fmt::Debug + Send + Sync {
-    /// Returns the engine that runs Dockerfiles.
-    fn engine(&self) -> BoxFuture<'_, Result<AnyEngine, NoEngine>>;
-
-    /// Returns the Python package index that archives are looked up on, where one is known.
-    fn index(&self) -> Option<SourceUrl>;
-
-    /// Returns where Debian packages are fetched.
-    ///
-    /// # Errors
-    /// No mirror is known.
-    fn mirrors(&self) -> Result<debian::Mirrors, debian::MirrorError>;
+impl<T> fmt::Debug for Lookup<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookup").finish_non_exhaustive()
+    }
 }
 
 /// What the steps of built tracks are carried out with.
 #[derive(Debug)]
 pub struct Workshop {
-    /// Finds the engine.
-    pub find: Box<dyn Find>,
-    /// The engine, once it was needed.
-    pub engine: OnceCell<AnyEngine>,
+    /// The Python package index that archives are looked up on, if one is known.
+    pub index: Lookup<Option<SourceUrl>>,
+    /// The mirrors that Debian packages are fetched from.
+    pub mirrors: Lookup<Result<debian::Mirrors, debian::MirrorError>>,
     /// The name of this run, which all that it makes in the engine carries.
     pub run: RunId,
     /// Fetches sources and packages.
@@ -106,30 +89,21 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Returns the engine, looking for it where that was not done.
-    async fn engine(&self) -> Result<&AnyEngine, ExecuteError> {
-        self.engine.get_or_try_init(|| self.find.engine()).await.map_err(ExecuteError::no_engine)
-    }
-
     /// Ends what was begun in the engine. After a failure or an interruption, what is left of this
     /// run there is removed, and nothing else.
-    pub(crate) async fn close(&self, is_good: bool) {
-        let Some(engine) = self.engine.get() else { return };
-        if !is_good {
-            let cleaned = on_engine!(engine, engine => engine.clean(&self.run).await);
-            if let Err(error) = cleaned {
-                tracing::warn!(%error, "what is left of a build could not be removed");
-            }
-        }
+    pub(crate) async fn close(&self, engine: &Engine, is_good: bool) {
         let names = std::mem::take(&mut *self.names.lock().await);
+        // Nothing is begun in an engine before a name is given there.
+        if !is_good
+            && !names.is_empty()
+            && let Err(error) = engine.clean(&self.run).await
+        {
+            tracing::warn!(%error, "what is left of a build could not be removed");
+        }
         for name in names {
-            let removed = on_engine!(engine, engine => engine.remove_image(&name).await);
-            if let Err(error) = removed {
+            if let Err(error) = engine.remove_image(&name).await {
                 tracing::warn!(%error, name, "an image of a build is left in the engine");
             }
-        }
-        if let AnyEngine::Podman(podman) = engine {
-            podman.stop().await;
         }
     }
 }

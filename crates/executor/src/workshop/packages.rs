@@ -40,7 +40,7 @@ impl Workshop {
             wanted.extend(closure.into_iter().map(|package| (package.file.clone(), package)));
         }
         let wanted: Vec<_> = wanted.into_values().collect();
-        let mirrors = self.find.mirrors().map_err(ExecuteError::mirrors)?;
+        let mirrors = self.mirrors.find().map_err(ExecuteError::mirrors)?;
         let fetched = debian::fetch(&self.sources, &wanted, &mirrors).await;
         let fetched = fetched.map_err(ExecuteError::packages)?;
         Ok(Packages { lock, sets: sets.to_vec(), fetched })

@@ -94,7 +94,7 @@ impl Workshop {
         let cached = self.sources.fetch_archive(&source).await;
         match cached {
             Err(error) if error.kind() == ::sources::ErrorKind::NotFound => {
-                let index = tokio::task::block_in_place(|| self.find.index());
+                let index = tokio::task::block_in_place(|| self.index.find());
                 self.sources.fetch_release(index.as_ref(), source).await
             }
             cached => cached,

@@ -6,20 +6,18 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use engine::{Docker, DockerBuilder, Engine as _, Podman, RunId};
+use engine::{DockerBuilder, Engine, RunId};
 use executor::{
-    AnyEngine, BlobCache, End, Event, Execution, Find, Materials, NoEngine, Output, Settings,
-    Store, Tools, Workshop,
+    BlobCache, End, Event, Execution, Lookup, Materials, Output, Settings, Store, Tools, Workshop,
+    needs_engine,
 };
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use names::Digest;
 use oci::LayoutImage;
 use oci::loopback::LoopbackRegistry;
 use plan::{Action, Draft, ImageEdit, Input, Plan, Platform, Seal, Step, labels};
 use record::{OutputState, StepState};
 use serde_json::json;
-use sources::{SourceUrl, Sources};
+use sources::Sources;
 use tempfile::TempDir;
 use testkit::{Dockerd, PodmanStore, busybox_root};
 
@@ -69,33 +67,6 @@ pub(crate) struct Bench {
     pub(crate) podman: Arc<PodmanStore>,
     /// The Python index that wheels are looked up on.
     pub(crate) index: Option<String>,
-}
-
-#[derive(Debug)]
-struct Finding {
-    builder: Builder,
-    pub(crate) podman: Arc<PodmanStore>,
-    pub(crate) index: Option<String>,
-}
-
-impl Find for Finding {
-    fn engine(&self) -> BoxFuture<'_, Result<AnyEngine, NoEngine>> {
-        let docker = |builder| AnyEngine::Docker(Box::new(Docker::at(dockerd().socket(), builder)));
-        let engine = match self.builder {
-            Builder::Classic => docker(DockerBuilder::Classic),
-            Builder::BuildKit => docker(DockerBuilder::BuildKit),
-            Builder::Podman => AnyEngine::Podman(Box::new(Podman::private(settings(&self.podman)))),
-        };
-        async { Ok(engine) }.boxed()
-    }
-
-    fn index(&self) -> Option<SourceUrl> {
-        self.index.as_ref().map(|url| url.parse().unwrap())
-    }
-
-    fn mirrors(&self) -> Result<debian::Mirrors, debian::MirrorError> {
-        Ok(debian::Mirrors { archive: Vec::new(), security: Vec::new() })
-    }
 }
 
 /// Puts busybox and some files to be hidden on a registry, and a file of this content.
@@ -246,14 +217,23 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn settings(&self, builder: Builder, store: &str, is_fresh: bool) -> Settings {
+    /// Returns the engine with a builder. Nothing is started yet.
+    pub(crate) fn engine(&self, builder: Builder) -> Engine {
+        let docker = |builder| Engine::docker_at(dockerd().socket(), builder);
+        match builder {
+            Builder::Classic => docker(DockerBuilder::Classic),
+            Builder::BuildKit => docker(DockerBuilder::BuildKit),
+            Builder::Podman => Engine::podman(settings(&self.podman)),
+        }
+    }
+
+    pub(crate) fn settings(&self, store: &str, is_fresh: bool) -> Settings {
+        let index = self.index.clone();
         let workshop = Workshop {
-            find: Box::new(Finding {
-                builder,
-                podman: Arc::clone(&self.podman),
-                index: self.index.clone(),
+            index: Lookup::new(move || index.as_ref().map(|url| url.parse().unwrap())),
+            mirrors: Lookup::new(|| {
+                Ok(debian::Mirrors { archive: Vec::new(), security: Vec::new() })
             }),
-            engine: tokio::sync::OnceCell::new(),
             run: RunId::parse(&format!("test-{store}")).unwrap(),
             sources: Sources::new(sources::Settings::new(self.path("sources"))),
             programs: debian::Programs { path: "/usr/bin:/bin".into(), variables: BTreeMap::new() },
@@ -282,8 +262,9 @@ impl Bench {
         std::fs::read_to_string(self.path(store).join("listings").join(digest.hex())).unwrap()
     }
 
-    async fn run(&self, settings: &Settings) -> (Execution, Vec<Event>) {
-        support::run(&self.plan(), settings, pending()).await
+    async fn run(&self, builder: Builder, settings: &Settings) -> (Execution, Vec<Event>) {
+        let engine = Some(self.engine(builder));
+        support::run_on(engine, &self.plan(), settings, pending()).await
     }
 }
 
@@ -320,7 +301,7 @@ async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
     ] {
         // Another service each time: what one keeps the next one finds. Another commit, too, or the
         // engine would know that it has run this RUN.
-        let settings = bench.settings(builder, store, is_fresh);
+        let settings = bench.settings(store, is_fresh);
         let mut draft = bench.plan().into_draft();
         for step in &mut draft.steps {
             if let Action::BuildImage { args, .. } = &mut step.action {
@@ -328,7 +309,8 @@ async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
             }
         }
         let plan = draft.finish().unwrap();
-        let (execution, events) = support::run(&plan, &settings, pending()).await;
+        let engine = Some(bench.engine(builder));
+        let (execution, events) = support::run_on(engine, &plan, &settings, pending()).await;
         assert!(matches!(execution.end, End::Succeeded), "{store}: {:?}", execution.end);
         let said = events.iter().filter_map(|event| match event {
             Event::BuildLine { text, .. } => text.find("by ").map(|at| text[at..].to_owned()),
@@ -353,8 +335,8 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
         ("classic-again", Builder::Classic),
         ("buildkit-again", Builder::BuildKit),
     ] {
-        let settings = bench.settings(builder, store, true);
-        let (execution, _) = bench.run(&settings).await;
+        let settings = bench.settings(store, true);
+        let (execution, _) = bench.run(builder, &settings).await;
         assert!(matches!(execution.end, End::Succeeded), "{store}: {:?}", execution.end);
         let config = LayoutImage::read(&bench.path("out")).unwrap().config;
         let config = String::from_utf8_lossy(&config).into_owned();
@@ -363,10 +345,9 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
             (bench.listing(store, &bench.path("out")), config, taken(&bench.path("out"))),
         ));
         let workshop = settings.workshop.unwrap();
-        let left = match workshop.engine.get().unwrap() {
-            AnyEngine::Podman(podman) => podman.leftovers(Some(&workshop.run)).await.unwrap(),
-            AnyEngine::Docker(docker) => docker.leftovers(Some(&workshop.run)).await.unwrap(),
-        };
+        let engine = bench.engine(builder);
+        let left = engine.leftovers(Some(&workshop.run)).await.unwrap();
+        engine.stop().await;
         assert!(left.is_empty(), "{store}: {left:?}");
     }
     let (_, (listing, config, digests)) = &images[0];
@@ -385,19 +366,14 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
 async fn load(bench: &Bench, plan: &Plan, builder: Builder, store: &str) -> (OutputState, u64) {
     let name = format!("localhost/build-pipeline/{}:latest", plan.name);
     let output = Output::Engine { reference: name.parse().unwrap() };
-    let settings = Settings { outputs: vec![output], ..bench.settings(builder, store, false) };
-    let (execution, _) = support::run(plan, &settings, pending()).await;
+    let settings = Settings { outputs: vec![output], ..bench.settings(store, false) };
+    assert!(needs_engine(plan, &settings));
+    let engine = Some(bench.engine(builder));
+    let (execution, _) = support::run_on(engine, plan, &settings, pending()).await;
     assert!(matches!(execution.end, End::Succeeded), "{builder:?}: {:?}", execution.end);
-    let engine =
-        Finding { builder, podman: Arc::clone(&bench.podman), index: None }.engine().await.unwrap();
-    let found = match engine {
-        AnyEngine::Podman(podman) => {
-            let found = podman.inspect(&name).await.unwrap();
-            podman.stop().await;
-            found
-        }
-        AnyEngine::Docker(docker) => docker.inspect(&name).await.unwrap(),
-    };
+    let engine = bench.engine(builder);
+    let found = engine.inspect(&name).await.unwrap();
+    engine.stop().await;
     let image = execution.image.unwrap();
     assert_eq!(found.id.as_str(), image.config_digest.to_string(), "{builder:?}");
     assert_eq!(found.tags, [name], "{builder:?}: the name on loopback is gone");
@@ -433,22 +409,34 @@ async fn the_layers_of_a_base_are_sent_to_an_engine_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finished_step_is_not_carried_out_again_and_asks_no_engine() {
     let bench = Bench::new("ARG BASE\nFROM ${BASE}\nRUN echo once > /once\n").await;
-    let (first, _) = bench.run(&bench.settings(Builder::Podman, "store", false)).await;
+    let settings = bench.settings("store", false);
+    assert!(needs_engine(&bench.plan(), &settings));
+    let (first, _) = bench.run(Builder::Podman, &settings).await;
     assert!(matches!(first.end, End::Succeeded), "{:?}", first.end);
     let image = taken(&bench.path("out"));
-    let settings = bench.settings(Builder::Podman, "store", false);
-    let (second, _) = bench.run(&settings).await;
+    let settings = bench.settings("store", false);
+    assert!(!needs_engine(&bench.plan(), &settings), "all that an engine does is finished");
+    let (second, _) = support::run(&bench.plan(), &settings, pending()).await;
     assert!(matches!(second.end, End::Succeeded), "{:?}", second.end);
     assert_eq!(taken(&bench.path("out")), image);
     // Labels are written each time: that takes no engine, and builds nothing.
     let (label, before) = second.steps.split_last().unwrap();
     assert!(before.iter().all(|step| step.state == StepState::Cached), "{before:?}");
     assert_eq!((&*label.step, label.state), ("label", StepState::Done));
-    assert!(settings.workshop.unwrap().engine.get().is_none(), "no engine was looked for");
+    // To carry out all of it again takes one, and so does putting the image into one.
+    assert!(needs_engine(&bench.plan(), &bench.settings("store", true)));
+    let output = Output::Engine { reference: "localhost/once:1".parse().unwrap() };
+    let loads = Settings { outputs: vec![output], ..bench.settings("store", false) };
+    assert!(needs_engine(&bench.plan(), &loads) && needs_engine(&bench.derived("x"), &loads));
+    assert!(!needs_engine(&bench.derived("x"), &bench.settings("store", true)));
     // Another Dockerfile is another step.
     std::fs::write(bench.path("Dockerfile"), "ARG BASE\nFROM ${BASE}\nRUN echo two > /once\n")
         .unwrap();
-    let (third, _) = bench.run(&bench.settings(Builder::Podman, "store", false)).await;
+    assert!(needs_engine(&bench.plan(), &bench.settings("store", false)));
+    let (none, _) = support::run(&bench.plan(), &bench.settings("store", false), pending()).await;
+    let End::Failed(error) = none.end else { panic!("{:?}", none.end) };
+    assert_eq!(error.kind(), executor::ErrorKind::Engine, "{error}");
+    let (third, _) = bench.run(Builder::Podman, &bench.settings("store", false)).await;
     assert!(matches!(third.end, End::Succeeded), "{:?}", third.end);
     assert_ne!(taken(&bench.path("out")), image);
 }
@@ -460,8 +448,8 @@ async fn a_failing_run_says_which_line_with_what_status_and_what_it_said_last() 
     for (store, builder) in
         [("a", Builder::Podman), ("b", Builder::Classic), ("c", Builder::BuildKit)]
     {
-        let settings = bench.settings(builder, store, true);
-        let (execution, events) = bench.run(&settings).await;
+        let settings = bench.settings(store, true);
+        let (execution, events) = bench.run(builder, &settings).await;
         let End::Failed(error) = execution.end else { panic!("{builder:?} does not fail") };
         let failure = error.run_failure().unwrap();
         assert_eq!((failure.status, failure.line), (7, Some(4)), "{builder:?}: {failure:?}");
@@ -515,12 +503,14 @@ async fn the_wheels_of_a_lock_lie_in_the_context_and_only_by_their_hashes() {
     // Another file under the same name is refused, and nothing is built.
     index.on("GET", &format!("/files/{FILE}")).first(1).does(served(b"something else\n"));
     index.on("GET", &format!("/files/{FILE}")).does(served(wheel));
-    let settings = bench.settings(Builder::Podman, "store", false);
-    let (refused, _) = support::run(&plan, &settings, pending()).await;
+    let settings = bench.settings("store", false);
+    let engine = Some(bench.engine(Builder::Podman));
+    let (refused, _) = support::run_on(engine, &plan, &settings, pending()).await;
     let End::Failed(error) = refused.end else { panic!("another wheel was taken") };
     assert!(support::chain(&error).contains("SHA-256"), "{}", support::chain(&error));
-    let settings = bench.settings(Builder::Podman, "store", false);
-    let (built, _) = support::run(&plan, &settings, pending()).await;
+    let settings = bench.settings("store", false);
+    let engine = Some(bench.engine(Builder::Podman));
+    let (built, _) = support::run_on(engine, &plan, &settings, pending()).await;
     assert!(matches!(built.end, End::Succeeded), "{:?}", built.end);
     let listing = bench.listing("store", &bench.path("out"));
     let text = format!(

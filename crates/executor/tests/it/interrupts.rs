@@ -11,7 +11,7 @@ use crate::support::*;
 
 /// Ends when the proxy has seen a request, and its answer is under way.
 async fn once_asked(proxy: &FaultProxy, method: &str, target: &str) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while proxy.count(method, target) == 0 {
         assert!(Instant::now() < deadline, "nobody asked {method} {target}");
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use engine::Engine;
 use executor::{BlobCache, Event, Execution, Executor, Job, Output, Settings};
 use names::Digest;
 use oci::client::{ClientSettings, RegistryClient, Retries};
@@ -206,11 +207,21 @@ pub(crate) async fn run(
     settings: &Settings,
     interrupt: impl Future<Output = ()>,
 ) -> (Execution, Vec<Event>) {
+    run_on(None, plan, settings, interrupt).await
+}
+
+/// Carries out a plan with an engine, and keeps what it reports.
+pub(crate) async fn run_on(
+    engine: Option<Engine>,
+    plan: &Plan,
+    settings: &Settings,
+    interrupt: impl Future<Output = ()>,
+) -> (Execution, Vec<Event>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&events);
     let on_event = Arc::new(move |event| kept.lock().unwrap().push(event));
     let job = Job { plan: Arc::new(plan.clone()), settings: settings.clone(), on_event };
-    let executor = Executor::default();
+    let executor = Executor::new(engine);
     let execution = executor.execute(job, interrupt).await;
     executor.close().await;
     let events = events.lock().unwrap().clone();

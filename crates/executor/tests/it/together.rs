@@ -3,6 +3,7 @@
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex};
 
+use engine::Engine;
 use executor::{End, Event, Execution, Executor, Job, Output, Settings};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -36,6 +37,7 @@ fn plan_of(bench: &Bench, name: &str, run: &str) -> Plan {
 /// each with the name of its plan.
 async fn together(
     bench: &Bench,
+    engine: Engine,
     settings: &Settings,
     plans: &[Plan],
     interrupt: impl Future<Output = ()>,
@@ -51,7 +53,7 @@ async fn together(
             on_event: Arc::new(move |event| kept.lock().unwrap().push((name.clone(), event))),
         }
     });
-    let (executor, interrupt) = (Executor::default(), interrupt.shared());
+    let (executor, interrupt) = (Executor::new(Some(engine)), interrupt.shared());
     let executions = jobs.map(|job| executor.execute(job, interrupt.clone()));
     let executions = join_all(executions.collect::<Vec<_>>()).await;
     executor.close().await;
@@ -76,15 +78,26 @@ fn states(execution: &Execution) -> Vec<StepState> {
     execution.steps.iter().map(|outcome| outcome.state).collect()
 }
 
+/// Returns a RUN that waits for another one, which runs at the same time. They meet in a folder that
+/// outlives builds.
+fn meeting(builder: Builder, name: &str, other: &str) -> String {
+    let place = format!("id=meeting-{builder:?}-{},target=/meeting", std::process::id());
+    format!(
+        "--mount=type=cache,{place} touch /meeting/{name}; n=0; \\\n \
+         until [ -e /meeting/{other} ]; do n=$((n + 1)); [ $n -lt 3000 ] || exit 9; sleep 0.1; done"
+    )
+}
+
 /// Both engines: two builds go on at the same time, and what both need is fetched for one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_go_on_side_by_side_and_share_what_they_have_in_common() {
     for builder in [Builder::Podman, Builder::BuildKit] {
         let bench = Bench::new("").await;
-        let plans =
-            ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 4; echo {name}")));
-        let settings = bench.settings(builder, "together", false);
-        let (executions, events) = together(&bench, &settings, &plans, pending()).await;
+        let plans = [("one", "two"), ("two", "one")]
+            .map(|(name, other)| plan_of(&bench, name, &meeting(builder, name, other)));
+        let settings = bench.settings("together", false);
+        let (executions, events) =
+            together(&bench, bench.engine(builder), &settings, &plans, pending()).await;
         for execution in &executions {
             assert!(matches!(execution.end, End::Succeeded), "{builder:?}: {:?}", execution.end);
         }
@@ -111,8 +124,9 @@ async fn a_build_that_two_plans_have_runs_once() {
     };
     edit.labels.insert("org.example.other".to_owned(), "yes".to_owned());
     let two = two.finish().unwrap();
-    let settings = bench.settings(Builder::Podman, "together-once", true);
-    let (executions, events) = together(&bench, &settings, &[one, two], pending()).await;
+    let settings = bench.settings("together-once", true);
+    let (executions, events) =
+        together(&bench, bench.engine(Builder::Podman), &settings, &[one, two], pending()).await;
     let said = |(_, event): &&(String, Event)| matches!(event, Event::BuildLine { text, .. } if text == "once");
     assert_eq!(events.iter().filter(said).count(), 1, "{events:#?}");
     let images = executions.iter().map(|execution| execution.image.as_ref().unwrap());
@@ -138,9 +152,10 @@ async fn a_plan_that_fails_does_not_end_the_others() {
     // It needs what fails for the first.
     let also_bad = Draft { name: "also-bad".to_owned(), ..bad.clone().into_draft() };
     let also_bad = also_bad.finish().unwrap();
-    let settings = bench.settings(Builder::Podman, "together-bad", false);
+    let settings = bench.settings("together-bad", false);
     let plans = [bad, good, also_bad];
-    let (executions, events) = together(&bench, &settings, &plans, pending()).await;
+    let (executions, events) =
+        together(&bench, bench.engine(Builder::Podman), &settings, &plans, pending()).await;
     let End::Failed(error) = &executions[0].end else { panic!("{:?}", executions[0].end) };
     let End::Failed(other) = &executions[2].end else { panic!("{:?}", executions[2].end) };
     for error in [error, other] {
@@ -216,9 +231,9 @@ async fn a_failure_costs_nothing_that_is_under_way() {
         let mut bench = Bench::new("").await;
         let has_begun = Arc::new(Notify::new());
         bench.index = Some(index_without_files(Arc::clone(&has_begun)).await);
-        let length = if is_interrupted { 300 } else { 5 };
+        let length = if is_interrupted { 3000 } else { 5 };
         let plan = plan_with_wheels(&bench, &format!("echo begun; sleep {length}"));
-        let settings = bench.settings(Builder::Podman, "together-failing", false);
+        let settings = bench.settings("together-failing", false);
         let (interrupt, interrupted) = tokio::sync::oneshot::channel::<()>();
         let interrupt = Mutex::new(Some(interrupt).filter(|_| is_interrupted));
         let on_event: executor::OnEvent = Arc::new(move |event| {
@@ -236,7 +251,7 @@ async fn a_failure_costs_nothing_that_is_under_way() {
             }
         };
         let job = Job { plan: Arc::new(plan), settings: settings.clone(), on_event };
-        let executor = Executor::default();
+        let executor = Executor::new(Some(bench.engine(Builder::Podman)));
         let execution = executor.execute(job, interrupt).await;
         executor.close().await;
         let End::Failed(error) = &execution.end else { panic!("{:?}", execution.end) };
@@ -257,16 +272,17 @@ async fn a_failure_costs_nothing_that_is_under_way() {
 async fn an_interruption_ends_all_plans() {
     let bench = Bench::new("").await;
     let plans =
-        ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 300; echo {name}")));
-    let settings = bench.settings(Builder::Podman, "together-cut", false);
+        ["one", "two"].map(|name| plan_of(&bench, name, &format!("sleep 3000; echo {name}")));
+    let settings = bench.settings("together-cut", false);
     let asleep = async {
         let begin = std::time::Instant::now();
         while bench.podman.container_processes().len() < 4 {
-            assert!(begin.elapsed().as_secs() < 60, "the RUNs do not begin");
+            assert!(begin.elapsed().as_secs() < 300, "the RUNs do not begin");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    let (executions, _) = together(&bench, &settings, &plans, asleep).await;
+    let (executions, _) =
+        together(&bench, bench.engine(Builder::Podman), &settings, &plans, asleep).await;
     for execution in &executions {
         assert!(matches!(execution.end, End::Interrupted), "{:?}", execution.end);
         let build = &execution.steps[1];

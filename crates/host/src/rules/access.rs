@@ -1,7 +1,9 @@
 //! Device nodes, groups, engines: may this user, and a container of theirs, use the GPU?
 
+use names::EngineKind;
+
 use super::{Context, Finding, Severity, Verdict};
-use crate::access::{DeviceNode, Engine, EngineKind};
+use crate::access::{DeviceNode, Engine};
 
 /// The nodes that ROCm opens. `card*` is for displays.
 fn compute_nodes<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a DeviceNode> {
@@ -147,15 +149,8 @@ pub(super) fn engine(context: &Context<'_>) -> Verdict {
     .into()
 }
 
-fn kind_name(kind: EngineKind) -> &'static str {
-    match kind {
-        EngineKind::Podman => "podman",
-        EngineKind::Docker => "docker",
-    }
-}
-
 fn describe(engine: &Engine) -> String {
-    let name = kind_name(engine.kind);
+    let name = engine.kind.as_str();
     let rootless = if engine.is_rootless { "rootless " } else { "" };
     let version = engine.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
     let at = engine.socket.as_ref().map_or(", no socket".to_owned(), |path| format!(" at {path}"));
@@ -201,7 +196,7 @@ pub(super) fn version(context: &Context<'_>) -> Verdict {
     }
     let alone = std::collections::BTreeMap::new();
     let findings = known.iter().flat_map(|(engine, version)| {
-        let name = kind_name(engine.kind);
+        let name = engine.kind.as_str();
         // `+ds1` and the like are the distribution's.
         let release = version.split(['+', '-', '~']).next().unwrap_or_default();
         context.compat.bad(name, release, &alone).map(move |(_, row)| {
@@ -220,7 +215,7 @@ pub(super) fn version(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || {
         let all: Vec<String> = known
             .iter()
-            .map(|(engine, version)| format!("{} {version}", kind_name(engine.kind)))
+            .map(|(engine, version)| format!("{} {version}", engine.kind.as_str()))
             .collect();
         all.join("; ")
     })

@@ -3,16 +3,12 @@
 //! here is what the GPU needs besides.
 
 use super::{Container, Groups, head};
-use crate::access::EngineKind;
 
 /// Returns the manifest.
 pub(super) fn print(container: &Container) -> String {
     let mut lines: Vec<String> =
         head(container, "A distrobox manifest", "distrobox").lines().map(str::to_owned).collect();
-    let manager = match container.engine {
-        EngineKind::Podman => "podman",
-        EngineKind::Docker => "docker",
-    };
+    let manager = container.engine.as_str();
     lines.push(format!(
         "# DBX_CONTAINER_MANAGER={manager} distrobox assemble create --file THIS_FILE"
     ));

@@ -18,9 +18,10 @@ pub mod trial;
 
 use std::collections::BTreeMap;
 
+use names::EngineKind;
 use pins::{OVERRIDE, Track};
 
-use crate::access::{DeviceNode, Engine, EngineKind};
+use crate::access::{DeviceNode, Engine};
 use crate::snapshot::Snapshot;
 
 pub use row::{GpuWay, Level, Needs, Row, Rows, Trial, parse_rows};

@@ -2,7 +2,6 @@
 //! run, so that it is right on another machine as well.
 
 use super::{Container, Folder, Groups, Network, Port, at_home, head};
-use crate::access::EngineKind;
 use crate::shell_word;
 
 /// Returns the script.
@@ -21,10 +20,7 @@ pub(super) fn print(container: &Container) -> String {
     // Never set and empty: `${terminal:+--tty}` is a word only on a terminal.
     lines.push("terminal=".to_owned());
     lines.push("if [ -t 0 ] && [ -t 1 ]; then terminal=yes; fi".to_owned());
-    let engine = match container.engine {
-        EngineKind::Podman => "podman",
-        EngineKind::Docker => "docker",
-    };
+    let engine = container.engine.as_str();
     let mut call = vec![
         format!("exec {engine} run --rm"),
         "${terminal:+--interactive} ${terminal:+--tty}".to_owned(),

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
-use host::{EngineKind, Snapshot};
+use names::EngineKind;
 use pins::Track;
 
 use crate::machine;

@@ -7,7 +7,8 @@ use host::run::{
     Container, GpuWay, Groups, Level, Needs, Network, Rows, RunError, Wish, check_devices,
     container, loses_groups, parse_rows,
 };
-use host::{Engine, EngineKind, Snapshot};
+use host::{Engine, Snapshot};
+use names::EngineKind;
 use pins::{Track, When};
 
 use crate::machine;

@@ -1,6 +1,6 @@
 //! What is read of a machine.
 
-use host::EngineKind;
+use names::EngineKind;
 
 use crate::machine;
 

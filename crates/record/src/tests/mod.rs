@@ -5,14 +5,14 @@ mod verify;
 
 use std::collections::BTreeMap;
 
-use names::Digest;
+use names::{Builder, Digest, EngineKind};
 use plan::{
     Action, DeriveContract, Draft, ImageEdit, Input, ManifestKind, Plan, Platform, Step, labels,
 };
 
 use crate::{
-    BuildRecord, ImageSummary, Note, OutputOutcome, OutputState, Run, Status, StepOutcome,
-    StepState, Traffic,
+    BuildRecord, EngineUse, ImageSummary, Note, OutputOutcome, OutputState, PassedOver, Run,
+    Status, StepOutcome, StepState, Traffic,
 };
 
 const BASE: &str = "registry.example.org/base@sha256:1111111111111111111111111111111111111111111111111111111111111111";
@@ -84,6 +84,18 @@ fn full() -> BuildRecord {
     record.ended = Some("2026-11-20T19:00:01Z".to_owned());
     record.status = Status::Interrupted;
     record.error = vec!["outer".to_owned(), "inner \u{1b}[31m\n".to_owned()];
+    record.engine = Some(EngineUse {
+        kind: EngineKind::Docker,
+        version: "20.10.24".to_owned(),
+        builder: Builder::BuildKit,
+        runtime: "runc".to_owned(),
+        address: "unix:///run/docker.sock".to_owned(),
+        origin: "DOCKER_HOST".to_owned(),
+        passed_over: vec![PassedOver {
+            origin: "the podman program".to_owned(),
+            reason: "no runtime works".to_owned(),
+        }],
+    });
     for state in [
         StepState::Done,
         StepState::Cached,
@@ -130,6 +142,16 @@ fn a_record_is_read_back_from_its_file() {
         // The plan in it is the one whose digest stands beside it.
         assert_eq!(read.plan.digest(), read.plan_digest);
     }
+}
+
+/// Records that earlier releases wrote name no engine.
+#[test]
+fn a_record_without_an_engine_is_read() {
+    let mut json: serde_json::Value = serde_json::from_str(&full().to_text()).unwrap();
+    let engine = json.as_object_mut().unwrap().remove("engine").unwrap();
+    assert_eq!((&engine["kind"], &engine["builder"]), (&"docker".into(), &"buildkit".into()));
+    let read = BuildRecord::parse(&json.to_string()).unwrap();
+    assert_eq!(read, BuildRecord { engine: None, ..full() });
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! `build-pipeline clean`: what runs that were broken off left behind, in engines and on disk.
 //!
-//! Start at [`run`]. [`engines`] asks every engine that is there, [`disk`] looks into our own
+//! Start at [`run`]. [`leftovers`] asks every engine that is there, [`disk`] looks into our own
 //! folders. What is of a run whose process lives is left alone, and so is all that is not ours.
 
 mod disk;
-mod engines;
+mod leftovers;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use engine::ServiceSettings;
+use names::EngineKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -18,7 +20,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
 use crate::reporter::size;
-use crate::{environment, state, workshop};
+use crate::{engines, environment, state};
 
 /// Remove what runs that were broken off left behind, in engines and on disk
 #[derive(Debug, Args)]
@@ -33,22 +35,27 @@ pub(crate) struct Clean {
     #[arg(long)]
     cache: bool,
     /// Ask this engine only [default: every engine that is there]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = only())]
     engine: Option<Only>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// The engine that is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// What is asked for what runs have left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Only {
-    /// podman
-    Podman,
-    /// docker
-    Docker,
-    /// No engine: look at the disk only
+    Engine(EngineKind),
+    /// No engine: the disk alone is looked at.
     None,
+}
+
+/// Returns the parser of `--engine`.
+fn only() -> impl TypedValueParser<Value = Only> {
+    let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
+    let none = PossibleValue::new("none").help("No engine: look at the disk only");
+    PossibleValuesParser::new(kinds.into_iter().chain([none]))
+        .map(|text| text.parse().map_or(Only::None, Only::Engine))
 }
 
 /// What `clean --format json` prints.
@@ -145,7 +152,7 @@ enum State {
 #[derive(Debug)]
 struct Task {
     /// The one engine that is asked.
-    wanted: Option<engine::Kind>,
+    wanted: Option<EngineKind>,
     is_dry: bool,
     takes_cache: bool,
     /// The folder of all that can be fetched or made again, where there is a home.
@@ -165,15 +172,14 @@ impl Task {
     /// Returns how builds start a podman service.
     fn service(&self, program: &Path) -> Option<ServiceSettings> {
         let store = self.cache.as_ref()?.join("store");
-        Some(workshop::service(program.to_owned(), self.sockets.clone(), &store))
+        Some(engines::service(program.to_owned(), self.sockets.clone(), &store))
     }
 }
 
 /// Looks for what is left, removes it, and says what it was.
 pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
     let wanted = match args.engine {
-        Some(Only::Podman) => Some(engine::Kind::Podman),
-        Some(Only::Docker) => Some(engine::Kind::Docker),
+        Some(Only::Engine(kind)) => Some(kind),
         Some(Only::None) | None => None,
     };
     let task = Task {
@@ -191,7 +197,7 @@ pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
     crate::runtime()?.block_on(async {
         disk::sweep(&task).await;
         if args.engine != Some(Only::None) {
-            engines::clean(&task, &mut report).await;
+            leftovers::clean(&task, &mut report).await;
         }
     });
     disk::clean(&task, listed, is_busy, &mut report.found);

@@ -8,8 +8,6 @@ pub(crate) mod session;
 mod terminal;
 
 use clap::{Args, ValueEnum};
-use executor::AnyEngine;
-use host::EngineKind;
 use host::run::{Container, Form, Groups};
 
 use crate::cli::{Global, track_names};
@@ -100,16 +98,9 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, CommandError> {
             return output::sanitised_result(&text(&container)).map(|()| 0);
         }
         let engine = prepared.engine()?;
-        let ended = match engine {
-            AnyEngine::Podman(podman) => {
-                let ended = session::attended(&**podman, &prepared, &container, args.interactive).await;
-                podman.stop().await;
-                ended
-            }
-            AnyEngine::Docker(docker) => {
-                session::attended(&**docker, &prepared, &container, args.interactive).await
-            }
-        }?;
+        let ended = session::attended(engine, &prepared, &container, args.interactive).await;
+        engine.stop().await;
+        let ended = ended?;
         if ended.status != 0 {
             offer(global, &ended.last)?;
         }
@@ -142,11 +133,7 @@ fn form_of(form: PrintForm) -> Form {
 fn text(container: &Container) -> String {
     let mut page = Page::default();
     let mut line = |name: &str, value: &str| page.line(format_args!("{name:12} {value}"));
-    let engine = match container.engine {
-        EngineKind::Podman => "podman",
-        EngineKind::Docker => "docker",
-    };
-    line("engine", engine);
+    line("engine", container.engine.as_str());
     line("image", &container.image);
     if let Some(entrypoint) = &container.entrypoint {
         line("entrypoint", entrypoint);

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use executor::AnyEngine;
+use engine::Engine;
+use host::Snapshot;
 use host::run::{self, Container, GpuWay, Row, RunError, Wish};
-use host::{EngineKind, Snapshot};
+use names::EngineKind;
 use pins::{OVERRIDE, Track, When};
 
-use crate::cli::{EngineChoice, Global};
+use crate::cli::{AskedEngine, Global, engine_names};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::image::name_in_engine;
 use crate::machine::{self, Data};
-use crate::{environment, output, request, working_folder, workshop};
+use crate::{engines, environment, output, request, working_folder};
 
 /// What `run` and `smoke` are given alike.
 #[derive(Debug, Args)]
@@ -26,8 +27,8 @@ pub(crate) struct Given {
     #[arg(long, value_name = "GFX")]
     gpu: Option<String>,
     /// Which engine starts it
-    #[arg(long, value_enum, default_value_t = EngineChoice::Auto, env = "BUILD_PIPELINE_ENGINE")]
-    engine: EngineChoice,
+    #[arg(long, value_parser = engine_names(), default_value = "auto", env = "BUILD_PIPELINE_ENGINE")]
+    engine: AskedEngine,
     /// The folder with models [default: versions/run.toml's]
     #[arg(long, value_name = "DIR")]
     models: Option<PathBuf>,
@@ -64,7 +65,7 @@ pub(crate) struct Prepared {
     /// The caller's home.
     pub(crate) home: Option<String>,
     pub(crate) has_gpu: bool,
-    engine: Option<AnyEngine>,
+    engine: Option<Engine>,
     facts: host::Engine,
     image: String,
     environment: BTreeMap<String, String>,
@@ -149,17 +150,14 @@ impl Prepared {
     }
 
     /// Returns the engine that answers.
-    pub(crate) fn engine(&self) -> Result<&AnyEngine, CommandError> {
+    pub(crate) fn engine(&self) -> Result<&Engine, CommandError> {
         let none = || CommandError::new(ExitCode::Bug, "no engine was asked for");
         self.engine.as_ref().ok_or_else(none)
     }
 
     /// Returns the name of the engine.
     pub(crate) fn engine_name(&self) -> &'static str {
-        match self.facts.kind {
-            EngineKind::Podman => "podman",
-            EngineKind::Docker => "docker",
-        }
+        self.facts.kind.as_str()
     }
 
     /// Returns whose files are to be: `LOCAL_UID` and `LOCAL_GID`, or else the caller's.
@@ -176,19 +174,15 @@ async fn engine(
     given: &Given,
     machine: &Snapshot,
     is_started: bool,
-) -> Result<(Option<AnyEngine>, host::Engine), CommandError> {
+) -> Result<(Option<Engine>, host::Engine), CommandError> {
     if is_started || given.host_root.is_none() {
-        match workshop::reach(given.engine, machine).await {
+        match engines::reach(given.engine, machine).await {
             Ok((engine, facts)) => return Ok((Some(engine), facts)),
             Err(error) if is_started => return Err(error),
             Err(_) => {}
         }
     }
-    let wanted = match given.engine {
-        EngineChoice::Auto => None,
-        EngineChoice::Podman => Some(EngineKind::Podman),
-        EngineChoice::Docker => Some(EngineKind::Docker),
-    };
+    let wanted = given.engine;
     let is_wanted = |engine: &&host::Engine| wanted.is_none_or(|kind| engine.kind == kind);
     if let Some(engine) = machine.engines.iter().find(is_wanted) {
         return Ok((None, engine.clone()));

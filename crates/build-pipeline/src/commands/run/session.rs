@@ -46,8 +46,8 @@ enum Audience {
 }
 
 /// Runs a container for whoever started us.
-pub(crate) async fn attended<E: Engine>(
-    engine: &E,
+pub(crate) async fn attended(
+    engine: &Engine,
     prepared: &Prepared,
     container: &Container,
     is_interactive: bool,
@@ -58,16 +58,16 @@ pub(crate) async fn attended<E: Engine>(
 }
 
 /// Runs a container and keeps what it says.
-pub(crate) async fn kept<E: Engine>(
-    engine: &E,
+pub(crate) async fn kept(
+    engine: &Engine,
     prepared: &Prepared,
     container: &Container,
 ) -> Result<Ended, CommandError> {
     run(engine, prepared, container, Audience::Kept).await
 }
 
-async fn run<E: Engine>(
-    engine: &E,
+async fn run(
+    engine: &Engine,
     prepared: &Prepared,
     container: &Container,
     audience: Audience,
@@ -88,8 +88,8 @@ async fn run<E: Engine>(
 }
 
 /// Starts a container that was created, and stays until it has ended.
-async fn through<E: Engine>(
-    engine: &E,
+async fn through(
+    engine: &Engine,
     id: &str,
     audience: Audience,
     mut signals: Signals,
@@ -151,7 +151,7 @@ async fn next_input(input: &mut Option<terminal::Input>) -> Option<Vec<u8>> {
 }
 
 /// Hands a signal on; a new size of the terminal is not one of the container's.
-async fn forward<E: Engine>(engine: &E, id: &str, name: &'static str, has_terminal: bool) {
+async fn forward(engine: &Engine, id: &str, name: &'static str, has_terminal: bool) {
     if name == "SIGWINCH" {
         if has_terminal && let Some(size) = terminal::size() {
             resize(engine, id, size).await;
@@ -164,7 +164,7 @@ async fn forward<E: Engine>(engine: &E, id: &str, name: &'static str, has_termin
     }
 }
 
-async fn resize<E: Engine>(engine: &E, id: &str, size: (u16, u16)) {
+async fn resize(engine: &Engine, id: &str, size: (u16, u16)) {
     if let Err(error) = engine.resize_container(id, size).await {
         tracing::debug!(%error, "the terminal's size was not handed on");
     }

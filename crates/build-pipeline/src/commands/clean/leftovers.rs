@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use engine::{
-    Address, Client, Docker, DockerBuilder, Engine, EngineError, Leftover, LeftoverKind, Podman,
-    RunId, Surroundings, candidates,
+    Address, Client, DockerBuilder, Engine, EngineError, Leftover, LeftoverKind, RunId,
+    Surroundings, candidates,
 };
+use names::EngineKind;
 
 use super::{CleanReport, Found, Kind, State, Task, Unanswered};
 use crate::{environment, state};
@@ -20,7 +21,7 @@ pub(super) async fn clean(task: &Task, report: &mut CleanReport) {
     for candidate in candidates(&around).into_iter().take(if is_told { 1 } else { usize::MAX }) {
         let is_other = matches!((task.wanted, candidate.kind), (Some(a), Some(b)) if a != b);
         // A socket of podman leads to the store that its program has.
-        let is_again = !candidate.is_named && candidate.kind == Some(engine::Kind::Podman);
+        let is_again = !candidate.is_named && candidate.kind == Some(EngineKind::Podman);
         if is_other || (is_again && is_podman_asked) {
             continue;
         }
@@ -62,29 +63,26 @@ async fn one(
     seen: &mut BTreeSet<String>,
     report: &mut CleanReport,
 ) -> Result<(), EngineError> {
-    match address {
+    let engine = match address {
         Address::PodmanProgram(program) => {
             let Some(settings) = task.service(program) else { return Ok(()) };
-            let podman = Podman::private(settings);
-            let done = each(task, &podman, seen, report).await;
-            podman.stop().await;
-            done
+            Engine::podman(settings)
         }
         Address::Socket(socket) => match Client::kind_at(socket).await? {
-            engine::Kind::Podman => each(task, &Podman::at(socket.clone()), seen, report).await,
-            engine::Kind::Docker => {
-                let docker = Docker::at(socket.clone(), DockerBuilder::Classic);
-                each(task, &docker, seen, report).await
-            }
+            EngineKind::Podman => Engine::podman_at(socket.clone()),
+            EngineKind::Docker => Engine::docker_at(socket.clone(), DockerBuilder::Classic),
         },
-    }
+    };
+    let done = each(task, &engine, seen, report).await;
+    engine.stop().await;
+    done
 }
 
 /// Removes what is left in an engine, run by run. `seen` holds what another way to the same engine
 /// has shown.
 async fn each(
     task: &Task,
-    engine: &impl Engine,
+    engine: &Engine,
     seen: &mut BTreeSet<String>,
     report: &mut CleanReport,
 ) -> Result<(), EngineError> {
@@ -114,7 +112,7 @@ async fn each(
     Ok(())
 }
 
-fn found(engine: engine::Kind, one: &Leftover, state: State, reason: Option<String>) -> Found {
+fn found(engine: EngineKind, one: &Leftover, state: State, reason: Option<String>) -> Found {
     let kind = match one.kind {
         LeftoverKind::Container => Kind::Container,
         LeftoverKind::BuildContainer => Kind::BuildContainer,

@@ -1,0 +1,251 @@
+//! The engine comes first: it is found and tried before anything is fetched, failures of a probe are
+//! not taken for answers, and the record says which engine it was and why.
+
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use testkit::{EngineProxy, FaultProxy, shared_registry};
+
+use crate::built::{Bench, dockerd};
+use crate::dsl::{Ran, ran};
+
+/// Returns a Dockerfile whose RUN says with which launcher compilers are started: `ccache` where the
+/// builder keeps its folder. No other Dockerfile has the same RUN, so no engine knows its result.
+fn dockerfile() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!(
+        "ARG BASE\nFROM ${{BASE}} AS build\nENV PATH=/bin\nARG COMPILER_LAUNCHER=ccache\n\
+         RUN --mount=type=cache,target=/kept : {number}; echo \"by ${{COMPILER_LAUNCHER}}.\"; echo 1 > /1\n\
+         FROM ${{BASE}}\nCOPY --from=build /1 /1\n"
+    )
+}
+
+const BUILD: &str = "--track vulkan --variant tiny";
+
+/// A project whose base is behind a proxy that writes requests down.
+struct Watched {
+    bench: Bench,
+    registry: FaultProxy,
+}
+
+impl Watched {
+    fn new() -> Self {
+        Self {
+            bench: Bench::new(&dockerfile()),
+            registry: FaultProxy::to(shared_registry().host()),
+        }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        self.bench.command_at(line, &self.registry.host())
+    }
+
+    /// Runs a command on the docker at a socket.
+    fn on(&self, socket: &Path, line: &str) -> Ran {
+        let host = format!("unix://{}", socket.display());
+        ran(self.command(line).env("DOCKER_HOST", host).output().unwrap())
+    }
+
+    /// Runs a build on the docker at a socket, with a value of `DOCKER_BUILDKIT`.
+    fn with_buildkit(&self, socket: &Path, value: &str) -> Ran {
+        let host = format!("unix://{}", socket.display());
+        let mut command = self.command(BUILD);
+        ran(command.env("DOCKER_HOST", host).env("DOCKER_BUILDKIT", value).output().unwrap())
+    }
+
+    /// Returns the record of the last run.
+    fn record(&self) -> Value {
+        self.bench.project.records().pop().unwrap()
+    }
+
+    /// Fails the test where something was fetched, or a step was begun.
+    #[track_caller]
+    fn nothing_was_begun(&self) {
+        let requests = self.registry.requests();
+        assert!(requests.is_empty(), "{requests:?}");
+        let record = self.record();
+        assert_eq!(record["status"], "failed");
+        let steps = record["steps"].as_array().unwrap();
+        assert!(steps.iter().all(|step| step["state"] == "not-begun"), "{steps:?}");
+        assert!(record["engine"].is_null());
+        assert!(!record["error"].as_array().unwrap().is_empty());
+    }
+}
+
+/// Returns whether a record has a note of this rule.
+fn has_note(record: &Value, rule: &str) -> bool {
+    record["notes"].as_array().unwrap().iter().any(|note| note["rule"] == rule)
+}
+
+#[test]
+fn without_an_engine_nothing_is_fetched() {
+    let watched = Watched::new();
+    let dead = watched.bench.project.path("no.sock");
+    watched.on(&dead, BUILD).expect(3).says("there is no engine to build with").says("no.sock");
+    watched.nothing_was_begun();
+    // A track that adds metadata only needs one where the image is put into it.
+    let base = watched.bench.base.clone();
+    let mirror = format!("docker.io/ollama/ollama={}/built/tiny", watched.registry.host());
+    let load = format!("--track ollama --set ollama={base} --load --mirror {mirror}");
+    watched.on(&dead, &load).expect(3).says("`build-pipeline doctor`");
+    watched.nothing_was_begun();
+    let plain = format!("--track ollama --set ollama={base} --mirror {mirror}");
+    watched.on(&dead, &plain).expect(0);
+    assert!(!watched.registry.requests().is_empty(), "the proxy does see what is fetched");
+}
+
+/// The other track of a run could be built, and is not begun either: the run cannot succeed.
+#[test]
+fn a_track_that_needs_no_engine_waits_for_the_one_that_does() {
+    let watched = Watched::new();
+    let project = &watched.bench.project;
+    project.edit("versions/tracks.toml", "variant = \"debian\"", "variant = \"tiny\"");
+    let mirror = format!("docker.io/ollama/ollama={}/built/tiny", watched.registry.host());
+    let base = &watched.bench.base;
+    let line = format!("--track ollama,vulkan --set ollama={base} --mirror {mirror}");
+    watched.on(&project.path("no.sock"), &line).expect(3);
+    watched.nothing_was_begun();
+    assert_eq!(project.records().len(), 2);
+}
+
+#[test]
+fn tracks_of_one_run_share_an_engine_that_was_tried_once() {
+    let watched = Watched::new();
+    let tracks = watched.bench.project.read("versions/tracks.toml");
+    let tiny = "[source.variants.tiny]\nbase = \"tiny\"\n[[source.variants.tiny.stage]]\n\
+                name = \"tiny\"\ndockerfile = \"dockerfiles/tiny.Dockerfile\"\n\n[source.env]";
+    watched.bench.project.write("versions/tracks.toml", &tracks.replace("[source.env]", tiny));
+    let proxy = EngineProxy::start(&dockerd().socket());
+    watched.on(&proxy.socket(), "--track vulkan,source --variant tiny").expect(0);
+    assert_eq!(proxy.builds(), 2, "one probe, and the one step that both need");
+    for record in watched.bench.project.records() {
+        assert_eq!(record["engine"]["kind"], "docker");
+    }
+}
+
+#[test]
+fn what_is_finished_needs_no_engine() {
+    let watched = Watched::new();
+    watched.on(&dockerd().socket(), BUILD).expect(0);
+    assert_eq!(watched.record()["engine"]["kind"], "docker");
+    let dead = watched.bench.project.path("no.sock");
+    watched.on(&dead, BUILD).expect(0);
+    assert!(watched.record()["engine"].is_null(), "no engine was looked for");
+    watched.on(&dead, &format!("{BUILD} --fresh")).expect(3);
+}
+
+#[test]
+fn a_docker_without_buildkit_builds_with_its_classic_builder_and_a_warning() {
+    let watched = Watched::new();
+    let proxy = EngineProxy::start(&dockerd().socket());
+    proxy.remove_buildkit();
+    let ran = watched.on(&proxy.socket(), BUILD);
+    ran.expect(0).says("[builder-fallback]").says("requires BuildKit").says("by .");
+    let record = watched.record();
+    assert_eq!(record["engine"]["builder"], "classic");
+    assert!(has_note(&record, "builder-fallback"), "{}", record["notes"]);
+}
+
+#[test]
+fn docker_buildkit_1_never_falls_back_and_0_asks_for_no_warning() {
+    let watched = Watched::new();
+    let proxy = EngineProxy::start(&dockerd().socket());
+    proxy.remove_buildkit();
+    let ran = watched.with_buildkit(&proxy.socket(), "1");
+    ran.expect(3).says("DOCKER_BUILDKIT").says("requires BuildKit").says("`DOCKER_BUILDKIT=0`");
+    watched.nothing_was_begun();
+    let ran = watched.with_buildkit(&proxy.socket(), "0").expect(0).says("by .");
+    assert!(!ran.stderr.contains("builder-fallback"), "{}", ran.stderr);
+    let record = watched.record();
+    assert_eq!(record["engine"]["builder"], "classic");
+    assert!(!has_note(&record, "builder-fallback"));
+}
+
+#[test]
+fn a_connection_that_breaks_is_no_answer_about_buildkit() {
+    let watched = Watched::new();
+    let proxy = EngineProxy::start(&dockerd().socket());
+    proxy.break_builds(2);
+    let ran = watched.on(&proxy.socket(), BUILD).expect(0).says("by ccache.");
+    assert!(!ran.stderr.contains("builder-fallback"), "{}", ran.stderr);
+    assert_eq!(
+        proxy.builds(),
+        4,
+        "two tries of the probe fail, the third one and the build succeed"
+    );
+    assert_eq!(watched.record()["engine"]["builder"], "buildkit");
+
+    let watched = Watched::new();
+    proxy.break_builds(usize::MAX);
+    let ran = watched.on(&proxy.socket(), BUILD).expect(3).says("tried several times");
+    assert!(!ran.stderr.contains("classic"), "{}", ran.stderr);
+    watched.nothing_was_begun();
+}
+
+#[test]
+fn the_record_names_the_engine_and_why_it_was_chosen() {
+    let watched = Watched::new();
+    let dead = watched.bench.project.path("no.sock");
+    watched.on(&dead, &format!("{BUILD} --engine podman")).expect(0).prints("engine    podman ");
+    let engine = &watched.record()["engine"];
+    assert_eq!((&engine["kind"], &engine["builder"]), (&"podman".into(), &"podman".into()));
+    assert_eq!(engine["origin"], "the podman program");
+    assert_eq!(engine["address"], watched.bench.project.path("bin/podman").to_str().unwrap());
+    assert!(["runc", "crun"].contains(&engine["runtime"].as_str().unwrap()), "{engine}");
+    assert!(engine["version"].as_str().unwrap().starts_with(|c: char| c.is_ascii_digit()));
+    let id = watched.record()["id"].as_str().unwrap().to_owned();
+    let shown = watched.bench.project.run(&format!("records {id}")).expect(0);
+    shown.prints("(the podman program)");
+
+    let socket = dockerd().socket();
+    watched.on(&socket, &format!("{BUILD} --fresh")).expect(0).prints("builder buildkit");
+    let engine = &watched.record()["engine"];
+    assert_eq!((&engine["kind"], &engine["builder"]), (&"docker".into(), &"buildkit".into()));
+    assert_eq!(engine["origin"], "DOCKER_HOST");
+    assert_eq!(engine["address"], format!("unix://{}", socket.display()));
+    assert_eq!(engine["runtime"], "runc");
+    // A record of an earlier release has no such field.
+    let path = watched.bench.project.path("home/.local/state/build-pipeline/records");
+    let path = path.join(format!("{id}.json"));
+    let mut old: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    old.as_object_mut().unwrap().remove("engine").unwrap();
+    std::fs::write(&path, old.to_string()).unwrap();
+    watched.bench.project.run(&format!("records {id}")).expect(0).prints("status   succeeded");
+}
+
+/// A podman with which no OCI runtime works, a socket that nobody listens on, and a docker.
+#[test]
+fn a_broken_engine_is_passed_over_with_a_warning() {
+    let watched = Watched::new();
+    let project = &watched.bench.project;
+    let script = project.read("bin/podman").replace(
+        "#!/bin/sh\nexec ",
+        "#!/bin/sh\nfor word; do shift; case $word in crun|runc) word=/bin/false; esac; set -- \"$@\" \"$word\"; done\nexec ",
+    );
+    let broken = script.replace("\"$@\"\n", "--runtime /bin/false \"$@\"\n");
+    project.write("bin/podman", &broken);
+    std::fs::create_dir_all(project.path("run/podman")).unwrap();
+    drop(UnixListener::bind(project.path("run/podman/podman.sock")).unwrap());
+    std::os::unix::fs::symlink(dockerd().socket(), project.path("run/docker.sock")).unwrap();
+    let auto = || {
+        let mut command = watched.command(BUILD);
+        command.env_remove("DOCKER_HOST").env("XDG_RUNTIME_DIR", project.path("run"));
+        command
+    };
+    let ran = ran(auto().output().unwrap()).expect(0).says("[engine-passed-over]");
+    let ran = ran.says("the podman program").says("the user's podman socket").says("refused");
+    assert_eq!(ran.stderr.matches("[engine-passed-over]").count(), 2, "{}", ran.stderr);
+    let record = watched.record();
+    assert_eq!(record["engine"]["origin"], "the user's docker socket");
+    assert!(has_note(&record, "engine-passed-over"));
+    let passed_over = record["engine"]["passed_over"].as_array().unwrap();
+    assert_eq!(passed_over[0]["origin"], "the podman program", "{passed_over:?}");
+    assert!(!passed_over[0]["reason"].as_str().unwrap().is_empty());
+    // Who asks for podman gets no docker.
+    let podman = crate::dsl::ran(auto().args(["--engine", "podman", "--fresh"]).output().unwrap());
+    podman.expect(3).says("podman does not work");
+}

@@ -1,0 +1,69 @@
+//! Probes of real engines: what is an answer, what is tried again, and what many at once do.
+
+use engine::{DockerBuilder, Engine, EngineError};
+use names::Builder;
+use testkit::{Dockerd, EngineProxy, PodmanStore};
+
+use crate::support::{dockerd, podman};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_whose_connection_breaks_is_tried_again() {
+    for builder in [DockerBuilder::BuildKit, DockerBuilder::Classic] {
+        let proxy = EngineProxy::start(&dockerd().socket());
+        proxy.break_builds(3);
+        let engine = Engine::docker_at(proxy.socket(), builder);
+        let probed = engine.probe().await.unwrap();
+        assert_eq!((probed.builder, proxy.builds()), (builder.into(), 4));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_always_breaks_is_no_answer() {
+    let proxy = EngineProxy::start(&dockerd().socket());
+    proxy.break_builds(usize::MAX);
+    let error =
+        Engine::docker_at(proxy.socket(), DockerBuilder::BuildKit).probe().await.unwrap_err();
+    assert!(matches!(error, EngineError::Lost { .. }), "{error:?}");
+    assert!(!error.is_definitive());
+}
+
+/// The words are the daemon's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_without_buildkit_says_so_and_is_asked_once() {
+    let proxy = EngineProxy::start(&dockerd().socket());
+    proxy.remove_buildkit();
+    let error =
+        Engine::docker_at(proxy.socket(), DockerBuilder::BuildKit).probe().await.unwrap_err();
+    let EngineError::Unavailable { what: "BuildKit", detail } = &error else { panic!("{error:?}") };
+    assert!(detail.contains("requires BuildKit"), "{detail}");
+    assert_eq!(proxy.builds(), 1);
+    let classic = Engine::docker_at(proxy.socket(), DockerBuilder::Classic).probe().await.unwrap();
+    assert_eq!(classic.builder, Builder::Classic);
+}
+
+/// Probes of several programs share the daemon, and none breaks another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_probes_at_once_all_succeed() {
+    // Of its own: other tests probe the shared one, and it is listed in the end.
+    let daemon = Dockerd::start();
+    let proxy = EngineProxy::start(&daemon.socket());
+    let probes = (0..16).map(|number| {
+        let builder =
+            if number % 4 == 0 { DockerBuilder::Classic } else { DockerBuilder::BuildKit };
+        let engine = Engine::docker_at(proxy.socket(), builder);
+        async move { engine.probe().await.map(|probed| probed.run.is_isolated) }
+    });
+    for probed in futures_util::future::join_all(probes).await {
+        assert!(probed.unwrap());
+    }
+    assert_eq!(proxy.builds(), 16, "none had to be tried again");
+    let engine = Engine::docker_at(proxy.socket(), DockerBuilder::Classic);
+    assert_eq!(engine.leftovers(None).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_of_podman_names_its_builder() {
+    let store = PodmanStore::new();
+    let probed = podman(&store).probe().await.unwrap();
+    assert_eq!((probed.builder, probed.info.runtime.as_str()), (Builder::Podman, "runc"));
+}

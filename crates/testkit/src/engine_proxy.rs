@@ -1,0 +1,137 @@
+//! A proxy in front of an engine's socket that breaks what a real engine does not break when asked.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tempfile::TempDir;
+
+/// A socket that leads to an engine. Each connection carries one request, as this program sends it.
+#[derive(Debug)]
+pub struct EngineProxy {
+    folder: TempDir,
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    upstream: PathBuf,
+    /// The request lines that came in, in order.
+    requests: Mutex<Vec<String>>,
+    /// How many of the next builds are broken off.
+    broken: AtomicUsize,
+    has_no_buildkit: AtomicBool,
+}
+
+impl EngineProxy {
+    /// Starts a proxy in front of the engine at a socket.
+    ///
+    /// # Panics
+    /// No socket can be made.
+    pub fn start(upstream: &Path) -> Self {
+        // Short, because the path of a socket has at most 107 bytes.
+        let folder = tempfile::Builder::new().prefix("bp-proxy-").tempdir_in("/tmp");
+        let folder = folder.expect("a temporary folder");
+        let state = Arc::new(State {
+            upstream: upstream.to_owned(),
+            requests: Mutex::default(),
+            broken: AtomicUsize::new(0),
+            has_no_buildkit: AtomicBool::new(false),
+        });
+        let listener = UnixListener::bind(folder.path().join("s")).expect("a socket");
+        let own = Arc::clone(&state);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (Ok(client), state) = (client, Arc::clone(&own)) else { return };
+                // A connection that breaks is what this proxy is for.
+                thread::spawn(move || drop(state.serve(client)));
+            }
+        });
+        Self { folder, state }
+    }
+
+    /// Returns the proxy's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    /// Breaks the connections of the next `count` builds before anything is answered.
+    pub fn break_builds(&self, count: usize) {
+        self.state.broken.store(count, Ordering::SeqCst);
+    }
+
+    /// Makes a docker daemon one without BuildKit: it is asked for its classic builder whatever the
+    /// client asks for, which is how daemons before 18.09 read a request for BuildKit. All answers
+    /// are the daemon's own.
+    pub fn remove_buildkit(&self) {
+        self.state.has_no_buildkit.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns the request lines that came in, in order.
+    pub fn requests(&self) -> Vec<String> {
+        self.state.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns how many builds were asked for.
+    pub fn builds(&self) -> usize {
+        self.requests().iter().filter(|line| is_build(line)).count()
+    }
+}
+
+fn is_build(line: &str) -> bool {
+    line.starts_with("POST ") && line.contains("/build?")
+}
+
+impl State {
+    fn serve(&self, mut client: UnixStream) -> io::Result<()> {
+        let head = read_head(&mut client)?;
+        let text = String::from_utf8_lossy(&head).into_owned();
+        let line = text.lines().next().unwrap_or_default().to_owned();
+        let is_build = is_build(&line);
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
+        let less = |left: usize| left.checked_sub(1);
+        if is_build && self.broken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
+            return Ok(());
+        }
+        let mut engine = UnixStream::connect(&self.upstream)?;
+        if is_build && self.has_no_buildkit.load(Ordering::SeqCst) {
+            engine.write_all(line.replace("version=2", "version=1").as_bytes())?;
+            engine.write_all(&head[line.len()..])?;
+        } else {
+            engine.write_all(&head)?;
+        }
+        let (from, to) = (client.try_clone()?, engine.try_clone()?);
+        thread::spawn(move || pass(from, to));
+        pass(engine, client);
+        Ok(())
+    }
+}
+
+/// Reads to the end of a request's head, and what came with it.
+fn read_head(client: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        let length = client.read(&mut buffer)?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        head.extend_from_slice(&buffer[..length]);
+    }
+    Ok(head)
+}
+
+/// Passes bytes on until either end closes, and closes both directions then.
+fn pass(mut from: UnixStream, mut to: UnixStream) {
+    let ended = io::copy(&mut from, &mut to);
+    // An orderly end of one direction leaves the other one open.
+    let how = if ended.is_ok() { Shutdown::Write } else { Shutdown::Both };
+    drop(to.shutdown(how));
+    if ended.is_err() {
+        drop(from.shutdown(Shutdown::Both));
+    }
+}
