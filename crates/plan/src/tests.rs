@@ -250,7 +250,7 @@ fn every_contradiction_is_refused_by_name() {
     }));
     note(refused(|draft| drop(draft.inputs.remove("Dockerfile"))));
     note(refused(|draft| {
-        drop(draft.inputs.insert(text("Dockerfile"), Input::Lock { digest: digest('5') }))
+        drop(draft.inputs.insert(text("Dockerfile"), Input::Lock { digest: digest('5') }));
     }));
     note(refused(|draft| drop(draft.inputs.insert(text("spare"), image()))));
     for (name, value) in [

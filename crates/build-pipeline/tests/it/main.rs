@@ -26,6 +26,7 @@ mod patch_installed;
 mod patch_pinned;
 mod patch_sed;
 mod patch_trees;
+mod patched_builds;
 mod pins;
 mod plans;
 mod recipe;

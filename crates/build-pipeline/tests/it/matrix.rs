@@ -228,10 +228,11 @@ fn small_variants(project: &Project) {
     for (track, variant) in [("vulkan", "debian"), ("source", "fedora")] {
         let mut stages = String::new();
         for name in ["small", "rehearsed"] {
-            stages += &format!(
+            let stage = format!(
                 "[{track}.variants.{name}]\nbase = \"tiny\"\n[[{track}.variants.{name}.stage]]\n\
                  name = \"{track}-{name}\"\ndockerfile = \"dockerfiles/{track}-{name}.Dockerfile\"\n\n"
             );
+            stages.push_str(&stage);
             let text = format!(
                 "ARG BASE\nFROM ${{BASE}}\nENV PATH=/bin\nRUN echo {track} {name} > /made\n"
             );
