@@ -130,6 +130,9 @@ fn a_history_that_cannot_answer_is_an_error_that_writes_nothing() {
 #[test]
 fn the_plan_of_a_track_is_the_same_whatever_other_tracks_are_named() {
     let (project, _) = committed();
+    // The history of the files of one track is not that of another.
+    project.edit("dockerfiles/vulkan/fedora.Dockerfile", "ARG BASE", "# changed\nARG BASE");
+    git(&project, &["commit", "-qam", "a Dockerfile"]);
     let of = |line: &str| -> Value {
         let ran = project.run(&format!("plan --format json --rehearse {line}")).expect(0);
         serde_json::from_str(&ran.stdout).unwrap()
