@@ -262,7 +262,7 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Base => told.hint("pin an image of linux/amd64 with an OCI or Docker schema 2 manifest"),
             ExecuteKind::Disk { full: true } => told.hint("free some space, or write elsewhere with `--output oci:DIR`; what was there before is intact"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or write elsewhere with `--output oci:DIR`"),
-            ExecuteKind::Target => told.hint("name a new or empty folder, or one that build-pipeline wrote: `--output oci:DIR`"),
+            ExecuteKind::Target => told.hint("name a new or empty folder or file, or one that build-pipeline wrote: `--output oci:DIR`, `--output oci-archive:FILE`"),
             ExecuteKind::Source(kind) => source_hints(told, kind),
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` says where and why; no RUN was begun"),
             ExecuteKind::Changed => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),

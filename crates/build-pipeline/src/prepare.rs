@@ -11,8 +11,8 @@ use std::sync::Arc;
 use executor::Materials;
 use names::Digest;
 use oci::stand_in::StandIn;
-use plan::{Plan, Revision};
-use planner::{Planned, PlanningInput, Warning};
+use plan::{Action, Plan, Revision, labels};
+use planner::{PlanError, Planned, PlanningInput, Warning};
 use record::Recipe;
 
 use crate::cli::{Global, Subject};
@@ -21,7 +21,7 @@ use crate::exit_code::ExitCode;
 use crate::patching::patches;
 use crate::project::{DATA_FILES, Project};
 use crate::request::{self, PendingRequest, RevisionChoice};
-use crate::{advice, recipe, registry, rehearsal};
+use crate::{advice, mirrors, recipe, registry, rehearsal};
 
 /// A plan, and what is known about it.
 #[derive(Debug)]
@@ -33,6 +33,15 @@ pub(crate) struct Prepared {
     pub(crate) recipe: Recipe,
     /// The image that takes the place of the base, where the plan is a rehearsal of metadata.
     pub(crate) stand_in: Option<StandIn>,
+    /// The labels whose values were taken from an image, because this project cannot confirm them.
+    pub(crate) unconfirmed: Vec<Unconfirmed>,
+}
+
+/// A label that this project cannot confirm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unconfirmed {
+    pub(crate) label: &'static str,
+    pub(crate) why: &'static str,
 }
 
 /// Plans that are carried out together.
@@ -53,6 +62,8 @@ pub(crate) fn prepare(
     project: &Project,
     subject: &Subject,
 ) -> Result<Preparation, CommandError> {
+    // A mirror that cannot be used is an error, also where nothing is fetched.
+    mirrors::read(global)?;
     let mut preparer = Preparer::new(project)?;
     let mut pending = request::read(subject, &preparer.input)?;
     if pending.iter().any(|one| !one.tags.is_empty()) {
@@ -92,24 +103,30 @@ impl<'a> Preparer<'a> {
 
     /// Makes the plan of a request whose tags are resolved.
     pub(crate) fn plan(&mut self, pending: PendingRequest) -> Result<Prepared, CommandError> {
-        let PendingRequest { mut request, revision, .. } = pending;
+        let PendingRequest { mut request, revision, of_image, .. } = pending;
+        let refused = |error: PlanError| refused(error, of_image.as_deref());
         let stand_in = rehearsal::stand_in(&mut request, &self.input)?;
-        let needs = planner::needs(&request, &self.input)?;
+        let needs = planner::needs(&request, &self.input).map_err(refused)?;
         self.read(&needs)?;
-        let mut planned = planner::plan(&request, &self.input)?;
+        let mut planned = planner::plan(&request, &self.input).map_err(refused)?;
+        self.check_sets(&planned.plan)?;
         let recipe = recipe::read(&self.project.root, self.files_of(&planned.plan, &needs)?);
+        let mut unconfirmed = Vec::new();
         request.revision = match revision {
             RevisionChoice::Absent => None,
             RevisionChoice::OfFiles => Some(own_revision(&recipe)?),
-            RevisionChoice::OfImage(claimed) => Some(self.checked_revision(claimed, &recipe)),
+            RevisionChoice::OfImage(claimed) => {
+                unconfirmed = self.unconfirmed(&claimed, &recipe);
+                Some(self.checked_revision(claimed, &recipe))
+            }
         };
         if request.revision.is_some() {
-            planned = planner::plan(&request, &self.input)?;
+            planned = planner::plan(&request, &self.input).map_err(refused)?;
         }
         let Planned { plan, mut warnings } = planned;
         advice::check_locks(self.project, &plan, &self.input.pins)?;
         warnings.extend(advice::advise(self.project, &plan, &self.input.pins)?);
-        Ok(Prepared { plan: Arc::new(plan), warnings, recipe, stand_in })
+        Ok(Prepared { plan: Arc::new(plan), warnings, recipe, stand_in, unconfirmed })
     }
 
     /// Reads what a plan needs beside the data files. A file that is missing is left to the planner,
@@ -144,6 +161,35 @@ impl<'a> Preparer<'a> {
         names.into_iter().map(digest).collect()
     }
 
+    /// Checks that the locks of Debian packages have the sets that a plan takes from them.
+    fn check_sets(&self, plan: &Plan) -> Result<(), CommandError> {
+        for step in &plan.steps {
+            let Action::FetchPackages { input, sets } = &step.action else { continue };
+            let lock = self.project.parse(input, pins::parse_package_lock)?;
+            if let Some(set) = sets.iter().find(|set| lock.closure(set).is_none()) {
+                let what =
+                    format!("`{input}` has no set `{set}`, which track `{}` needs", plan.track);
+                return Err(CommandError::new(ExitCode::Input, what)
+                    .hint("`build-pipeline lock` makes the lock again"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what this project cannot say about the commit that an image names.
+    fn unconfirmed(&self, claimed: &Revision, recipe: &Recipe) -> Vec<Unconfirmed> {
+        let mut all = Vec::new();
+        if recipe::has_commit(&self.project.root, &claimed.commit).is_none() {
+            let why = "the history of this project cannot tell; a full clone can";
+            all.extend([labels::REVISION, labels::VCS_REF].map(|label| Unconfirmed { label, why }));
+        }
+        if claimed.url.is_some() && claimed.url != recipe.url {
+            let why = "it is not the address of this project's remote `origin`";
+            all.push(Unconfirmed { label: labels::SOURCE, why });
+        }
+        all
+    }
+
     /// Returns the commit that an image names, unless the history of this project does not have it:
     /// then the one that the project itself would name.
     fn checked_revision(&self, claimed: Revision, recipe: &Recipe) -> Revision {
@@ -152,6 +198,33 @@ impl<'a> Preparer<'a> {
             Some(commit) if is_denied => Revision { commit: commit.clone(), ..claimed },
             _ => claimed,
         }
+    }
+}
+
+/// Words an error of the planner. Where the labels of an image ask for what no build gives, the image
+/// is wrong, and not the command.
+fn refused(error: PlanError, of_image: Option<&str>) -> CommandError {
+    let is_of_request = matches!(
+        error,
+        PlanError::UnknownVariant { .. }
+            | PlanError::NoVariants { .. }
+            | PlanError::RehearsedOtherwise { .. }
+            | PlanError::NoRehearsal { .. }
+            | PlanError::UnknownPin { .. }
+            | PlanError::UnusedPin { .. }
+            | PlanError::UnknownGpu { .. }
+            | PlanError::NotASpoofTrack { .. }
+            | PlanError::Epoch(_)
+            | PlanError::Invalid { .. }
+    );
+    match of_image {
+        Some(image) if is_of_request => {
+            let what =
+                format!("the labels of `{image}` ask for what no build of this project gives");
+            CommandError::caused(ExitCode::Differs, what, &error)
+                .hint("the labels were changed, or the image is of another project")
+        }
+        _ => error.into(),
     }
 }
 

@@ -134,6 +134,10 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
 
 fn read_capped(path: &Path, cap: u64) -> std::io::Result<String> {
     use std::io::{Error, ErrorKind};
+    // A FIFO would wait for its writer.
+    if !fs::metadata(path)?.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
     let file = fs::File::open(path)?;
     let mut bytes =
         Vec::with_capacity(usize::try_from(file.metadata()?.len().min(cap)).unwrap_or(0) + 1);

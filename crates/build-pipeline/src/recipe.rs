@@ -66,6 +66,10 @@ fn ask(root: &Path, recipe: &mut Recipe) -> Result<(), String> {
         Err(error) => return Err(unreadable(&error)),
     };
     recipe.url = origin(&repository);
+    let grafts = repository.commondir().join("info/grafts");
+    if std::fs::metadata(&grafts).is_ok_and(|file| file.len() > 0) {
+        return Err(format!("`{}` changes the history; remove it", grafts.display()));
+    }
     let tree = head.tree().map_err(|error| unreadable(&error))?;
     let is_modified = |file: &&String| is_modified(root, &tree, file);
     recipe.modified = recipe.files.keys().filter(is_modified).cloned().collect();
@@ -97,9 +101,12 @@ fn last_change(
     let wanted = state(&head.tree()?);
     let mut newest = head;
     loop {
-        let Ok(parent) = newest.parent(0) else {
-            let is_whole = newest.parent_count() == 0 && !repository.is_shallow();
-            return Ok(is_whole.then(|| newest.id()));
+        if newest.parent_count() == 0 {
+            return Ok((!repository.is_shallow()).then(|| newest.id()));
+        }
+        let parent = match newest.parent(0) {
+            Err(_) if repository.is_shallow() => return Ok(None),
+            parent => parent?,
         };
         if state(&parent.tree()?) != wanted {
             return Ok(Some(newest.id()));

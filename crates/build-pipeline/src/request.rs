@@ -18,6 +18,8 @@ pub(crate) struct PendingRequest {
     /// The tags that a registry must be asked about.
     pub(crate) tags: Vec<TagOfPin>,
     pub(crate) revision: RevisionChoice,
+    /// The image whose labels the request was read from, if it was.
+    pub(crate) of_image: Option<String>,
 }
 
 /// The tag that a pin has in one run.
@@ -41,7 +43,7 @@ pub(crate) enum RevisionChoice {
 impl PendingRequest {
     /// Returns the plain request of a track.
     pub(crate) fn new(request: BuildRequest) -> Self {
-        Self { request, tags: Vec::new(), revision: RevisionChoice::Absent }
+        Self { request, tags: Vec::new(), revision: RevisionChoice::Absent, of_image: None }
     }
 }
 
@@ -59,6 +61,14 @@ pub(crate) fn read(
         .hint("leave out `--set` or `--rehearse`"));
     }
     let set = subject.set.iter().map(|text| setting(text, input)).collect::<Result<Vec<_>, _>>()?;
+    if let Some((pin, _)) = set
+        .iter()
+        .enumerate()
+        .find_map(|(number, (pin, _))| set[..number].iter().find(|(other, _)| other == pin))
+    {
+        return Err(CommandError::new(ExitCode::Input, format!("`--set {pin}=…` is given twice"))
+            .hint("a pin has one value in a run"));
+    }
     let gpu = subject.gpu.as_deref().map(gpu).transpose()?;
     let spoof = spoof(subject.spoof.as_deref())?;
     let source_date_epoch = environment::source_date_epoch()?;
@@ -94,7 +104,7 @@ pub(crate) fn read(
         tags.extend(followed_tag(&request, &tags, input)?);
         let revision =
             if subject.label_revision { RevisionChoice::OfFiles } else { RevisionChoice::Absent };
-        all.push(PendingRequest { request, tags, revision });
+        all.push(PendingRequest { request, tags, revision, of_image: None });
     }
     Ok(all)
 }

@@ -34,6 +34,14 @@ fn records_folder() -> Result<PathBuf, CommandError> {
     Ok(environment::state_folder()?.join("records"))
 }
 
+/// Checks that records can be written, before there is anything to record.
+pub(crate) fn check_records() -> Result<(), CommandError> {
+    let folder = records_folder()?;
+    fs::create_dir_all(&folder)
+        .and_then(|()| Ok(rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK)?))
+        .map_err(|error| failed("writing into", &folder, &error))
+}
+
 /// Writes a record beside, synced and renamed. Returns where it lies.
 pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, CommandError> {
     let folder = records_folder()?;

@@ -83,7 +83,9 @@ impl ExecuteError {
             LayoutError::Write { source, .. } | LayoutError::Read { source, .. } => {
                 ErrorKind::Disk { full: source.kind() == std::io::ErrorKind::StorageFull }
             }
-            LayoutError::NotALayout(_) | LayoutError::Foreign { .. } => ErrorKind::Target,
+            LayoutError::NotALayout(_)
+            | LayoutError::NotAnArchive(_)
+            | LayoutError::Foreign { .. } => ErrorKind::Target,
             LayoutError::Integrity { .. } => ErrorKind::Integrity,
             LayoutError::Count { .. }
             | LayoutError::Document { .. }

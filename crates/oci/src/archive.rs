@@ -23,6 +23,30 @@ pub struct ArchiveWriter {
     file: AtomicWriteFile,
 }
 
+/// Refuses to replace anything but an OCI archive or an empty file: no other file, no device, FIFO or
+/// socket. A link counts as what it leads to.
+fn check_replaced(path: &Path) -> Result<(), LayoutError> {
+    let read = |source| LayoutError::Read { path: path.to_owned(), source };
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(read)?,
+    };
+    if found.is_file() && (found.len() == 0 || is_archive(path).map_err(read)?) {
+        return Ok(());
+    }
+    Err(LayoutError::NotAnArchive(path.to_owned()))
+}
+
+/// Returns whether a file begins as an OCI archive does: with a tar header (POSIX.1-1988, ustar) of one
+/// of the entries of an OCI image layout.
+fn is_archive(path: &Path) -> io::Result<bool> {
+    let mut header = Vec::new();
+    fs::File::open(path)?.take(512).read_to_end(&mut header)?;
+    let starts = [b"oci-layout".as_slice(), b"index.json", b"blobs/"];
+    let has_name = starts.iter().any(|start| header.starts_with(start));
+    Ok(has_name && header.get(257..262) == Some(b"ustar".as_slice()))
+}
+
 impl ArchiveWriter {
     /// Begins the archive at `path` with everything but the layers.
     ///
@@ -34,6 +58,7 @@ impl ArchiveWriter {
         if path.is_dir() {
             return Err(write(io::ErrorKind::IsADirectory.into()));
         }
+        check_replaced(path)?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(write)?;
         }

@@ -48,6 +48,9 @@ pub enum LayoutError {
     /// The folder holds something else.
     #[error("`{}` has files in it and is not an OCI image layout", .0.display())]
     NotALayout(PathBuf),
+    /// The file is something else: it is not replaced.
+    #[error("`{}` exists and is not an OCI archive", .0.display())]
+    NotAnArchive(PathBuf),
     /// The layout holds an image that somebody else put there.
     #[error("`{}` holds the image `{image}`, which another tool put there", path.display())]
     Foreign {

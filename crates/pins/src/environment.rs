@@ -4,6 +4,8 @@
 //! makes every user slow. Both are refused with what to do instead. The spoof is refused here
 //! because it needs a way to be switched off at run time, which the track adds.
 
+use names::Secret;
+
 use crate::problem::{Wrong, code, nearest, quote, wrong};
 
 /// All variables of Ollama that start with `OLLAMA_`.
@@ -135,6 +137,12 @@ pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
         return Err(wrong(
             format!("the value of `{name}` is `{}` bytes long", text.len()),
             "shorten it to 4096 bytes",
+        ));
+    }
+    if Secret::new(text).is_secret() || Secret::new(format!("{name}={text}")).is_secret() {
+        return Err(wrong(
+            format!("the value of `{name}` holds a password or token"),
+            "remove it, everyone who has the image can read it; set it when the container is started",
         ));
     }
     match (name, text) {

@@ -21,7 +21,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::image::Image;
 use crate::output::Page;
-use crate::prepare::Preparer;
+use crate::prepare::{Preparer, Unconfirmed};
 use crate::project::Project;
 use crate::rebuild::rebuild;
 use crate::rehearsal::Rehearsal;
@@ -52,6 +52,22 @@ pub(crate) struct Verification {
     layers_elsewhere: usize,
     /// What came of building it again, once for each engine that did.
     rebuilds: Vec<Comparison>,
+}
+
+impl Verification {
+    /// Says of labels that were taken from the image that they were not compared. What is proven
+    /// does not change: all else is as the plan gives it.
+    fn mark(&mut self, unconfirmed: &[Unconfirmed]) {
+        for Unconfirmed { label, why } in unconfirmed {
+            let fields = [format!("label {label}"), format!("annotation {label}")];
+            let same = |check: &&mut FieldCheck| {
+                check.verdict == Verdict::Same && fields.contains(&check.field)
+            };
+            for check in self.checks.iter_mut().filter(same) {
+                check.verdict = Verdict::Unchecked { why: (*why).to_owned() };
+            }
+        }
+    }
 }
 
 /// Verifies what was named.
@@ -96,6 +112,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
                 }
             }
         }
+        verification.mark(&prepared.unconfirmed);
         match args.format {
             Format::Json => output::json(&verification)?,
             Format::Text => output::sanitised_result(&text(&verification, &plan))?,
@@ -149,7 +166,12 @@ fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
         )
         .hint("build the image again")
     })?;
-    let mut pending = PendingRequest::new(request);
+    if request.rehearse && !request.overrides.is_empty() {
+        let what = format!("`{}` is a rehearsal, and its labels name other pins", found.name);
+        return Err(CommandError::new(ExitCode::Differs, what).hint("build the image again"));
+    }
+    let of_image = Some(found.name.clone());
+    let mut pending = PendingRequest { of_image, ..PendingRequest::new(request) };
     if let Some(commit) = label(labels::REVISION) {
         let commit = commit.parse().map_err(|error| {
             let label = labels::REVISION;

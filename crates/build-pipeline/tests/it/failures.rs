@@ -4,7 +4,7 @@ use base64::Engine as _;
 use serde_json::Value;
 use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, RandomImage, shared_registry};
 
-use crate::dsl::{Base, Project};
+use crate::dsl::{Base, Project, same};
 
 /// Builds through a proxy that was told to misbehave; returns the project and what was said.
 fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project, String) {
@@ -208,4 +208,72 @@ fn no_home_is_said() {
     let project = Project::new();
     let mut command = project.command(&["--track", "ollama", "--rehearse"]);
     crate::dsl::ran(command.env_remove("HOME").output().unwrap()).expect(3).says("XDG_STATE_HOME");
+}
+
+#[test]
+fn an_archive_replaces_no_other_file_and_no_device() {
+    let project = Project::new();
+    project.write("notes.txt", "years of work");
+    project.write("short", "x");
+    project.write("empty.tar", "");
+    std::os::unix::fs::symlink(project.path("notes.txt"), project.path("link.tar")).unwrap();
+    // Locks beside outputs do not count.
+    let files = || {
+        let mut files = project.files();
+        files.retain(|path, _| path.extension().is_none_or(|extension| extension != "lock"));
+        files
+    };
+    let before = files();
+    for name in ["notes.txt", "short", "link.tar", "versions/versions.toml"] {
+        project
+            .run(&format!("--track ollama --rehearse --output oci-archive:{name}"))
+            .expect(2)
+            .says("exists and is not an OCI archive");
+        same(&files(), &before, name);
+    }
+    project.run("--track ollama --rehearse --output oci-archive:empty.tar").expect(0);
+    project.run("--track ollama --rehearse --output oci-archive:empty.tar --gpu gfx1100").expect(0);
+
+    let fifo = project.path("pipe.tar");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let line = "--track ollama --rehearse --output oci-archive:pipe.tar";
+    project.run(line).expect(2).says("exists and is not an OCI archive");
+    let kind = std::fs::symlink_metadata(&fifo).unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind), "it is the FIFO that it was");
+}
+
+#[test]
+fn a_file_of_the_project_that_is_no_file_is_named_and_not_waited_for() {
+    for (name, line) in [
+        ("versions/tracks.toml", "plan --track ollama --rehearse"),
+        ("versions/locks/debian.toml", "plan --track vulkan"),
+        ("dockerfiles/vulkan/debian.Dockerfile", "plan --track vulkan"),
+        ("patches/llama.cpp/llama.cpp-rdna3-macro.toml", "plan --track vulkan"),
+    ] {
+        let project = Project::new();
+        std::fs::remove_file(project.path(name)).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(project.path(name)).status();
+        assert!(made.unwrap().success());
+        project.run(line).expect(2).says(name).says("it is not a regular file");
+    }
+}
+
+#[test]
+fn a_lock_without_the_sets_of_a_plan_is_refused_before_anything_is_fetched() {
+    let project = Project::new();
+    let text = project.read("versions/locks/debian.toml");
+    project.write("versions/locks/debian.toml", "");
+    project.run("plan --track vulkan").expect(2).says("versions/locks/debian.toml:");
+    project.write("versions/locks/debian.toml", &text.replace("vulkan-runtime", "vulkan-other"));
+    project.run("--track vulkan").expect(2).says("has no set `vulkan-runtime`");
+    assert!(project.records().is_empty());
+}
+
+#[test]
+fn a_build_that_cannot_be_recorded_is_not_begun() {
+    let project = Project::new();
+    let mut command = project.command(&["--track", "ollama", "--rehearse"]);
+    let state = command.env_remove("HOME").env("XDG_CACHE_HOME", project.path("home/cache"));
+    crate::dsl::ran(state.output().unwrap()).expect(3).says("records");
+    assert!(!project.path("dist").exists());
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::dsl::{Project, ran};
+use crate::dsl::{Project, Ran, ran};
 
 const PATCH: &str = "patches/llama.cpp/llama.cpp-rdna3-macro.toml";
 
@@ -113,6 +113,11 @@ fn a_pin_that_the_plan_does_not_use_cannot_be_set() {
             .says("track `locked-spoof` does not use pin `ollama`")
             .says("`--set vllm-dev-locked=…`");
     }
+    let one = format!("vllm-dev-locked={zero}");
+    project
+        .run(&format!("plan --track locked-spoof --set {one} --set {one}"))
+        .expect(2)
+        .says("`--set vllm-dev-locked=…` is given twice");
     crate::dsl::same(&project.files(), &before, "a refused override");
     assert!(project.records().is_empty());
 }
@@ -187,4 +192,86 @@ fn each_file_is_read_once_and_files_of_others_are_not_read() {
         wanted.sort();
         assert_eq!(found.into_iter().collect::<Vec<_>>(), wanted, "{line}");
     }
+}
+
+/// The plans that use patches: llama.cpp's, and of the rehearsal those of vLLM and flash-attention.
+fn plans_with_patches(project: &Project) -> Result<Vec<Value>, Ran> {
+    ["--track vulkan", "--track source --rehearse"]
+        .into_iter()
+        .map(|line| {
+            let ran = project.run(&format!("plan --format json {line}"));
+            if ran.code == 0 { Ok(serde_json::from_str(&ran.stdout).unwrap()) } else { Err(ran) }
+        })
+        .collect()
+}
+
+/// Every patch file of the project: `patches/COMPONENT/ID.toml`.
+fn patch_files(project: &Project) -> Vec<(String, String)> {
+    let files = project.files();
+    let parts = files.keys().filter_map(|path| {
+        let mut parts = path.to_str()?.strip_prefix("patches/")?.split('/');
+        let (component, file) = (parts.next()?, parts.next()?);
+        Some((component.to_owned(), file.strip_suffix(".toml")?.to_owned()))
+    });
+    parts.collect()
+}
+
+#[test]
+fn every_patch_file_renamed_commented_retargeted_or_deleted_is_seen_where_it_counts() {
+    let project = Project::new();
+    let before = plans_with_patches(&project).unwrap();
+    let used: Vec<String> = before.iter().flat_map(|plan| patches(plan).0).collect();
+    let all = patch_files(&project);
+    assert!(all.len() >= 11 && used.len() >= 5, "{all:?} {used:?}");
+    for (component, id) in all {
+        let name = format!("patches/{component}/{id}.toml");
+        let (text, path) = (project.read(&name), project.path(&name));
+        let whole = format!("{component}/{id}");
+        let is_used = used.contains(&whole);
+        let is_read = used.iter().any(|one| one.starts_with(&format!("{component}/")));
+
+        // Commented.
+        project.write(&name, &format!("# a comment\n{text}# another\n"));
+        assert_eq!(plans_with_patches(&project).unwrap(), before, "{whole} commented");
+        project.write(&name, &text);
+
+        // Renamed.
+        let other = project.path(&format!("patches/{component}/renamed.toml"));
+        std::fs::rename(&path, &other).unwrap();
+        let wanted = format!("the id is `{id}`, but the file is called `renamed.toml`");
+        match plans_with_patches(&project) {
+            Ok(plans) => assert!(!is_read && plans == before, "{whole} renamed"),
+            Err(refused) => drop(refused.expect(2).says("renamed.toml:").says(&wanted)),
+        }
+        project.run(&format!("patch check {component}")).expect(2).says(&wanted);
+        std::fs::rename(&other, &path).unwrap();
+
+        // Retargeted.
+        let at = text.find("[applies]\n").unwrap() + "[applies]\n".len();
+        let rest = text[at..].split_inclusive('\n').filter(|line| !line.starts_with("gpus ="));
+        let retargeted = format!("{}gpus = \"gfx9999\"\n{}", &text[..at], rest.collect::<String>());
+        project.write(&name, &retargeted);
+        let plans = plans_with_patches(&project).unwrap();
+        let named: Vec<String> = plans.iter().flat_map(|plan| patches(plan).0).collect();
+        assert!(!named.contains(&whole), "{whole} retargeted");
+        assert_eq!(plans != before, is_used, "{whole} retargeted");
+        for plan in &plans {
+            let (ids, label) = patches(plan);
+            assert_eq!(label, (!ids.is_empty()).then(|| ids.join(" ")), "{whole} retargeted");
+        }
+
+        // Deleted.
+        std::fs::remove_file(&path).unwrap();
+        match plans_with_patches(&project) {
+            Ok(plans) => {
+                let named: Vec<String> = plans.iter().flat_map(|plan| patches(plan).0).collect();
+                assert!(!named.contains(&whole), "{whole} deleted");
+                assert_eq!(plans != before, is_used, "{whole} deleted");
+            }
+            // Another patch needs it.
+            Err(refused) => drop(refused.expect(2).says(&id)),
+        }
+        project.write(&name, &text);
+    }
+    assert_eq!(plans_with_patches(&project).unwrap(), before);
 }

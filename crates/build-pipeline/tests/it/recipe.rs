@@ -88,9 +88,13 @@ fn a_commit_is_a_label_where_it_is_asked_for_and_verify_takes_it_from_there() {
     project.edit("versions/versions.toml", "schema = 1\n", "# a comment\nschema = 1\n");
     git(&project, &["commit", "-qam", "comment"]);
     project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
-    // Nor does a project that has no history.
+    // Nor does a project that has no history, which says that it did not compare the commit.
     std::fs::rename(project.path(".git"), project.path("git")).unwrap();
-    project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
+    project
+        .run("verify rehearsal-locked-spoof")
+        .expect(0)
+        .prints(&format!("? label {REVISION}: not compared, the history of this project"))
+        .prints("proven");
     std::fs::rename(project.path("git"), project.path(".git")).unwrap();
     // A history without the commit does.
     std::fs::remove_dir_all(project.path(".git")).unwrap();
@@ -125,6 +129,15 @@ fn a_history_that_cannot_answer_is_an_error_that_writes_nothing() {
     git(&shallow, &["clone", "-q", "--depth", "1", &url, "clone"]);
     shallow.adopt("clone");
     refuse(&shallow, "this clone is shallow", "git fetch --unshallow");
+
+    let (grafted, commit) = committed();
+    grafted.write(".git/info/grafts", &format!("{commit}\n"));
+    refuse(&grafted, "changes the history", "leave out `--label-revision`");
+    let (damaged, _) = committed();
+    for folder in std::fs::read_dir(damaged.path(".git/objects")).unwrap().flatten() {
+        std::fs::remove_dir_all(folder.path()).unwrap();
+    }
+    refuse(&damaged, "the git repository cannot be read", "leave out `--label-revision`");
 }
 
 #[test]

@@ -309,3 +309,22 @@ fn a_pinned_url_with_a_password_is_refused() {
     ran.says("has a user name or password").says("write `https://github.com/vllm-project/vllm`");
     assert!(Path::new(&project.path("versions")).is_dir());
 }
+
+#[test]
+fn an_image_carries_no_secret_in_its_environment_and_no_odd_mirror_is_kept() {
+    let project = Project::new();
+    for line in ["OLLAMA_HOST = \"http://u:canary-77@x\"", "HF_TOKEN = \"canary-77\""] {
+        let text = project.read("versions/tracks.toml");
+        project.edit("versions/tracks.toml", "[ollama.env]\n", &format!("[ollama.env]\n{line}\n"));
+        let ran =
+            project.run("--track ollama --rehearse").expect(2).says("holds a password or token");
+        assert!(!ran.stderr.contains("canary-77"), "{}", ran.stderr);
+        project.write("versions/tracks.toml", &text);
+    }
+    for mirror in ["docker.io=user:canary-77", "docker.io=https://x#canary-77", "docker.io"] {
+        for command in ["plan --track ollama --rehearse", "--track ollama --rehearse"] {
+            project.run(&format!("{command} --mirror {mirror}")).expect(2);
+        }
+    }
+    assert!(project.records().is_empty());
+}

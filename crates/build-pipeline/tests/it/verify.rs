@@ -82,6 +82,10 @@ fn every_claim_of_a_label_is_checked() {
         ("io.github.build-pipeline.pins-digest", "sha256:0", 8),
         ("org.opencontainers.image.base.digest", "sha256:0", 8),
         ("io.github.build-pipeline.overrides", "nonsense", 13),
+        ("io.github.build-pipeline.overrides", "source-date-epoch=99999999999999", 13),
+        ("io.github.build-pipeline.overrides", "variant=debian", 13),
+        ("io.github.build-pipeline.variant", "debian", 13),
+        ("org.opencontainers.image.revision", "HEAD", 13),
         ("io.github.build-pipeline.track", "vulkan-ish", 13),
     ] {
         let (project, mirror) = built(44);
