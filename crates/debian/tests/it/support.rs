@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use debian::{
@@ -107,7 +108,12 @@ pub(crate) async fn fetched(sets: &[&str]) -> Vec<FetchedPackage> {
 /// A package source of some sets, in `folder`.
 pub(crate) async fn local_source(sets: &[&str], folder: &Path) -> LocalSource {
     let packages = fetched(sets).await;
-    debian::write_local_source(&programs(), &packages, SUITE, EPOCH, folder).await.unwrap()
+    write(&packages, folder).await
+}
+
+/// A package source of files that are there already, in `folder`.
+pub(crate) async fn write(packages: &[FetchedPackage], folder: &Path) -> LocalSource {
+    debian::write_local_source(&programs(), packages, SUITE, EPOCH, folder).await.unwrap()
 }
 
 /// Root where the tests have it, otherwise a user namespace.
@@ -117,4 +123,21 @@ pub(crate) fn mode() -> Mode {
         0 => Mode::Root,
         _ => Mode::Unshare,
     }
+}
+
+/// What is in a tar: the text of each file, empty for what is none.
+pub(crate) fn contents(tar: &Path) -> BTreeMap<String, (tar::Header, String)> {
+    let mut archive = tar::Archive::new(std::fs::File::open(tar).unwrap());
+    let mut contents = BTreeMap::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let path = entry.path().unwrap().display().to_string();
+        let mut bytes = Vec::new();
+        if entry.size() < 1 << 16 {
+            entry.read_to_end(&mut bytes).unwrap();
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        contents.insert(path.trim_start_matches("./").to_owned(), (entry.header().clone(), text));
+    }
+    contents
 }
