@@ -13,7 +13,7 @@ use crate::newer::mirror;
 use crate::releases::releases_cache;
 
 /// The packages of a root besides `apt` and what is essential: what a bootstrap needs.
-const PACKAGES: &str = "ca-certificates,mmdebstrap,uidmap";
+const PACKAGES: &str = "ca-certificates,mmdebstrap,mount,uidmap";
 
 /// Enters a guest: `$1` is its root. Then come the shared folders, `--` and the command.
 const ENTER: &str = r#"set -eu
@@ -66,7 +66,8 @@ impl Guest {
     /// The test does not run as root, mmdebstrap is not installed, or the mirror does not answer.
     pub fn debian(suite: &str) -> Self {
         let folder = releases_cache().join("roots");
-        let root = folder.join(suite);
+        // Another list of packages is another root.
+        let root = folder.join(format!("{suite}+{}", PACKAGES.replace(',', "+")));
         std::fs::create_dir_all(&folder).expect("the cache can be written");
         // Tests run at the same time, and each in a process of its own under some runners.
         let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
