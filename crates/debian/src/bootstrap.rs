@@ -22,6 +22,7 @@ use crate::program::{Call, ProgramError, Programs};
 /// - `sources.list`: the path of a folder that is gone. `99mmdebstrap`: our speed-up of dpkg.
 /// - `/run` and temporary files, except for the configuration of mmdebstrap's apt: without it, apt
 ///   reads the configuration of this machine and changes this machine. mmdebstrap removes it.
+/// - `extended_states` if it is empty: only newer versions of mmdebstrap make it.
 /// - logs, caches, `*-old`, `*-`: times, inode numbers, and what was there one step before.
 const CLEAN_UP: &str = r#"set -eu
 cd "$1"
@@ -32,6 +33,7 @@ rm -rf var/lib/apt/lists var/cache/apt var/cache/ldconfig
 mkdir -p var/lib/apt/lists/partial var/cache/apt/archives/partial
 rm -f var/cache/debconf/*-old var/lib/dpkg/*-old var/lib/dpkg/lock var/lib/dpkg/lock-frontend
 find var/log -type f -delete
+find var/lib/apt -name extended_states -empty -delete
 find run tmp var/tmp -mindepth 1 ! -path 'tmp/mmdebstrap.apt.conf.*' -delete
 "#;
 

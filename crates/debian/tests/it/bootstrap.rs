@@ -1,13 +1,14 @@
 //! A root file system of locked packages: the same bytes twice, and nothing of this machine in it.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use debian::{Bootstrap, BootstrapError, LocalSource, ProgramError, Programs, bootstrap};
 use pins::LockedPackage;
 
-use crate::support::{EPOCH, SUITE, architecture, contents, local_source, lock, mode, programs};
+use crate::support::{EPOCH, SUITE, architecture, local_source, lock, mode, programs};
 
 async fn packages() -> Vec<&'static LockedPackage> {
     lock().await.closure("base").unwrap()
@@ -20,6 +21,23 @@ fn request<'a>(
 ) -> Bootstrap<'a> {
     let (suite, architecture) = (SUITE, architecture());
     Bootstrap { suite, architecture, packages, source, epoch: EPOCH, mode: mode(), work }
+}
+
+/// What is in a tar: the text of each file, empty for what is none.
+fn contents(tar: &Path) -> BTreeMap<String, (tar::Header, String)> {
+    let mut archive = tar::Archive::new(std::fs::File::open(tar).unwrap());
+    let mut contents = BTreeMap::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let path = entry.path().unwrap().display().to_string();
+        let mut bytes = Vec::new();
+        if entry.size() < 1 << 16 {
+            entry.read_to_end(&mut bytes).unwrap();
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        contents.insert(path.trim_start_matches("./").to_owned(), (entry.header().clone(), text));
+    }
+    contents
 }
 
 #[tokio::test]

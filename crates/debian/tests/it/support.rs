@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use debian::{
@@ -123,21 +122,4 @@ pub(crate) fn mode() -> Mode {
         0 => Mode::Root,
         _ => Mode::Unshare,
     }
-}
-
-/// What is in a tar: the text of each file, empty for what is none.
-pub(crate) fn contents(tar: &Path) -> BTreeMap<String, (tar::Header, String)> {
-    let mut archive = tar::Archive::new(std::fs::File::open(tar).unwrap());
-    let mut contents = BTreeMap::new();
-    for entry in archive.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        let path = entry.path().unwrap().display().to_string();
-        let mut bytes = Vec::new();
-        if entry.size() < 1 << 16 {
-            entry.read_to_end(&mut bytes).unwrap();
-        }
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        contents.insert(path.trim_start_matches("./").to_owned(), (entry.header().clone(), text));
-    }
-    contents
 }
