@@ -251,11 +251,12 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Engine => ExitCode::Machine,
             ExecuteKind::Build | ExecuteKind::Capture => ExitCode::Failed,
             ExecuteKind::Packages => ExitCode::Network,
+            ExecuteKind::Lock => ExitCode::Integrity,
+            ExecuteKind::Program { missing: true } => ExitCode::Machine,
+            ExecuteKind::Program { missing: false } => ExitCode::Failed,
         };
         let mut told = Self::from_chain(code, error);
-        if let Some(failure) = error.run_failure() {
-            told.log.clone_from(&failure.log);
-        }
+        told.log = error.last_lines().to_vec();
         match error.kind() {
             ExecuteKind::Registry(kind) => registry_hints(told, kind),
             ExecuteKind::Integrity => told.hint("nothing was written; if the registry is a mirror, look at what it serves"),
@@ -272,6 +273,11 @@ impl From<&executor::ExecuteError> for CommandError {
                 .hint("`--keep-failed` leaves what there was before the RUN as an image, and says how to get a shell in it"),
             ExecuteKind::Capture => told.hint("this is a defect of build-pipeline or of the engine: please report it with the engine's version"),
             ExecuteKind::Packages => told.hint("mirrors delete old packages: `versions/locks/` may need newer ones"),
+            ExecuteKind::Lock => told.hint("`build-pipeline lock` looks the packages up again"),
+            ExecuteKind::Program { missing: true } => told.hint("a base needs these programs: `apt-get install dpkg mmdebstrap util-linux`"),
+            ExecuteKind::Program { missing: false } => told
+                .hint("the lines above are the last ones that the program printed")
+                .hint("an ordinary user needs the package `uidmap` and a range in `/etc/subuid` and `/etc/subgid`"),
             ExecuteKind::Plan => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
     }

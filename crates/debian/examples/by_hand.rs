@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         while let Some(error) = cause {
             println!("caused by: {error}");
             if let Some(program) = error.downcast_ref::<debian::ProgramError>() {
-                println!("{}", program.output().unwrap_or_default());
+                println!("{}", program.last_lines().join("\n"));
             }
             cause = error.source();
         }
@@ -119,7 +119,7 @@ async fn prepare(
         fetched.into_iter().partition(|fetched| packages.contains(&&fetched.package));
     let work = tempfile::tempdir_in(out)?;
     let folder = work.path().join("packages");
-    let source = debian::write_local_source(programs, &bases, epoch, &folder).await?;
+    let source = debian::write_local_source(programs, &bases, &lock.suite, epoch, &folder).await?;
     let request = Bootstrap {
         suite: &lock.suite,
         architecture: &lock.architecture,
@@ -134,7 +134,7 @@ async fn prepare(
 
     let started = Instant::now();
     let folder = out.join("context/packages");
-    let source = debian::write_local_source(programs, &others, epoch, &folder).await?;
+    let source = debian::write_local_source(programs, &others, &lock.suite, epoch, &folder).await?;
     println!("packages: {}, {:?}", source.tree()?.digest()?, started.elapsed());
     Ok(())
 }

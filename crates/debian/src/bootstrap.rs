@@ -20,6 +20,9 @@ use crate::program::{Call, ProgramError, Programs};
 /// Runs in the finished system, which `$1` is. What is removed, and why:
 /// - `resolv.conf`, `hostname`: those of this machine. Engines mount their own.
 /// - `sources.list`: the path of a folder that is gone. `99mmdebstrap`: our speed-up of dpkg.
+/// - `/run` and temporary files, except for the configuration of mmdebstrap's apt: without it, apt
+///   reads the configuration of this machine and changes this machine. mmdebstrap removes it.
+/// - `extended_states` if it is empty: only newer versions of mmdebstrap make it.
 /// - logs, caches, `*-old`, `*-`: times, inode numbers, and what was there one step before.
 const CLEAN_UP: &str = r#"set -eu
 cd "$1"
@@ -30,7 +33,8 @@ rm -rf var/lib/apt/lists var/cache/apt var/cache/ldconfig
 mkdir -p var/lib/apt/lists/partial var/cache/apt/archives/partial
 rm -f var/cache/debconf/*-old var/lib/dpkg/*-old var/lib/dpkg/lock var/lib/dpkg/lock-frontend
 find var/log -type f -delete
-find run tmp var/tmp -mindepth 1 -delete
+find var/lib/apt -name extended_states -empty -delete
+find run tmp var/tmp -mindepth 1 ! -path 'tmp/mmdebstrap.apt.conf.*' -delete
 "#;
 
 /// Where the list of what is installed lies.
@@ -110,11 +114,12 @@ pub enum BootstrapError {
 }
 
 impl BootstrapError {
-    /// Returns the end of what `mmdebstrap` wrote, where it failed. It is not fit for a terminal.
-    pub fn output(&self) -> Option<&str> {
+    /// Returns the last lines that `mmdebstrap` printed, if it failed. They are not cleaned for a
+    /// terminal.
+    pub fn last_lines(&self) -> &[String] {
         match self {
-            Self::Program { source, .. } => source.output(),
-            Self::Disk { .. } | Self::NotExact { .. } => None,
+            Self::Program { source, .. } => source.last_lines(),
+            Self::Disk { .. } | Self::NotExact { .. } => &[],
         }
     }
 }
@@ -139,11 +144,14 @@ pub async fn bootstrap(
     std::fs::set_permissions(folder.path(), mode).map_err(disk(folder.path()))?;
     let made = folder.path().join("root.tar");
     let failed = |source| BootstrapError::Program { suite: request.suite.to_owned(), source };
-    let mmdebstrap = programs.find("mmdebstrap", "mmdebstrap").map_err(failed)?;
     let call = Call {
-        program: "unshare",
-        package: "util-linux",
-        arguments: arguments(request, &mmdebstrap, &made),
+        program: "mmdebstrap",
+        package: "mmdebstrap",
+        starter: match request.mode {
+            Mode::Root => &NAMESPACES,
+            Mode::Unshare => &[],
+        },
+        arguments: arguments(request, &made),
         variables: vec![
             ("SOURCE_DATE_EPOCH", request.epoch.to_string().into()),
             ("TMPDIR", folder.path().into()),
@@ -173,31 +181,30 @@ fn disk_at(path: &Path) -> impl FnOnce(io::Error) -> BootstrapError {
 /// As root, `mmdebstrap` mounts `/proc`, `/sys` and devices where all processes see them, and they
 /// stay where it is killed: whoever then removes its folder removes what was mounted. In namespaces
 /// of its own all of that goes with it.
-const NAMESPACES: [&str; 5] =
-    ["--mount", "--propagation=private", "--pid", "--mount-proc", "--kill-child"];
+const NAMESPACES: [&str; 6] =
+    ["unshare", "--mount", "--propagation=private", "--pid", "--mount-proc", "--kill-child"];
 
-fn arguments(request: &Bootstrap<'_>, mmdebstrap: &Path, made: &Path) -> Vec<OsString> {
-    let (mode, namespaces) = match request.mode {
-        Mode::Root => ("root", &NAMESPACES[..]),
-        Mode::Unshare => ("unshare", &[][..]),
+fn arguments(request: &Bootstrap<'_>, made: &Path) -> Vec<OsString> {
+    let mode = match request.mode {
+        Mode::Root => "root",
+        Mode::Unshare => "unshare",
     };
     let names: Vec<&str> = request.packages.iter().map(|package| package.name.as_str()).collect();
-    let mut arguments: Vec<OsString> = namespaces.iter().map(OsString::from).collect();
-    arguments.extend(["--".into(), mmdebstrap.into()]);
-    arguments.extend(
-        [
-            format!("--mode={mode}"),
-            "--variant=apt".to_owned(),
-            "--format=tar".to_owned(),
-            format!("--architectures={}", request.architecture),
-            format!("--include={}", names.join(",")),
-            // A half-written system is thrown away, so nothing need be synced on the way.
-            "--dpkgopt=force-unsafe-io".to_owned(),
-            format!("--customize-hook={CLEAN_UP}"),
-        ]
-        .map(OsString::from),
-    );
-    arguments.push(request.suite.into());
+    let options = [
+        format!("--mode={mode}"),
+        "--variant=apt".to_owned(),
+        "--format=tar".to_owned(),
+        format!("--architectures={}", request.architecture),
+        format!("--include={}", names.join(",")),
+        // A half-written system is thrown away, so nothing need be synced on the way.
+        "--dpkgopt=force-unsafe-io".to_owned(),
+        format!("--customize-hook={CLEAN_UP}"),
+        // The hook removes lists and caches. mmdebstrap would run apt for that, which writes new
+        // files, and writes to this machine if it does not find its configuration.
+        "--skip=cleanup/apt".to_owned(),
+        request.suite.to_owned(),
+    ];
+    let mut arguments: Vec<OsString> = options.map(OsString::from).into();
     arguments.push(made.into());
     arguments.push(request.source.apt_line().into());
     arguments

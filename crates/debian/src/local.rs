@@ -77,6 +77,21 @@ pub enum LocalSourceError {
     },
 }
 
+impl LocalSourceError {
+    /// Returns the last lines that `dpkg-deb` printed, if it failed. They are not cleaned for a
+    /// terminal.
+    pub fn last_lines(&self) -> &[String] {
+        match self {
+            Self::Open { source, .. } => source.last_lines(),
+            Self::NotEmpty { .. }
+            | Self::Twice { .. }
+            | Self::Disk { .. }
+            | Self::Changed { .. }
+            | Self::Other { .. } => &[],
+        }
+    }
+}
+
 impl LocalSource {
     /// Returns the folder.
     pub fn folder(&self) -> &Path {
@@ -97,8 +112,8 @@ impl LocalSource {
     }
 }
 
-/// Writes a package source into `folder`, which is made where it is not there. `epoch` is the time
-/// that the index says it was made at.
+/// Writes a package source of the release `suite` into `folder`, which is made if it is missing.
+/// `epoch` is the date of the index.
 ///
 /// # Errors
 /// The folder is not empty, a file changed or is not the package of the lock, `dpkg-deb` is
@@ -106,6 +121,7 @@ impl LocalSource {
 pub async fn write_local_source(
     programs: &Programs,
     packages: &[FetchedPackage],
+    suite: &str,
     epoch: u64,
     folder: &Path,
 ) -> Result<LocalSource, LocalSourceError> {
@@ -129,7 +145,7 @@ pub async fn write_local_source(
         index.push_str(&paragraph(programs, package, folder).await?);
     }
     let files = [
-        ("Release", release(&index, epoch)),
+        ("Release", release(&index, suite, epoch)),
         ("Packages", index),
         ("sources.list", format!("deb [trusted=yes] file:{MOUNTED_AT} ./\n")),
     ];
@@ -181,6 +197,7 @@ async fn paragraph(
     let call = Call {
         program: "dpkg-deb",
         package: "dpkg",
+        starter: &[],
         arguments: vec!["--field".into(), folder.join(&file).into()],
         variables: Vec::new(),
         folder,
@@ -203,13 +220,15 @@ async fn paragraph(
     Ok(format!("{control}\nFilename: ./{file}\nSize: {size}\nSHA256: {sha256}\n\n"))
 }
 
-fn release(index: &str, epoch: u64) -> String {
+/// Returns the `Release` file. mmdebstrap 1.5 and newer choose packages by its suite and code name.
+fn release(index: &str, suite: &str, epoch: u64) -> String {
     let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(epoch));
     // The form of httpdate is that of RFC 2822, but for the name of the zone.
     let date = date.replace("GMT", "+0000");
     let hash = hex(&Sha256::digest(index.as_bytes()));
     let mut text = String::from("Origin: build-pipeline\nLabel: locked packages\n");
     // Writing to a text cannot fail.
+    let _ = write!(text, "Suite: {suite}\nCodename: {suite}\n");
     let _ = write!(text, "Date: {date}\nSHA256:\n {hash} {} Packages\n", index.len());
     text
 }
@@ -226,10 +245,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_names_its_index_by_hash_and_has_the_time_that_was_given() {
-        insta::assert_snapshot!(release("Package: a\n\n", 1_795_132_800), @r"
+    fn a_release_has_its_suite_the_given_time_and_the_hash_of_its_index() {
+        insta::assert_snapshot!(release("Package: a\n\n", "trixie", 1_795_132_800), @r"
         Origin: build-pipeline
         Label: locked packages
+        Suite: trixie
+        Codename: trixie
         Date: Fri, 20 Nov 2026 00:00:00 +0000
         SHA256:
          43cb8abbcbb1088e0cacda8ed9c368e7a9d477f1d7c62cbadbf2e78fb4cb780d 12 Packages

@@ -14,8 +14,10 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-/// How much of what a program says is kept for its error: the last 16 KiB.
+/// How much of a program's output is kept for its error: the last 16 KiB, of these the last lines.
 const KEPT_OUTPUT: usize = 16 << 10;
+/// How many lines of the output an error has at most.
+const KEPT_LINES: usize = 20;
 /// The most that a program may answer: 64 MiB. `apt-cache show` of 1,000 packages has 2 MiB.
 const MOST_ANSWER: usize = 64 << 20;
 
@@ -55,8 +57,9 @@ pub enum ProgramError {
         program: String,
         /// How it ended, for example `exit status: 100`.
         status: String,
-        /// The end of what it wrote, as it wrote it; not fit for a terminal yet.
-        output: String,
+        /// The last lines that it printed, without empty ones: at most 20, together at most 16 KiB.
+        /// They are as the program printed them, so a terminal must not get them as they are.
+        last_lines: Vec<String>,
     },
     /// It answered with more than anybody reads.
     #[error("`{program}` answered with more than {MOST_ANSWER} bytes")]
@@ -67,11 +70,12 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    /// Returns the end of what the program wrote, where it failed. It is not fit for a terminal.
-    pub fn output(&self) -> Option<&str> {
+    /// Returns the last lines that the program printed, if it failed. They are not cleaned for a
+    /// terminal.
+    pub fn last_lines(&self) -> &[String] {
         match self {
-            Self::Failed { output, .. } => Some(output),
-            Self::Missing { .. } | Self::Run { .. } | Self::TooLong { .. } => None,
+            Self::Failed { last_lines, .. } => last_lines,
+            Self::Missing { .. } | Self::Run { .. } | Self::TooLong { .. } => &[],
         }
     }
 }
@@ -81,6 +85,9 @@ impl ProgramError {
 pub(crate) struct Call<'a> {
     pub(crate) program: &'a str,
     pub(crate) package: &'static str,
+    /// The program of util-linux that starts `program`, with its options. Empty: none does. Errors
+    /// name `program`.
+    pub(crate) starter: &'a [&'a str],
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(&'a str, OsString)>,
     /// Where it runs, and what it takes for its home.
@@ -88,12 +95,8 @@ pub(crate) struct Call<'a> {
 }
 
 impl Programs {
-    /// Returns where a program lies.
-    pub(crate) fn find(
-        &self,
-        program: &str,
-        package: &'static str,
-    ) -> Result<PathBuf, ProgramError> {
+    /// Returns the path of a program.
+    fn find(&self, program: &str, package: &'static str) -> Result<PathBuf, ProgramError> {
         let is_program = |path: &PathBuf| {
             use std::os::unix::fs::PermissionsExt as _;
             path.metadata()
@@ -106,11 +109,17 @@ impl Programs {
             .ok_or_else(|| ProgramError::Missing { program: program.to_owned(), package })
     }
 
-    /// Runs a program to its end and returns what it wrote to its standard output.
-    pub(crate) async fn run(&self, call: Call<'_>) -> Result<String, ProgramError> {
+    /// Returns the command of a call: the program, or its starter with the program.
+    fn command(&self, call: &Call<'_>) -> Result<Command, ProgramError> {
         let path = self.find(call.program, call.package)?;
-        let failed = |source| ProgramError::Run { program: call.program.to_owned(), source };
-        let mut command = Command::new(path);
+        let mut command = match call.starter {
+            [] => Command::new(path),
+            [starter, options @ ..] => {
+                let mut command = Command::new(self.find(starter, "util-linux")?);
+                command.args(options).arg("--").arg(path);
+                command
+            }
+        };
         command
             .args(&call.arguments)
             .env_clear()
@@ -124,6 +133,13 @@ impl Programs {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        Ok(command)
+    }
+
+    /// Runs a program to its end and returns its standard output.
+    pub(crate) async fn run(&self, call: Call<'_>) -> Result<String, ProgramError> {
+        let mut command = self.command(&call)?;
+        let failed = |source| ProgramError::Run { program: call.program.to_owned(), source };
         let mut running = Running(Some(command.spawn().map_err(failed)?));
         let (Some(child), program) = (&mut running.0, call.program.to_owned()) else {
             return Err(failed(io::Error::other("it ended before it was waited for")));
@@ -137,14 +153,24 @@ impl Programs {
         let status = child.wait().await.map_err(failed)?;
         running.0 = None;
         if !status.success() {
-            let mut output = String::from_utf8_lossy(&answer).into_owned();
-            output.push_str(&String::from_utf8_lossy(&said));
-            let from = floor_char(&output, output.len().saturating_sub(KEPT_OUTPUT));
-            let output = output.split_off(from);
-            return Err(ProgramError::Failed { program, status: status.to_string(), output });
+            let (status, last_lines) = (status.to_string(), last_lines(&answer, &said));
+            return Err(ProgramError::Failed { program, status, last_lines });
         }
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
+}
+
+/// Returns the last lines of both outputs, those of the standard error last.
+fn last_lines(stdout: &[u8], stderr: &[u8]) -> Vec<String> {
+    let mut output = String::from_utf8_lossy(stdout).into_owned();
+    if !output.is_empty() && !output.ends_with('\n') {
+        output.push('\n');
+    }
+    output.push_str(&String::from_utf8_lossy(stderr));
+    let from = floor_char(&output, output.len().saturating_sub(KEPT_OUTPUT));
+    let lines = output[from..].lines().filter(|line| !line.trim().is_empty());
+    let lines: Vec<&str> = lines.collect();
+    lines[lines.len().saturating_sub(KEPT_LINES)..].iter().map(|&line| line.to_owned()).collect()
 }
 
 fn floor_char(text: &str, at: usize) -> usize {
@@ -198,5 +224,43 @@ impl Drop for Running {
             }
             std::thread::sleep(WAIT_STEP);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn run(script: &str, starter: &[&str]) -> ProgramError {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs { path: "/usr/bin:/bin".into(), variables: BTreeMap::new() };
+        let call = Call {
+            program: "sh",
+            package: "dash",
+            starter,
+            arguments: vec!["-c".into(), script.into()],
+            variables: Vec::new(),
+            folder: folder.path(),
+        };
+        programs.run(call).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn an_error_has_the_program_its_status_and_its_last_lines() {
+        for starter in [&[][..], &["setpriv", "--no-new-privs"]] {
+            let error = run("printf out; printf 'E: why\\n\\n' >&2; exit 25", starter).await;
+            assert_eq!(error.to_string(), "`sh` failed (exit status: 25)");
+            assert_eq!(error.last_lines(), ["out", "E: why"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_lines_of_an_error_are_bounded() {
+        let error = run("seq 100000 >&2; exit 1", &[]).await;
+        assert_eq!(error.last_lines().len(), KEPT_LINES);
+        assert_eq!(error.last_lines().last().unwrap(), "100000");
+        let error = run("head -c 1000000 /dev/zero | tr '\\0' ä >&2; exit 1", &[]).await;
+        let length: usize = error.last_lines().iter().map(String::len).sum();
+        assert!(length <= KEPT_OUTPUT + 4, "{length}");
     }
 }

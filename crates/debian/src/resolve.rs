@@ -105,14 +105,14 @@ pub enum ResolveError {
 }
 
 impl ResolveError {
-    /// Returns the end of what apt wrote, where it failed. It is not fit for a terminal.
-    pub fn output(&self) -> Option<&str> {
+    /// Returns the last lines that apt printed, if it failed. They are not cleaned for a terminal.
+    pub fn last_lines(&self) -> &[String] {
         match self {
-            Self::Update { source, .. } | Self::Choose { source, .. } => source.output(),
+            Self::Update { source, .. } | Self::Choose { source, .. } => source.last_lines(),
             Self::NoMirror { .. }
             | Self::Order { .. }
             | Self::Setup { .. }
-            | Self::Answer { .. } => None,
+            | Self::Answer { .. } => &[],
         }
     }
 }

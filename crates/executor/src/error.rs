@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use debian::{BootstrapError, LocalSourceError, ProgramError};
 use engine::{EngineError, RunFailure};
 use names::{Digest, ImageRef};
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
@@ -49,8 +50,15 @@ pub enum ErrorKind {
     Build,
     /// What the engine built cannot be made canonical.
     Capture,
-    /// Packages cannot be had, or no base can be made of them.
+    /// Packages cannot be fetched.
     Packages,
+    /// The packages, or the system that was made of them, differ from the lock.
+    Lock,
+    /// A program that prepares packages or makes a base did not do its work.
+    Program {
+        /// Whether it is not installed.
+        missing: bool,
+    },
     /// The plan asks for what no plan asks for: a bug.
     Plan,
 }
@@ -81,7 +89,7 @@ impl ExecuteError {
     pub(crate) fn layout(what: String, source: LayoutError) -> Self {
         let kind = match &source {
             LayoutError::Write { source, .. } | LayoutError::Read { source, .. } => {
-                ErrorKind::Disk { full: source.kind() == std::io::ErrorKind::StorageFull }
+                disk_kind(source)
             }
             LayoutError::NotALayout(_)
             | LayoutError::NotAnArchive(_)
@@ -110,8 +118,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn disk(what: String, source: std::io::Error) -> Self {
-        let full = source.kind() == std::io::ErrorKind::StorageFull;
-        Self { what, kind: ErrorKind::Disk { full }, source: Some(Box::new(source)) }
+        Self { what, kind: disk_kind(&source), source: Some(Box::new(source)) }
     }
 
     pub(crate) fn source(source: SourceError) -> Self {
@@ -167,9 +174,40 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::Packages, source: Some(Box::new(source)) }
     }
 
-    pub(crate) fn bootstrap(source: impl Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn bootstrap(source: BootstrapError) -> Self {
         let what = "no base can be made of the packages".to_owned();
-        Self { what, kind: ErrorKind::Packages, source: Some(Box::new(source)) }
+        let kind = match &source {
+            BootstrapError::Program { source, .. } => program_kind(source),
+            BootstrapError::Disk { source, .. } => disk_kind(source),
+            BootstrapError::NotExact { .. } => ErrorKind::Lock,
+        };
+        Self { what, kind, source: Some(Box::new(source)) }
+    }
+
+    pub(crate) fn local_source(source: LocalSourceError) -> Self {
+        let what = "no package source can be made of the packages".to_owned();
+        let kind = match &source {
+            LocalSourceError::Open { source, .. } => program_kind(source),
+            LocalSourceError::Disk { source, .. } => disk_kind(source),
+            LocalSourceError::NotEmpty { .. } => ErrorKind::Plan,
+            LocalSourceError::Twice { .. }
+            | LocalSourceError::Changed { .. }
+            | LocalSourceError::Other { .. } => ErrorKind::Lock,
+        };
+        Self { what, kind, source: Some(Box::new(source)) }
+    }
+
+    /// Returns the last lines that a failed RUN or program printed. They are not cleaned for a
+    /// terminal.
+    pub fn last_lines(&self) -> &[String] {
+        if let Some(failure) = self.run_failure() {
+            return &failure.log;
+        }
+        let Some(source) = &self.source else { return &[] };
+        if let Some(error) = source.downcast_ref::<BootstrapError>() {
+            return error.last_lines();
+        }
+        source.downcast_ref::<LocalSourceError>().map_or(&[], LocalSourceError::last_lines)
     }
 
     /// Returns what a failed RUN said last, if it is that.
@@ -182,5 +220,51 @@ impl ExecuteError {
 
     pub(crate) fn plan(what: String) -> Self {
         Self { what, kind: ErrorKind::Plan, source: None }
+    }
+}
+
+fn disk_kind(error: &std::io::Error) -> ErrorKind {
+    ErrorKind::Disk { full: error.kind() == std::io::ErrorKind::StorageFull }
+}
+
+fn program_kind(error: &ProgramError) -> ErrorKind {
+    ErrorKind::Program { missing: matches!(error, ProgramError::Missing { .. }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bootstrap(source: ProgramError) -> ExecuteError {
+        ExecuteError::bootstrap(BootstrapError::Program { suite: "trixie".to_owned(), source })
+    }
+
+    #[test]
+    fn a_program_that_failed_is_an_error_with_its_last_lines() {
+        let last_lines = vec!["E: no such package".to_owned()];
+        let (program, status) = ("mmdebstrap".to_owned(), "exit status: 25".to_owned());
+        let failed = |last_lines| ProgramError::Failed {
+            program: program.clone(),
+            status: status.clone(),
+            last_lines,
+        };
+        let error = bootstrap(failed(last_lines.clone()));
+        assert_eq!(error.kind(), ErrorKind::Program { missing: false });
+        assert_eq!(error.last_lines(), last_lines);
+        let source = failed(last_lines.clone());
+        let error = ExecuteError::local_source(LocalSourceError::Open {
+            file: "apt_3_amd64.deb".to_owned(),
+            source,
+        });
+        assert_eq!(error.kind(), ErrorKind::Program { missing: false });
+        assert_eq!(error.last_lines(), last_lines);
+    }
+
+    #[test]
+    fn a_missing_program_is_told_from_one_that_failed() {
+        let program = "mmdebstrap".to_owned();
+        let error = bootstrap(ProgramError::Missing { program, package: "mmdebstrap" });
+        assert_eq!(error.kind(), ErrorKind::Program { missing: true });
+        assert!(error.last_lines().is_empty());
     }
 }

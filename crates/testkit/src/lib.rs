@@ -4,7 +4,9 @@
 //! - [`FaultProxy`] stands in front of it, writes down every request and misbehaves as told.
 //! - [`fuzz()`] gives a function 200,000 changed inputs.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
-//! - [`newer_package`] has programs of a newer Debian than the machine's.
+//! - [`newer_package`] has programs of a newer Debian than the machine's, [`own_package`] those of
+//!   the machine's that are not installed.
+//! - [`Guest`] runs commands in a copy of this machine or in another release of Debian.
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with stores of their own, and
 //!   [`busybox_root`] is a base for them.
 //! - [`EngineProxy`] breaks connections to an engine, and takes BuildKit away from docker.
@@ -19,6 +21,7 @@ mod engines;
 mod fault;
 mod fuzz;
 mod git_server;
+mod guest;
 mod http;
 mod image;
 mod newer;
@@ -34,8 +37,9 @@ pub use engines::{Dockerd, PodmanStore, busybox_root, kill_with_children, parent
 pub use fault::{Answer, Fault, RuleBuilder};
 pub use fuzz::{Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part};
 pub use git_server::{GitDaemon, GitFolder, GitHttp};
+pub use guest::{AS_ORDINARY_USER, Guest, ORDINARY_USER};
 pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
-pub use newer::newer_package;
+pub use newer::{newer_package, own_package};
 pub use proxy::{FaultProxy, Recorded, Server};
 pub use registry::{DebianRegistry, shared_registry};
 pub use releases::{Release, python_index, releases, releases_cache};

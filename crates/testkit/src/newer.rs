@@ -1,4 +1,4 @@
-//! Programs of Debian 13, for what the machine's own release has in no version or an old one.
+//! Packages of Debian that are unpacked for tests, not installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,15 +11,29 @@ use crate::releases::releases_cache;
 /// # Panics
 /// apt has no such package, or reaches no mirror.
 pub fn newer_package(name: &str) -> PathBuf {
-    let folder = releases_cache().join("debian-13");
+    package("trixie", &releases_cache().join("debian-13"), name)
+}
+
+/// Returns the folder that a package of this machine's own release is unpacked in. It is fetched
+/// once per machine, with apt; nothing is installed.
+///
+/// # Panics
+/// apt has no such package, or reaches no mirror.
+pub fn own_package(name: &str) -> PathBuf {
+    let suite = own_suite();
+    package(&suite, &releases_cache().join("packages").join(&suite), name)
+}
+
+/// Returns the folder of a package below `folder`, and unpacks it there the first time.
+fn package(suite: &str, folder: &Path, name: &str) -> PathBuf {
     let unpacked = folder.join(name);
-    std::fs::create_dir_all(&folder).expect("the cache can be written");
+    std::fs::create_dir_all(folder).expect("the cache can be written");
     // Tests run at the same time, and each in a process of its own under some runners.
     let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
     lock.lock().expect("files can be locked");
     if !unpacked.is_dir() {
-        let fresh = tempfile::tempdir_in(&folder).expect("the cache can be written");
-        fetch(name, fresh.path());
+        let fresh = tempfile::tempdir_in(folder).expect("the cache can be written");
+        fetch(suite, name, fresh.path());
         let root = fresh.path().join("root");
         std::fs::rename(root, &unpacked).expect("a folder can be renamed");
     }
@@ -27,13 +41,13 @@ pub fn newer_package(name: &str) -> PathBuf {
 }
 
 /// Downloads a package into `folder` and unpacks it into `root` in it.
-fn fetch(name: &str, folder: &Path) {
+fn fetch(suite: &str, name: &str, folder: &Path) {
     for part in ["lists/partial", "archives/partial"] {
         std::fs::create_dir_all(folder.join(part)).expect("a new folder can be filled");
     }
     let sources = folder.join("sources.list");
     let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
-    let text = format!("deb [signed-by={keys}] {} trixie main\n", mirror());
+    let text = format!("deb [signed-by={keys}] {} {suite} main\n", mirror());
     std::fs::write(&sources, text).expect("a new folder can be filled");
     let option = |name: &str, value: &Path| format!("{name}={}", value.display());
     let options = [
@@ -61,13 +75,18 @@ fn fetch(name: &str, folder: &Path) {
 }
 
 /// Returns the mirror of Debian that apt uses here. Its lists need not be there.
-fn mirror() -> String {
-    let release = std::fs::read_to_string("/etc/os-release").expect("the system says what it is");
-    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    let end = format!("/dists/{}/InRelease", suite.expect("the release has a code name"));
+pub(crate) fn mirror() -> String {
+    let end = format!("/dists/{}/InRelease", own_suite());
     let output = Command::new("apt-get").args(["update", "--print-uris"]).output();
     let text = String::from_utf8(output.expect("apt-get runs").stdout).expect("addresses are text");
     let mut addresses = text.lines().filter_map(|line| line.split('\'').nth(1));
     let found = addresses.find_map(|address| address.strip_suffix(&end));
     found.expect("apt knows a mirror of Debian").to_owned()
+}
+
+/// Returns the code name of this machine's release.
+fn own_suite() -> String {
+    let release = std::fs::read_to_string("/etc/os-release").expect("the system says what it is");
+    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    suite.expect("the release has a code name").to_owned()
 }

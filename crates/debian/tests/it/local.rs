@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use debian::{LocalSourceError, write_local_source};
 
-use crate::support::{EPOCH, architecture, fetched, local_source, programs};
+use crate::support::{EPOCH, SUITE, architecture, fetched, local_source, programs};
 
 /// Runs apt-get on an empty machine whose only source is `line`.
 fn apt_get(line: &str, arguments: &[&str]) -> (Output, tempfile::TempDir) {
@@ -84,7 +84,8 @@ async fn the_same_packages_give_the_same_tree_in_any_order() {
     let mut packages = fetched(&["tools"]).await;
     packages.reverse();
     let second =
-        write_local_source(&programs(), &packages, EPOCH, &folder.path().join("second")).await;
+        write_local_source(&programs(), &packages, SUITE, EPOCH, &folder.path().join("second"))
+            .await;
     let digest = |source: &debian::LocalSource| source.tree().unwrap().digest().unwrap();
     assert_eq!(digest(&first), digest(&second.unwrap()));
     let names: Vec<String> =
@@ -99,7 +100,8 @@ async fn the_same_packages_give_the_same_tree_in_any_order() {
 async fn a_folder_with_something_in_it_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "mine").unwrap();
-    let error = write_local_source(&programs(), &[], EPOCH, folder.path()).await.unwrap_err();
+    let error =
+        write_local_source(&programs(), &[], SUITE, EPOCH, folder.path()).await.unwrap_err();
     assert!(matches!(error, LocalSourceError::NotEmpty { .. }), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -111,7 +113,7 @@ async fn files_that_changed_or_are_other_packages_are_refused() {
     let hello = packages.iter().find(|fetched| fetched.package.name == "hello").unwrap();
     let write = async |name: &str, packages: &[debian::FetchedPackage]| {
         let to = folder.path().join(name);
-        write_local_source(&programs(), packages, EPOCH, &to).await.unwrap_err()
+        write_local_source(&programs(), packages, SUITE, EPOCH, &to).await.unwrap_err()
     };
 
     let mut changed = hello.clone();

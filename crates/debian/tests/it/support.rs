@@ -13,6 +13,7 @@ use sources::{Settings, Sources};
 use tokio::sync::OnceCell;
 
 pub(crate) const EPOCH: u64 = 1_795_132_800;
+pub(crate) const SUITE: &str = "trixie";
 pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 pub(crate) fn programs() -> Programs {
@@ -91,7 +92,7 @@ pub(crate) async fn lock() -> &'static PackageLock {
             (name("base"), wanted(&[], &["?essential", "apt"])),
             (name("tools"), wanted(&["base"], &["hello", "jq"])),
         ];
-        resolve(&sets.into(), Path::new(KEYRING), "trixie").await.unwrap()
+        resolve(&sets.into(), Path::new(KEYRING), SUITE).await.unwrap()
     };
     LOCK.get_or_init(look_up).await
 }
@@ -106,7 +107,12 @@ pub(crate) async fn fetched(sets: &[&str]) -> Vec<FetchedPackage> {
 /// A package source of some sets, in `folder`.
 pub(crate) async fn local_source(sets: &[&str], folder: &Path) -> LocalSource {
     let packages = fetched(sets).await;
-    debian::write_local_source(&programs(), &packages, EPOCH, folder).await.unwrap()
+    write(&packages, folder).await
+}
+
+/// A package source of files that are there already, in `folder`.
+pub(crate) async fn write(packages: &[FetchedPackage], folder: &Path) -> LocalSource {
+    debian::write_local_source(&programs(), packages, SUITE, EPOCH, folder).await.unwrap()
 }
 
 /// Root where the tests have it, otherwise a user namespace.

@@ -103,9 +103,10 @@ impl Workshop {
         epoch: u64,
     ) -> Result<(LocalSource, Tree), ExecuteError> {
         let folder = work.path().join("packages");
-        let source =
-            debian::write_local_source(&self.programs, &packages.fetched, epoch, &folder).await;
-        let source = source.map_err(ExecuteError::bootstrap)?;
+        let Packages { lock, fetched, .. } = packages;
+        let (programs, suite) = (&self.programs, &lock.suite);
+        let source = debian::write_local_source(programs, fetched, suite, epoch, &folder).await;
+        let source = source.map_err(ExecuteError::local_source)?;
         let tree = source.tree().map_err(ExecuteError::source)?;
         tracing::debug!(sets = ?packages.sets, "a package source was written");
         Ok((source, tree))

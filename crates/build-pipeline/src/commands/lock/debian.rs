@@ -19,9 +19,6 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Releases that are in the making; they have no updates beside them.
 const IN_THE_MAKING: [&str; 4] = ["sid", "unstable", "experimental", "rc-buggy"];
 
-/// How many lines of what apt said are shown.
-const SHOWN_LINES: usize = 20;
-
 fn path(name: &str) -> String {
     format!("{FOLDER}/{name}.toml")
 }
@@ -102,9 +99,7 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> CommandError {
         ResolveError::Answer { .. } => ExitCode::Failed,
     };
     let mut told = CommandError::from_chain(code, error);
-    let said: Vec<&str> = error.output().unwrap_or_default().lines().collect();
-    let from = said.len().saturating_sub(SHOWN_LINES);
-    told.log = said[from..].iter().map(|line| (*line).to_owned()).collect();
+    told.log = error.last_lines().to_vec();
     told = told.hint("nothing was written");
     match error {
         ResolveError::Update { .. } if !is_snapshot => {

@@ -1,0 +1,113 @@
+//! Debian machines for tests: this one and other releases, as copies that a command may change.
+//!
+//! A [`Guest`] is a root file system under an overlay in memory, in a mount namespace of its own.
+//! A command in it reads the files of that machine. Its changes end with it; only folders that the
+//! test shares are kept. So a test can run what might write to `/var/lib/apt` or `/etc`.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::newer::mirror;
+use crate::releases::releases_cache;
+
+/// The packages of a root besides `apt` and what is essential: what a bootstrap needs.
+const PACKAGES: &str = "ca-certificates,mmdebstrap,mount,uidmap";
+
+/// Enters a guest: `$1` is its root. Then come the shared folders, `--` and the command.
+const ENTER: &str = r#"set -eu
+lower=$1; shift
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/changes /mnt/work /mnt/root; root=/mnt/root
+chmod 755 /mnt/changes
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=/mnt/changes,workdir=/mnt/work" "$root"
+for name in proc sys dev; do mount --rbind "/$name" "$root/$name"; done
+for name in tmp run; do mount -t tmpfs tmpfs "$root/$name"; done
+chmod 1777 "$root/tmp"
+if [ -e /etc/resolv.conf ]; then
+  rm -f "$root/etc/resolv.conf"; cat /etc/resolv.conf > "$root/etc/resolv.conf"
+fi
+while [ "$1" != -- ]; do mkdir -p "$root$1"; mount --rbind "$1" "$root$1"; shift; done
+shift
+cd "$root"; pivot_root . .; umount -l .; cd /
+echo tester:x:4242:4242::/tmp:/bin/sh >> /etc/passwd
+echo tester:1000000:65536 | tee /etc/subuid > /etc/subgid
+exec "$@"
+"#;
+
+/// Runs a command in a guest as its ordinary user, who has the number 4242 and a range in
+/// `/etc/subuid` and `/etc/subgid`: put it before the command.
+pub const AS_ORDINARY_USER: [&str; 5] =
+    ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "--"];
+
+/// The number of the ordinary user of every guest, and of its group.
+pub const ORDINARY_USER: u32 = 4242;
+
+/// A machine whose files a test may change: the changes end with the command.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    root: PathBuf,
+}
+
+impl Guest {
+    /// Returns a copy of this machine.
+    ///
+    /// # Panics
+    /// The test does not run as root.
+    pub fn this_machine() -> Self {
+        Self::at(Path::new("/"))
+    }
+
+    /// Returns a Debian of the release `suite`, with mmdebstrap. Its root is made once per machine,
+    /// from the mirror that apt uses here.
+    ///
+    /// # Panics
+    /// The test does not run as root, mmdebstrap is not installed, or the mirror does not answer.
+    pub fn debian(suite: &str) -> Self {
+        let folder = releases_cache().join("roots");
+        // Another list of packages is another root.
+        let root = folder.join(format!("{suite}+{}", PACKAGES.replace(',', "+")));
+        std::fs::create_dir_all(&folder).expect("the cache can be written");
+        // Tests run at the same time, and each in a process of its own under some runners.
+        let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
+        lock.lock().expect("files can be locked");
+        if !root.is_dir() {
+            let fresh = tempfile::tempdir_in(&folder).expect("the cache can be written");
+            make_root(suite, fresh.path());
+            let made = fresh.path().join("root");
+            std::fs::rename(made, &root).expect("a folder can be renamed");
+        }
+        Self::at(&root)
+    }
+
+    fn at(root: &Path) -> Self {
+        let user = std::fs::metadata("/proc/self").expect("/proc is mounted").uid();
+        assert_eq!(user, 0, "a guest is entered by root: run this test as root");
+        Self { root: root.to_owned() }
+    }
+
+    /// Returns a command that runs `program` in the guest as root; its arguments can be added. Each
+    /// folder of `shared` has the same path as here.
+    pub fn command(&self, shared: &[&Path], program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation=private", "--", "sh", "-c", ENTER, "sh"]);
+        command.arg(&self.root).args(shared).arg("--").arg(program);
+        command
+    }
+}
+
+/// Makes the root of a release in `folder`.
+fn make_root(suite: &str, folder: &Path) {
+    let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    let mut command = Guest::this_machine().command(&[folder], "mmdebstrap");
+    command.args(["--mode=root", "--variant=apt", "--quiet"]).arg(format!("--include={PACKAGES}"));
+    // The mirror may be a copy of an earlier day.
+    command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"").arg(suite);
+    command
+        .arg(folder.join("root"))
+        .arg(format!("deb [signed-by={keys}] {} {suite} main", mirror()));
+    let output = command.output().expect("unshare runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "mmdebstrap makes a root of {suite}: {said}");
+}
