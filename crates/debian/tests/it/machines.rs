@@ -71,10 +71,14 @@ async fn bootstrapped_in(guest: &Guest, starter: &[&str]) -> TempDir {
     let ended = tokio::task::spawn_blocking(move || command.output());
     let output = ended.await.unwrap().unwrap();
     let printed = [output.stdout, output.stderr].concat();
-    println!("{}", String::from_utf8_lossy(&printed));
+    let printed = String::from_utf8_lossy(&printed);
     // Also if the bootstrap failed: it must not have changed anything.
-    assert_eq!(differences(path), Vec::<String>::new(), "the bootstrap changed the machine");
-    assert!(output.status.success(), "the bootstrap failed: {}", output.status);
+    assert_eq!(
+        differences(path),
+        Vec::<String>::new(),
+        "the bootstrap changed the machine: {printed}"
+    );
+    assert!(output.status.success(), "the bootstrap failed: {}: {printed}", output.status);
     folder
 }
 
