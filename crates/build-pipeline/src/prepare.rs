@@ -6,6 +6,7 @@
 //! each once. The result is a function of the request and of the content of those files.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use executor::Materials;
@@ -29,12 +30,21 @@ pub(crate) struct Prepared {
     pub(crate) plan: Arc<Plan>,
     /// What a person should know before the plan runs.
     pub(crate) warnings: Vec<Warning>,
-    /// Where its files are in the history of the project.
-    pub(crate) recipe: Recipe,
+    /// The files that it was made from.
+    files: recipe::Files,
+    root: PathBuf,
     /// The image that takes the place of the base, where the plan is a rehearsal of metadata.
     pub(crate) stand_in: Option<StandIn>,
     /// The labels whose values were taken from an image, because this project cannot confirm them.
     pub(crate) unconfirmed: Vec<Unconfirmed>,
+}
+
+impl Prepared {
+    /// Asks git where the files of the plan are in the history of the project. The plan does not
+    /// depend on it.
+    pub(crate) fn recipe(&self) -> Recipe {
+        recipe::read(&self.root, self.files.clone())
+    }
 }
 
 /// A label that this project cannot confirm.
@@ -110,12 +120,15 @@ impl<'a> Preparer<'a> {
         self.read(&needs)?;
         let mut planned = planner::plan(&request, &self.input).map_err(refused)?;
         self.check_sets(&planned.plan)?;
-        let recipe = recipe::read(&self.project.root, self.files_of(&planned.plan, &needs)?);
+        let files = self.files_of(&planned.plan, &needs)?;
+        let root = self.project.root.clone();
+        let recipe = || recipe::read(&root, files.clone());
         let mut unconfirmed = Vec::new();
         request.revision = match revision {
             RevisionChoice::Absent => None,
-            RevisionChoice::OfFiles => Some(own_revision(&recipe)?),
+            RevisionChoice::OfFiles => Some(own_revision(&recipe())?),
             RevisionChoice::OfImage(claimed) => {
+                let recipe = recipe();
                 unconfirmed = self.unconfirmed(&claimed, &recipe);
                 Some(self.checked_revision(claimed, &recipe))
             }
@@ -126,7 +139,7 @@ impl<'a> Preparer<'a> {
         let Planned { plan, mut warnings } = planned;
         advice::check_locks(self.project, &plan, &self.input.pins)?;
         warnings.extend(advice::advise(self.project, &plan, &self.input.pins)?);
-        Ok(Prepared { plan: Arc::new(plan), warnings, recipe, stand_in, unconfirmed })
+        Ok(Prepared { plan: Arc::new(plan), warnings, files, root, stand_in, unconfirmed })
     }
 
     /// Reads what a plan needs beside the data files. A file that is missing is left to the planner,

@@ -5,7 +5,7 @@
 //! (docs/adr/0003-what-goes-into-labels.md). It is recorded with every build, so that people find
 //! the commit again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, RepositoryOpenFlags, Tree};
@@ -98,7 +98,13 @@ fn last_change(
         let id = |name: &&str| tree.get_path(Path::new(name)).ok().map(|entry| entry.id());
         files.iter().map(id).collect()
     };
+    // Folders are compared first: most commits change none of them.
+    let tops: BTreeSet<&str> = files.iter().filter_map(|file| file.split('/').next()).collect();
+    let folders = |tree: &Tree<'_>| -> Vec<Option<Oid>> {
+        tops.iter().map(|name| tree.get_name(name).map(|entry| entry.id())).collect()
+    };
     let wanted = state(&head.tree()?);
+    let mut known = folders(&head.tree()?);
     let mut newest = head;
     loop {
         if newest.parent_count() == 0 {
@@ -108,9 +114,12 @@ fn last_change(
             Err(_) if repository.is_shallow() => return Ok(None),
             parent => parent?,
         };
-        if state(&parent.tree()?) != wanted {
+        let tree = parent.tree()?;
+        let found = folders(&tree);
+        if found != known && state(&tree) != wanted {
             return Ok(Some(newest.id()));
         }
+        known = found;
         newest = parent;
     }
 }

@@ -9,7 +9,8 @@ use crate::prepare::Prepared;
 
 /// Returns the plan as an indented outline.
 pub(crate) fn tree(prepared: &Prepared) -> String {
-    let Prepared { plan, warnings, recipe, .. } = prepared;
+    let Prepared { plan, warnings, .. } = prepared;
+    let recipe = prepared.recipe();
     let mut out = Page::default();
     let kind = if plan.rehearsal { ", rehearsal on stand-ins" } else { "" };
     out.line(format_args!("{} for {}{kind}", plan.track, plan.gpu));

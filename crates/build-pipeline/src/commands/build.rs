@@ -137,7 +137,7 @@ impl Begun {
             process: std::process::id(),
             began: now(),
             warnings: warnings.map(|one| format!("{}: {}", one.rule, one.message)).collect(),
-            recipe: prepared.recipe.clone(),
+            recipe: prepared.recipe(),
         };
         let record = BuildRecord::begin(Plan::clone(&prepared.plan), run);
         Self { prepared, record, settings }
