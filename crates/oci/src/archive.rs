@@ -28,7 +28,12 @@ pub struct ArchiveWriter {
 fn check_replaced(path: &Path) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
     let found = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // That nothing can be written there is found out where it is tried.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(());
+        }
         found => found.map_err(read)?,
     };
     if found.is_file() && (found.len() == 0 || is_archive(path).map_err(read)?) {

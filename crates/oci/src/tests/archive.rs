@@ -127,14 +127,21 @@ fn a_size_in_a_pax_record_counts() {
 fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("x.tar");
-    fs::write(&path, "what was there").unwrap();
     let image = Base::docker().derived();
+    let before = {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_ustar();
+        header.set_size(0);
+        builder.append_data(&mut header, "oci-layout", &b""[..]).unwrap();
+        builder.into_inner().unwrap()
+    };
+    fs::write(&path, &before).unwrap();
     let mut archive = ArchiveWriter::begin(&path, &image, NAME).unwrap();
     archive.begin_layer(&image.layers[0]).unwrap();
     archive.write(b"some").unwrap();
-    assert_eq!(fs::read(&path).unwrap(), b"what was there");
+    assert_eq!(fs::read(&path).unwrap(), before);
     drop(archive);
-    assert_eq!(fs::read(&path).unwrap(), b"what was there");
+    assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 
     let below = path.join("below.tar");
@@ -143,7 +150,13 @@ fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
     let error = ArchiveWriter::begin(folder.path(), &image, NAME).unwrap_err();
     assert!(matches!(error, LayoutError::Write { .. }), "{error:?}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    assert_eq!(fs::read(&path).unwrap(), b"what was there");
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    let other = folder.path().join("notes.txt");
+    fs::write(&other, "what was there").unwrap();
+    let error = ArchiveWriter::begin(&other, &image, NAME).unwrap_err();
+    assert!(matches!(&error, LayoutError::NotAnArchive(path) if *path == other), "{error:?}");
+    assert_eq!(fs::read(&other).unwrap(), b"what was there");
 }
 
 /// Returns where the data of an entry begins and how long it is.
