@@ -172,15 +172,15 @@ fn parse_refuses_what_is_no_record() {
         text.replacen(from, to, 1)
     };
     let not_one = "the text is not a build record";
-    let newer = "the record has schema 2, this build-pipeline reads up to 1";
+    let newer = "the record has schema 3, this build-pipeline reads up to 2";
     for (text, wanted) in [
         (String::new(), not_one),
         ("{}".to_owned(), not_one),
         (text[..text.len() / 2].to_owned(), not_one),
         (changed("\"status\": \"interrupted\"", "\"status\": \"gone\""), not_one),
-        (changed("\"schema\": 1", "\"schema\": 2"), newer),
+        (changed("\"schema\": 2", "\"schema\": 3"), newer),
         // Known to be newer before anything else of it is read.
-        (r#"{"schema":2,"everything":"else"}"#.to_owned(), newer),
+        (r#"{"schema":3,"everything":"else"}"#.to_owned(), newer),
         // A newer plan in a record of today is no plan of today.
         (changed("\"gpu\"", "\"cpu\""), not_one),
     ] {
