@@ -27,7 +27,7 @@ const MATERIAL_CAP: u64 = 16 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Project {
     pub(crate) root: PathBuf,
-    /// The texts that were read: whoever asks again gets the same.
+    /// The texts that were read. Each file is read once.
     texts: Arc<Mutex<BTreeMap<String, Arc<str>>>>,
 }
 

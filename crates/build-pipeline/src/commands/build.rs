@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
     if args.dry_run {
         return plans.iter().try_for_each(|one| output::sanitised_result(&render::tree(one)));
     }
-    // A build that cannot be recorded is not begun.
+    // A build that cannot be recorded does not start.
     state::check_records()?;
     let reporter = Arc::new(Reporter::new(global.progress));
     let session = Session { global, args, project: &project, materials, reporter };

@@ -39,13 +39,7 @@ impl Bench {
                      [vulkan.variants.debian]";
         project.edit("versions/tracks.toml", "[vulkan.variants.debian]\n", &format!("{stage}\n"));
         project.write("dockerfiles/tiny.Dockerfile", dockerfile);
-        // A podman that keeps to the store of this test.
-        let arguments = podman.arguments();
-        let arguments: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap()).collect();
-        let script = format!("#!/bin/sh\nexec /usr/bin/podman {} \"$@\"\n", arguments.join(" "));
-        project.write("bin/podman", &script);
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(project.path("bin/podman"), mode).unwrap();
+        project.write_podman(&podman);
         Self { project, podman, base: base.digest.to_string() }
     }
 

@@ -65,6 +65,16 @@ impl Project {
         std::fs::create_dir_all(self.path("home")).unwrap();
     }
 
+    /// Writes `bin/podman`, a podman that keeps to one store.
+    pub(crate) fn write_podman(&self, store: &testkit::PodmanStore) {
+        let arguments = store.arguments();
+        let arguments: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap()).collect();
+        let script = format!("#!/bin/sh\nexec /usr/bin/podman {} \"$@\"\n", arguments.join(" "));
+        self.write("bin/podman", &script);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.path("bin/podman"), mode).unwrap();
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -2,7 +2,6 @@
 //! tracks, other tracks in the same command, and ways to build. `verify` agrees in every cell.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -145,16 +144,6 @@ impl Matrix {
         ran(command.output().unwrap())
     }
 
-    /// Writes a podman that keeps to the store of this test.
-    fn write_podman(&self) {
-        let arguments = self.podman.arguments();
-        let arguments: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap()).collect();
-        let script = format!("#!/bin/sh\nexec /usr/bin/podman {} \"$@\"\n", arguments.join(" "));
-        self.origin.write("bin/podman", &script);
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(self.origin.path("bin/podman"), mode).unwrap();
-    }
-
     /// Builds tracks in one command, and returns plan and manifest digest by the name of the image.
     fn build(&self, checkout: &Project, tracks: &[&str], mode: Mode) -> BTreeMap<String, Built> {
         let how = match mode {
@@ -254,7 +243,7 @@ fn small_variants(project: &Project) {
 #[test]
 fn the_same_files_give_the_same_image_whatever_git_knows_and_verify_agrees() {
     let matrix = Matrix::new(900);
-    matrix.write_podman();
+    matrix.origin.write_podman(&matrix.podman);
     let checkouts = matrix.checkouts();
     let full = &checkouts[0].folder;
     // What each track gives alone in a full clone is what it gives in every cell.

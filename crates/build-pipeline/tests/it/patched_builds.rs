@@ -1,8 +1,6 @@
 //! Builds of patched sources by the command: what is applied is what the plan says, or nothing is
 //! built and nothing is labelled.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use serde_json::Value;
 use testkit::{GitFolder, GitHttp, PodmanStore, RandomImage, busybox_root, shared_registry};
 
@@ -43,12 +41,7 @@ impl Bench {
         project.edit("versions/tracks.toml", "[vulkan.variants.debian]\n", stage);
         let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nCOPY demo/a.txt /a.txt\nRUN echo the list is $(cat /a.txt)\n";
         project.write("dockerfiles/tiny.Dockerfile", text);
-        let arguments = podman.arguments();
-        let arguments: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap()).collect();
-        let script = format!("#!/bin/sh\nexec /usr/bin/podman {} \"$@\"\n", arguments.join(" "));
-        project.write("bin/podman", &script);
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(project.path("bin/podman"), mode).unwrap();
+        project.write_podman(&podman);
         Self { project, server, _git: git, _podman: podman }
     }
 
