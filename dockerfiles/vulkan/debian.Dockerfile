@@ -4,11 +4,6 @@
 #          llama.cpp/  the patched source tree
 # BASE is a Debian of the same packages' suite, with apt.
 #
-#   cargo run -p debian --example by_hand -- prepare versions/locks/debian.toml CACHE OUT 1795132800
-#   podman import OUT/base.tar localhost/debian-base:trixie
-#   podman build --network none -f debian.Dockerfile \
-#       --build-arg BASE=localhost/debian-base:trixie --build-arg SOURCE_DATE_EPOCH=1795132800 OUT/context
-#
 # Works with podman, BuildKit, and docker's classic builder, which is given it without the mount of the
 # compiler's cache: no `# syntax=`, no heredoc.
 

@@ -1,11 +1,15 @@
-//! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|vulkan|schema|bench`.
+//! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
+//! advisories|release|schema|bench`.
 //!
 //! `ci` is what decides whether work lands; it is made of the other chores and can be run anywhere.
 
 mod bench;
+mod engines;
+mod gates;
 mod nightly;
 mod run;
 mod setup;
+mod supply;
 mod tidy;
 mod vulkan;
 
@@ -22,7 +26,13 @@ const USAGE: &str = "usage: cargo xtask CHORE
   tidy          the rules that no linter knows
   workflows     check .github/workflows with zizmor and their schema
   nightly [OPT] what became of the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
+  engines       try every podman and docker that there is a machine for, and write the table of
+                README.md again; an hour or more
+  gates [NUMBERS] run the tests of all promises of reliability with the promised numbers, and print a
+                table; two hours
   vulkan [ENGINES] build track vulkan for real, run it, and build it again with each engine
+  advisories    ask the RustSec database about all dependencies
+  release       the program with its dependencies inside, an SBOM and SHA-256: target/release-files
   schema        write schemas/*.json anew
   bench [GIB]   measure the build of a metadata-only image, sources, and runs with nothing to do,
                 against their peers
@@ -38,9 +48,13 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => setup::install().and_then(|()| test(rest)),
         ["tidy"] => tidy::check(),
         ["workflows"] => workflows(),
+        ["engines"] => setup::install().and_then(|()| engines::run()),
+        ["gates", numbers @ ..] => setup::install().and_then(|()| gates::run(numbers)),
         ["vulkan"] => vulkan::run(None),
         ["vulkan", engines] => vulkan::run(Some(engines)),
         ["nightly", rest @ ..] => nightly::run(rest),
+        ["advisories"] => supply::advisories(),
+        ["release"] => supply::release(),
         ["schema"] => {
             schemas(|path, text| std::fs::write(path, text).context("cannot write a schema"))
         }
@@ -83,11 +97,16 @@ fn ci() -> Result<()> {
         }
         Ok(())
     })?;
-    let deny = setup::cargo_deny()?;
-    // The advisory database is not reachable from everywhere, so it has no vote here.
-    run::command(&deny, &["check", "--hide-inclusion-graph", "bans", "licenses", "sources"], &[])?;
+    dependencies()?;
     say("ci: all chores passed");
     Ok(())
+}
+
+/// Checks which crates the program depends on, under which licences and from where.
+fn dependencies() -> Result<()> {
+    let deny = setup::cargo_deny()?;
+    // The advisory database is not reachable from everywhere, so it has no vote here.
+    run::command(&deny, &["check", "--hide-inclusion-graph", "bans", "licenses", "sources"], &[])
 }
 
 /// Checks the workflows: what can go wrong by zizmor, their form by the schema.
@@ -100,8 +119,9 @@ fn workflows() -> Result<()> {
         &["--offline", "--no-progress", "--quiet", ".github/workflows"],
         &environment,
     )?;
-    let files = [".github/workflows/ci.yml", ".github/workflows/nightly.yml"];
-    let arguments = [&["--builtin-schema", "vendor.github-workflows"], files.as_slice()].concat();
+    let files = ["ci", "nightly", "release"].map(|name| format!(".github/workflows/{name}.yml"));
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let arguments = [&["--builtin-schema", "vendor.github-workflows"], &files[..]].concat();
     run::command(&format!("{tools}/bin/check-jsonschema"), &arguments, &environment)
 }
 

@@ -26,6 +26,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("shellcheck", "shellcheck"),
     ("skopeo", "skopeo"),
     ("strace", "strace"),
+    ("time", "time"),
+    ("time", "time"),
 ];
 
 /// The cargo-deny that `ci` asks about licences and sources.
@@ -62,20 +64,25 @@ pub(crate) fn install() -> Result<()> {
 
 /// Returns the cargo-deny to run; installs it below `target/` where the machine has none.
 pub(crate) fn cargo_deny() -> Result<String> {
-    if is_installed("cargo-deny") {
-        return Ok("cargo-deny".to_owned());
+    cargo_tool(("cargo-deny", CARGO_DENY))
+}
+
+/// Returns a tool of cargo to run; installs that version below `target/` where the machine has none.
+pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<String> {
+    if is_installed(name) {
+        return Ok(name.to_owned());
     }
     let tools = root()?.join("target/tools");
-    let program = tools.join("bin/cargo-deny");
+    let program = tools.join("bin").join(name);
     if !program.is_file() {
         let tools = tools.display().to_string();
         crate::run::cargo(&[
             "install",
             "--quiet",
             "--locked",
-            "cargo-deny",
+            name,
             "--version",
-            CARGO_DENY,
+            version,
             "--root",
             &tools,
         ])?;

@@ -186,6 +186,8 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     if file.starts_with("xtask/") {
         return;
     }
+    // Programs that tests start from their own binary; they are not counted as tests.
+    let text = text.replace("#[ignore = \"no test: another test starts it\"]", "");
     // Written in two parts, so that this file does not break its own rule.
     for (word, why) in [
         ("#[igno", "re", "a test runs or it goes"),

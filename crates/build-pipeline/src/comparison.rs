@@ -1,24 +1,21 @@
 //! What differs between two images: fields of their documents, and files of their layers.
 
-use std::collections::BTreeMap;
-
 use names::Digest;
 use oci::client::RegistryClient;
 use record::verify::{Verdict, compare};
-use seal::{Entry, EntryPath, Listing};
 use serde::Serialize;
 
+use crate::differences::{File, Files};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::image::Image;
 use crate::output::Page;
+use crate::sanitise::sanitise;
 
 /// The number of the JSON form.
 const SCHEMA: u32 = 1;
-/// How many files of one kind a page shows of a layer.
-const SHOWN: usize = 10;
 
-/// What `diff --format json` prints.
+/// What `diff --format json` prints. Its texts are clean.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct Comparison {
     /// The number of this JSON form.
@@ -60,18 +57,8 @@ struct Layer {
     /// Its digest on the right.
     right: Option<Digest>,
     /// The files that differ. Nothing where they could not be compared.
-    files: Option<Vec<File>>,
-}
-
-/// A file that differs.
-#[derive(Debug, Serialize, schemars::JsonSchema)]
-struct File {
-    path: String,
-    /// Why: time, pyc, log, cache, order, xattr, mode/owner, path or content.
-    cause: String,
-    /// Its line in the listing of the layer, where it is there.
-    left: Option<String>,
-    right: Option<String>,
+    #[schemars(with = "Option<Vec<File>>")]
+    files: Option<Files>,
 }
 
 impl Comparison {
@@ -92,7 +79,9 @@ impl Comparison {
                 Verdict::Missing { expected } => (Some(expected), None),
                 Verdict::Unexpected { found } => (None, Some(found)),
             };
-            Some(Field { field: check.field, left, right })
+            let clean = |text: Option<String>| text.map(|text| sanitise(&text));
+            let field = sanitise(&check.field);
+            Some(Field { field, left: clean(left), right: clean(right) })
         });
         let fields = fields.collect();
         let mut layers = Vec::new();
@@ -101,23 +90,17 @@ impl Comparison {
             if one.map(|layer| &layer.digest) == other.map(|layer| &layer.digest) {
                 continue;
             }
-            let mut listings = Vec::new();
-            for (image, layer) in [(left, one), (right, other)] {
-                listings.push(match layer {
-                    Some(layer) => image.listing(layer, client).await?,
-                    None => Some(Listing::default()),
-                });
-            }
-            let files = match &listings[..] {
-                [Some(left), Some(right)] => Some(files(left, right)),
-                _ => None,
-            };
+            let files =
+                match (left.entries(number, client).await?, right.entries(number, client).await?) {
+                    (Some(left), Some(right)) => Some(Files::of(&left, &right)?),
+                    _ => None,
+                };
             let digest = |layer: Option<&oci::media::Descriptor>| Some(layer?.digest.clone());
             let (left, right) = (digest(one), digest(other));
             layers.push(Layer { layer: number + 1, left, right, files });
         }
         let side = |image: &Image| Side {
-            name: image.name.clone(),
+            name: sanitise(&image.name),
             manifest_digest: image.manifest_digest.clone(),
         };
         let is_same = left.manifest_digest == right.manifest_digest;
@@ -151,23 +134,14 @@ impl Comparison {
                 ));
                 continue;
             };
-            let mut causes: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
-            for file in files {
-                causes.entry(&file.cause).or_default().push(file);
-            }
-            let counts = causes.iter().map(|(cause, files)| format!("{cause} {}", files.len()));
-            let counts = match causes.is_empty() {
-                true => "the same files, compressed otherwise".to_owned(),
-                false => counts.collect::<Vec<_>>().join(", "),
-            };
-            page.line(format_args!("  layer {layer}: {counts}"));
-            for (cause, files) in causes {
-                for File { path, left, right, .. } in files.iter().take(SHOWN) {
+            page.line(format_args!("  layer {layer}: {}", files.summary()));
+            for (cause, count, shown) in files.causes() {
+                for File { path, left, right, .. } in shown {
                     page.line(format_args!("    {cause}  {path}"));
                     sides(page, left, right);
                 }
-                if files.len() > SHOWN {
-                    let more = files.len() - SHOWN;
+                if count > shown.len() {
+                    let more = count - shown.len();
                     page.line(format_args!(
                         "    {cause}  and {more} more, which `--format json` has"
                     ));
@@ -175,21 +149,4 @@ impl Comparison {
             }
         }
     }
-}
-
-/// Returns what differs between two layers.
-fn files(left: &Listing, right: &Listing) -> Vec<File> {
-    let differences = seal::compare(std::slice::from_ref(left), std::slice::from_ref(right));
-    let line = |path: &EntryPath, entry: Option<seal::Entry>| -> Option<String> {
-        let entry: Entry = entry?;
-        let listing = Listing { entries: vec![(path.clone(), entry)] };
-        Some(format!("{listing:#}").lines().nth(1)?.to_owned())
-    };
-    let file = |difference: seal::Difference| File {
-        path: difference.path.to_string(),
-        cause: difference.cause.to_string(),
-        left: line(&difference.path, difference.left),
-        right: line(&difference.path, difference.right),
-    };
-    differences.into_iter().map(file).collect()
 }

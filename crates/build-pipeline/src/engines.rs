@@ -4,18 +4,22 @@
 //! begin with that. [`reach`] is for `run` and `smoke`, which start what is built already.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use engine::{
     Address, Candidate, Capabilities, Chosen, Client, Discovery, DockerBuilder, Engine,
-    EngineError, PassedOver, ServiceSettings, Surroundings, Trouble, discover, retried,
+    EngineError, PassedOver, ServiceSettings, Surroundings, Trouble, candidates, discover, retried,
 };
-use names::EngineKind;
+use names::{Builder, EngineKind};
 use record::{EngineUse, Note};
 
 use crate::cli::AskedEngine;
 use crate::error::{CommandError, engine_hints};
 use crate::exit_code::ExitCode;
 use crate::{environment, output};
+
+/// How long `doctor` waits for an engine to say what it is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An engine that was found and tried.
 #[derive(Debug)]
@@ -104,7 +108,10 @@ pub(crate) async fn facts(
         let info = engine.info().await?;
         let (version, runtime) = (Some(info.version), Some(info.runtime));
         let is_rootless = info.is_rootless;
-        return Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime });
+        let builder = Some(docker_builder(&info.api_version));
+        let engine =
+            host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder };
+        return Ok(engine);
     }
     let version = Some(engine.version().await?);
     let owner = |socket: &String| {
@@ -114,7 +121,50 @@ pub(crate) async fn facts(
     let is_rootless = owner.is_some_and(|owner| owner != 0);
     let known = machine.engines.iter().find(|engine| engine.kind == kind);
     let runtime = known.and_then(|engine| engine.runtime.clone());
-    Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime })
+    let builder = Some(Builder::Podman);
+    Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder })
+}
+
+/// Returns the builder that a build uses: the one that `DOCKER_BUILDKIT` names, or BuildKit where
+/// docker has it (since 18.09, API 1.39).
+fn docker_builder(api_version: &str) -> Builder {
+    let minor = api_version.strip_prefix("1.").and_then(|minor| minor.parse::<u32>().ok());
+    match environment::docker_builder() {
+        Some(named) => named.into(),
+        None if minor.is_some_and(|minor| minor < 39) => Builder::Classic,
+        None => Builder::BuildKit,
+    }
+}
+
+/// Returns the engines that answer at sockets which variables and settings name, and which are not
+/// in `known`.
+pub(crate) async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, CommandError> {
+    let search = Search::new(None, environment::store_folder()?)?;
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut seen: Vec<PathBuf> =
+        known.iter().filter_map(|engine| Some(real(engine.socket.as_ref()?.as_ref()))).collect();
+    let mut found = Vec::new();
+    for candidate in candidates(&search.surroundings()) {
+        let Ok(Address::Socket(socket)) = candidate.address else { continue };
+        let path = real(&socket);
+        if seen.contains(&path) {
+            continue;
+        }
+        seen.push(path);
+        let Ok(Ok(kind)) = tokio::time::timeout(PATIENCE, Client::kind_at(&socket)).await else {
+            continue;
+        };
+        found.push(host::Engine {
+            kind,
+            socket: Some(socket.display().to_string()),
+            is_rootless: false,
+            may_connect: Some(true),
+            version: None,
+            runtime: None,
+            builder: None,
+        });
+    }
+    Ok(found)
 }
 
 /// Returns podman with a service of this program, if podman is installed.

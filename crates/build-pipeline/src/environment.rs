@@ -64,7 +64,10 @@ pub(crate) const TABLE: [(&str, &str); 29] = [
         "LOCAL_UID, LOCAL_GID",
         "the user and group that `run` and `smoke` have files belong to, where the engine is not rootless (default: the caller's)",
     ),
-    ("PIP_INDEX_URL", "where release archives are looked up; without it, where pip looks"),
+    (
+        "PIP_INDEX_URL",
+        "where release archives and wheels are looked up; without it, where pip looks, or https://pypi.org/simple",
+    ),
     (
         "PATH",
         "where programs lie: cmake, g++ or clang++, python3, sed for `patch`, apt-get, uv, python3 for `lock`",

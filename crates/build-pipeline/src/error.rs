@@ -168,6 +168,9 @@ impl From<PlanError> for CommandError {
             PlanError::NoSuchFile { path, .. } => {
                 told.hint(format!("`git checkout -- {path}` brings it back"))
             }
+            PlanError::NoSuchSet { .. } => {
+                told.hint("`build-pipeline lock` makes the lock again")
+            }
             PlanError::NoLock { track, lock } => told
                 .hint(format!(
                     "`build-pipeline lock {lock}` makes it, on a network that reaches its index"
@@ -250,13 +253,14 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Changed => ExitCode::Bug,
             ExecuteKind::Engine => ExitCode::Machine,
             ExecuteKind::Build | ExecuteKind::Capture => ExitCode::Failed,
+            ExecuteKind::Dockerfile => ExitCode::Input,
             ExecuteKind::Packages => ExitCode::Network,
             ExecuteKind::Lock => ExitCode::Integrity,
-            ExecuteKind::Program { missing: true } => ExitCode::Machine,
-            ExecuteKind::Program { missing: false } => ExitCode::Failed,
         };
         let mut told = Self::from_chain(code, error);
-        told.log = error.last_lines().to_vec();
+        if let Some(failure) = error.run_failure() {
+            told.log = failure.log.clone();
+        }
         match error.kind() {
             ExecuteKind::Registry(kind) => registry_hints(told, kind),
             ExecuteKind::Integrity => told.hint("nothing was written; if the registry is a mirror, look at what it serves"),
@@ -271,17 +275,19 @@ impl From<&executor::ExecuteError> for CommandError {
             ExecuteKind::Build => told
                 .hint("the lines above are the last ones of its log; steps that are finished are kept")
                 .hint("`--keep-failed` leaves what there was before the RUN as an image, and says how to get a shell in it"),
+            ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; engines must make one image of a Dockerfile"),
             ExecuteKind::Capture => told.hint("this is a defect of build-pipeline or of the engine: please report it with the engine's version"),
-            ExecuteKind::Packages => told.hint("mirrors delete old packages: `versions/locks/` may need newer ones"),
+            ExecuteKind::Packages => told
+                .hint("mirrors delete old packages: `versions/locks/` may need newer ones")
+                .hint(DEBIAN_MIRROR),
             ExecuteKind::Lock => told.hint("`build-pipeline lock` looks the packages up again"),
-            ExecuteKind::Program { missing: true } => told.hint("a base needs these programs: `apt-get install dpkg mmdebstrap util-linux`"),
-            ExecuteKind::Program { missing: false } => told
-                .hint("the lines above are the last ones that the program printed")
-                .hint("an ordinary user needs the package `uidmap` and a range in `/etc/subuid` and `/etc/subgid`"),
             ExecuteKind::Plan => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
     }
 }
+
+/// Where Debian packages are fetched, and how to change that.
+pub(crate) const DEBIAN_MIRROR: &str = "packages come from the mirrors of `/etc/apt`, else from https://deb.debian.org; `--mirror https://deb.debian.org=URL` reads from another one";
 
 /// Adds what to do if no engine can build.
 pub(crate) fn engine_hints(told: CommandError) -> CommandError {

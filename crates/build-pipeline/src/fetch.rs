@@ -165,7 +165,7 @@ impl Fetcher {
 
     /// Returns the files that a project has released on the index that pip uses.
     pub(crate) fn releases(&self, project: &str) -> Result<Vec<ReleaseFile>, CommandError> {
-        let index = url(&python_index()?)?;
+        let index = url(&python_index())?;
         Ok(self.runtime.block_on(self.sources.releases(&index, project))?)
     }
 
@@ -209,7 +209,7 @@ pub(crate) fn sources(global: &Global) -> Result<Sources, CommandError> {
 pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, CommandError> {
     match named {
         Some(text) => url(text),
-        None => url(&python_index()?),
+        None => url(&python_index()),
     }
 }
 
@@ -231,10 +231,13 @@ fn unresolved(name: &str, key: &str, from: &str) -> CommandError {
         .hint("`--pin NAME` takes another pin, `--root DIR` a tree that you have")
 }
 
-/// Returns the url of the package index: what pip was told, or pip's own default.
-pub(crate) fn python_index() -> Result<String, CommandError> {
+/// The public index of Python packages, pip's own default.
+const PUBLIC_INDEX: &str = "https://pypi.org/simple";
+
+/// Returns the url of the package index: what pip was told, or the public one.
+pub(crate) fn python_index() -> String {
     if let Some(index) = environment::python_index() {
-        return Ok(index.expose().to_owned());
+        return index.expose().to_owned();
     }
     // The help text names what is in force, pip's configuration files counted in.
     let help = Command::new("python3")
@@ -243,10 +246,8 @@ pub(crate) fn python_index() -> Result<String, CommandError> {
         .stdin(Stdio::null())
         .output();
     let text = help.map(|help| String::from_utf8_lossy(&help.stdout).into_owned());
-    text.ok().and_then(|text| index_in_help(&text)).ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "no Python package index is known")
-            .hint("set `PIP_INDEX_URL` to the index that you use, or install pip, which knows one")
-    })
+    let told = text.ok().and_then(|text| index_in_help(&text));
+    told.unwrap_or_else(|| PUBLIC_INDEX.to_owned())
 }
 
 /// Finds the default of `--index-url` in pip's help.

@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use executor::{list_layer, list_remote_layer};
+use executor::SortedLayer;
 use names::{Digest, ImageRef};
 use oci::LayoutImage;
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest};
 use pins::Track;
 use record::verify::Documents;
-use seal::Listing;
 
+use crate::environment;
 use crate::error::{CommandError, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
 use crate::project::Project;
@@ -133,6 +133,10 @@ impl Image {
             .blob(&reference.repository, &config.digest, config.size, CONFIG_CAP)
             .await
             .map_err(failed)?;
+        oci::read_config(&config).map_err(|error| {
+            let what = format!("the config of `{name}` cannot be used");
+            CommandError::caused(ExitCode::Input, what, &error)
+        })?;
         Ok(Self {
             name,
             manifest_digest: fetched.digest,
@@ -155,33 +159,48 @@ impl Image {
         }
     }
 
-    /// Lists what is in a layer. One that a thin layout leaves where it is comes from the base that
-    /// the image names. Returns nothing where none is named.
-    pub(crate) async fn listing(
+    /// Reads what is in a layer, sorted by path. One that a thin layout leaves where it is comes from
+    /// the base that the image names. Returns nothing where none is named.
+    pub(crate) async fn entries(
         &self,
-        layer: &Descriptor,
+        number: usize,
         client: &RegistryClient,
-    ) -> Result<Option<Listing>, CommandError> {
-        let failed = |error: &dyn std::error::Error| {
-            let what = format!("reading the layer `{}` of `{}` failed", layer.digest, self.name);
-            CommandError::caused(ExitCode::Failed, what, error)
-        };
+    ) -> Result<Option<SortedLayer>, CommandError> {
+        // The other image has more layers.
+        let Some(layer) = self.layers.get(number) else { return Ok(Some(SortedLayer::default())) };
+        let diff_id = self.diff_id(number);
+        let folder = environment::cache_folder().map(|folder| folder.join("work"));
         let base;
         let reference = match &self.place {
             Place::Registry(reference) => reference,
             Place::Files(image) => {
-                let opened = image.layer(&layer.digest).map_err(|error| failed(&error))?;
+                let what = format!("reading layer `{}` of `{}` failed", layer.digest, self.name);
+                let opened = image.layer(&layer.digest).map_err(|error| {
+                    CommandError::caused(ExitCode::Failed, what.clone(), &error)
+                })?;
                 if let Some(opened) = opened {
-                    let listing = tokio::task::block_in_place(|| list_layer(opened));
-                    return listing.map(Some).map_err(|error| failed(&error));
+                    let read = || SortedLayer::read(opened, diff_id.as_ref(), folder.as_deref());
+                    let read = tokio::task::block_in_place(read);
+                    return read.map(Some).map_err(|error| {
+                        CommandError::caused(ExitCode::Integrity, what, &error)
+                            .hint("the layer is damaged; build or copy the image again")
+                    });
                 }
                 let Some(named) = self.base() else { return Ok(None) };
                 base = named;
                 &base
             }
         };
-        let listing = list_remote_layer(client, reference, layer).await;
-        listing.map(Some).map_err(|error| CommandError::from(&error))
+        let from = (client, reference);
+        let read = SortedLayer::read_remote(from, layer, diff_id.as_ref(), folder.as_deref());
+        read.await.map(Some).map_err(|error| CommandError::from(&error))
+    }
+
+    /// Returns the digest that the config gives for the content of a layer.
+    fn diff_id(&self, number: usize) -> Option<Digest> {
+        let config = oci::read_config(&self.config).ok()?;
+        let diff_ids = config.get("rootfs")?.get("diff_ids")?.as_array()?;
+        diff_ids.get(number)?.as_str()?.parse().ok()
     }
 
     /// Returns the base that the image names (image specification, "annotations").

@@ -5,8 +5,6 @@
 
 use std::path::{Path, PathBuf};
 
-use std::time::Duration;
-
 use engine::{DockerBuilder, Engine};
 use host::failures::{Failures, parse_failures};
 use host::run::{Rows, parse_rows};
@@ -149,20 +147,19 @@ pub(crate) fn look(root: &Path) -> Snapshot {
     Snapshot::read(root, &Caller::this_process(environment::gpu_variables()))
 }
 
-/// How long `doctor` waits for an engine to say what it is.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Asks the engines of this machine for what no file tells: version, runtime, rootless or not. One
-/// that does not answer stays as it is.
+/// Asks the engines of this machine for what no file tells: version, runtime, builder, rootless or
+/// not. One that does not answer stays as it is. Engines at sockets that variables name are added.
 pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), CommandError> {
     // podman would make a store where there is none, and asking is to change nothing.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
-    let asked: Vec<host::Engine> = crate::runtime()?.block_on(async {
+    let runtime = crate::runtime()?;
+    machine.engines.extend(runtime.block_on(engines::others(&machine.engines))?);
+    let asked: Vec<host::Engine> = runtime.block_on(async {
         let asked = machine.engines.iter().map(|engine| async {
             if engine.may_connect == Some(false) || (engine.socket.is_none() && !has_store) {
                 return engine.clone();
             }
-            let asked = tokio::time::timeout(PATIENCE, facts(engine, machine)).await;
+            let asked = tokio::time::timeout(engines::PATIENCE, facts(engine, machine)).await;
             asked.ok().flatten().unwrap_or_else(|| engine.clone())
         });
         futures_util::future::join_all(asked).await

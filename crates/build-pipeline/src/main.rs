@@ -12,12 +12,14 @@ mod annotations;
 mod cli;
 mod commands;
 mod comparison;
+mod differences;
 mod engines;
 mod environment;
 mod error;
 mod exit_code;
 mod fetch;
 mod image;
+mod locks;
 mod machine;
 mod mirrors;
 mod output;
@@ -192,9 +194,44 @@ fn working_folder(global: &Global) -> Result<PathBuf, CommandError> {
 
 /// Makes the runtime of the commands that talk to registries; the others never pay for one.
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+    let failed = |error: std::io::Error| {
         CommandError::caused(ExitCode::Machine, "no threads can be started", &error)
-    })
+            .hint("allow this user more processes: see `ulimit -u`")
+    };
+    check_threads().map_err(failed)?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)
+}
+
+/// The limit of processes from which on it is not tried out whether threads can be started.
+const MANY_PROCESSES: u64 = 1024;
+
+/// Finds out whether as many threads can be started as a runtime needs, which panics where it cannot.
+fn check_threads() -> std::io::Result<()> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nproc).current;
+    if limit.is_none_or(|limit| limit > MANY_PROCESSES) {
+        return Ok(());
+    }
+    // One for each processor, and one for what waits for files.
+    let count = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+    let mut threads = Vec::new();
+    let mut started = Ok(());
+    for _ in 0..count {
+        let wait = std::sync::Arc::clone(&wait);
+        // All of them are there until the last one was started.
+        let body = move || drop(wait.lock().map(|wait| wait.recv()));
+        match std::thread::Builder::new().spawn(body) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                started = Err(error);
+                break;
+            }
+        }
+    }
+    drop(end);
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    started
 }
 
 /// Sends log lines to standard error: warnings of dependencies, and more with `-v`.

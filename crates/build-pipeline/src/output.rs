@@ -138,6 +138,13 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CommandError>
     result(&format!("{value:#}\n"))
 }
 
+/// Prints a document as [`json`] does, piece by piece, because it may be large. Its texts are clean.
+pub(crate) fn large_json(document: &impl serde::Serialize) -> Result<(), CommandError> {
+    let mut writer = io::BufWriter::new(anstream::stdout());
+    let done = serde_json::to_writer_pretty(&mut writer, document).map_err(io::Error::from);
+    written(done.and_then(|()| writer.write_all(b"\n")).and_then(|()| writer.flush()))
+}
+
 /// Hands on what a program that the user started says, byte by byte, to the stream that it said it on.
 pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), CommandError> {
     match is_error {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use executor::Materials;
 use names::Digest;
 use oci::stand_in::StandIn;
-use plan::{Action, Plan, Revision, labels};
+use plan::{Plan, Revision, labels};
 use planner::{PlanError, Planned, PlanningInput, Warning};
 use record::Recipe;
 
@@ -119,7 +119,6 @@ impl<'a> Preparer<'a> {
         let needs = planner::needs(&request, &self.input).map_err(refused)?;
         self.read(&needs)?;
         let mut planned = planner::plan(&request, &self.input).map_err(refused)?;
-        self.check_sets(&planned.plan)?;
         let files = self.files_of(&planned.plan, &needs)?;
         let root = self.project.root.clone();
         let recipe = || recipe::read(&root, files.clone());
@@ -155,6 +154,14 @@ impl<'a> Preparer<'a> {
             if self.project.root.join(file).exists() && !self.input.files.contains_key(file) {
                 let text = self.project.told_text(file)?;
                 self.input.files.insert(file.clone(), Digest::of(text.as_bytes()));
+                if needs.package_locks.contains(file) {
+                    let lock = self.project.parse(file, pins::parse_package_lock)?;
+                    let digests = lock
+                        .sets
+                        .keys()
+                        .filter_map(|set| Some((set.to_string(), lock.digest_of(set.as_str())?)));
+                    self.input.sets.insert(file.clone(), digests.collect());
+                }
                 self.materials.files.insert(file.clone(), text);
             }
         }
@@ -172,21 +179,6 @@ impl<'a> Preparer<'a> {
             Ok((name, Digest::of(text.as_bytes())))
         };
         names.into_iter().map(digest).collect()
-    }
-
-    /// Checks that the locks of Debian packages have the sets that a plan takes from them.
-    fn check_sets(&self, plan: &Plan) -> Result<(), CommandError> {
-        for step in &plan.steps {
-            let Action::FetchPackages { input, sets } = &step.action else { continue };
-            let lock = self.project.parse(input, pins::parse_package_lock)?;
-            if let Some(set) = sets.iter().find(|set| lock.closure(set).is_none()) {
-                let what =
-                    format!("`{input}` has no set `{set}`, which track `{}` needs", plan.track);
-                return Err(CommandError::new(ExitCode::Input, what)
-                    .hint("`build-pipeline lock` makes the lock again"));
-            }
-        }
-        Ok(())
     }
 
     /// Returns what this project cannot say about the commit that an image names.

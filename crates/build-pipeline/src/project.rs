@@ -55,7 +55,7 @@ impl Project {
         let gpus = self.parse(gpus, pins::parse_gpus)?;
         let tracks = self.parse(tracks, |file, text| pins::parse_tracks_with(file, text, &pins))?;
         let (patches, files) = (BTreeMap::new(), BTreeMap::new());
-        Ok(PlanningInput { pins, gpus, tracks, patches, files })
+        Ok(PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() })
     }
 
     /// Returns the text of a file by its path from the root of the project. It is read once.
@@ -73,18 +73,8 @@ impl Project {
 
     /// Returns the text of a file as [`Project::text`] does, and says how to get a missing one back.
     pub(crate) fn told_text(&self, name: &str) -> Result<Arc<str>, CommandError> {
-        self.text(name).map_err(|error| {
-            let told = CommandError::caused(
-                ExitCode::Input,
-                format!("reading `{}` failed", self.root.join(name).display()),
-                &error,
-            );
-            if error.kind() == std::io::ErrorKind::NotFound {
-                told.hint(format!("`git checkout -- {name}` brings the file back"))
-            } else {
-                told
-            }
-        })
+        let path = || self.root.join(name).display().to_string();
+        self.text(name).map_err(|error| unreadable(&path(), name, &error))
     }
 
     /// Reads the pins alone.
@@ -130,6 +120,17 @@ impl Project {
 /// Reads the text of a data file that is not one of a project.
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     read_capped(path, DATA_FILE_CAP)
+}
+
+/// Makes the error of a file of the project that cannot be read. `name` is its path from the root.
+pub(crate) fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> CommandError {
+    let told = CommandError::caused(ExitCode::Input, format!("reading `{shown}` failed"), error);
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            told.hint("check the permissions of the file and of the folders that it is in")
+        }
+        _ => told.hint(format!("`git checkout -- {name}` brings the file back")),
+    }
 }
 
 fn read_capped(path: &Path, cap: u64) -> std::io::Result<String> {

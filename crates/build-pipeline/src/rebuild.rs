@@ -44,6 +44,7 @@ pub(crate) async fn rebuild(
     let settings = Settings {
         client: client.clone(),
         cache: BlobCache::none(),
+        verified: oci::Verified::none(),
         outputs: vec![Output::Layout { path: layout.clone(), with_layers: is_built }],
         workshop,
     };

@@ -81,7 +81,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             out.line(format_args!("{bar}├─ lock {name}{}", short_digest(input)));
             out.line(format_args!(
                 "{bar}└─ sets {}: every package by its SHA-256",
-                sets.join(", ")
+                sets.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
             ));
         }
         Action::FetchWheels { input: name } => {

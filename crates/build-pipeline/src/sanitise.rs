@@ -60,39 +60,54 @@ fn is_bidirectional_control(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use testkit::{Corpus, TERMINAL_PAYLOADS, fuzz_some};
 
-    /// What terminals act on: titles, clears, clipboard writes, C1 forms of the same, overrides.
-    const PAYLOADS: [&str; 18] = [
-        "\x1b]0;title\x07",
-        "\x1b]2;title\x1b\\",
-        "\x1b[2J\x1b[H",
-        "\x1b[31mred\x1b[0m",
-        "\x1b]52;c;ZXZpbA==\x07",
-        "\x1bP1$r\x1b\\",
-        "\x1b_apc\x1b\\",
-        "\x1b^pm\x1b\\",
-        "\x1bXsos\x1b\\",
-        "\u{9b}31m",
-        "\u{9d}0;title\u{9c}",
-        "back\x08\x08space",
-        "bell\x07",
-        "over\rwrite",
-        "nul\0nul",
-        "del\x7f",
-        "\u{202e}desrever\u{202c}",
-        "\u{2066}isolated\u{2069}",
-    ];
+    use super::*;
 
     #[test]
     fn no_payload_gets_through() {
-        for payload in PAYLOADS {
+        for payload in TERMINAL_PAYLOADS {
             let clean = sanitise(&format!("a{payload}b"));
             let rest: Vec<char> =
                 clean.chars().filter(|c| c.is_control() || is_bidirectional_control(*c)).collect();
             assert!(rest.is_empty(), "{payload:?} became {clean:?}");
             assert!(clean.starts_with('a') && clean.ends_with('b'), "{payload:?} became {clean:?}");
         }
+    }
+
+    #[test]
+    fn fuzzed_text_does_nothing_to_a_terminal() {
+        const WORDS: [&[u8]; 16] = [
+            b"\x1b",
+            b"\x1b[",
+            b"\x1b]",
+            b"\x1b\\",
+            b"\x07",
+            b"\xc2\x9b",
+            b"\xc2\x9d",
+            b"\xe2\x80\xae",
+            b"\xe2\x81\xa6",
+            b"\r",
+            b"\0",
+            b"\xff",
+            b"https://me:canary-77@",
+            b"token=canary-77 ",
+            b"\n",
+            b"\t",
+        ];
+        let inputs =
+            TERMINAL_PAYLOADS.map(|payload| format!("a{payload}b https://me:pw@h/x").into_bytes());
+        let corpus = Corpus { inputs: inputs.into(), words: &WORDS, seed: 0x5eed_0060 };
+        fuzz_some(&corpus, |bytes, _| {
+            let text = String::from_utf8_lossy(&bytes);
+            let bad = |c: char| c.is_control() || is_bidirectional_control(c);
+            let clean = sanitise(&text);
+            assert!(!clean.chars().any(|c| bad(c) && c != '\n' && c != '\t'), "{clean:?}");
+            assert!(!sanitise_line(&text).chars().any(bad), "{clean:?}");
+            assert_eq!(sanitise(&clean), clean, "what is clean stays as it is");
+            let (plain, masked) = sanitise_in_place(&text);
+            assert_eq!(plain.chars().count(), masked.chars().count(), "{plain:?}");
+        });
     }
 
     #[test]

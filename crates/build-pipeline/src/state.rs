@@ -1,32 +1,24 @@
-//! Records on disk, and the locks that make runs wait for each other.
+//! Records on disk.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use atomic_write_file::AtomicWriteFile;
-use names::Digest;
 use record::{BuildRecord, Status, StepState};
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::sanitise::sanitise_json;
-use crate::{environment, output, typed};
-
-/// How long a run waits for another by default: longer than a push of a large image takes.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
+use crate::{environment, output};
 
 /// How many runs are looked at for how long steps take.
 const LATEST: usize = 20;
 
-/// How often a held lock is tried again.
-const LOCK_POLL: Duration = Duration::from_millis(50);
-
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandError {
     CommandError::caused(ExitCode::Machine, format!("{what} `{}` failed", path.display()), error)
-        .hint("records and locks lie under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
+        .hint("records are under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
 }
 
 /// Returns the folder that records lie in.
@@ -134,95 +126,4 @@ pub(crate) fn is_under_way(record: &BuildRecord) -> bool {
 /// Returns whether there is a process of this number.
 pub(crate) fn is_process(number: u32) -> bool {
     Path::new("/proc").join(number.to_string()).is_dir()
-}
-
-/// A lock that this run holds until the value is dropped. The system frees it when the process ends,
-/// however it ends.
-#[derive(Debug)]
-pub(crate) struct RunLock(#[expect(dead_code, reason = "it is held, not read")] File);
-
-impl RunLock {
-    /// Takes the lock of an output, waiting for the run that holds it.
-    pub(crate) async fn take(
-        output: &executor::Output,
-        timeout: Option<u64>,
-        words: &[String],
-    ) -> Result<Self, CommandError> {
-        let name = output.to_string();
-        let path = lock_path(&name, output)?;
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| failed("making", folder, &error))?;
-        }
-        let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = open.map_err(|error| failed("opening", &path, &error))?;
-        let limit = timeout.map_or(LOCK_TIMEOUT, Duration::from_secs);
-        let begun = Instant::now();
-        let mut said = false;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::Error(error)) => return Err(failed("locking", &path, &error)),
-                Err(TryLockError::WouldBlock) if begun.elapsed() >= limit => {
-                    let message = format!(
-                        "`{name}` is still held by {} after {} s",
-                        holder(&mut file),
-                        limit.as_secs()
-                    );
-                    return Err(CommandError::new(ExitCode::Busy, message).hint(
-                        "wait for that run, end it, or wait longer with `--lock-timeout SECONDS`",
-                    ));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    if !said {
-                        output::waiting(&format!(
-                            "waiting for `{name}`: held by {}",
-                            holder(&mut file)
-                        ));
-                        said = true;
-                    }
-                    tokio::time::sleep(LOCK_POLL).await;
-                }
-            }
-        }
-        let text = format!(
-            "process {} ({}, since {})\n",
-            std::process::id(),
-            typed::line(words),
-            jiff::Timestamp::now().strftime("%H:%M:%S UTC")
-        );
-        // Who holds the lock is for messages only; a lock without it still locks.
-        drop(
-            file.set_len(0)
-                .and_then(|()| file.rewind())
-                .and_then(|()| file.write_all(text.as_bytes())),
-        );
-        Ok(Self(file))
-    }
-}
-
-/// Returns the lock's file: beside a folder or archive, so that runs of other users wait too.
-fn lock_path(name: &str, output: &executor::Output) -> Result<PathBuf, CommandError> {
-    let beside = |path: &Path| {
-        let file = path.file_name()?.to_str()?;
-        Some(path.with_file_name(format!(".{file}.lock")))
-    };
-    let local = match output {
-        executor::Output::Layout { path, .. } | executor::Output::Archive { path } => beside(path),
-        executor::Output::Registry { .. } | executor::Output::Engine { .. } => None,
-    };
-    match local {
-        Some(path) => Ok(path),
-        None => Ok(environment::state_folder()?
-            .join("locks")
-            .join(format!("{}.lock", Digest::of(name.as_bytes()).hex()))),
-    }
-}
-
-fn holder(file: &mut File) -> String {
-    let mut text = String::new();
-    let read = file.rewind().and_then(|()| file.take(4096).read_to_string(&mut text));
-    match (read, text.trim()) {
-        (Ok(_), holder) if !holder.is_empty() => holder.to_owned(),
-        _ => "another run".to_owned(),
-    }
 }

@@ -1,6 +1,6 @@
 //! Makes the workshop that built tracks are carried out in: the store, and where to fetch from.
 
-use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +24,16 @@ pub(crate) struct Way {
     pub(crate) store: PathBuf,
 }
 
+/// Returns a name for this run: the number of the process, by which `clean` sees whether it lives,
+/// and a random number. Runs in several containers or on several machines may share an engine and
+/// have the same process number, and none may remove what is of another.
+pub(crate) fn new_run() -> Result<RunId, CommandError> {
+    let random = RandomState::new().build_hasher().finish();
+    let name = format!("run-{}-{random:016x}", std::process::id());
+    RunId::parse(&name)
+        .ok_or_else(|| CommandError::new(ExitCode::Bug, "the name of the run is not valid"))
+}
+
 /// Makes the workshop. Nothing is looked for yet.
 pub(crate) fn open(
     global: &Global,
@@ -31,16 +41,13 @@ pub(crate) fn open(
     way: Way,
 ) -> Result<Workshop, CommandError> {
     let Way { is_fresh, keeps_failed, store } = way;
-    let number = std::process::id();
-    let run = RunId::parse(&format!("run-{number}"))
-        .ok_or_else(|| CommandError::new(ExitCode::Bug, "the name of the run is not valid"))?;
+    let run = new_run()?;
     let path = environment::program_path();
     Ok(Workshop {
-        index: Lookup::new(|| fetch::python_index().ok()?.parse().ok()),
-        mirrors: Lookup::new(|| debian::Mirrors::from_apt(&environment::apt_folder())),
+        index: Lookup::new(|| fetch::python_index().parse().ok()),
+        mirrors: Lookup::new(|| debian::Mirrors::of_machine(&environment::apt_folder())),
         run,
         sources: fetch::sources(global)?,
-        programs: debian::Programs { path: path.clone(), variables: BTreeMap::new() },
         tools: Tools::new(&path),
         materials,
         store: Store::new(store),

@@ -103,7 +103,6 @@ impl<'a> Apt<'a> {
         let call = Call {
             program,
             package: "apt",
-            starter: &[],
             arguments: arguments.into_iter().map(Into::into).collect(),
             variables: vec![("APT_CONFIG", configuration)],
             folder: self.folder.path(),

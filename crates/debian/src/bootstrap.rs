@@ -1,294 +1,245 @@
-//! Makes a root file system of a local package source: `mmdebstrap`, and a check of its work.
+//! The build that makes a root file system of locked packages: the contract `bootstrap/1`.
 //!
-//! Equal packages and an equal time give equal bytes, on any day and any machine with the same
-//! `mmdebstrap`. What it would leave of the machine or the moment is removed ([`CLEAN_UP`]), and
-//! what is installed afterwards is exactly what was asked for, or it is an error.
+//! No program of this machine takes part, so the result does not depend on the machine. It also
+//! needs no root and no Debian here:
+//!
+//! 1. [`write_root`] writes a tar: the files of all packages, unpacked over each other, the package
+//!    files themselves in `/packages`, and a script.
+//! 2. A container engine builds [`DOCKERFILE`]. It unpacks the tar and runs the script, in which the
+//!    packages' own dpkg installs them properly. Maintainer scripts need a Linux system to run in.
+//! 3. The caller makes one canonical layer of what the engine built.
+//!
+//! debootstrap(8) and mmdebstrap(1) work the same way.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::path::Path;
 
-use names::Sha256;
-use pins::LockedPackage;
-use sha2::Digest as _;
+use tar::{Builder, EntryType, Header};
 
-use crate::local::{LocalSource, hex};
-use crate::program::{Call, ProgramError, Programs};
+use crate::deb::{Deb, DebError};
+use crate::fetch::FetchedPackage;
 
-/// Runs in the finished system, which `$1` is. What is removed, and why:
-/// - `resolv.conf`, `hostname`: those of this machine. Engines mount their own.
-/// - `sources.list`: the path of a folder that is gone. `99mmdebstrap`: our speed-up of dpkg.
-/// - `/run` and temporary files, except for the configuration of mmdebstrap's apt: without it, apt
-///   reads the configuration of this machine and changes this machine. mmdebstrap removes it.
-/// - `extended_states` if it is empty: only newer versions of mmdebstrap make it.
-/// - logs, caches, `*-old`, `*-`: times, inode numbers, and what was there one step before.
-const CLEAN_UP: &str = r#"set -eu
-cd "$1"
-: > etc/apt/sources.list
-rm -f etc/resolv.conf etc/hostname etc/dpkg/dpkg.cfg.d/99mmdebstrap etc/apt/apt.conf.d/99mmdebstrap
+/// The Dockerfile. Its context has the tar of [`write_root`] as `root.tar`.
+pub const DOCKERFILE: &str = "FROM scratch
+ADD root.tar /
+RUN [\"/usr/bin/sh\", \"/packages/install\"]
+";
+
+/// The script that installs the packages. Its first argument would be the name of a program, so the
+/// time comes from a line before it.
+///
+/// All files are there already. So `--force-depends` does no harm: it lets dpkg unpack a package
+/// before those that it pre-depends on are configured; each package is still configured after what
+/// it depends on. `expected` is what must be installed in the end, and nothing else.
+///
+/// What is removed at the end is what depends on the moment: logs, caches, and copies of files one
+/// step before.
+const INSTALL: &str = r#"
+export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true LC_ALL=C.UTF-8
+export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin
+dpkg --force-unsafe-io --force-depends --install /packages/*.deb
+dpkg-query --show --showformat '${db:Status-Status} ${Package} ${Version} ${Architecture}\n' |
+  sort > /packages/installed
+if ! diff /packages/expected /packages/installed; then
+  echo 'the packages above are not installed as the lock says (<: the lock, >: installed)' >&2
+  exit 1
+fi
 rm -f etc/passwd- etc/group- etc/shadow- etc/gshadow- etc/subuid- etc/subgid- etc/.pwd.lock
 rm -rf var/lib/apt/lists var/cache/apt var/cache/ldconfig
 mkdir -p var/lib/apt/lists/partial var/cache/apt/archives/partial
 rm -f var/cache/debconf/*-old var/lib/dpkg/*-old var/lib/dpkg/lock var/lib/dpkg/lock-frontend
 find var/log -type f -delete
-find var/lib/apt -name extended_states -empty -delete
-find run tmp var/tmp -mindepth 1 ! -path 'tmp/mmdebstrap.apt.conf.*' -delete
+rm -rf /packages
 "#;
 
-/// Where the list of what is installed lies.
-const STATUS: &str = "var/lib/dpkg/status";
+/// The directories that are links to those of the same name in `/usr` in every Debian since 12.
+const LINKED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// How `mmdebstrap` gets the rights that it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// It runs as root.
-    Root,
-    /// It makes a user namespace; `/etc/subuid` and `/etc/subgid` must have ranges for the user.
-    Unshare,
-}
+/// The files that dpkg wants to find, all of them empty.
+const DPKG_FILES: [&str; 2] = ["var/lib/dpkg/available", "var/lib/dpkg/status"];
 
-/// What is made.
-#[derive(Debug)]
-pub struct Bootstrap<'a> {
-    /// The release by its code name.
-    pub suite: &'a str,
-    /// The architecture as dpkg names it.
-    pub architecture: &'a str,
-    /// The packages that it shall have, and no others.
-    pub packages: &'a [&'a LockedPackage],
-    /// Where they are installed from. It may hold others too.
-    pub source: &'a LocalSource,
-    /// The time of every file, in seconds since 1970.
-    pub epoch: u64,
-    /// How rights are got.
-    pub mode: Mode,
-    /// A folder for temporary files, on a file system with device nodes and room for the result
-    /// twice.
-    pub work: &'a Path,
-}
+/// The directories that dpkg wants to find.
+const DPKG_FOLDERS: [&str; 5] =
+    ["var", "var/lib", "var/lib/dpkg", "var/lib/dpkg/info", "var/lib/dpkg/updates"];
 
-/// A root file system, as an uncompressed tar.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RootFilesystem {
-    /// The tar.
-    pub path: PathBuf,
-    /// Its hash. For an image of one layer it is the layer's diff ID.
-    pub sha256: Sha256,
-    /// Its size in bytes.
-    pub size: u64,
-}
-
-/// Why there is no root file system.
+/// Why the root file system cannot be written.
 #[derive(Debug, thiserror::Error)]
-pub enum BootstrapError {
-    /// `mmdebstrap` is missing or failed.
-    #[error("cannot bootstrap Debian `{suite}`")]
-    Program {
-        /// The release.
-        suite: String,
-        /// What went wrong.
+pub enum WriteRootError {
+    /// A package cannot be read.
+    #[error("the package file `{file}` cannot be unpacked")]
+    Package {
+        /// The name of the file.
+        file: String,
+        /// What is wrong.
         #[source]
-        source: ProgramError,
+        source: DebError,
     },
-    /// A file cannot be read or written.
-    #[error("cannot bootstrap Debian: `{}` failed", path.display())]
-    Disk {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        #[source]
-        source: io::Error,
-    },
-    /// Other packages are installed than were asked for.
-    #[error(
-        "the bootstrapped system is not the locked one: missing {missing:?}, besides {besides:?}"
-    )]
-    NotExact {
-        /// What is missing, as `name version architecture`.
-        missing: Vec<String>,
-        /// What is there besides.
-        besides: Vec<String>,
-    },
+    /// The tar cannot be written.
+    #[error("the root file system cannot be written")]
+    Write(#[from] std::io::Error),
 }
 
-impl BootstrapError {
-    /// Returns the last lines that `mmdebstrap` printed, if it failed. They are not cleaned for a
-    /// terminal.
-    pub fn last_lines(&self) -> &[String] {
-        match self {
-            Self::Program { source, .. } => source.last_lines(),
-            Self::Disk { .. } | Self::NotExact { .. } => &[],
-        }
-    }
-}
-
-/// Makes the root file system and puts it at `output`, whole or not at all.
+/// Writes the tar of the files of `packages`, from which the build makes the root file system.
+/// `epoch` is the time that the packages' scripts see, in seconds since 1970. The same packages and
+/// the same time give the same bytes.
+///
+/// The packages must be those that Debian calls essential, with all that they depend on; others may
+/// be there too.
 ///
 /// # Errors
-/// `mmdebstrap` is missing or fails, the disk is full, or other packages were installed.
-pub async fn bootstrap(
-    programs: &Programs,
-    request: &Bootstrap<'_>,
-    output: &Path,
-) -> Result<RootFilesystem, BootstrapError> {
-    let disk = |path: &Path| {
-        let path = path.to_owned();
-        move |source| BootstrapError::Disk { path, source }
-    };
-    let folder = tempfile::Builder::new().prefix("bootstrap-").tempdir_in(request.work);
-    let folder = folder.map_err(disk(request.work))?;
-    // In a user namespace others than we write below it.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder.path(), mode).map_err(disk(folder.path()))?;
-    let made = folder.path().join("root.tar");
-    let failed = |source| BootstrapError::Program { suite: request.suite.to_owned(), source };
-    let call = Call {
-        program: "mmdebstrap",
-        package: "mmdebstrap",
-        starter: match request.mode {
-            Mode::Root => &NAMESPACES,
-            Mode::Unshare => &[],
-        },
-        arguments: arguments(request, &made),
-        variables: vec![
-            ("SOURCE_DATE_EPOCH", request.epoch.to_string().into()),
-            ("TMPDIR", folder.path().into()),
-        ],
-        folder: folder.path(),
-    };
-    programs.run(call).await.map_err(failed)?;
+/// A package cannot be read, or the disk is full.
+pub fn write_root(
+    packages: &[&FetchedPackage],
+    epoch: u64,
+    out: impl Write,
+) -> Result<(), WriteRootError> {
+    let mut sorted = packages.to_vec();
+    sorted.sort_by(|a, b| a.package.cmp(&b.package));
+    let mut root = Root::new(out)?;
+    for fetched in &sorted {
+        let file = fetched.package.file_name();
+        root.unpack(&fetched.path)
+            .map_err(|source| WriteRootError::Package { file: file.to_owned(), source })?;
+    }
+    root.folder("packages")?;
+    for fetched in &sorted {
+        let name = format!("packages/{}", fetched.package.file_name());
+        let mut file = std::fs::File::open(&fetched.path)?;
+        root.file(&name, file.metadata()?.len(), &mut file)?;
+    }
+    let script = format!("set -eu\ncd /\nexport SOURCE_DATE_EPOCH={epoch}{INSTALL}");
+    for (name, text) in [("packages/expected", expected(&sorted)), ("packages/install", script)] {
+        root.file(name, text.len() as u64, &mut text.as_bytes())?;
+    }
+    root.tar.into_inner()?.flush()?;
+    Ok(())
+}
 
-    let wanted = request.packages.iter().map(|package| described(package)).collect();
-    let result = {
-        let (made, output) = (made.clone(), output.to_owned());
-        tokio::task::spawn_blocking(move || {
-            check(&made, &wanted)?;
-            let (sha256, size) = hash(&made).map_err(disk_at(&made))?;
-            put(&made, &output).map_err(disk_at(&output))?;
-            Ok(RootFilesystem { path: output, sha256, size })
+/// Returns what `dpkg-query` of the script must say, sorted by `sort` in the C locale.
+fn expected(packages: &[&FetchedPackage]) -> String {
+    let lines: BTreeSet<String> = packages
+        .iter()
+        .map(|fetched| {
+            let package = &fetched.package;
+            format!("installed {} {} {}\n", package.name, package.version, package.architecture)
         })
-    };
-    result.await.unwrap_or_else(|error| Err(disk_at(&made)(io::Error::other(error))))
+        .collect();
+    lines.into_iter().collect()
 }
 
-fn disk_at(path: &Path) -> impl FnOnce(io::Error) -> BootstrapError {
-    let path = path.to_owned();
-    move |source| BootstrapError::Disk { path, source }
+/// A root file system as a tar that is being written.
+struct Root<W: Write> {
+    tar: Builder<W>,
+    /// The paths that were written.
+    paths: BTreeSet<String>,
 }
 
-/// As root, `mmdebstrap` mounts `/proc`, `/sys` and devices where all processes see them, and they
-/// stay where it is killed: whoever then removes its folder removes what was mounted. In namespaces
-/// of its own all of that goes with it.
-const NAMESPACES: [&str; 6] =
-    ["unshare", "--mount", "--propagation=private", "--pid", "--mount-proc", "--kill-child"];
-
-fn arguments(request: &Bootstrap<'_>, made: &Path) -> Vec<OsString> {
-    let mode = match request.mode {
-        Mode::Root => "root",
-        Mode::Unshare => "unshare",
-    };
-    let names: Vec<&str> = request.packages.iter().map(|package| package.name.as_str()).collect();
-    let options = [
-        format!("--mode={mode}"),
-        "--variant=apt".to_owned(),
-        "--format=tar".to_owned(),
-        format!("--architectures={}", request.architecture),
-        format!("--include={}", names.join(",")),
-        // A half-written system is thrown away, so nothing need be synced on the way.
-        "--dpkgopt=force-unsafe-io".to_owned(),
-        format!("--customize-hook={CLEAN_UP}"),
-        // The hook removes lists and caches. mmdebstrap would run apt for that, which writes new
-        // files, and writes to this machine if it does not find its configuration.
-        "--skip=cleanup/apt".to_owned(),
-        request.suite.to_owned(),
-    ];
-    let mut arguments: Vec<OsString> = options.map(OsString::from).into();
-    arguments.push(made.into());
-    arguments.push(request.source.apt_line().into());
-    arguments
-}
-
-fn described(package: &LockedPackage) -> String {
-    format!("{} {} {}", package.name, package.version, package.architecture)
-}
-
-/// Compares what is installed in the tar with what is `wanted`.
-fn check(tar: &Path, wanted: &BTreeSet<String>) -> Result<(), BootstrapError> {
-    let status = status(tar).map_err(disk_at(tar))?;
-    let installed: BTreeSet<String> = status.split("\n\n").filter_map(installed).collect();
-    if installed == *wanted {
-        return Ok(());
-    }
-    Err(BootstrapError::NotExact {
-        missing: wanted.difference(&installed).cloned().collect(),
-        besides: installed.difference(wanted).cloned().collect(),
-    })
-}
-
-/// Returns the list of what is installed.
-fn status(tar: &Path) -> io::Result<String> {
-    let mut archive = tar::Archive::new(io::BufReader::new(File::open(tar)?));
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        let path = entry.path()?;
-        if path.strip_prefix(".").unwrap_or(&path) == Path::new(STATUS) {
-            drop(path);
-            let mut text = String::new();
-            entry.read_to_string(&mut text)?;
-            return Ok(text);
+impl<W: Write> Root<W> {
+    /// Begins with the directories that packages rely on.
+    fn new(out: W) -> Result<Self, WriteRootError> {
+        let mut root = Self { tar: Builder::new(out), paths: BTreeSet::new() };
+        root.folder("usr")?;
+        for name in LINKED {
+            root.folder(&format!("usr/{name}"))?;
+            let mut header = header(EntryType::Symlink, 0o777, 0);
+            root.tar.append_link(&mut header, name, format!("usr/{name}"))?;
+            root.paths.insert(name.to_owned());
         }
+        for name in DPKG_FOLDERS {
+            root.folder(name)?;
+        }
+        for name in DPKG_FILES {
+            root.file(name, 0, &mut std::io::empty())?;
+        }
+        Ok(root)
     }
-    Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no `{STATUS}` in it")))
-}
 
-fn installed(paragraph: &str) -> Option<String> {
-    let field = |name: &str| {
-        let mut values = paragraph.lines().filter_map(|line| line.split_once(": "));
-        values.find(|(field, _)| *field == name).map(|(_, value)| value.trim())
-    };
-    let name = field("Package")?;
-    // What is only half installed is shown as it is, so that it is not what was wanted.
-    let status = match field("Status")? {
-        "install ok installed" => String::new(),
-        other => format!(" ({other})"),
-    };
-    Some(format!("{name} {} {}{status}", field("Version")?, field("Architecture")?))
-}
+    fn folder(&mut self, name: &str) -> Result<(), WriteRootError> {
+        if self.paths.insert(name.to_owned()) {
+            let mut header = header(EntryType::Directory, 0o755, 0);
+            self.tar.append_data(&mut header, name, std::io::empty())?;
+        }
+        Ok(())
+    }
 
-fn hash(path: &Path) -> io::Result<(Sha256, u64)> {
-    let mut file = File::open(path)?;
-    let mut hasher = sha2::Sha256::new();
-    let mut buffer = vec![0; 256 << 10];
-    let mut size = 0;
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            count => {
-                hasher.update(&buffer[..count]);
-                size += count as u64;
+    fn file(
+        &mut self,
+        name: &str,
+        size: u64,
+        content: &mut impl Read,
+    ) -> Result<(), WriteRootError> {
+        let mut header = header(EntryType::Regular, 0o644, size);
+        self.tar.append_data(&mut header, name, content)?;
+        self.paths.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Adds the files of a package. Of a path that several packages have, the first counts; dpkg
+    /// decides in the end.
+    fn unpack(&mut self, package: &Path) -> Result<(), DebError> {
+        let mut archive = tar::Archive::new(Deb::open(package)?.data()?);
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            let Some(path) = inside(&entry.path_bytes())? else { continue };
+            if !self.paths.insert(path.clone()) {
+                continue;
+            }
+            let mut header = entry.header().clone();
+            match entry.link_name_bytes().map(|link| link.into_owned()) {
+                Some(link) if header.entry_type().is_hard_link() => {
+                    let Some(link) = inside(&link)? else { return Err(not_inside(&link)) };
+                    self.tar.append_link(&mut header, &path, link)?;
+                }
+                Some(link) => {
+                    let link = text(&link)?;
+                    self.tar.append_link(&mut header, &path, link)?;
+                }
+                None => self.tar.append_data(&mut header, &path, &mut entry)?,
             }
         }
+        // The checksum of the compressed data is at its end.
+        std::io::copy(&mut archive.into_inner(), &mut std::io::sink())?;
+        Ok(())
     }
-    let sha256 = hex(&hasher.finalize()).parse().map_err(io::Error::other)?;
-    Ok((sha256, size))
 }
 
-/// Moves the file to where it shall be; over the border of a file system by way of a copy beside.
-fn put(made: &Path, output: &Path) -> io::Result<()> {
-    File::open(made)?.sync_all()?;
-    match std::fs::rename(made, output) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            let folder = output.parent().filter(|path| !path.as_os_str().is_empty());
-            let beside = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-            io::copy(&mut File::open(made)?, &mut beside.as_file())?;
-            beside.as_file().sync_all()?;
-            beside.persist(output).map_err(|error| error.error)?;
-            Ok(())
-        }
-        other => other,
+fn header(kind: EntryType, mode: u32, size: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(size);
+    header.set_mtime(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    header
+}
+
+/// Returns the path of an entry from the root, with directories that are links followed; nothing
+/// for the root itself.
+fn inside(path: &[u8]) -> Result<Option<String>, DebError> {
+    let parts: Vec<&str> =
+        text(path)?.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if path.starts_with(b"/") || parts.contains(&"..") {
+        return Err(not_inside(path));
     }
+    let is_linked = parts.len() > 1 && parts.first().is_some_and(|part| LINKED.contains(part));
+    let mut inside = String::new();
+    for part in is_linked.then_some("usr").into_iter().chain(parts) {
+        let separator = if inside.is_empty() { "" } else { "/" };
+        // Writing to a text cannot fail.
+        let _ = write!(inside, "{separator}{part}");
+    }
+    Ok((!inside.is_empty()).then_some(inside))
+}
+
+fn text(path: &[u8]) -> Result<&str, DebError> {
+    std::str::from_utf8(path).map_err(|_| not_inside(path))
+}
+
+fn not_inside(path: &[u8]) -> DebError {
+    DebError::Path(String::from_utf8_lossy(path).into_owned())
 }
 
 #[cfg(test)]
@@ -296,44 +247,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_only_half_installed_is_not_what_was_wanted() {
-        let paragraph = |status: &str| {
-            format!(
-                "Package: apt\nStatus: {status}\nArchitecture: amd64\nVersion: 3.0.3\nDescription: a\n b"
-            )
-        };
-        let text = |status| installed(&paragraph(status)).unwrap();
-        assert_eq!(text("install ok installed"), "apt 3.0.3 amd64");
-        assert_eq!(
-            text("install ok half-configured"),
-            "apt 3.0.3 amd64 (install ok half-configured)"
-        );
-        assert_eq!(installed(""), None);
+    fn paths_are_taken_from_the_root_and_links_are_followed() {
+        let found = |path: &str| inside(path.as_bytes()).unwrap();
+        assert_eq!(found("./"), None);
+        assert_eq!(found("./bin/sh").unwrap(), "usr/bin/sh");
+        assert_eq!(found("./lib64/ld.so").unwrap(), "usr/lib64/ld.so");
+        assert_eq!(found("./usr/bin/sh").unwrap(), "usr/bin/sh");
+        assert_eq!(found("./lib").unwrap(), "lib");
+        assert_eq!(found("etc/").unwrap(), "etc");
     }
 
     #[test]
-    fn other_packages_than_the_locked_ones_are_told_by_name() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let status = "Package: apt\nStatus: install ok installed\nArchitecture: amd64\nVersion: 3.0.4\n\nPackage: bash\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5\n";
-        let mut tar = tar::Builder::new(file.as_file());
-        let mut header = tar::Header::new_ustar();
-        header.set_size(status.len() as u64);
-        tar.append_data(&mut header, format!("./{STATUS}"), status.as_bytes()).unwrap();
-        tar.finish().unwrap();
-        let wanted = |all: &[&str]| all.iter().map(|&text| text.to_owned()).collect();
-        check(file.path(), &wanted(&["apt 3.0.4 amd64", "bash 5 amd64"])).unwrap();
-        let error = check(file.path(), &wanted(&["apt 3.0.3 amd64", "bash 5 amd64"])).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            r#"the bootstrapped system is not the locked one: missing ["apt 3.0.3 amd64"], besides ["apt 3.0.4 amd64"]"#
-        );
-    }
-
-    #[test]
-    fn a_tar_without_a_list_of_packages_is_no_system() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        tar::Builder::new(file.as_file()).finish().unwrap();
-        let error = check(file.path(), &BTreeSet::new()).unwrap_err();
-        assert!(matches!(error, BootstrapError::Disk { .. }), "{error}");
+    fn paths_outside_the_root_are_refused() {
+        for path in ["../etc/passwd", "./usr/../../x", "/etc/passwd"] {
+            let error = inside(path.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(path), "{error}");
+        }
+        assert!(inside(b"./\xff").is_err());
     }
 }

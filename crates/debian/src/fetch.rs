@@ -81,7 +81,8 @@ pub enum FetchError {
 /// Fetches `packages`, several at once. What is cached is hashed again and asked of nobody.
 ///
 /// The mirrors of an archive are asked in their order: the next one where a file is not found, or
-/// nobody answers. A wrong hash ends it at once.
+/// nobody answers. A wrong hash ends it at once. Copies of a day ([`Mirrors::with_snapshots`]) are
+/// asked only where a mirror does not have the file.
 ///
 /// # Errors
 /// Some file cannot be had; the first that fails ends it.
@@ -111,12 +112,14 @@ async fn fetch_one(
         url,
     };
     let list = if package.is_security_update() { &mirrors.security } else { &mirrors.archive };
-    let mut urls = urls(list, package)?.into_iter();
-    let mut url = urls.next();
+    let mut urls = urls(list, package)?.into_iter().peekable();
+    let mut next = urls.next();
+    // Why no mirror but copies of a day can have it.
+    let mut missing: Option<SourceError> = None;
     loop {
         // Without a url only the cache is asked: that is all where no mirror is known.
-        let has_url = url.is_some();
-        let source = match sources.fetch_archive(&source(url)).await {
+        let (has_url, is_snapshot) = (next.is_some(), next.as_ref().is_some_and(|next| next.1));
+        let source = match sources.fetch_archive(&source(next.map(|next| next.0))).await {
             Ok(archive) if archive.size != package.size => {
                 return Err(FetchError::Size { file, size: archive.size, locked: package.size });
             }
@@ -126,25 +129,29 @@ async fn fetch_one(
                 return Ok(FetchedPackage { package, path, received });
             }
             Err(source) if !has_url => return Err(FetchError::NoMirror { file, source }),
-            Err(source) => source,
+            // That no copy of a day answers says less than what the mirrors said.
+            Err(source) => missing.take().filter(|_| is_snapshot).unwrap_or(source),
         };
-        let kind = source.kind();
+        let is_missing = source.kind() == ErrorKind::NotFound;
         let may_help =
-            matches!(kind, ErrorKind::NotFound | ErrorKind::Unreachable | ErrorKind::Timeout);
-        url = urls.next().filter(|_| may_help);
-        if url.is_none() {
-            return Err(match kind {
-                ErrorKind::NotFound => FetchError::Superseded { file, source },
-                _ => FetchError::Fetch { file, source },
-            });
+            is_missing || matches!(source.kind(), ErrorKind::Unreachable | ErrorKind::Timeout);
+        let is_for_missing = urls.peek().is_some_and(|next| next.1);
+        next = urls.next().filter(|_| may_help && (is_missing || !is_for_missing));
+        match (next.is_some(), is_missing) {
+            (true, _) => missing = is_for_missing.then_some(source),
+            (false, true) => return Err(FetchError::Superseded { file, source }),
+            (false, false) => return Err(FetchError::Fetch { file, source }),
         }
     }
 }
 
-fn urls(list: &[Mirror], package: &LockedPackage) -> Result<Vec<SourceUrl>, FetchError> {
+/// Returns the urls of a package file, each with whether it is that of a copy of a day.
+fn urls(list: &[Mirror], package: &LockedPackage) -> Result<Vec<(SourceUrl, bool)>, FetchError> {
     let url = |mirror: &Mirror| {
         let url = mirror.file(&package.file);
-        url.parse::<SourceUrl>().map_err(|source| FetchError::Url { url, source })
+        let parsed = url.parse::<SourceUrl>();
+        let parsed = parsed.map_err(|source| FetchError::Url { url, source })?;
+        Ok((parsed, mirror.is_snapshot()))
     };
     list.iter().map(url).collect()
 }

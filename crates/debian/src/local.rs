@@ -14,8 +14,8 @@ use pins::LockedPackage;
 use sha2::{Digest as _, Sha256};
 use sources::{SourceError, Tree};
 
+use crate::deb::{Deb, DebError};
 use crate::fetch::FetchedPackage;
-use crate::program::{Call, ProgramError, Programs};
 
 /// Where build contexts have the source; what `sources.list` in it says.
 const MOUNTED_AT: &str = "/packages";
@@ -63,9 +63,9 @@ pub enum LocalSourceError {
         file: String,
         /// What went wrong.
         #[source]
-        source: ProgramError,
+        source: DebError,
     },
-    /// A package is another one than the lock says.
+    /// A package is not the one that the lock names.
     #[error("`{file}` is `{found}`, and the lock says `{locked}`; look the packages up again")]
     Other {
         /// The name of the file.
@@ -77,30 +77,10 @@ pub enum LocalSourceError {
     },
 }
 
-impl LocalSourceError {
-    /// Returns the last lines that `dpkg-deb` printed, if it failed. They are not cleaned for a
-    /// terminal.
-    pub fn last_lines(&self) -> &[String] {
-        match self {
-            Self::Open { source, .. } => source.last_lines(),
-            Self::NotEmpty { .. }
-            | Self::Twice { .. }
-            | Self::Disk { .. }
-            | Self::Changed { .. }
-            | Self::Other { .. } => &[],
-        }
-    }
-}
-
 impl LocalSource {
     /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    /// Returns the line of apt's sources that names the folder where it lies now.
-    pub fn apt_line(&self) -> String {
-        format!("deb [trusted=yes] copy:{} ./", self.folder.display())
     }
 
     /// Returns the folder as a tree, to be put into a build context as `packages`.
@@ -116,10 +96,9 @@ impl LocalSource {
 /// `epoch` is the date of the index.
 ///
 /// # Errors
-/// The folder is not empty, a file changed or is not the package of the lock, `dpkg-deb` is
-/// missing, or the disk is full. A folder that was begun must be removed.
-pub async fn write_local_source(
-    programs: &Programs,
+/// The folder is not empty, a file changed or is not the package of the lock, or the disk is full.
+/// After an error the folder must be removed.
+pub fn write_local_source(
     packages: &[FetchedPackage],
     suite: &str,
     epoch: u64,
@@ -133,16 +112,8 @@ pub async fn write_local_source(
     sorted.sort_by(|a, b| a.package.cmp(&b.package));
     let mut index = String::new();
     for FetchedPackage { package, path, .. } in sorted {
-        let (path, to) = (path.clone(), folder.join(package.file_name()));
-        let copy = {
-            let package = package.clone();
-            tokio::task::spawn_blocking(move || copy(&path, &to, &package))
-        };
-        let copied = copy.await.unwrap_or_else(|error| {
-            Err(LocalSourceError::Disk { path: folder.to_owned(), source: io::Error::other(error) })
-        });
-        copied?;
-        index.push_str(&paragraph(programs, package, folder).await?);
+        copy(path, &folder.join(package.file_name()), package)?;
+        index.push_str(&paragraph(package, folder)?);
     }
     let files = [
         ("Release", release(&index, suite, epoch)),
@@ -188,21 +159,10 @@ fn copy(from: &Path, to: &Path, package: &LockedPackage) -> Result<(), LocalSour
 }
 
 /// Returns what the index says of a package: its own words, and the file's name, size and hash.
-async fn paragraph(
-    programs: &Programs,
-    package: &LockedPackage,
-    folder: &Path,
-) -> Result<String, LocalSourceError> {
+fn paragraph(package: &LockedPackage, folder: &Path) -> Result<String, LocalSourceError> {
     let file = package.file_name().to_owned();
-    let call = Call {
-        program: "dpkg-deb",
-        package: "dpkg",
-        starter: &[],
-        arguments: vec!["--field".into(), folder.join(&file).into()],
-        variables: Vec::new(),
-        folder,
-    };
-    let control = match programs.run(call).await {
+    let control = Deb::open(&folder.join(&file)).and_then(|deb| deb.control());
+    let control = match control {
         Ok(control) => control,
         Err(source) => return Err(LocalSourceError::Open { file, source }),
     };
@@ -220,7 +180,7 @@ async fn paragraph(
     Ok(format!("{control}\nFilename: ./{file}\nSize: {size}\nSHA256: {sha256}\n\n"))
 }
 
-/// Returns the `Release` file. mmdebstrap 1.5 and newer choose packages by its suite and code name.
+/// Returns the `Release` file, with the suite and code name that apt can choose packages by.
 fn release(index: &str, suite: &str, epoch: u64) -> String {
     let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(epoch));
     // The form of httpdate is that of RFC 2822, but for the name of the zone.

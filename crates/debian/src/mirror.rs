@@ -1,13 +1,13 @@
-//! Where packages are downloaded from: apt's own sources, or urls that a person names.
+//! Where packages are downloaded from: apt's own sources, and Debian's public servers.
 //!
-//! No mirror is written down in this project. [`Mirrors::from_apt`] reads those of the machine, in
-//! both of the forms that apt has (sources.list(5)): `*.list` with one line a source, `*.sources`
-//! with paragraphs. What the mirror sends is trusted for its signature or its hash, not its host.
+//! [`Mirrors::of_machine`] reads both forms of apt's sources (sources.list(5)): `*.list` with one line
+//! a source, `*.sources` with paragraphs. A machine may have no apt at all. What a mirror sends is
+//! trusted for its signature or its hash, not its host.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use url::Url;
@@ -27,36 +27,25 @@ const RELEASES: [&str; 10] = [
     "unstable",
 ];
 
+/// Debian's public mirror of its archive.
+const PUBLIC_ARCHIVE: &str = "https://deb.debian.org/debian";
+/// Debian's public mirror of its archive of security updates.
+const PUBLIC_SECURITY: &str = "https://deb.debian.org/debian-security";
+/// Debian's copies of all that its archives ever had, by day.
+const SNAPSHOTS: &str = "https://snapshot.debian.org/archive";
+
 /// The url of a copy of Debian's archive: the folder that has `dists` and `pool`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mirror(Url);
 
-/// Why there is no mirror to download from.
+/// Why a text is not the url of a mirror.
 #[derive(Debug, thiserror::Error)]
-pub enum MirrorError {
-    /// A text is not the url of a mirror.
-    #[error("`{text}` is not the url of a mirror: it {why}")]
-    Url {
-        /// The text, without credentials.
-        text: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// Apt's sources cannot be read.
-    #[error("cannot read `{}`, where apt has its sources", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        #[source]
-        source: io::Error,
-    },
-    /// Apt has sources, and none of them is Debian's archive.
-    #[error("apt's sources in `{}` name no mirror of Debian; give the url of one", folder.display())]
-    None {
-        /// The folder that was read.
-        folder: PathBuf,
-    },
+#[error("`{text}` is not the url of a mirror: it {why}")]
+pub struct MirrorError {
+    /// The text, without credentials.
+    text: String,
+    /// What is wrong with it.
+    why: &'static str,
 }
 
 /// The mirrors of Debian's two archives. The first one that has a file is used.
@@ -76,12 +65,17 @@ impl Mirror {
 
     /// Returns where a file of the archive is fetched by its hash. A mirror that apt asks by plain
     /// http is asked by https: apt has signatures, but nobody needs to see what is fetched.
-    pub(crate) fn file(&self, path: &str) -> String {
+    pub fn file(&self, path: &str) -> String {
         let url = format!("{}/{path}", self.as_str());
         match (url.strip_prefix("http://"), self.is_here()) {
             (Some(rest), false) => format!("https://{rest}"),
             _ => url,
         }
+    }
+
+    /// Returns whether it keeps what other mirrors delete.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        self.as_str().starts_with(SNAPSHOTS)
     }
 
     fn is_here(&self) -> bool {
@@ -99,7 +93,7 @@ impl FromStr for Mirror {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bare = text.split_once('@').map_or(text, |(_, rest)| rest);
-        let refuse = |why| Err(MirrorError::Url { text: bare.to_owned(), why });
+        let refuse = |why| Err(MirrorError { text: bare.to_owned(), why });
         let Ok(url) = text.parse::<Url>() else { return refuse("is no url at all") };
         if !matches!(url.scheme(), "https" | "http" | "file") {
             return refuse("begins with neither `https://` nor `http://` nor `file:///`");
@@ -131,28 +125,60 @@ impl fmt::Debug for Mirror {
 }
 
 impl Mirrors {
-    /// Reads apt's sources below `folder`, usually `/etc/apt`: `sources.list`, and the files of
-    /// `sources.list.d` in the order of their names.
-    ///
-    /// # Errors
-    /// A file cannot be read, or none of them names a mirror of Debian.
-    pub fn from_apt(folder: &Path) -> Result<Self, MirrorError> {
+    /// Returns the mirrors that apt's sources below `folder` name, usually `/etc/apt`: those of
+    /// `sources.list`, then those of `sources.list.d` in the order of their names. Debian's public
+    /// mirror stands for an archive that none of them names. A file that cannot be read is warned of
+    /// and left out.
+    pub fn of_machine(folder: &Path) -> Self {
+        let mut mirrors = Self::default();
+        if let Err(error) = mirrors.read(folder) {
+            tracing::warn!(%error, "apt's sources are not used");
+        }
+        for (list, public) in
+            [(&mut mirrors.archive, PUBLIC_ARCHIVE), (&mut mirrors.security, PUBLIC_SECURITY)]
+        {
+            if list.is_empty() {
+                list.extend(public.parse::<Mirror>());
+            }
+        }
+        mirrors
+    }
+
+    /// Adds Debian's copies of a day (`YYYY-MM-DD`), which have what the mirrors have deleted since.
+    /// They are asked only for files that the mirror before them says it does not have.
+    #[must_use]
+    pub fn with_snapshots(mut self, day: &str) -> Self {
+        let time = format!("{}T235959Z", day.replace('-', ""));
+        for (list, archive) in
+            [(&mut self.archive, "debian"), (&mut self.security, "debian-security")]
+        {
+            if !list.is_empty() {
+                list.extend(format!("{SNAPSHOTS}/{archive}/{time}").parse::<Mirror>());
+            }
+        }
+        self
+    }
+
+    /// Adds the mirrors that apt's sources below `folder` name, file by file up to the first one that
+    /// cannot be read.
+    fn read(&mut self, folder: &Path) -> io::Result<()> {
         let mut files = vec![folder.join("sources.list")];
         let parts = folder.join("sources.list.d");
-        let read = |path: &Path, source| MirrorError::Read { path: path.to_owned(), source };
+        let failed = |path: &Path, error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot read `{}`: {error}", path.display()))
+        };
         match std::fs::read_dir(&parts) {
             Ok(entries) => {
                 let mut found = Vec::new();
                 for entry in entries {
-                    found.push(entry.map_err(|source| read(&parts, source))?.path());
+                    found.push(entry.map_err(|source| failed(&parts, source))?.path());
                 }
                 found.sort();
                 files.extend(found);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(read(&parts, source)),
+            Err(source) => return Err(failed(&parts, source)),
         }
-        let mut mirrors = Self::default();
         for file in files {
             let is_paragraphs = match file.extension().and_then(|end| end.to_str()) {
                 Some("list") => false,
@@ -162,15 +188,12 @@ impl Mirrors {
             let text = match std::fs::read(&file) {
                 Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(source) => return Err(read(&file, source)),
+                Err(source) => return Err(failed(&file, source)),
             };
             let entries = if is_paragraphs { paragraphs(&text) } else { lines(&text) };
-            entries.iter().for_each(|entry| mirrors.take(entry));
+            entries.iter().for_each(|entry| self.take(entry));
         }
-        match mirrors.archive.is_empty() {
-            true => Err(MirrorError::None { folder: folder.to_owned() }),
-            false => Ok(mirrors),
-        }
+        Ok(())
     }
 
     /// Adds the mirrors of a source, where it is one of Debian's.
@@ -268,7 +291,7 @@ fn paragraph(fields: &BTreeMap<String, String>) -> Option<Entry> {
 mod tests {
     use super::*;
 
-    fn mirrors(list: &str, sources: &str) -> Result<Mirrors, MirrorError> {
+    fn mirrors(list: &str, sources: &str) -> Mirrors {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sources.list.d")).unwrap();
         std::fs::write(folder.path().join("sources.list"), list).unwrap();
@@ -278,7 +301,9 @@ mod tests {
             "deb http://no/ sid main",
         )
         .unwrap();
-        Mirrors::from_apt(folder.path())
+        let mut mirrors = Mirrors::default();
+        mirrors.read(folder.path()).unwrap();
+        mirrors
     }
 
     fn shown(list: &[Mirror]) -> Vec<&str> {
@@ -296,8 +321,7 @@ mod tests {
              deb https://flat.test/ ./\n\
              deb cdrom:[Debian]/ bookworm main\n",
             "",
-        )
-        .unwrap();
+        );
         assert_eq!(shown(&found.archive), ["http://a.test/debian"]);
         assert_eq!(shown(&found.security), ["https://a.test/debian-security"]);
     }
@@ -309,23 +333,64 @@ mod tests {
             "Types: deb deb-src\n# a comment inside\nURIs: http://a.test/debian\n https://b.test/debian\nSuites: trixie trixie-updates\nComponents: main\n\n\
              Types: deb\nEnabled: no\nURIs: http://off.test/debian\nSuites: trixie\nComponents: main\n\n\
              types: deb\nuris: http://a.test/debian-security/\nsuites: trixie-security\ncomponents: main non-free\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n",
-        )
-        .unwrap();
+        );
         assert_eq!(shown(&found.archive), ["http://a.test/debian", "https://b.test/debian"]);
         assert_eq!(shown(&found.security), ["http://a.test/debian-security"]);
     }
 
     #[test]
-    fn a_machine_without_debian_is_told_so() {
-        let error = mirrors("deb http://a.test/ubuntu noble main\n", "").unwrap_err();
-        assert!(matches!(error, MirrorError::None { .. }), "{error}");
+    fn a_mirror_that_apt_does_not_name_is_debians_public_one() {
+        let of = |list: &str, sources: Option<&str>| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("sources.list"), list).unwrap();
+            if let Some(sources) = sources {
+                let parts = folder.path().join("sources.list.d");
+                std::fs::create_dir(&parts).unwrap();
+                std::fs::write(parts.join("debian.sources"), sources).unwrap();
+            }
+            let found = Mirrors::of_machine(folder.path());
+            [found.archive, found.security].map(|list| shown(&list).join(" "))
+        };
+        let public = [PUBLIC_ARCHIVE, PUBLIC_SECURITY];
+        let sid = "deb http://a.test/debian sid main\n";
+        assert_eq!(of(sid, None), ["http://a.test/debian", PUBLIC_SECURITY]);
+        let both =
+            "deb http://a.test/debian trixie main\ndeb http://a.test/s trixie-security main\n";
+        assert_eq!(of(both, None), ["http://a.test/debian", "http://a.test/s"]);
+        let security = "deb http://a.test/s trixie-security main\n";
+        assert_eq!(of(security, None), [PUBLIC_ARCHIVE, "http://a.test/s"]);
+        assert_eq!(of("deb http://a.test/ubuntu noble main universe\n", None), public);
+        let off = "Types: deb\nEnabled: no\nURIs: http://off.test/debian\nSuites: trixie\nComponents: main\n";
+        assert_eq!(of("", Some(off)), public);
+        let on = off.replace("Enabled: no\n", "");
+        assert_eq!(of("", Some(&on)), ["http://off.test/debian", PUBLIC_SECURITY]);
     }
 
     #[test]
-    fn a_folder_without_sources_is_no_machine_with_apt() {
+    fn a_machine_without_apt_or_whose_apt_cannot_be_read_uses_debians_public_mirrors() {
         let folder = tempfile::tempdir().unwrap();
-        let error = Mirrors::from_apt(folder.path()).unwrap_err();
-        assert!(error.to_string().ends_with("give the url of one"), "{error}");
+        let of = |folder: &Path| {
+            let found = Mirrors::of_machine(folder);
+            [found.archive, found.security].map(|list| shown(&list).join(" "))
+        };
+        let public = [PUBLIC_ARCHIVE, PUBLIC_SECURITY];
+        assert_eq!(of(&folder.path().join("none")), public);
+        // Root reads every file; a folder in its place nobody reads.
+        std::fs::create_dir(folder.path().join("sources.list")).unwrap();
+        let error = Mirrors::default().read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("sources.list`: "), "{error}");
+        assert_eq!(of(folder.path()), public);
+    }
+
+    #[test]
+    fn copies_of_a_day_come_last() {
+        let list = "deb http://a.test/debian sid main\ndeb http://a.test/s trixie-security main\n";
+        let found = mirrors(list, "");
+        let found = found.with_snapshots("2026-11-20");
+        let snapshot = "https://snapshot.debian.org/archive/debian/20261120T235959Z";
+        assert_eq!(shown(&found.archive), ["http://a.test/debian", snapshot]);
+        assert!(found.archive[1].is_snapshot() && !found.archive[0].is_snapshot());
+        assert!(found.security[1].as_str().contains("/debian-security/20261120T235959Z"));
     }
 
     #[test]

@@ -85,9 +85,6 @@ impl ProgramError {
 pub(crate) struct Call<'a> {
     pub(crate) program: &'a str,
     pub(crate) package: &'static str,
-    /// The program of util-linux that starts `program`, with its options. Empty: none does. Errors
-    /// name `program`.
-    pub(crate) starter: &'a [&'a str],
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(&'a str, OsString)>,
     /// Where it runs, and what it takes for its home.
@@ -109,17 +106,9 @@ impl Programs {
             .ok_or_else(|| ProgramError::Missing { program: program.to_owned(), package })
     }
 
-    /// Returns the command of a call: the program, or its starter with the program.
+    /// Returns the command of a call.
     fn command(&self, call: &Call<'_>) -> Result<Command, ProgramError> {
-        let path = self.find(call.program, call.package)?;
-        let mut command = match call.starter {
-            [] => Command::new(path),
-            [starter, options @ ..] => {
-                let mut command = Command::new(self.find(starter, "util-linux")?);
-                command.args(options).arg("--").arg(path);
-                command
-            }
-        };
+        let mut command = Command::new(self.find(call.program, call.package)?);
         command
             .args(&call.arguments)
             .env_clear()
@@ -231,13 +220,12 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    async fn run(script: &str, starter: &[&str]) -> ProgramError {
+    async fn run(script: &str) -> ProgramError {
         let folder = tempfile::tempdir().unwrap();
         let programs = Programs { path: "/usr/bin:/bin".into(), variables: BTreeMap::new() };
         let call = Call {
             program: "sh",
             package: "dash",
-            starter,
             arguments: vec!["-c".into(), script.into()],
             variables: Vec::new(),
             folder: folder.path(),
@@ -247,19 +235,17 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_has_the_program_its_status_and_its_last_lines() {
-        for starter in [&[][..], &["setpriv", "--no-new-privs"]] {
-            let error = run("printf out; printf 'E: why\\n\\n' >&2; exit 25", starter).await;
-            assert_eq!(error.to_string(), "`sh` failed (exit status: 25)");
-            assert_eq!(error.last_lines(), ["out", "E: why"]);
-        }
+        let error = run("printf out; printf 'E: why\\n\\n' >&2; exit 25").await;
+        assert_eq!(error.to_string(), "`sh` failed (exit status: 25)");
+        assert_eq!(error.last_lines(), ["out", "E: why"]);
     }
 
     #[tokio::test]
     async fn the_lines_of_an_error_are_bounded() {
-        let error = run("seq 100000 >&2; exit 1", &[]).await;
+        let error = run("seq 100000 >&2; exit 1").await;
         assert_eq!(error.last_lines().len(), KEPT_LINES);
         assert_eq!(error.last_lines().last().unwrap(), "100000");
-        let error = run("head -c 1000000 /dev/zero | tr '\\0' ä >&2; exit 1", &[]).await;
+        let error = run("head -c 1000000 /dev/zero | tr '\\0' ä >&2; exit 1").await;
         let length: usize = error.last_lines().iter().map(String::len).sum();
         assert!(length <= KEPT_OUTPUT + 4, "{length}");
     }

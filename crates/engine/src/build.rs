@@ -25,6 +25,16 @@ pub const RUN_LABEL: &str = "io.github.build-pipeline.run";
 /// The label of containers of a run. It is another one because a container takes over the labels
 /// of its image, also one that somebody else makes of an image of ours.
 pub const CONTAINER_LABEL: &str = "io.github.build-pipeline.container";
+/// The label of the bases that this program offers to an engine. Each step of a build takes it over
+/// from the base, so all that an engine keeps of a build has it: podman since 5.4 and docker's classic
+/// builder give [`RUN_LABEL`] to the last step only. Its value is always the same, so that the cache
+/// of an engine serves later runs.
+pub const BASE_LABEL: &str = "io.github.build-pipeline.base";
+/// The value of [`BASE_LABEL`].
+pub const BASE_VALUE: &str = "true";
+/// How the repositories of the loopback registries of this program begin, which bases are pulled
+/// from and built images are pushed to.
+pub const NAMESPACE: &str = "build-pipeline";
 /// The build argument that marks podman's build containers, which have no labels while they run.
 pub(crate) const RUN_ARGUMENT: &str = "BUILD_PIPELINE_RUN";
 
@@ -74,7 +84,7 @@ pub struct BuildRequest {
     pub labels: BTreeMap<String, String>,
     /// The network of its `RUN`s.
     pub network: Network,
-    /// Whether the engine may take layers of earlier builds. Without, podman makes one layer.
+    /// Whether the engine may take layers of earlier builds.
     pub use_cache: bool,
     /// How long the engine may say nothing and take nothing.
     pub idle_limit: Duration,
@@ -122,8 +132,11 @@ fn path_of(request: &BuildRequest, builder: Builder) -> String {
     // (pkg/api/handlers/compat/images_build.go): 0 is its default, 1 is none.
     let network = if request.network == Network::None { "1" } else { "0" };
     query.append_pair("networkmode", network);
-    query.append_pair("layers", flag(request.use_cache));
-    query.append_pair("outputformat", "application/vnd.oci.image.manifest.v1+json");
+    // In one layer, a file that a later RUN changes would change under all of its names.
+    query.append_pair("layers", "1");
+    // OCI's format has no place for HEALTHCHECK, SHELL and ONBUILD: podman drops the first and the
+    // last, and runs RUN without SHELL.
+    query.append_pair("outputformat", "application/vnd.docker.distribution.manifest.v2+json");
     query.append_pair("identitylabel", "false");
     // Bases are pulled by digest before a build; nothing else is fetched behind our back.
     query.append_pair("pullpolicy", "never");

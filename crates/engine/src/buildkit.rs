@@ -1,7 +1,7 @@
 //! What BuildKit reports: protocol buffers in base64 in JSON.
 //!
 //! Of `moby.buildkit.v1.StatusResponse` (BuildKit's `api/services/control/control.proto`) only
-//! the vertices' names and their output are of use, which is six fields of three messages. A
+//! the vertices' names, errors and output are of use, which is seven fields of three messages. A
 //! generated model of the whole protocol would be some fifty crates for them.
 
 use crate::transcript::Piece;
@@ -19,20 +19,24 @@ pub(crate) fn pieces(bytes: &[u8]) -> Option<Vec<Piece>> {
     Some(found)
 }
 
-/// `Vertex`: digest 1, name 3, started 5, completed 6.
+/// `Vertex`: digest 1, name 3, started 5, error 7. Nothing is returned for one that waits.
+///
+/// A vertex is reported when it starts and again when it ends. A busy daemon reports both at once,
+/// and a vertex whose cache key cannot be computed ends without a start.
 fn begun(bytes: &[u8]) -> Option<Option<Piece>> {
-    let (mut digest, mut name) = (String::new(), String::new());
-    let (mut is_started, mut is_completed) = (false, false);
+    let [mut digest, mut name, mut error] = [const { String::new() }; 3];
+    let mut is_started = false;
     for field in fields(bytes)? {
         match field {
             (1, Value::Bytes(text)) => digest = String::from_utf8_lossy(text).into_owned(),
             (3, Value::Bytes(text)) => name = String::from_utf8_lossy(text).into_owned(),
             (5, Value::Bytes(_)) => is_started = true,
-            (6, Value::Bytes(_)) => is_completed = true,
+            (7, Value::Bytes(text)) => error = String::from_utf8_lossy(text).into_owned(),
             _ => {}
         }
     }
-    Some((is_started && !is_completed).then_some(Piece::Vertex { digest, name }))
+    let is_told = is_started || !error.is_empty();
+    Some(is_told.then_some(Piece::Vertex { digest, name, error }))
 }
 
 /// `VertexLog`: vertex 1, msg 4.
@@ -120,6 +124,27 @@ mod tests {
         for end in 1..bytes.len() {
             assert_eq!(pieces(&bytes[..end]), None, "cut at {end}");
         }
+    }
+
+    /// A field of bytes.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+    }
+
+    #[test]
+    fn a_vertex_that_has_started_or_failed_is_told() {
+        let named = [field(1, b"d"), field(3, b"[2/2] COPY a /a")].concat();
+        let read = |rest: &[u8]| pieces(&field(1, &[&named[..], rest].concat())).unwrap();
+        let vertex = |error: &str| Piece::Vertex {
+            digest: "d".to_owned(),
+            name: "[2/2] COPY a /a".to_owned(),
+            error: error.to_owned(),
+        };
+        assert_eq!(read(&[]), []);
+        assert_eq!(read(&field(5, b"")), [vertex("")]);
+        // Start and end in one report.
+        assert_eq!(read(&[field(5, b""), field(6, b"")].concat()), [vertex("")]);
+        assert_eq!(read(&field(7, b"\"/a\" not found")), [vertex("\"/a\" not found")]);
     }
 
     proptest! {

@@ -1,22 +1,27 @@
 //! What runs of ours left behind in an engine, and its removal. Nothing else is touched.
 //!
-//! Containers and images of ours carry a label each. An image that somebody uses stays. podman's build containers have none while they
-//! run; they are ours if their own record names our build argument. Where that record cannot be
-//! read, because the engine is on another machine, they are left alone.
+//! Containers and images of ours have a label. An image that somebody uses stays, and so does one
+//! that somebody gave a name. What is made of the bases that we offer has their label; it may serve
+//! several runs. podman's build containers have no label while they run; they are ours if their own
+//! record names our build argument. Where that record cannot be read, because the engine is on
+//! another machine, they are left alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use bollard::models::ImageSummary;
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use hyper::Method;
 use names::EngineKind;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::build::{CONTAINER_LABEL, RUN_ARGUMENT, RunId};
+use crate::build::{BASE_LABEL, CONTAINER_LABEL, NAMESPACE, RUN_ARGUMENT, RUN_LABEL, RunId};
 use crate::client::{Client, LIBPOD, get, label_filter};
 use crate::error::EngineError;
 use crate::image::ImageId;
+use crate::unfinished;
 use crate::wire::{Call, LONG, SHORT};
 
 /// Something of a run in an engine.
@@ -26,8 +31,12 @@ pub struct Leftover {
     pub kind: LeftoverKind,
     /// Its ID.
     pub id: String,
-    /// The run it is of.
-    pub run: RunId,
+    /// The run it is of; none for a base and for the steps that were built on it, which may serve
+    /// several runs.
+    pub run: Option<RunId>,
+    /// The ports of the loopback registries that its names are on. Each belongs to a run, and is
+    /// open as long as that lives.
+    pub ports: Vec<u16>,
     /// How many bytes it takes, where the engine says so. Images count what they share.
     pub bytes: Option<u64>,
 }
@@ -59,29 +68,97 @@ pub(crate) async fn leftovers(
         .filter_map(|container| {
             let run = RunId::parse(container.labels?.get(CONTAINER_LABEL)?)?;
             let bytes = container.size_rw.and_then(|bytes| bytes.try_into().ok());
-            Some(Leftover { kind: LeftoverKind::Container, id: container.id?, run, bytes })
+            let (kind, id) = (LeftoverKind::Container, container.id?);
+            Some(Leftover { kind, id, run: Some(run), ports: Vec::new(), bytes })
         })
         .collect();
     if client.kind() == EngineKind::Podman {
         found.extend(build_containers(client, run).await?);
     }
-    let images = client.images_of(run).await?;
-    let image = |(id, run, bytes): (ImageId, RunId, Option<u64>)| Leftover {
-        kind: LeftoverKind::Image,
-        id: id.as_str().to_owned(),
-        run,
-        bytes,
-    };
-    found.extend(images.into_iter().map(image));
+    found
+        .extend(images_with(client, &label_filter(RUN_LABEL, run)).await?.iter().filter_map(image));
+    if run.is_none() {
+        found.extend(bases(client).await?);
+    }
+    found.sort();
+    found.dedup_by(|one, other| one.id == other.id);
+    Ok(found)
+}
+
+/// Lists the bases of ours and what was built on them, but for what is known to be of a run.
+async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
+    let listed = images_with(client, BASE_LABEL).await?;
+    let mut found: Vec<Leftover> =
+        listed.iter().filter_map(image).filter(|image| image.run.is_none()).collect();
+    if client.kind() == EngineKind::Podman {
+        let containers = build_containers(client, None).await?.into_iter();
+        found.extend(containers.filter(|container| container.run.is_none()));
+    }
     found.sort();
     Ok(found)
+}
+
+/// Takes an image of ours; none that somebody gave a name.
+fn image(image: &ImageSummary) -> Option<Leftover> {
+    let is_nameless = |tag: &String| tag.starts_with("<none>");
+    let mut tags = image.repo_tags.iter().filter(|tag| !is_nameless(tag));
+    let is_ours = |tag: &String| {
+        loopback_port(tag).is_some() || tag.starts_with(LOCAL) || is_name_of_buildah(tag)
+    };
+    if !tags.all(is_ours) {
+        return None;
+    }
+    let run = image.labels.get(RUN_LABEL).and_then(|run| RunId::parse(run));
+    let names = image.repo_tags.iter().chain(&image.repo_digests);
+    Some(Leftover {
+        kind: LeftoverKind::Image,
+        id: ImageId::parse(&image.id)?.as_str().to_owned(),
+        run,
+        ports: names.filter_map(|name| loopback_port(name)).collect(),
+        bytes: image.size.try_into().ok(),
+    })
+}
+
+/// How the names begin of images that were left for looking around in.
+const LOCAL: &str = "localhost/build-pipeline/failed:";
+
+/// Returns the port of the loopback registry of this program that a name is on.
+fn loopback_port(name: &str) -> Option<u16> {
+    let (port, path) = name.strip_prefix("127.0.0.1:")?.split_once('/')?;
+    path.strip_prefix(NAMESPACE)?.strip_prefix('/')?;
+    port.parse().ok()
+}
+
+/// Returns whether a name is one that buildah gives to the image of a step until it is written
+/// (`nameToRemove` in buildah's `commit.go`). It stays if podman is killed at that moment.
+fn is_name_of_buildah(name: &str) -> bool {
+    let name = name.strip_prefix("docker.io/library/").unwrap_or_default();
+    let digits = name.strip_suffix("-tmp:latest").unwrap_or_default();
+    digits.len() == 64 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Removes everything of a run, and returns what it was.
 pub(crate) async fn clean(client: &Client, run: &RunId) -> Result<Vec<Leftover>, EngineError> {
     let found = leftovers(client, Some(run)).await?;
+    remove_all(client, &found).await?;
+    Ok(found)
+}
+
+/// Removes the bases of ours and what was built on them, and returns what it was.
+pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
+    let found = bases(client).await?;
+    remove_all(client, &found).await?;
+    Ok(found)
+}
+
+/// How long docker may take to remove the container of a RUN that was broken off. The image of the step
+/// before it cannot go until then.
+const SETTLING: Duration = Duration::from_secs(15);
+
+async fn remove_all(client: &Client, found: &[Leftover]) -> Result<(), EngineError> {
+    let begin = Instant::now();
     let mut left: Vec<&Leftover> = found.iter().collect();
-    // An image goes after those that stand on it, and the engine knows which these are.
+    // An image goes after those that were built on it, and the engine knows which these are.
     loop {
         let mut refused = Vec::new();
         let mut why = None;
@@ -96,8 +173,13 @@ pub(crate) async fn clean(client: &Client, run: &RunId) -> Result<Vec<Leftover>,
             }
         }
         match why {
-            None => return Ok(found),
-            Some(error) if refused.len() == left.len() => return Err(error),
+            None => return Ok(()),
+            Some(error) if refused.len() == left.len() => {
+                if client.kind() == EngineKind::Podman || begin.elapsed() > SETTLING {
+                    return Err(error);
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
             Some(_) => left = refused,
         }
     }
@@ -108,9 +190,24 @@ async fn remove(client: &Client, leftover: &Leftover) -> Result<(), EngineError>
     match leftover.kind {
         LeftoverKind::Container => remove_container(client, id).await,
         LeftoverKind::BuildContainer => remove_build_container(client, id).await,
-        // By force, podman would remove containers of it too, whoever's they are.
-        LeftoverKind::Image => client.remove_image(id, false).await,
+        LeftoverKind::Image => remove_image(client, id).await,
     }
+}
+
+/// Removes an image with its names, which are on loopback registries of this program.
+async fn remove_image(client: &Client, id: &str) -> Result<(), EngineError> {
+    let image = match client.inspect(id).await {
+        Ok(image) => image,
+        Err(EngineError::NotFound { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    // An engine does not remove an image with names of several registries by its ID, but by force,
+    // and by force podman would remove its containers too, also those of other people.
+    let names = image.tags.iter().chain(&image.digests);
+    for name in names.filter(|name| loopback_port(name).is_some()) {
+        client.remove_image(name, false).await?;
+    }
+    client.remove_image(id, false).await
 }
 
 /// Removes a container, a running one too. One that is not there is no error.
@@ -143,26 +240,75 @@ async fn build_containers(
     }
     let info = client.info().await?;
     let records = info.storage_root.join(format!("{}-containers", info.storage_driver));
+    let images = images_of_ours(client).await?;
     let found = external.into_iter().filter_map(|container| {
         let id = container["Id"].as_str()?;
-        let found = run_of(&records, id)?;
-        let is_wanted = run.is_none_or(|run| *run == found);
-        let kind = LeftoverKind::BuildContainer;
+        let of = match run_of(&records, id) {
+            Record::Of(run) => Some(run),
+            Record::Foreign => return None,
+            // podman was killed while it made the container.
+            Record::Missing => images.get(container["ImageID"].as_str()?)?.clone(),
+        };
+        let is_wanted = run.is_none() || of.as_ref() == run;
+        let (kind, id) = (LeftoverKind::BuildContainer, id.to_owned());
         let bytes = container["Size"]["rwSize"].as_u64();
-        is_wanted.then(|| Leftover { kind, id: id.to_owned(), run: found, bytes })
+        is_wanted.then_some(Leftover { kind, id, run: of, ports: Vec::new(), bytes })
     });
     Ok(found.collect())
 }
 
-/// Returns the run a build container is of, by buildah's record of it.
-fn run_of(records: &Path, id: &str) -> Option<RunId> {
-    // An ID is hexadecimal; anything else must not become a path.
-    if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
+/// Returns the images of ours, by the hexadecimal digits of their IDs, with the run that each is of.
+async fn images_of_ours(client: &Client) -> Result<BTreeMap<String, Option<RunId>>, EngineError> {
+    let mut images = BTreeMap::new();
+    for label in [BASE_LABEL, RUN_LABEL] {
+        for image in images_with(client, label).await? {
+            let run = image.labels.get(RUN_LABEL).and_then(|run| RunId::parse(run));
+            images.insert(image.id.trim_start_matches("sha256:").to_owned(), run);
+        }
     }
-    let text = std::fs::read(records.join(id).join("userdata/buildah.json")).ok()?;
-    let record: Value = serde_json::from_slice(&text).ok()?;
-    RunId::parse(record.get("Args")?.get(RUN_ARGUMENT)?.as_str()?)
+    Ok(images)
+}
+
+/// What buildah's record says of a build container.
+enum Record {
+    /// It is of this run.
+    Of(RunId),
+    /// It is somebody else's.
+    Foreign,
+    /// There is none.
+    Missing,
+}
+
+/// Returns the run a build container is of, by buildah's record of it.
+fn run_of(records: &Path, id: &str) -> Record {
+    // An ID is hexadecimal; anything else must not become a path.
+    if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) || !records.is_dir() {
+        return Record::Foreign;
+    }
+    let text = match std::fs::read(records.join(id).join("userdata/buildah.json")) {
+        Ok(text) if text.is_empty() => return Record::Missing,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Record::Missing,
+        Ok(text) => text,
+        Err(_) => return Record::Foreign,
+    };
+    let record: Option<Value> = serde_json::from_slice(&text).ok();
+    let run = record.and_then(|record| RunId::parse(record["Args"][RUN_ARGUMENT].as_str()?));
+    run.map_or(Record::Foreign, Record::Of)
+}
+
+/// Lists the images with a label, after the removal of those of ours that podman did not finish: where
+/// there is one, podman lists none at all.
+async fn images_with(client: &Client, label: &str) -> Result<Vec<ImageSummary>, EngineError> {
+    let mut removed = BTreeSet::new();
+    loop {
+        let listed = client.images_with(label).await;
+        let Err(EngineError::Refused { detail, .. }) = &listed else { return listed };
+        let Some(id) = unfinished::named_in(detail) else { return listed };
+        if !unfinished::is_ours(&client.info().await?, &id) || !removed.insert(id.clone()) {
+            return listed;
+        }
+        client.remove_image(&id, false).await?;
+    }
 }
 
 /// Ends the `RUN` that goes on in a build container whose service was killed, then removes it.

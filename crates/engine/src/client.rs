@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bollard::models::ImageSummary;
 use bollard::query_parameters::{
     ListImagesOptionsBuilder, PushImageOptionsBuilder, RemoveImageOptionsBuilder,
     TagImageOptionsBuilder,
@@ -16,7 +17,7 @@ use names::{EngineKind, ImageRef, Tag};
 use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::build::{RUN_LABEL, RunId};
+use crate::build::RunId;
 use crate::error::{EngineError, judge};
 use crate::image::{ImageId, Inspect};
 use crate::records::RecordReader;
@@ -154,6 +155,20 @@ impl Client {
             runtime: text(&info, runtime),
             cgroup_version: text(&info, cgroups).trim_start_matches('v').to_owned(),
         })
+    }
+
+    /// Asks how large BuildKit's cache is. Older dockers answer with the use of everything else, too.
+    pub(crate) async fn build_cache(&self) -> Result<u64, EngineError> {
+        if self.kind == EngineKind::Podman {
+            return Ok(0);
+        }
+        let path = "/system/df?type=build-cache".to_owned();
+        let used = self.wire.ask(&get("ask for the size of BuildKit's cache", path), SHORT).await?;
+        let records = used.get("BuildCache").and_then(Value::as_array);
+        // What is shared is in images, too, and stays with them.
+        let own = |record: &&Value| record.get("Shared") != Some(&Value::Bool(true));
+        let size = |record: &Value| record.get("Size").and_then(Value::as_u64);
+        Ok(records.into_iter().flatten().filter(own).filter_map(size).sum())
     }
 
     /// Inspects an image by ID, name or `name@digest`.
@@ -318,21 +333,12 @@ impl Client {
         }
     }
 
-    /// Returns the images that carry our label, with the run they are of and their bytes.
-    pub(crate) async fn images_of(
-        &self,
-        run: Option<&RunId>,
-    ) -> Result<Vec<(ImageId, RunId, Option<u64>)>, EngineError> {
-        let filters = HashMap::from([("label".to_owned(), vec![label_filter(RUN_LABEL, run)])]);
+    /// Returns the images that have a label, or a label with a value, as `name` or `name=value`.
+    pub(crate) async fn images_with(&self, label: &str) -> Result<Vec<ImageSummary>, EngineError> {
+        let filters = HashMap::from([("label".to_owned(), vec![label.to_owned()])]);
         let options = ListImagesOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.docker.list_images(Some(options)).await;
-        let listed =
-            listed.map_err(|error| self.wire.judge_bollard("list the images of ours", error))?;
-        let found = listed.into_iter().filter_map(|image| {
-            let run = RunId::parse(image.labels.get(RUN_LABEL)?)?;
-            Some((ImageId::parse(&image.id)?, run, image.size.try_into().ok()))
-        });
-        Ok(found.collect())
+        listed.map_err(|error| self.wire.judge_bollard("list the images of ours", error))
     }
 }
 

@@ -8,7 +8,7 @@ use bollard::models::{
     ResourcesUlimits,
 };
 use bollard::query_parameters::{
-    CreateContainerOptions, LogsOptionsBuilder, StartContainerOptions, WaitContainerOptionsBuilder,
+    CreateContainerOptions, StartContainerOptions, WaitContainerOptionsBuilder,
 };
 use futures_util::StreamExt as _;
 use hyper::Method;
@@ -17,7 +17,6 @@ use names::EngineKind;
 use crate::build::{CONTAINER_LABEL, Network, RunId};
 use crate::client::{Client, LIBPOD, part, query};
 use crate::error::EngineError;
-use crate::lines::{Line, LineAssembler};
 use crate::specgen;
 use crate::wire::{Call, SHORT};
 
@@ -270,28 +269,3 @@ pub(crate) async fn wait(client: &Client, id: &str) -> Result<i64, EngineError> 
 
 /// A year: no container of a `run` is waited for any longer.
 const FOREVER: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
-
-/// Hands on what a container says, until it ends.
-pub(crate) async fn logs(
-    client: &Client,
-    id: &str,
-    on_line: &mut (dyn FnMut(Line) + Send),
-) -> Result<(), EngineError> {
-    let action = format!("read the log of the container `{id}`");
-    let options = LogsOptionsBuilder::new().follow(true).stdout(true).stderr(true).build();
-    let docker = client.docker().clone().with_timeout(FOREVER);
-    let mut log = docker.logs(id, Some(options));
-    // Standard output and standard error end their lines apart from each other.
-    let mut output = LineAssembler::default();
-    let mut errors = LineAssembler::default();
-    while let Some(piece) = log.next().await {
-        let piece = piece.map_err(|error| client.wire().judge_bollard(&action, error))?;
-        match piece {
-            bollard::container::LogOutput::StdErr { message } => errors.push(&message, on_line),
-            other => output.push(&other.into_bytes(), on_line),
-        }
-    }
-    output.finish(on_line);
-    errors.finish(on_line);
-    Ok(())
-}

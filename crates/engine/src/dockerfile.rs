@@ -8,8 +8,19 @@
 pub(crate) struct Instruction {
     /// The line it begins on, from 1.
     pub(crate) line: usize,
+    /// The last line that it has, a heredoc not counted.
+    pub(crate) last: usize,
     /// Its text with continuations joined and spaces collapsed.
     pub(crate) text: String,
+    /// What follows its keyword, with continuations joined as engines join them.
+    pub(crate) arguments: String,
+}
+
+impl Instruction {
+    /// Returns its keyword in capitals.
+    pub(crate) fn keyword(&self) -> String {
+        self.text.split(' ').next().unwrap_or_default().to_ascii_uppercase()
+    }
 }
 
 /// Returns the instructions of a Dockerfile in order.
@@ -21,27 +32,30 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
         if first.trim().is_empty() || first.trim_start().starts_with('#') {
             continue;
         }
-        let mut joined = String::new();
-        let mut line = first;
+        let (mut joined, mut exact) = (String::new(), String::new());
+        let (mut line, mut last) = (first, index + 1);
         loop {
             let continued = line.trim_end().strip_suffix(escape);
             joined.push_str(continued.unwrap_or(line));
             joined.push(' ');
+            exact.push_str(continued.unwrap_or(line));
             if continued.is_none() {
                 break;
             }
             // Comments and empty lines inside a continued instruction are no part of it.
             let is_text =
                 |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-            match lines.by_ref().map(|(_, line)| line).find(|line| is_text(line)) {
-                Some(next) => line = next,
+            match lines.by_ref().find(|(_, line)| is_text(line)) {
+                Some((index, next)) => (line, last) = (next, index + 1),
                 None => break,
             }
         }
         for end in heredocs(&joined) {
             lines.by_ref().map(|(_, line)| line).find(|line| line.trim_start_matches('\t') == end);
         }
-        found.push(Instruction { line: index + 1, text: normal(&joined) });
+        let arguments = exact.trim().split_once(char::is_whitespace);
+        let arguments = arguments.map_or("", |(_, arguments)| arguments).trim().to_owned();
+        found.push(Instruction { line: index + 1, last, text: normal(&joined), arguments });
     }
     found
 }

@@ -13,7 +13,6 @@ use crate::container::{self, ContainerRequest};
 use crate::docker::{Docker, DockerBuilder};
 use crate::error::EngineError;
 use crate::image::{ImageId, Inspect};
-use crate::lines::Line;
 use crate::podman::Podman;
 use crate::probe::{self, Capabilities};
 use crate::service::ServiceSettings;
@@ -205,6 +204,14 @@ impl Engine {
         self.client().await?.load(archive, limit).await
     }
 
+    /// Returns the size of the cache of docker's BuildKit, in bytes. podman has no such cache.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn build_cache(&self) -> Result<u64, EngineError> {
+        self.client().await?.build_cache().await
+    }
+
     /// Lists what is left in the engine of a run, or of all runs, those under way included.
     ///
     /// # Errors
@@ -226,6 +233,15 @@ impl Engine {
             podman.quieten().await;
         }
         clean::clean(&self.client().await?, run).await
+    }
+
+    /// Removes the bases that runs have offered to the engine, and what was built on them, but for
+    /// what [`Engine::clean`] removes. No run may be under way. Returns what it was.
+    ///
+    /// # Errors
+    /// The engine refuses to remove something.
+    pub async fn clean_bases(&self) -> Result<Vec<Leftover>, EngineError> {
+        clean::clean_bases(&self.client().await?).await
     }
 
     /// Creates a container and returns its ID.
@@ -277,18 +293,6 @@ impl Engine {
     /// The engine has no such container.
     pub async fn wait_for_container(&self, id: &str) -> Result<i64, EngineError> {
         container::wait(&self.client().await?, id).await
-    }
-
-    /// Hands each line that a container prints to `on_line`, until the container ends.
-    ///
-    /// # Errors
-    /// The engine has no such container.
-    pub async fn container_log(
-        &self,
-        id: &str,
-        on_line: &mut (dyn FnMut(Line) + Send),
-    ) -> Result<(), EngineError> {
-        container::logs(&self.client().await?, id, on_line).await
     }
 
     /// Removes a container, a running one too. It is no error if there is none.

@@ -54,6 +54,13 @@ pub enum EngineError {
         /// The engine's words.
         detail: String,
     },
+    /// An image of the engine's cache, which a build had taken, was removed while the build used it.
+    /// Another build that ends at that moment does so. The same build can be tried again.
+    #[error("an image in the engine's cache was removed while the build used it: {detail}")]
+    CacheGone {
+        /// The engine's words.
+        detail: String,
+    },
     /// The engine's disk is full.
     #[error("cannot {action}: the engine's disk is full ({detail})")]
     DiskFull {
@@ -161,7 +168,10 @@ fn at_line(line: Option<usize>) -> String {
 
 /// Returns whether the engine's words tell of a full disk.
 pub(crate) fn is_disk_full(detail: &str) -> bool {
-    detail.contains("no space left on device") || detail.contains("disk quota exceeded")
+    detail.contains("no space left on device")
+        || detail.contains("disk quota exceeded")
+        // What podman writes behind a pipe: the reason stays on the other side.
+        || (detail.contains("storing layer") && detail.contains("read/write on closed pipe"))
 }
 
 /// Judges an error of the API outside of builds: `status` is that of HTTP, where there was one.

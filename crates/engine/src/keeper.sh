@@ -84,7 +84,16 @@ while { end_runs || end_runtimes; } && [ $patience -gt 0 ]; do
     patience=$((patience - 1))
 done
 forget_containers
-# Removing would reach through a mount.
-grep -qF "/$name/" /proc/self/mountinfo || rm -rf "$folder"
+# podman mounts over what it has unpacked, and mounts stay where it was killed. Those deepest in FOLDER
+# go first; removing would reach through one that stays. A path in the list has its special characters
+# as octal numbers.
+# shellcheck disable=SC2016 # Its variables are those of the shell that runs it.
+remove='cut -d " " -f 5 /proc/self/mountinfo | grep -F "/$1/" | sort -r |
+    while read -r point; do umount "$(printf "%b" "$point")"; done
+grep -qF "/$1/" /proc/self/mountinfo || rm -rf "$2"'
+sh -c "$remove" sh "$name" "$folder"
+# Rootless podman mounts in a namespace of its own, and unpacks files of users that only it may remove.
+[ ! -e "$folder" ] || [ "$(id -u)" -eq 0 ] ||
+    podman unshare sh -c "$remove" sh "$name" "$folder"
 rm -f "$socket"
 exit $status

@@ -28,18 +28,25 @@ mod docker;
 mod dockerfile;
 mod engine;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod image;
 mod lines;
 mod podman;
+mod portable;
 mod probe;
 mod records;
 mod service;
 mod specgen;
 mod transcript;
+mod unfinished;
 mod wire;
 
 pub use attach::{Attached, ContainerInput, ContainerOutput, Output};
-pub use build::{BuildRequest, Built, CONTAINER_LABEL, Network, OnEvent, RUN_LABEL, RunId};
+pub use build::{
+    BASE_LABEL, BASE_VALUE, BuildRequest, Built, CONTAINER_LABEL, NAMESPACE, Network, OnEvent,
+    RUN_LABEL, RunId,
+};
 pub use clean::{Leftover, LeftoverKind};
 pub use client::{Client, EngineInfo};
 pub use container::{ContainerRequest, Device, Mount, PublishedPort};
@@ -52,6 +59,9 @@ pub use engine::Engine;
 pub use error::{EngineError, RunFailure};
 pub use image::{ImageId, Inspect};
 pub use lines::{LINE_CAP, Line, LineAssembler};
+pub use portable::{
+    NotPortable, check_dockerfile, has_health_check, portable_dockerfile, unclear_owners,
+};
 pub use probe::{Capabilities, RunProbe, retried};
 pub use service::{ServiceSettings, abandoned, sweep};
 pub use transcript::{BuildEvent, StepMarker};

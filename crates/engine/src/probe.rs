@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use names::Builder;
 
-use crate::build::{BuildRequest, Network, RunId};
+use crate::build::{BuildRequest, Network, RUN_LABEL, RunId};
 use crate::error::EngineError;
 use crate::transcript::BuildEvent;
 use crate::wire::ByteStream;
@@ -73,11 +73,16 @@ fn executable(salt: &str) -> Vec<u8> {
     elf
 }
 
-const DOCKERFILE: &str = "FROM scratch\nCOPY probe /probe\nRUN [\"/probe\"]\n";
-
-/// The same with a mount, which the BuildKit of early dockers does not take as it stands.
-const DOCKERFILE_WITH_MOUNT: &str =
-    "FROM scratch\nCOPY probe /probe\nRUN --mount=type=cache,target=/cache [\"/probe\"]\n";
+/// Returns the Dockerfile of the probe. Each of its steps has the label of the run.
+fn dockerfile(builder: Builder, run: &RunId) -> String {
+    let mount = match builder {
+        // The BuildKit of early dockers does not take it as it stands.
+        Builder::BuildKit => "--mount=type=cache,target=/cache ",
+        Builder::Podman | Builder::Classic => "",
+    };
+    let run = run.as_str();
+    format!("FROM scratch\nLABEL {RUN_LABEL}={run}\nCOPY probe /probe\nRUN {mount}[\"/probe\"]\n")
+}
 
 fn context(dockerfile: &str, salt: &str) -> std::io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
@@ -183,16 +188,13 @@ async fn run(engine: &Engine) -> Result<RunProbe, EngineError> {
 
 /// Builds the probe without network and removes it again.
 async fn run_once(engine: &Engine, run: &RunId) -> Result<RunProbe, EngineError> {
-    let dockerfile = match engine.builder() {
-        Builder::BuildKit => DOCKERFILE_WITH_MOUNT,
-        Builder::Podman | Builder::Classic => DOCKERFILE,
-    };
-    let context = context(dockerfile, &unique())
+    let dockerfile = dockerfile(engine.builder(), run);
+    let context = context(&dockerfile, &unique())
         .map_err(|source| EngineError::Input { action: ACTION.to_owned(), source })?;
     let request = BuildRequest {
         run: run.clone(),
         dockerfile: "Dockerfile".to_owned(),
-        dockerfile_text: dockerfile.to_owned(),
+        dockerfile_text: dockerfile,
         target: None,
         build_args: BTreeMap::new(),
         labels: BTreeMap::new(),

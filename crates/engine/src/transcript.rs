@@ -38,8 +38,8 @@ pub struct StepMarker {
 pub(crate) enum Piece {
     /// Text of podman or of docker's classic builder.
     Text(String),
-    /// BuildKit begins a vertex.
-    Vertex { digest: String, name: String },
+    /// BuildKit has started a vertex, or it has failed: then `error` says why.
+    Vertex { digest: String, name: String, error: String },
     /// Output of a vertex of BuildKit.
     Output { vertex: String, bytes: Vec<u8> },
     /// The image's ID, in a record of its own.
@@ -56,13 +56,24 @@ pub(crate) struct Transcript {
     next: usize,
     step: Option<StepMarker>,
     lines: LineAssembler,
-    /// Lines of BuildKit's vertices that have not ended.
-    vertices: BTreeMap<String, LineAssembler>,
+    /// BuildKit's vertices, by their digests.
+    vertices: BTreeMap<String, Vertex>,
     tail: VecDeque<String>,
     image: Option<String>,
     error: Option<String>,
     /// Lines that say nothing to the user: that our own build argument is used nowhere.
     silent: Option<&'static str>,
+}
+
+/// A vertex of BuildKit.
+#[derive(Default)]
+struct Vertex {
+    /// The instruction; none for work of BuildKit's own.
+    step: Option<StepMarker>,
+    /// What it says and has not ended with a line break.
+    lines: LineAssembler,
+    /// Why it failed, or nothing.
+    error: String,
 }
 
 impl Transcript {
@@ -85,16 +96,11 @@ impl Transcript {
     pub(crate) fn read(&mut self, piece: Piece, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
         match piece {
             Piece::Text(text) => self.text(&text, emit),
-            Piece::Vertex { digest, name } => {
-                if let Some(marker) = buildkit_marker(&name) {
-                    self.begin(marker, emit);
-                }
-                self.vertices.entry(digest).or_default();
-            }
+            Piece::Vertex { digest, name, error } => self.vertex(digest, &name, error, emit),
             Piece::Output { vertex, bytes } => {
                 let mut done = Vec::new();
-                let assembler = self.vertices.entry(vertex).or_default();
-                assembler.push(&bytes, &mut |line| done.push(line));
+                let vertex = self.vertices.entry(vertex).or_default();
+                vertex.lines.push(&bytes, &mut |line| done.push(line));
                 done.into_iter().for_each(|line| self.line(line, emit));
             }
             Piece::Image(id) => self.image = Some(id),
@@ -103,6 +109,25 @@ impl Transcript {
                 self.error.get_or_insert(text);
             }
         }
+    }
+
+    /// Takes what BuildKit says of a vertex, which it says several times.
+    fn vertex(
+        &mut self,
+        digest: String,
+        name: &str,
+        error: String,
+        emit: &mut (dyn FnMut(BuildEvent) + Send),
+    ) {
+        let is_new = self.vertices.get(&digest).is_none_or(|known| known.step.is_none());
+        let step = if is_new {
+            buildkit_marker(name).map(|marker| self.begin(marker, emit))
+        } else {
+            None
+        };
+        let vertex = self.vertices.entry(digest).or_default();
+        vertex.step = vertex.step.take().or(step);
+        vertex.error = error;
     }
 
     fn text(&mut self, text: &str, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
@@ -114,7 +139,8 @@ impl Transcript {
         if let Some(marker) = marker {
             self.lines.finish(&mut |line| done.push(line));
             done.into_iter().for_each(|line| self.line(line, emit));
-            return self.begin(marker, emit);
+            self.begin(marker, emit);
+            return;
         }
         let text = match self.builder {
             // The classic builder paints what comes from standard error.
@@ -132,7 +158,12 @@ impl Transcript {
         done.into_iter().for_each(|line| self.line(line, emit));
     }
 
-    fn begin(&mut self, mut marker: StepMarker, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
+    /// Begins a step, and returns it with its line.
+    fn begin(
+        &mut self,
+        mut marker: StepMarker,
+        emit: &mut (dyn FnMut(BuildEvent) + Send),
+    ) -> StepMarker {
         if let Some(place) = dockerfile::locate(&self.instructions, &marker.instruction, self.next)
         {
             marker.line = Some(self.instructions[place].line);
@@ -140,7 +171,8 @@ impl Transcript {
         }
         self.tail.clear();
         self.step = Some(marker.clone());
-        emit(BuildEvent::Step(marker));
+        emit(BuildEvent::Step(marker.clone()));
+        marker
     }
 
     fn line(&mut self, line: Line, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
@@ -163,12 +195,23 @@ impl Transcript {
     ) -> Result<String, EngineError> {
         let mut done = Vec::new();
         self.lines.finish(&mut |line| done.push(line));
-        for assembler in self.vertices.values_mut() {
-            assembler.finish(&mut |line| done.push(line));
+        for vertex in self.vertices.values_mut() {
+            vertex.lines.finish(&mut |line| done.push(line));
         }
         done.into_iter().for_each(|line| self.line(line, emit));
         match (self.error.take(), self.image.take()) {
-            (Some(error), _) => Err(self.judge(error.trim())),
+            (Some(error), _) => {
+                // BuildKit works at several vertices: the last one that began need not have failed.
+                let is_cause = |vertex: &&Vertex| {
+                    !vertex.error.is_empty()
+                        && vertex.step.is_some()
+                        && error.contains(&vertex.error)
+                };
+                if let Some(vertex) = self.vertices.values().find(is_cause) {
+                    self.step.clone_from(&vertex.step);
+                }
+                Err(self.judge(error.trim()))
+            }
             (None, Some(image)) => Ok(image),
             (None, None) => Err(EngineError::NoImageId),
         }
@@ -209,6 +252,9 @@ impl Transcript {
             step.map(|step| step.instruction.as_str()).filter(|text| text.starts_with("FROM "));
         let unresolved =
             said(&["failed to create LLB definition"]) && detail.ends_with("not found");
+        if from.is_none() && step.is_some() && is_cache_gone(detail) {
+            return EngineError::CacheGone { detail: owned };
+        }
         if said(&BASE_WORDS) || unresolved || from.is_some() {
             let detail = match from {
                 Some(from) => format!("{from}: {owned}"),
@@ -223,6 +269,16 @@ impl Transcript {
 /// How engines say that a container cannot even begin.
 const RUNTIME_WORDS: [&str; 3] =
     ["OCI runtime create failed", "OCI runtime error", "could not find runtime"];
+
+/// Returns whether words say that an image or layer of an engine's cache is not there any more. They
+/// name a layer, or an image by its bare ID, which no Dockerfile does.
+fn is_cache_gone(detail: &str) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| detail.contains(word));
+    let mut ids = detail.match_indices("sha256:");
+    let has_id = ids.any(|(at, _)| !detail[..at].ends_with('@'));
+    has(&["layer does not exist", "layer not known", "unknown parent image ID", "image with ID"])
+        || (has_id && has(&["o such ", "not found", "not exist"]))
+}
 
 /// How engines say that a base image is not there.
 const BASE_WORDS: [&str; 9] = [
@@ -310,17 +366,45 @@ mod tests {
         Piece::Text(text.to_owned())
     }
 
+    fn vertex(digest: &str, name: &str, error: &str) -> Piece {
+        Piece::Vertex { digest: digest.into(), name: name.into(), error: error.into() }
+    }
+
+    #[test]
+    fn an_error_belongs_to_the_vertex_that_failed() {
+        let gone = "failed to compute cache key: \"/x\" not found: not found";
+        let failed = vertex("copy", "[2/2] RUN x", gone);
+        let from = || vertex("from", "[1/2] FROM a", "");
+        // In each order, and with the end of the base in between: it is told again.
+        for pieces in [
+            vec![from(), failed.clone(), Piece::Error(gone.into())],
+            vec![failed.clone(), from(), Piece::Error(format!("failed to solve: {gone}"))],
+            vec![from(), failed.clone(), from(), Piece::Error(gone.into())],
+            vec![
+                vertex("from", "[1/2] FROM a", "context canceled"),
+                failed,
+                Piece::Error(gone.into()),
+            ],
+        ] {
+            let (events, end) = transcript(Builder::BuildKit, pieces);
+            assert_eq!(events.len(), 2, "{events:?}");
+            let is_at_2 = matches!(end, Err(EngineError::Dockerfile { line: Some(2), .. }));
+            assert!(is_at_2, "{end:?}");
+        }
+        let missing = "failed to solve: a: not found";
+        let pieces = vec![vertex("from", "[1/2] FROM a", missing), Piece::Error(missing.into())];
+        let (_, end) = transcript(Builder::BuildKit, pieces);
+        assert!(matches!(end, Err(EngineError::BaseMissing { .. })), "{end:?}");
+    }
+
     #[test]
     fn steps_are_found_in_all_builders() {
         for (builder, piece) in [
             (Builder::Podman, text("STEP 3/3: RUN y\n")),
             (Builder::Podman, text("[1/2] STEP 3/3: RUN y\n")),
             (Builder::Classic, text("Step 3/3 : RUN y")),
-            (Builder::BuildKit, Piece::Vertex { digest: "d".into(), name: "[3/3] RUN y".into() }),
-            (
-                Builder::BuildKit,
-                Piece::Vertex { digest: "d".into(), name: "[stage-1 3/3] RUN y".into() },
-            ),
+            (Builder::BuildKit, vertex("d", "[3/3] RUN y", "")),
+            (Builder::BuildKit, vertex("d", "[stage-1 3/3] RUN y", "")),
         ] {
             let (events, _) = transcript(builder, vec![piece]);
             let instruction = "RUN y".to_owned();
@@ -369,14 +453,27 @@ mod tests {
             assert_eq!(failure.instruction, "RUN x");
             assert_eq!(failure.log, ["said"]);
         }
-        assert!(matches!(
-            end("committing container: write /x: no space left on device"),
-            EngineError::DiskFull { .. }
-        ));
+        for full in [
+            "committing container: write /x: no space left on device",
+            // podman says no more where its temporary files cannot be written.
+            "copying layers and metadata for container \"55f4\": initializing source containers-storage:742c-working-container: storing layer \"4677\" to file: io: read/write on closed pipe",
+        ] {
+            assert!(matches!(end(full), EngineError::DiskFull { .. }), "{full}");
+        }
         assert!(matches!(
             end("pull access denied for x, repository does not exist"),
             EngineError::BaseMissing { .. }
         ));
+        for gone in [
+            "No such image: sha256:b288d79eb658",
+            "unknown parent image ID sha256:b288d79eb658",
+            "failed to get digest sha256:4f09: open /var/lib/docker/image/overlay2/imagedb/content/sha256/4f09: no such file or directory",
+            "failed to get layer sha256:4f09: layer does not exist",
+        ] {
+            assert!(matches!(end(gone), EngineError::CacheGone { .. }), "{gone}");
+        }
+        let named = "No such image: docker.io/library/alpine@sha256:b288";
+        assert!(matches!(end(named), EngineError::BaseMissing { .. }));
         assert!(matches!(
             end("Build error: Unknown instruction: \"RUNN\""),
             EngineError::Dockerfile { line: Some(2), .. }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use names::{Digest, ImageRef};
 use oci::client::RegistryClient;
-use oci::media::{CONFIG_CAP, Document, Manifest};
+use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest, MediaError};
 use plan::{ManifestKind, Platform};
 
 use crate::{BlobCache, ExecuteError};
@@ -40,7 +40,7 @@ pub async fn fetch_base(
         return Err(ExecuteError::plan(format!("`{image}` has no digest")));
     };
     let source = Source { client, cache, image };
-    let (document, mut was_cached) = source.document(pinned).await?;
+    let (document, mut was_cached) = source.document(pinned, None).await?;
     let (index, manifest_digest, manifest) = match (document, kind) {
         (Document::Manifest(_), Some(ManifestKind::Index)) => {
             return Err(ExecuteError::wrong_kind(image, ManifestKind::Index));
@@ -53,7 +53,7 @@ pub async fn fetch_base(
             let chosen = index.choose(platform);
             let chosen =
                 chosen.map_err(|e| ExecuteError::media(format!("`{image}` cannot be used"), e))?;
-            let (document, cached) = source.document(&chosen.digest).await?;
+            let (document, cached) = source.document(&chosen.digest, Some(chosen)).await?;
             was_cached &= cached;
             match document {
                 Document::Manifest(manifest) => {
@@ -78,11 +78,20 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Returns the manifest or index of a digest, and whether it was cached.
-    async fn document(&self, digest: &Digest) -> Result<(Document, bool), ExecuteError> {
+    /// Returns the manifest or index of a digest, and whether it was cached. `named` is the descriptor
+    /// that names it, if one does.
+    async fn document(
+        &self,
+        digest: &Digest,
+        named: Option<&Descriptor>,
+    ) -> Result<(Document, bool), ExecuteError> {
         let image = self.image;
         let unusable = |source| ExecuteError::media(format!("`{image}` cannot be used"), source);
+        let check = |bytes: &Bytes| {
+            named.map_or(Ok(()), |named| named.check_size(bytes.len() as u64)).map_err(unusable)
+        };
         if let Some(bytes) = self.cache.get(digest) {
+            check(&bytes)?;
             return Ok((Document::parse(&bytes, None).map_err(unusable)?, true));
         }
         let reference = ImageRef { digest: Some(digest.clone()), ..image.clone() };
@@ -90,6 +99,7 @@ impl Source<'_> {
         let fetched = fetched.map_err(|e| {
             ExecuteError::registry(format!("fetching the manifest of `{image}` failed"), e)
         })?;
+        check(&fetched.bytes)?;
         let document =
             Document::parse(&fetched.bytes, Some(&fetched.media_type)).map_err(unusable)?;
         self.cache.put(digest, &fetched.bytes);
@@ -98,11 +108,18 @@ impl Source<'_> {
 
     /// Returns the bytes of a manifest's config, and whether they were cached.
     async fn config(&self, manifest: &Manifest) -> Result<(Bytes, bool), ExecuteError> {
-        let descriptor = &manifest.config;
+        let (descriptor, image) = (&manifest.config, self.image);
+        let check = |bytes: &Bytes| match oci::read_config(bytes) {
+            Ok(_) => Ok(()),
+            Err(source) => {
+                let what = format!("`{image}` cannot be used");
+                Err(ExecuteError::media(what, MediaError::Config(source)))
+            }
+        };
         if let Some(bytes) = self.cache.get(&descriptor.digest) {
+            check(&bytes)?;
             return Ok((bytes, true));
         }
-        let image = self.image;
         let blob = self
             .client
             .blob(&image.repository, &descriptor.digest, descriptor.size, CONFIG_CAP)
@@ -110,6 +127,7 @@ impl Source<'_> {
         let blob = blob.map_err(|e| {
             ExecuteError::registry(format!("fetching the config of `{image}` failed"), e)
         })?;
+        check(&blob)?;
         self.cache.put(&descriptor.digest, &blob);
         Ok((blob, false))
     }

@@ -4,23 +4,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use engine::RUN_LABEL;
 use names::{Digest, ImageRef};
 use plan::{Action, Input, Plan, Step};
 use record::StepState;
+use seal::EntryPath;
 use sources::Tree;
 
 use crate::run::{Product, Products, Run};
-use crate::workshop::{Instructions, Made, SourceStep, Workshop};
+use crate::workshop::{Captured, Instructions, Made, SourceStep, Workshop};
 use crate::{Base, Event, ExecuteError, Output, Settings};
 
 /// What comes of a step, and how it stands then.
 type Outcome = Result<(Product, StepState), ExecuteError>;
 
 /// Returns whether a run of a plan needs an engine: an image is put into one, or a step that has not
-/// finished yet is a build of a Dockerfile.
+/// finished yet is a build in an engine.
 pub fn needs_engine(plan: &Plan, settings: &Settings) -> bool {
     let is_loaded = settings.outputs.iter().any(|one| matches!(one, Output::Engine { .. }));
-    let is_build = |step: &&Step| matches!(step.action, Action::BuildImage { .. });
+    let is_build = |step: &&Step| {
+        matches!(step.action, Action::BuildImage { .. } | Action::BootstrapBase { .. })
+    };
     is_loaded
         || (plan.steps.iter().any(|step| is_build(&step))
             && wanted(plan, &finished(plan, &keys(plan), settings)).iter().any(is_build))
@@ -112,11 +116,27 @@ impl Run {
                 let digest = self.digest_of(step)?;
                 Product::Wheels(Arc::new(workshop.fetch_wheels((input, digest)).await?))
             }
-            Action::BootstrapBase { packages, set, created, seal } => {
+            Action::BootstrapBase { packages, set, created, seal, contract: _ } => {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
                     return Err(missing(packages));
                 };
-                let made = workshop.bootstrap(found, set, (seal, created)).await?;
+                let (tree, _folder) = workshop.bootstrap_context(found, set, seal.epoch)?;
+                // Each step that an engine keeps of the build must say that it is of this run.
+                let run = workshop.run.as_str();
+                let label = format!("FROM scratch\nLABEL {RUN_LABEL}={run}\n");
+                let text = debian::DOCKERFILE.replacen("FROM scratch\n", &label, 1);
+                let instructions = Instructions {
+                    step: &step.id,
+                    name: self.name_of(step)?,
+                    path: "Dockerfile",
+                    dockerfile: &text,
+                    base: None,
+                    args: &BTreeMap::new(),
+                    network: false,
+                    epoch: seal.epoch,
+                };
+                let captured = self.build(workshop, &instructions, tree).await?;
+                let made = workshop.base_image(&captured, found, (seal, created))?;
                 self.finish(workshop, step, &made)?;
                 Product::Made(Arc::new(made))
             }
@@ -124,21 +144,18 @@ impl Run {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let epoch = self.plan.source_date_epoch;
                 let (tree, _folders) = self.context(workshop, context, products).await?;
+                let text = workshop.materials.file(dockerfile, self.digest_of(step)?)?;
                 let instructions = Instructions {
                     step: &step.id,
                     name: self.name_of(step)?,
-                    dockerfile,
-                    digest: self.digest_of(step)?,
+                    path: dockerfile,
+                    dockerfile: text,
+                    base: Some(&base),
                     args,
                     network: *network,
                     epoch,
                 };
-                let way = (self.sink().await?, &self.settings.client);
-                let on_event = &self.on_event;
-                let engine = self.engine(&format!("step `{}`", step.id))?;
-                let built =
-                    workshop.build_image(engine, &instructions, (&base, tree), way, on_event);
-                Product::Built(Arc::new(built.await?))
+                Product::Built(Arc::new(self.build(workshop, &instructions, tree).await?))
             }
             Action::SealImage { image, base, seal, edit } => {
                 let Some(Product::Built(built)) = products.get(image.as_str()) else {
@@ -149,6 +166,7 @@ impl Run {
                 let (made, sealed) =
                     workshop.seal_image((built, &base), (seal, edit), client).await?;
                 let report = &sealed.report;
+                self.note_broken_links(&step.id, &report.broken_links);
                 (self.on_event)(Event::LayerSealed {
                     step: step.id.clone(),
                     entries: sealed.layer.as_ref().map_or(0, |layer| layer.listing.entries.len()),
@@ -164,6 +182,43 @@ impl Run {
             }
         };
         Ok((product, StepState::Done))
+    }
+
+    /// Has the engine build a context.
+    async fn build(
+        &self,
+        workshop: &Workshop,
+        instructions: &Instructions<'_>,
+        context: Tree,
+    ) -> Result<Captured, ExecuteError> {
+        let way = (self.sink().await?, &self.settings.client);
+        let engine = self.engine(&format!("step `{}`", instructions.step))?;
+        workshop.build_image(engine, instructions, context, way, &self.on_event).await
+    }
+
+    /// Says which hard links are not the same on every storage of an engine.
+    fn note_broken_links(&self, step: &str, paths: &[EntryPath]) {
+        let Some(first) = paths.first() else { return };
+        let more = match paths.len() - 1 {
+            0 => String::new(),
+            count => format!(" (and {count} more)"),
+        };
+        let message = format!(
+            "step `{step}`: a RUN changed `/{first}`{more}, which has hard links from an earlier RUN; some engines change the other names too, so the image depends on the engine: make hard links and change the file in one RUN"
+        );
+        self.note("hard-links-broken", message);
+    }
+
+    /// Checks that every engine makes the same images of the Dockerfiles of steps.
+    pub(crate) fn check_dockerfiles(&self, steps: &[&Step]) -> Result<(), ExecuteError> {
+        for step in steps {
+            if let (Action::BuildImage { dockerfile, .. }, Some(workshop)) =
+                (&step.action, &self.settings.workshop)
+            {
+                workshop.materials.check_dockerfile(dockerfile, self.digest_of(step)?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns what a step's images are called on the registry in this process: plans that are
@@ -209,7 +264,7 @@ impl Run {
                 Some(Product::Source(tree)) => tree.clone(),
                 Some(Product::Packages(packages)) => {
                     let epoch = self.plan.source_date_epoch;
-                    let (tree, work) = workshop.context_of(packages, epoch).await?;
+                    let (tree, work) = workshop.context_of(packages, epoch)?;
                     kept.push(work);
                     tree
                 }

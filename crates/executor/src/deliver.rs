@@ -149,37 +149,67 @@ impl Delivery<'_> {
         with_layers: bool,
     ) -> Result<OutputState, ExecuteError> {
         let name = &self.run.plan.name;
-        if layout::holds(path, self.image, name, with_layers) {
+        let holds = layout::holds(path, self.image, name);
+        let mut lacking = self.lacking(path).await;
+        if !with_layers {
+            // They stay at the base. One that is here and damaged must not stay here.
+            let here = lacking.drain(..).map(|layer| layout::blob_path(path, &layer.digest));
+            let damaged: Vec<_> = here.filter(|file| file.is_file()).collect();
+            if !damaged.is_empty() {
+                layout::check_target(path, name).map_err(|e| self.writing(e))?;
+            }
+            for path in damaged {
+                let removed = std::fs::remove_file(&path);
+                removed.map_err(|source| self.writing(LayoutError::Write { path, source }))?;
+            }
+        }
+        if holds && lacking.is_empty() {
             layout::remove_old_blobs(path, self.image).map_err(|e| self.writing(e))?;
             return Ok(OutputState::UpToDate);
         }
         layout::check_target(path, name).map_err(|e| self.writing(e))?;
-        if with_layers {
-            self.layers_into(path).await?;
-        }
+        self.layers_into(path, lacking).await?;
         layout::write(path, self.image, name).map_err(|e| self.writing(e))?;
         Ok(OutputState::Written)
     }
 
-    /// Copies the layers that a layout lacks, several at once.
-    async fn layers_into(&mut self, path: &Path) -> Result<(), ExecuteError> {
-        let blobs = path.join("blobs/sha256");
+    /// Returns the layers that a layout lacks, and those whose bytes are damaged.
+    async fn lacking(&self, path: &Path) -> Vec<Descriptor> {
+        let mut layers: Vec<&Descriptor> = self.image.layers.iter().collect();
+        layers.sort_by_key(|layer| &layer.digest);
+        layers.dedup_by_key(|layer| &layer.digest);
+        let mut verified = self.run.settings.verified.of(&layout::blobs_folder(path));
+        let mut lacking = Vec::new();
+        for layer in layers {
+            let file = layout::blob_path(path, &layer.digest);
+            if !block_in_place(|| verified.has(&file, &layer.digest, layer.size)) {
+                lacking.push(layer.clone());
+            }
+            // A signal ends the run between two layers.
+            tokio::task::yield_now().await;
+        }
+        verified.save();
+        lacking
+    }
+
+    /// Copies layers into a layout, several at once.
+    async fn layers_into(
+        &mut self,
+        path: &Path,
+        lacking: Vec<Descriptor>,
+    ) -> Result<(), ExecuteError> {
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let blobs = layout::blobs_folder(path);
         std::fs::create_dir_all(&blobs)
             .map_err(|source| self.writing(LayoutError::Write { path: blobs.clone(), source }))?;
-        let mut lacking: Vec<&Descriptor> = self.image.layers.iter().collect();
-        lacking.retain(|layer| {
-            let file = std::fs::metadata(layout::blob_path(path, &layer.digest));
-            !file.is_ok_and(|file| file.len() == layer.size)
-        });
-        lacking.sort_by_key(|layer| &layer.digest);
-        lacking.dedup_by_key(|layer| &layer.digest);
         let mut copies = JoinSet::new();
         for layer in lacking {
             if copies.len() == LAYERS_AT_ONCE {
                 self.one_copied(&mut copies).await?;
             }
-            let (client, repository, layer) =
-                (self.client().clone(), self.source().clone(), layer.clone());
+            let (client, repository) = (self.client().clone(), self.source().clone());
             let file = layout::blob_path(path, &layer.digest);
             let (tick, writing) =
                 (self.ticker(&layer), format!("writing `{}` failed", self.output));

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use debian::{BootstrapError, LocalSourceError, ProgramError};
+use debian::{LocalSourceError, WriteRootError};
 use engine::{EngineError, RunFailure};
 use names::{Digest, ImageRef};
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
@@ -10,7 +10,7 @@ use oci::media::MediaError;
 use oci::{DeriveError, LayoutError};
 use sources::SourceError;
 
-use crate::Base;
+use crate::{Base, LayerError};
 
 /// Why a plan could not be carried out. What to do about it is said by the command line.
 #[derive(Debug, thiserror::Error)]
@@ -48,17 +48,14 @@ pub enum ErrorKind {
     Engine,
     /// An instruction of a Dockerfile failed.
     Build,
+    /// Engines would make different images of a Dockerfile.
+    Dockerfile,
     /// What the engine built cannot be made canonical.
     Capture,
     /// Packages cannot be fetched.
     Packages,
     /// The packages, or the system that was made of them, differ from the lock.
     Lock,
-    /// A program that prepares packages or makes a base did not do its work.
-    Program {
-        /// Whether it is not installed.
-        missing: bool,
-    },
     /// The plan asks for what no plan asks for: a bug.
     Plan,
 }
@@ -77,6 +74,18 @@ impl ExecuteError {
         Self { what, kind, source: Some(Box::new(source)) }
     }
 
+    /// A layer that cannot be listed.
+    pub(crate) fn layer(source: LayerError) -> Self {
+        match source {
+            LayerError::Tar(source) => Self::seal(source.into()),
+            LayerError::Read(source) => Self::disk("reading a layer failed".to_owned(), source),
+            LayerError::Trailing | LayerError::DiffId { .. } => {
+                let what = "a layer is not what its image says".to_owned();
+                Self { what, kind: ErrorKind::Integrity, source: Some(Box::new(source)) }
+            }
+        }
+    }
+
     pub(crate) fn media(what: String, source: MediaError) -> Self {
         Self { what, kind: ErrorKind::Base, source: Some(Box::new(source)) }
     }
@@ -93,6 +102,7 @@ impl ExecuteError {
             }
             LayoutError::NotALayout(_)
             | LayoutError::NotAnArchive(_)
+            | LayoutError::NotABlob(_)
             | LayoutError::Foreign { .. } => ErrorKind::Target,
             LayoutError::Integrity { .. } => ErrorKind::Integrity,
             LayoutError::Count { .. }
@@ -145,14 +155,22 @@ impl ExecuteError {
         Self { what, kind, source: Some(Box::new(source)) }
     }
 
+    pub(crate) fn dockerfile(path: &str, why: &engine::NotPortable) -> Self {
+        let what = format!("`{path}`, {why}");
+        Self { what, kind: ErrorKind::Dockerfile, source: None }
+    }
+
+    pub(crate) fn docker_format(key: &str) -> Self {
+        let what = format!(
+            "the base has `{key}` in its config, and layers in a format that docker's manifests \
+             cannot name; podman would not see `{key}`"
+        );
+        Self { what, kind: ErrorKind::Base, source: None }
+    }
+
     pub(crate) fn no_engine(wants: &str) -> Self {
         let what = format!("{wants} needs an engine, and this run has none");
         Self { what, kind: ErrorKind::Engine, source: None }
-    }
-
-    pub(crate) fn mirrors(source: debian::MirrorError) -> Self {
-        let what = "there is no place to fetch Debian packages from".to_owned();
-        Self { what, kind: ErrorKind::Engine, source: Some(Box::new(source)) }
     }
 
     pub(crate) fn capture(what: String) -> Self {
@@ -174,12 +192,11 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::Packages, source: Some(Box::new(source)) }
     }
 
-    pub(crate) fn bootstrap(source: BootstrapError) -> Self {
+    pub(crate) fn bootstrap(source: WriteRootError) -> Self {
         let what = "no base can be made of the packages".to_owned();
         let kind = match &source {
-            BootstrapError::Program { source, .. } => program_kind(source),
-            BootstrapError::Disk { source, .. } => disk_kind(source),
-            BootstrapError::NotExact { .. } => ErrorKind::Lock,
+            WriteRootError::Write(error) => disk_kind(error),
+            WriteRootError::Package { .. } => ErrorKind::Lock,
         };
         Self { what, kind, source: Some(Box::new(source)) }
     }
@@ -187,27 +204,14 @@ impl ExecuteError {
     pub(crate) fn local_source(source: LocalSourceError) -> Self {
         let what = "no package source can be made of the packages".to_owned();
         let kind = match &source {
-            LocalSourceError::Open { source, .. } => program_kind(source),
             LocalSourceError::Disk { source, .. } => disk_kind(source),
             LocalSourceError::NotEmpty { .. } => ErrorKind::Plan,
-            LocalSourceError::Twice { .. }
+            LocalSourceError::Open { .. }
+            | LocalSourceError::Twice { .. }
             | LocalSourceError::Changed { .. }
             | LocalSourceError::Other { .. } => ErrorKind::Lock,
         };
         Self { what, kind, source: Some(Box::new(source)) }
-    }
-
-    /// Returns the last lines that a failed RUN or program printed. They are not cleaned for a
-    /// terminal.
-    pub fn last_lines(&self) -> &[String] {
-        if let Some(failure) = self.run_failure() {
-            return &failure.log;
-        }
-        let Some(source) = &self.source else { return &[] };
-        if let Some(error) = source.downcast_ref::<BootstrapError>() {
-            return error.last_lines();
-        }
-        source.downcast_ref::<LocalSourceError>().map_or(&[], LocalSourceError::last_lines)
     }
 
     /// Returns what a failed RUN said last, if it is that.
@@ -225,46 +229,4 @@ impl ExecuteError {
 
 fn disk_kind(error: &std::io::Error) -> ErrorKind {
     ErrorKind::Disk { full: error.kind() == std::io::ErrorKind::StorageFull }
-}
-
-fn program_kind(error: &ProgramError) -> ErrorKind {
-    ErrorKind::Program { missing: matches!(error, ProgramError::Missing { .. }) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bootstrap(source: ProgramError) -> ExecuteError {
-        ExecuteError::bootstrap(BootstrapError::Program { suite: "trixie".to_owned(), source })
-    }
-
-    #[test]
-    fn a_program_that_failed_is_an_error_with_its_last_lines() {
-        let last_lines = vec!["E: no such package".to_owned()];
-        let (program, status) = ("mmdebstrap".to_owned(), "exit status: 25".to_owned());
-        let failed = |last_lines| ProgramError::Failed {
-            program: program.clone(),
-            status: status.clone(),
-            last_lines,
-        };
-        let error = bootstrap(failed(last_lines.clone()));
-        assert_eq!(error.kind(), ErrorKind::Program { missing: false });
-        assert_eq!(error.last_lines(), last_lines);
-        let source = failed(last_lines.clone());
-        let error = ExecuteError::local_source(LocalSourceError::Open {
-            file: "apt_3_amd64.deb".to_owned(),
-            source,
-        });
-        assert_eq!(error.kind(), ErrorKind::Program { missing: false });
-        assert_eq!(error.last_lines(), last_lines);
-    }
-
-    #[test]
-    fn a_missing_program_is_told_from_one_that_failed() {
-        let program = "mmdebstrap".to_owned();
-        let error = bootstrap(ProgramError::Missing { program, package: "mmdebstrap" });
-        assert_eq!(error.kind(), ErrorKind::Program { missing: true });
-        assert!(error.last_lines().is_empty());
-    }
 }

@@ -1,39 +1,118 @@
-//! Listing layers, wherever they lie.
+//! Listing layers, wherever they are.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
-use names::ImageRef;
+use names::{Digest, Hasher, ImageRef};
 use oci::client::RegistryClient;
 use oci::media::Descriptor;
-use seal::{Listing, TarError};
+use seal::{Entries, Entry, EntryPath, Listing, TarError};
 
 use crate::ExecuteError;
 
 /// The piece that layers are read in, in bytes.
 pub(crate) const PIECE: usize = 256 << 10;
 
+/// Why a layer cannot be listed.
+#[derive(Debug, thiserror::Error)]
+pub enum LayerError {
+    /// It is no tar.
+    #[error(transparent)]
+    Tar(#[from] TarError),
+    /// It, or a file that holds its entries, cannot be read or written.
+    #[error("the layer cannot be read to its end")]
+    Read(#[source] io::Error),
+    /// Something follows the end of the tar.
+    #[error("data follows the end of the layer's tar")]
+    Trailing,
+    /// Its content has another digest than the config says.
+    #[error("the layer's content is `{found}`, and the image's config says `{wanted}`")]
+    DiffId {
+        /// What the config says.
+        wanted: Digest,
+        /// What it is.
+        found: Digest,
+    },
+}
+
 /// Lists a layer, compressed with gzip or not at all.
 ///
 /// # Errors
-/// It cannot be read, or is no tar.
-pub fn list_layer(reader: impl Read) -> Result<Listing, TarError> {
+/// It cannot be read to its end, is no tar, or does not match `diff_id`.
+pub(crate) fn list_layer(
+    reader: impl Read,
+    diff_id: Option<&Digest>,
+) -> Result<Listing, LayerError> {
+    let mut listing = Listing::default();
+    read_layer(reader, diff_id, |path, entry| {
+        listing.entries.push((path, entry));
+        Ok(())
+    })?;
+    Ok(listing)
+}
+
+/// Reads a layer to its end, and gives its entries to `each`.
+pub(crate) fn read_layer(
+    reader: impl Read,
+    diff_id: Option<&Digest>,
+    each: impl FnMut(EntryPath, Entry) -> io::Result<()>,
+) -> Result<(), LayerError> {
     let mut reader = BufReader::with_capacity(PIECE, reader);
     match reader.fill_buf().map(|start| start.starts_with(&[0x1f, 0x8b])) {
-        Ok(true) => Listing::of_layer(MultiGzDecoder::new(reader)),
-        _ => Listing::of_layer(reader),
+        Ok(true) => read_tar(MultiGzDecoder::new(reader), diff_id, each),
+        _ => read_tar(reader, diff_id, each),
     }
 }
 
-/// Lists a layer at a registry. The whole layer passes, and nothing of it is kept.
-///
-/// # Errors
-/// It cannot be fetched, is not what its digest says, or is no tar.
-pub async fn list_remote_layer(
+fn read_tar(
+    tar: impl Read,
+    diff_id: Option<&Digest>,
+    mut each: impl FnMut(EntryPath, Entry) -> io::Result<()>,
+) -> Result<(), LayerError> {
+    let mut tar = Hashed { tar, hasher: Hasher::new() };
+    for entry in Entries::of_layer(&mut tar) {
+        let (path, entry) = entry?;
+        each(path, entry).map_err(LayerError::Read)?;
+    }
+    // Tars are filled up with zeros. Only who reads to the end has checked sums and digests.
+    let mut piece = vec![0; PIECE];
+    loop {
+        match tar.read(&mut piece).map_err(LayerError::Read)? {
+            0 => break,
+            count if piece.iter().take(count).any(|byte| *byte != 0) => {
+                return Err(LayerError::Trailing);
+            }
+            _ => {}
+        }
+    }
+    let found = Digest::from_sha256(tar.hasher.finish());
+    match diff_id.filter(|wanted| **wanted != found) {
+        None => Ok(()),
+        Some(wanted) => Err(LayerError::DiffId { wanted: wanted.clone(), found }),
+    }
+}
+
+/// Hashes what is read.
+struct Hashed<R> {
+    tar: R,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.tar.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// Reads a layer at a registry with `read`. The whole layer passes.
+pub(crate) async fn read_remote_layer<T: Send + 'static>(
     client: &RegistryClient,
     image: &ImageRef,
     layer: &Descriptor,
-) -> Result<Listing, ExecuteError> {
+    read: impl FnOnce(Box<dyn Read + Send>) -> Result<T, LayerError> + Send + 'static,
+) -> Result<T, ExecuteError> {
     let stream = client.blob_stream(&image.repository, &layer.digest, layer.size).await;
     let stream = stream.map_err(|error| {
         ExecuteError::registry(format!("reading a layer of `{image}` failed"), error)
@@ -41,8 +120,8 @@ pub async fn list_remote_layer(
     let stream = futures_util::TryStreamExt::map_err(stream, io::Error::other);
     let reader = tokio_util::io::StreamReader::new(Box::pin(stream));
     let reader = tokio_util::io::SyncIoBridge::new(reader);
-    let listing = tokio::task::spawn_blocking(move || list_layer(reader)).await;
-    let listing = listing
-        .map_err(|error| ExecuteError::plan(format!("a thread of ours ended early: {error}")))?;
-    listing.map_err(|error| ExecuteError::seal(error.into()))
+    let read = tokio::task::spawn_blocking(move || read(Box::new(reader))).await;
+    let read =
+        read.map_err(|error| ExecuteError::plan(format!("a thread of ours ended early: {error}")))?;
+    read.map_err(ExecuteError::layer)
 }

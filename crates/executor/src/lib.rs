@@ -14,17 +14,17 @@ mod event;
 mod layers;
 mod probes;
 mod run;
+mod sorted;
 mod workshop;
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::Engine;
 use names::ImageRef;
-use oci::DerivedImage;
 use oci::client::RegistryClient;
+use oci::{DerivedImage, Verified};
 use plan::{ImageEdit, Plan, Platform};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
 
@@ -33,8 +33,9 @@ pub use built::needs_engine;
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
-pub use layers::{list_layer, list_remote_layer};
+pub use layers::LayerError;
 pub use probes::{Edited, Tools};
+pub use sorted::SortedLayer;
 pub use workshop::{Lookup, Materials, SourceTree, Store, Workshop};
 
 use run::{Run, Shared};
@@ -46,6 +47,8 @@ pub struct Settings {
     pub client: RegistryClient,
     /// Where small blobs are kept between runs.
     pub cache: BlobCache,
+    /// Which blobs in outputs were hashed in earlier runs.
+    pub verified: Verified,
     /// Where the image is put, in this order.
     pub outputs: Vec<Output>,
     /// What built tracks are carried out with. It is also there if an image is put into the engine.
@@ -174,18 +177,13 @@ impl std::fmt::Debug for Job {
 pub struct Executor {
     shared: Arc<Shared>,
     workshops: Mutex<Vec<Arc<Workshop>>>,
-    is_bad: AtomicBool,
 }
 
 impl Executor {
     /// Takes the engine that all plans of the run share. It must be there if one of them needs one
     /// ([`needs_engine`]): the caller finds and tries it before anything is fetched for the plans.
     pub fn new(engine: Option<Engine>) -> Self {
-        Self {
-            shared: Arc::new(Shared::new(engine)),
-            workshops: Mutex::default(),
-            is_bad: AtomicBool::new(false),
-        }
+        Self { shared: Arc::new(Shared::new(engine)), workshops: Mutex::default() }
     }
 
     /// Carries out a plan. `interrupt` ends it early when it completes.
@@ -198,19 +196,14 @@ impl Executor {
         }
         let run = Arc::new(Run::new(job, Arc::clone(&self.shared)));
         let end = run.end(interrupt).await;
-        if !matches!(end, End::Succeeded) {
-            self.is_bad.store(true, Ordering::Relaxed);
-        }
         run.execution(end)
     }
 
-    /// Ends what was begun in the engine, once no plan is under way any more. What is left there of one
-    /// that did not succeed is removed.
+    /// Removes what this run left in the engine. No plan may be under way any more.
     pub async fn close(self) {
         let Some(engine) = &self.shared.engine else { return };
-        let is_good = !self.is_bad.into_inner();
         for workshop in self.workshops.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            workshop.close(engine, is_good).await;
+            workshop.close(engine).await;
         }
         engine.stop().await;
     }

@@ -144,6 +144,7 @@ impl Run {
         let found = deliver::ask_for_targets(&self.settings);
         let mut products = self.finished();
         let mut open = self.wanted(&products);
+        self.check_dockerfiles(&open)?;
         loop {
             let has_failed = self.progress().failure.is_some();
             let is_ready = |step: &mut &Step| {
@@ -313,7 +314,7 @@ impl Run {
         }
     }
 
-    fn note(&self, rule: &str, message: String) {
+    pub(crate) fn note(&self, rule: &str, message: String) {
         (self.on_event)(Event::Note { rule: rule.to_owned(), message: message.clone() });
         self.progress().notes.push(Note { rule: rule.to_owned(), message });
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
-use names::EngineKind;
+use names::{Builder, EngineKind};
 
 use crate::root::Root;
 use crate::snapshot::Caller;
@@ -52,6 +52,8 @@ pub struct Engine {
     pub version: Option<String>,
     /// The OCI runtime that it starts containers with, for example `crun`.
     pub runtime: Option<String>,
+    /// What it runs Dockerfiles with, where it answered.
+    pub builder: Option<Builder>,
 }
 
 /// Who is there, and what they may open.
@@ -194,6 +196,7 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
             may_connect: may_connect(root, path, user),
             version: None,
             runtime: runtime.clone().filter(|_| kind == EngineKind::Podman),
+            builder: None,
         });
     }
     if all.iter().all(|engine| engine.kind != EngineKind::Podman) && has_program("podman") {
@@ -204,6 +207,7 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
             may_connect: None,
             version: None,
             runtime,
+            builder: None,
         });
     }
     all

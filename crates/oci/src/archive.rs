@@ -1,4 +1,5 @@
-//! Writes an image and all its layers as one tar file (`oci-archive`), and reads such files.
+//! Writes an image and all its layers as one tar file (`oci-archive`), and reads such files. Docker
+//! loads them as `docker-archive`.
 //!
 //! The archive is a function of the image alone: entries in a fixed order, zero times and owners.
 //! Layers stream from wherever the caller has them into the file; none is held in memory.
@@ -11,9 +12,11 @@ use std::path::{Path, PathBuf};
 use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
 use names::Digest;
+use serde_json::json;
 
 use crate::DerivedImage;
-use crate::layout::{LayoutError, LayoutFiles, MARKER, Place, hash, index_text, read_capped};
+use crate::files::{self, hash};
+use crate::layout::{LayoutError, LayoutFiles, MARKER, Place, index_text, read_capped};
 use crate::media::Descriptor;
 
 /// An archive that is being written. Nothing is seen at its path before [`ArchiveWriter::finish`].
@@ -46,10 +49,22 @@ fn check_replaced(path: &Path) -> Result<(), LayoutError> {
 /// of the entries of an OCI image layout.
 fn is_archive(path: &Path) -> io::Result<bool> {
     let mut header = Vec::new();
-    fs::File::open(path)?.take(512).read_to_end(&mut header)?;
+    files::open(path)?.take(512).read_to_end(&mut header)?;
     let starts = [b"oci-layout".as_slice(), b"index.json", b"blobs/"];
     let has_name = starts.iter().any(|start| header.starts_with(start));
     Ok(has_name && header.get(257..262) == Some(b"ustar".as_slice()))
+}
+
+/// Returns the text of `manifest.json`, by which docker without the containerd store loads the archive
+/// (`docker-archive`). Config and layers are the blobs of the layout.
+fn docker_text(image: &DerivedImage, name: &str) -> String {
+    let layers = image.layers.iter().map(|layer| blob_name(&layer.digest));
+    let entry = json!({
+        "Config": blob_name(&image.config_digest),
+        "RepoTags": [format!("localhost/build-pipeline/{name}:latest")],
+        "Layers": layers.collect::<Vec<_>>(),
+    });
+    json!([entry]).to_string()
 }
 
 impl ArchiveWriter {
@@ -71,6 +86,7 @@ impl ArchiveWriter {
         let mut archive = Self { path: path.to_owned(), file };
         archive.add("oci-layout", MARKER.as_bytes())?;
         archive.add("index.json", index_text(image, name).as_bytes())?;
+        archive.add("manifest.json", docker_text(image, name).as_bytes())?;
         archive.add(&blob_name(&image.manifest_digest), &image.manifest)?;
         archive.add(&blob_name(&image.config_digest), &image.config)?;
         Ok(archive)
@@ -162,7 +178,7 @@ impl ArchiveFiles {
     pub(crate) fn scan(path: &Path) -> Result<Self, LayoutError> {
         let scan = || {
             let mut files = BTreeMap::new();
-            let mut archive = tar::Archive::new(io::BufReader::new(fs::File::open(path)?));
+            let mut archive = tar::Archive::new(io::BufReader::new(files::open(path)?));
             for (number, entry) in archive.entries()?.enumerate() {
                 if number == ENTRY_CAP {
                     let message = format!("the archive has more than {ENTRY_CAP} entries");
@@ -188,7 +204,7 @@ impl LayoutFiles for ArchiveFiles {
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
         let read = || {
             let found = self.files.get(name).ok_or(io::ErrorKind::NotFound)?;
-            let mut file = fs::File::open(&self.path)?;
+            let mut file = files::open(&self.path)?;
             file.seek(io::SeekFrom::Start(found.begin))?;
             read_capped(file.take(found.size))
         };

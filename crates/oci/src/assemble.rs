@@ -7,6 +7,7 @@
 //! - `config` keeps the keys of [`KEPT`] (OCI image-spec, config.md), sorted, without empty values.
 //!   Labels that engines set about themselves go; the edit's environment, entrypoint and labels come
 //!   as in `derive/1`.
+//!   Volumes are the base's and the built image's; a range of exposed ports becomes single ports.
 //! - `created` is the edit's. `history` is the base's and one entry per layer. `rootfs` is the base's
 //!   and the new layers. Platform keys are the base's. All keys are sorted.
 //! - The manifest has the base's layers as the pinned manifest names them, never as an engine does,
@@ -22,16 +23,18 @@ use crate::derive::{
     DeriveError, DerivedImage, edit_entrypoint, edit_env, edit_labels, finished, oci_layer,
     parse_config,
 };
+use crate::document::{DocumentError, read_config};
 use crate::media::{Descriptor, Manifest};
 
 /// What of a built image's `config` says something about the image.
-const KEPT: [&str; 11] = [
+const KEPT: [&str; 12] = [
     "Cmd",
     "Entrypoint",
     "Env",
     "ExposedPorts",
     "Healthcheck",
     "Labels",
+    "OnBuild",
     "Shell",
     "StopSignal",
     "User",
@@ -64,9 +67,9 @@ pub enum AssembleError {
     /// The base cannot be built on.
     #[error(transparent)]
     Base(#[from] DeriveError),
-    /// The built config is not a JSON object.
-    #[error("the built image's config is not a JSON object")]
-    Json(#[source] Option<serde_json::Error>),
+    /// The built config is not a JSON object, or readers do not agree on what it says.
+    #[error("the built image's config cannot be read")]
+    Document(#[source] DocumentError),
     /// A part of the built config has the wrong type.
     #[error("the built image's config has no valid `{0}`")]
     Field(&'static str),
@@ -97,15 +100,14 @@ pub fn assemble(
     edit: &ImageEdit,
 ) -> Result<DerivedImage, AssembleError> {
     let base_config = parse_config(base, base_config, platform)?;
-    let built: Value =
-        serde_json::from_slice(built).map_err(|error| AssembleError::Json(Some(error)))?;
-    let Value::Object(built) = built else { return Err(AssembleError::Json(None)) };
+    let built = read_config(built).map_err(AssembleError::Document)?;
     let mut diff_ids = diff_ids(&base_config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
     stands_on(&diff_ids, &built)?;
     diff_ids.extend(new.iter().map(|layer| json!(layer.diff_id)));
 
     let mut reset = Vec::new();
-    let inner = sealed_inner(&built, edit, &mut reset)?;
+    let mut inner = sealed_inner(&built, edit, &mut reset)?;
+    add_volumes(&mut inner, &base_config);
     let mut history = match base_config.get("history") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(entries)) => entries.clone(),
@@ -123,9 +125,7 @@ pub fn assemble(
     config.insert("created".to_owned(), json!(edit.created));
     config.insert("history".to_owned(), json!(history));
     config.insert("rootfs".to_owned(), json!({ "type": "layers", "diff_ids": diff_ids }));
-    let Value::Object(config) = sorted(Value::Object(config)) else {
-        return Err(AssembleError::Json(None));
-    };
+    let config = sorted(config);
 
     let below = base.layers.iter().map(oci_layer);
     let layers = below.chain(new.iter().map(|layer| Ok(descriptor(layer))));
@@ -170,12 +170,43 @@ fn sealed_inner(
     if let Some(Value::Object(labels)) = inner.get_mut("Labels") {
         labels.retain(|key, _| !ENGINE_LABELS.contains(&key.as_str()));
     }
+    if let Some(Value::Object(ports)) = inner.get_mut("ExposedPorts") {
+        *ports = std::mem::take(ports)
+            .into_iter()
+            .flat_map(|(port, value)| {
+                single_ports(&port).into_iter().map(move |port| (port, value.clone()))
+            })
+            .collect();
+    }
     edit_env(&mut inner, edit)?;
     edit_entrypoint(&mut inner, edit)?;
     edit_labels(&mut inner, edit, &edit.labels, reset)?;
     // Only now: what an edit or the list above emptied is not there either.
     inner.retain(|_, value| !is_blank(value));
     Ok(inner)
+}
+
+/// Adds the volumes of the base. Engines build on a base without them, because they do not agree
+/// what becomes of files that a `RUN` writes there.
+fn add_volumes(inner: &mut Map<String, Value>, base: &Map<String, Value>) {
+    let volumes = base.get("config").and_then(|config| config.get("Volumes"));
+    let Some(Value::Object(volumes)) = volumes else { return };
+    match inner.get_mut("Volumes") {
+        Some(Value::Object(all)) => all.extend(volumes.clone()),
+        _ => drop(inner.insert("Volumes".to_owned(), json!(volumes))),
+    }
+}
+
+/// Returns the single ports of a range: podman keeps `EXPOSE 1-3` as it is, docker has three ports.
+fn single_ports(text: &str) -> Vec<String> {
+    let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    match (first.parse::<u16>(), last.parse::<u16>()) {
+        (Ok(first), Ok(last)) if first < last => {
+            (first..=last).map(|port| format!("{port}/{protocol}")).collect()
+        }
+        _ => vec![text.to_owned()],
+    }
 }
 
 /// Returns whether a value says nothing: engines write `null`, `""`, `[]`, `{}` or no key at all.
@@ -190,14 +221,16 @@ fn is_blank(value: &Value) -> bool {
 }
 
 /// Sorts the keys of all objects.
-fn sorted(value: Value) -> Value {
+fn sorted(values: Map<String, Value>) -> Map<String, Value> {
+    let values: BTreeMap<String, Value> =
+        values.into_iter().map(|(key, value)| (key, with_sorted_keys(value))).collect();
+    values.into_iter().collect()
+}
+
+fn with_sorted_keys(value: Value) -> Value {
     match value {
-        Value::Object(values) => {
-            let values: BTreeMap<String, Value> =
-                values.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            Value::Object(values.into_iter().collect())
-        }
-        Value::Array(values) => Value::Array(values.into_iter().map(sorted).collect()),
+        Value::Object(values) => Value::Object(sorted(values)),
+        Value::Array(values) => Value::Array(values.into_iter().map(with_sorted_keys).collect()),
         other => other,
     }
 }

@@ -22,6 +22,7 @@ use names::Digest;
 use plan::{ImageEdit, Platform};
 use serde_json::{Map, Value, json};
 
+use crate::document::{DocumentError, read_config};
 use crate::media::{Descriptor, Manifest, OCI_CONFIG, OCI_MANIFEST};
 
 /// A finished image whose layers lie where the base's do.
@@ -44,9 +45,9 @@ pub struct DerivedImage {
 /// Why an image cannot be derived from a base.
 #[derive(Debug, thiserror::Error)]
 pub enum DeriveError {
-    /// The config is not a JSON object.
-    #[error("the base's config is not a JSON object")]
-    Json(#[source] Option<serde_json::Error>),
+    /// The config is not a JSON object, or readers do not agree on what it says.
+    #[error("the base's config cannot be read")]
+    Document(#[source] DocumentError),
     /// A part of the config has the wrong type.
     #[error("the base's config has no valid `{0}`")]
     Field(&'static str),
@@ -66,6 +67,9 @@ pub enum DeriveError {
         /// How many the manifest names.
         layers: usize,
     },
+    /// A layer names places that other tools would fetch it from.
+    #[error("the base's layer `{0}` has `urls`: other tools would fetch it from there")]
+    LayerUrls(Digest),
     /// A layer is not one that can be handed on.
     #[error("the base's layer `{digest}` has media type `{media_type}`, which cannot be handed on")]
     LayerType {
@@ -131,8 +135,8 @@ pub(crate) fn finished(
 ///
 /// The variable has no effect at run time; the images of AMD and of vLLM carry it from their build.
 pub fn native_gpus(base_config: &[u8]) -> Vec<String> {
-    let config: Value = serde_json::from_slice(base_config).unwrap_or_default();
-    let env = config.pointer("/config/Env").and_then(Value::as_array);
+    let config = read_config(base_config).unwrap_or_default();
+    let env = config.get("config").and_then(|inner| inner.get("Env")).and_then(Value::as_array);
     let value = env.into_iter().flatten().filter_map(Value::as_str);
     let value = value.filter_map(|entry| entry.strip_prefix("PYTORCH_ROCM_ARCH=")).next_back();
     let targets = value.unwrap_or_default().split([';', ',', ' ']);
@@ -149,9 +153,7 @@ pub(crate) fn parse_config(
     bytes: &[u8],
     wanted: &Platform,
 ) -> Result<Map<String, Value>, DeriveError> {
-    let config: Value =
-        serde_json::from_slice(bytes).map_err(|error| DeriveError::Json(Some(error)))?;
-    let Value::Object(config) = config else { return Err(DeriveError::Json(None)) };
+    let config = read_config(bytes).map_err(DeriveError::Document)?;
     let text = |key| config.get(key).and_then(Value::as_str);
     let found = Platform {
         os: text("os").ok_or(DeriveError::Field("os"))?.to_owned(),
@@ -291,6 +293,10 @@ fn merged(
 
 /// Returns the descriptor of a base's layer with the OCI name of its media type.
 pub(crate) fn oci_layer(layer: &Descriptor) -> Result<Descriptor, DeriveError> {
+    let urls = layer.json.get("urls").and_then(Value::as_array);
+    if urls.is_some_and(|urls| !urls.is_empty()) {
+        return Err(DeriveError::LayerUrls(layer.digest.clone()));
+    }
     let media_type = match layer.media_type.as_str() {
         "application/vnd.docker.image.rootfs.diff.tar.gzip" => {
             "application/vnd.oci.image.layer.v1.tar+gzip"

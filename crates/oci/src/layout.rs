@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
-use names::{Digest, Hasher};
+use names::Digest;
 use serde_json::{Value, json};
 
 use crate::DerivedImage;
-use crate::media::{Descriptor, Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST};
+use crate::document::{self, read_config};
+use crate::files::{self, hash};
+use crate::media::{Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, check_size};
 
 /// The content of the `oci-layout` file.
 pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
@@ -67,6 +69,9 @@ pub enum LayoutError {
         /// How many.
         count: usize,
     },
+    /// A folder is where a blob would be.
+    #[error("`{}` is a folder where a blob would be", .0.display())]
+    NotABlob(PathBuf),
     /// A document in it is not what it must be.
     #[error("`{}` is not a layout with an image in it", path.display())]
     Document {
@@ -125,7 +130,7 @@ pub(crate) struct Place {
 
 /// Returns where a blob lies in a layout.
 pub fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
-    layout.join("blobs/sha256").join(digest.hex())
+    blobs_folder(layout).join(digest.hex())
 }
 
 /// Returns the text of `index.json` for one image.
@@ -144,18 +149,21 @@ pub(crate) fn index_text(image: &DerivedImage, name: &str) -> String {
     index.to_string()
 }
 
+/// Returns the folder of a layout that its blobs are in.
+pub fn blobs_folder(layout: &Path) -> PathBuf {
+    layout.join("blobs/sha256")
+}
+
 /// Returns whether the layout at `path` already holds exactly this image under this name, its
-/// manifest and config intact and, if `with_layers`, a file of the right size for every layer.
-pub fn holds(path: &Path, image: &DerivedImage, name: &str, with_layers: bool) -> bool {
-    let is = |file: PathBuf, wanted: &[u8]| fs::read(file).is_ok_and(|found| found == wanted);
-    let has_layer = |layer: &Descriptor| {
-        fs::metadata(blob_path(path, &layer.digest)).is_ok_and(|file| file.len() == layer.size)
+/// manifest and config intact. Its layers are not looked at.
+pub fn holds(path: &Path, image: &DerivedImage, name: &str) -> bool {
+    let is = |file: PathBuf, wanted: &[u8]| {
+        files::open(&file).and_then(read_capped).is_ok_and(|found| found == wanted)
     };
     is(path.join("index.json"), index_text(image, name).as_bytes())
         && is(path.join("oci-layout"), MARKER.as_bytes())
         && is(blob_path(path, &image.manifest_digest), &image.manifest)
         && is(blob_path(path, &image.config_digest), &image.config)
-        && (!with_layers || image.layers.iter().all(has_layer))
 }
 
 /// Checks that the image `name` may be written as a layout at `path`: nothing is there, or a layout
@@ -169,6 +177,11 @@ pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(read)?,
     };
+    let blobs = fs::read_dir(blobs_folder(path)).into_iter().flatten().flatten();
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    if let Some(folder) = blobs.into_iter().find(is_folder) {
+        return Err(LayoutError::NotABlob(folder.path()));
+    }
     if path.join("oci-layout").is_file() {
         return match foreign_image(path, name) {
             Some(image) => Err(LayoutError::Foreign { path: path.to_owned(), image }),
@@ -191,8 +204,9 @@ fn is_half_file(name: &str) -> bool {
 
 /// Returns an image of the layout that is neither called `name` nor made by this tool.
 fn foreign_image(path: &Path, name: &str) -> Option<String> {
+    // Not read strictly: what this tool would refuse is another tool's image too.
     let json = |file: PathBuf| -> Option<Value> {
-        let bytes = fs::File::open(file).and_then(read_capped).ok()?;
+        let bytes = files::open(&file).and_then(read_capped).ok()?;
         serde_json::from_slice(&bytes).ok()
     };
     let index = json(path.join("index.json"))?;
@@ -275,7 +289,8 @@ fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
 
 /// Writes a file beside, synced and renamed; an equal file is left as it is.
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
-    if fs::read(path).is_ok_and(|found| found == bytes) {
+    let found = files::open(path).and_then(read_capped);
+    if found.is_ok_and(|found| found == bytes) {
         return Ok(());
     }
     let write = || {
@@ -299,10 +314,10 @@ impl LayoutImage {
     }
 
     fn from_files(path: &Path, files: &dyn LayoutFiles) -> Result<Self, LayoutError> {
-        let document = |source| LayoutError::Document { path: path.to_owned(), source };
+        let unreadable = |source| LayoutError::Document { path: path.to_owned(), source };
         let index = files.small_file("index.json")?;
-        let index: Value =
-            serde_json::from_slice(&index).map_err(|e| document(MediaError::Json(e)))?;
+        let index = document::read(&index, document::MANIFEST)
+            .map_err(|source| unreadable(MediaError::Document(source)))?;
         let entries =
             index.get("manifests").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let [entry] = entries else {
@@ -310,7 +325,7 @@ impl LayoutImage {
         };
         let digest = entry.get("digest").and_then(Value::as_str).unwrap_or_default();
         let manifest_digest: Digest = digest.parse().map_err(|source| {
-            document(MediaError::Digest { field: "manifests[0]".to_owned(), source })
+            unreadable(MediaError::Digest { field: "manifests[0]".to_owned(), source })
         })?;
         let name =
             entry.pointer("/annotations").and_then(|all| all.get(REF_NAME)).and_then(Value::as_str);
@@ -336,15 +351,23 @@ impl LayoutImage {
             }
         };
         let manifest = blob(&manifest_digest)?;
-        let parsed = parse_manifest(&manifest).map_err(document)?;
+        // Without it, other tools refuse the layout.
+        let stated = entry.get("size").and_then(Value::as_u64).unwrap_or_default();
+        check_size(&manifest_digest, stated, manifest.len() as u64).map_err(unreadable)?;
+        let parsed = parse_manifest(&manifest).map_err(unreadable)?;
         let config = blob(&parsed.config.digest)?;
+        parsed.config.check_size(config.len() as u64).map_err(unreadable)?;
+        read_config(&config).map_err(|source| unreadable(MediaError::Config(source)))?;
         let (mut present_layers, mut absent_layers) = (Vec::new(), Vec::new());
         let mut places = BTreeMap::new();
         for layer in &parsed.layers {
             match files.blob_digest(&layer.digest)? {
                 None => absent_layers.push(layer.digest.clone()),
                 Some(found) if found == layer.digest => {
-                    places.extend(files.place(&found).map(|place| (found.clone(), place)));
+                    let place = files.place(&found);
+                    let size = place.as_ref().map_or(layer.size, |place| place.size);
+                    layer.check_size(size).map_err(unreadable)?;
+                    places.extend(place.map(|place| (found.clone(), place)));
                     present_layers.push(found);
                 }
                 Some(found) => {
@@ -367,7 +390,7 @@ impl LayoutImage {
         };
         let open = || {
             use io::{Read as _, Seek as _};
-            let mut file = fs::File::open(path)?;
+            let mut file = files::open(path)?;
             file.seek(io::SeekFrom::Start(*begin))?;
             Ok(Some(file.take(*size)))
         };
@@ -398,16 +421,13 @@ struct FolderFiles<'a>(&'a Path);
 impl LayoutFiles for FolderFiles<'_> {
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
         let path = self.0.join(name);
-        let read = || {
-            let file = fs::File::open(&path)?;
-            read_capped(file)
-        };
+        let read = || read_capped(files::open(&path)?);
         read().map_err(|source| LayoutError::Read { path: path.clone(), source })
     }
 
     fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError> {
         let path = blob_path(self.0, digest);
-        match fs::File::open(&path) {
+        match files::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(LayoutError::Read { path, source }),
             Ok(file) => hash(file).map(Some).map_err(|source| LayoutError::Read { path, source }),
@@ -430,16 +450,4 @@ pub(crate) fn read_capped(reader: impl io::Read) -> io::Result<Bytes> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more than 4 MiB"));
     }
     Ok(bytes.into())
-}
-
-/// Returns the SHA-256 of all that a reader gives.
-pub(crate) fn hash(mut reader: impl io::Read) -> io::Result<Digest> {
-    let mut hasher = Hasher::new();
-    let mut buffer = vec![0; 256 * 1024];
-    loop {
-        match reader.read(&mut buffer)? {
-            0 => return Ok(Digest::from_sha256(hasher.finish())),
-            n => hasher.update(&buffer[..n]),
-        }
-    }
 }

@@ -7,6 +7,8 @@ use names::{Digest, ParseDigestError};
 use plan::Platform;
 use serde_json::Value;
 
+use crate::document::{self, DocumentError};
+
 /// OCI image index.
 pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// OCI image manifest.
@@ -67,9 +69,12 @@ pub struct Manifest {
 /// Why bytes are not a manifest or index that this tool reads.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// The bytes are not JSON.
-    #[error("the manifest is not JSON")]
-    Json(#[source] serde_json::Error),
+    /// The manifest or index is not JSON, or readers do not agree on what it says.
+    #[error("the manifest cannot be read")]
+    Document(#[source] DocumentError),
+    /// The config is not JSON, or readers do not agree on what it says.
+    #[error("the config cannot be read")]
+    Config(#[source] DocumentError),
     /// The format was retired before content addressing.
     #[error(
         "the manifest has the retired Docker schema 1; the image must be pushed anew by a current tool"
@@ -101,6 +106,16 @@ pub enum MediaError {
         #[source]
         source: ParseDigestError,
     },
+    /// A descriptor says another size than what it points to has.
+    #[error("`{digest}` has {found} bytes, where its descriptor says {stated}")]
+    Size {
+        /// What the descriptor points to.
+        digest: Digest,
+        /// The size in the descriptor.
+        stated: u64,
+        /// The size.
+        found: u64,
+    },
     /// The index has no image for the platform.
     #[error("the index has no image for {wanted}; it has {found}")]
     NoPlatform {
@@ -117,7 +132,8 @@ impl Document {
     /// # Errors
     /// The bytes are no image manifest or index, or say another type than was stated.
     pub fn parse(bytes: &[u8], stated: Option<&str>) -> Result<Self, MediaError> {
-        let json: Value = serde_json::from_slice(bytes).map_err(MediaError::Json)?;
+        let json = document::read(bytes, document::MANIFEST).map_err(MediaError::Document)?;
+        let json = Value::Object(json);
         if json.get("schemaVersion").and_then(Value::as_u64) == Some(1) {
             return Err(MediaError::Schema1);
         }
@@ -197,6 +213,14 @@ impl Manifest {
 }
 
 impl Descriptor {
+    /// Checks the size of what it points to.
+    ///
+    /// # Errors
+    /// It does not match the descriptor.
+    pub fn check_size(&self, found: u64) -> Result<(), MediaError> {
+        check_size(&self.digest, self.size, found)
+    }
+
     fn from_json(json: &Value, field: &str) -> Result<Self, MediaError> {
         let missing = |key: &str| MediaError::Field(format!("{field}.{key}"));
         let text = |key: &str| json.get(key).and_then(Value::as_str).ok_or_else(|| missing(key));
@@ -205,6 +229,14 @@ impl Descriptor {
             .map_err(|source| MediaError::Digest { field: field.to_owned(), source })?;
         let size = json.get("size").and_then(Value::as_u64).ok_or_else(|| missing("size"))?;
         Ok(Self { media_type: text("mediaType")?.to_owned(), digest, size, json: json.clone() })
+    }
+}
+
+/// Checks that something has the size that is stated of it.
+pub(crate) fn check_size(digest: &Digest, stated: u64, found: u64) -> Result<(), MediaError> {
+    match stated == found {
+        true => Ok(()),
+        false => Err(MediaError::Size { digest: digest.clone(), stated, found }),
     }
 }
 
@@ -225,7 +257,7 @@ mod tests {
         let digest = format!("sha256:{}", "1".repeat(64));
         let config = format!(r#"{{"mediaType":"{OCI_CONFIG}","digest":"{digest}","size":2}}"#);
         for (text, stated, wanted) in [
-            ("<html>".to_owned(), None, "is not JSON"),
+            ("<html>".to_owned(), None, "cannot be read"),
             (r#"{"schemaVersion":1}"#.to_owned(), None, "retired Docker schema 1"),
             (format!(r#"{{"mediaType":"{OCI_INDEX}"}}"#), Some(OCI_MANIFEST), "where `application"),
             (r#"{"manifests":[],"layers":[]}"#.to_owned(), None, "both layers and manifests"),

@@ -12,6 +12,8 @@ use pins::{
     parse_tracks_with, parse_versions,
 };
 
+use testkit::{gate_cases, gate_passed};
+
 mod malformed_cases;
 use malformed_cases::compat::COMPAT;
 use malformed_cases::gpus::GPUS;
@@ -161,11 +163,93 @@ fn compat() {
 fn there_are_enough_cases_and_no_name_stands_twice() {
     let all = [TOML, VERSIONS, GPUS, TRACKS, LOCKS, COMPAT, VARIABLES, PYTHON].concat();
     let mut names: Vec<_> = all.into_iter().map(|(name, _)| name).collect();
-    assert!(names.len() >= 80, "{}", names.len());
+    assert!(names.len() >= 280, "{}", names.len());
     let all = names.len();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), all);
+    gate_passed(8, all);
+}
+
+/// A parser that says only whether, and where, it refuses a text.
+type Parse = Box<dyn Fn(&str) -> Result<(), ParseError>>;
+
+/// The files of the project itself, each with its parser.
+fn real_files() -> Vec<(&'static str, Parse)> {
+    let versions = include_str!("../../../versions/versions.toml");
+    let pins = std::rc::Rc::new(parse_versions("versions.toml", versions).unwrap());
+    let same = std::rc::Rc::clone(&pins);
+    vec![
+        (versions, Box::new(|text| parse_versions("versions.toml", text).map(drop))),
+        (
+            include_str!("../../../versions/gpus.toml"),
+            Box::new(|text| parse_gpus("gpus.toml", text).map(drop)),
+        ),
+        (
+            include_str!("../../../versions/tracks.toml"),
+            Box::new(move |text| parse_tracks_with("tracks.toml", text, &pins).map(drop)),
+        ),
+        (
+            include_str!("../../../versions/compat.toml"),
+            Box::new(|text| parse_compat("compat.toml", text).map(drop)),
+        ),
+        (
+            include_str!("../../../versions/python.toml"),
+            Box::new(move |text| parse_python_with("python.toml", text, &same).map(drop)),
+        ),
+        (
+            include_str!("../../../versions/locks/debian.toml"),
+            Box::new(|text| parse_package_lock("debian.toml", text).map(drop)),
+        ),
+    ]
+}
+
+/// Returns what a line of a file may be mistyped to: another key, a value that nothing takes, and a
+/// text that does not end.
+fn mistyped(line: &str) -> Vec<String> {
+    let Some((key, value)) = line.split_once(" = ") else { return Vec::new() };
+    // A list over several lines goes on below.
+    if key.starts_with(['#', ' ', '{']) || value.ends_with('[') {
+        return Vec::new();
+    }
+    let (first, rest) = key.split_at(key.find('.').unwrap_or(key.len()));
+    let first = first.trim_matches('"');
+    let mut all = vec![format!("\"!{first}\"{rest} = {value}"), format!("{key} = 1.5")];
+    if value.ends_with('"') && !value.ends_with("\"\"\"") {
+        all.push(line[..line.len() - 1].to_owned());
+    }
+    all
+}
+
+#[test]
+fn every_line_of_our_own_files_that_is_mistyped_is_named() {
+    let mut cases = Vec::new();
+    let files = real_files();
+    for (file, (text, parse)) in files.iter().enumerate() {
+        parse(text).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            cases.extend(mistyped(line).into_iter().map(|wrong| (file, number, wrong)));
+        }
+    }
+    let wanted = gate_cases(100, cases.len());
+    let step = cases.len() / wanted;
+    let chosen: Vec<_> = cases.into_iter().step_by(step).collect();
+    for (file, number, wrong) in &chosen {
+        let (text, parse) = &files[*file];
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines[*number] = wrong;
+        let text = lines.join("\n") + "\n";
+        let error = parse(&text).expect_err(wrong);
+        check_rules(wrong, &text, &error);
+        let key = wrong.split(' ').next().unwrap().trim_matches(['!', '"']);
+        let is_named = |problem: &pins::Problem| {
+            // What another key leaves out is missing in its table; the message names it then.
+            problem.line == number + 1 || problem.message.contains(&format!("`{key}`"))
+        };
+        assert!(error.problems.iter().any(is_named), "line {}: {wrong}\n{error}", number + 1);
+    }
+    assert!(chosen.len() >= wanted, "{}", chosen.len());
+    gate_passed(8, chosen.len());
 }
 
 #[test]

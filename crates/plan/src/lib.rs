@@ -26,8 +26,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use draft::{Draft, InvalidPlan, Revision};
 pub use input::{Input, Inputs};
 pub use steps::{
-    Action, DeriveContract, Expectation, ImageEdit, ManifestKind, PatchUse, Platform, Seal,
-    SealContract, Step,
+    Action, BootstrapContract, DeriveContract, Expectation, ImageEdit, ManifestKind, PatchUse,
+    Platform, Seal, SealContract, Step,
 };
 
 /// The number of the plan's JSON form. A reader refuses a larger one.
@@ -154,13 +154,16 @@ impl Plan {
     }
 
     /// Returns what a step does together with the value of the input that it reads and, where the
-    /// result depends on it, the GPU target: everything but the steps that it needs.
+    /// result depends on it, the GPU target: everything but the steps that it needs. Of a lock of
+    /// packages only the sets count that the step fetches, which the step itself identifies.
     pub fn content_of(&self, step: &Step) -> serde_json::Value {
         let is_for_gpu =
             matches!(&step.action, Action::FetchSource { patches, .. } if !patches.is_empty());
         let mut content = serde_json::to_value(&step.action)
             .expect("an action holds text, numbers and maps keyed by text");
-        if let (Some(content), Some(input)) = (content.as_object_mut(), self.input_of(step)) {
+        let is_whole = !matches!(&step.action, Action::FetchPackages { .. });
+        let input = self.input_of(step).filter(|_| is_whole);
+        if let (Some(content), Some(input)) = (content.as_object_mut(), input) {
             let value =
                 serde_json::to_value(input).expect("an input holds text and maps keyed by text");
             content.insert("value".to_owned(), value);

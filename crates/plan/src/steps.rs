@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use names::Sha256;
+use names::{Digest, Sha256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,16 +40,19 @@ pub enum Action {
     FetchPackages {
         /// The lock input.
         input: String,
-        /// The sets of the lock that are fetched.
-        sets: Vec<String>,
+        /// The sets of the lock that are fetched, with the digests of what they bring. Changes of
+        /// other sets do not concern the step.
+        sets: BTreeMap<String, Digest>,
     },
     /// Fetches the wheels of a Python lock, each by its SHA-256.
     FetchWheels {
         /// The lock input.
         input: String,
     },
-    /// Makes a base image of fetched packages: a root file system of one sealed layer.
+    /// Makes a base image of fetched packages in an engine: a root file system of one sealed layer.
     BootstrapBase {
+        /// The contract that decides what is in the root file system.
+        contract: BootstrapContract,
         /// The step that fetched the packages.
         packages: String,
         /// The set that the base is made of.
@@ -124,6 +127,14 @@ pub enum SealContract {
     /// `seal/1`: equal content gives equal bytes.
     #[serde(rename = "seal/1")]
     Seal1,
+}
+
+/// The numbered rules by which packages become a root file system; the crate `debian` has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum BootstrapContract {
+    /// `bootstrap/1`: the packages are unpacked over each other, and then installed by their own dpkg.
+    #[serde(rename = "bootstrap/1")]
+    Bootstrap1,
 }
 
 /// The numbered rules by which an image is derived from a base; the bytes are `oci::derive`'s to keep.

@@ -102,11 +102,15 @@ fn built() -> Draft {
         steps: vec![
             step(
                 "fetch-packages",
-                Action::FetchPackages { input: text("lock.toml"), sets: vec![text("base")] },
+                Action::FetchPackages {
+                    input: text("lock.toml"),
+                    sets: [(text("base"), digest('6'))].into(),
+                },
             ),
             step(
                 "bootstrap-base",
                 Action::BootstrapBase {
+                    contract: crate::BootstrapContract::Bootstrap1,
                     packages: text("fetch-packages"),
                     set: text("base"),
                     created,

@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use names::PinName;
 use names::{Digest, ImageRef};
 use pins::{BuiltSettings, Pinned, Stage, Variant, VariantBase};
-use plan::{Action, Draft, ImageEdit, Input, Inputs, Platform, Seal, SealContract, Step, labels};
+use plan::{
+    Action, BootstrapContract, Draft, ImageEdit, Input, Inputs, Platform, Seal, SealContract, Step,
+    labels,
+};
 
 use crate::metadata::{
     base_name, check_overrides, derived_labels, finished, text_labels, timestamp,
@@ -54,6 +57,8 @@ pub struct Needs {
     pub components: BTreeSet<String>,
     /// Dockerfiles and locks, by their path from the root of the project.
     pub files: BTreeSet<String>,
+    /// The locks of packages among these files.
+    pub package_locks: BTreeSet<String>,
 }
 
 /// Returns the files that the plan of a request is made from. No other file changes the plan.
@@ -68,6 +73,7 @@ pub fn needs(request: &BuildRequest, input: &PlanningInput) -> Result<Needs, Pla
     let Chosen { variant, .. } = choose(request, input)?;
     if let VariantBase::Packages(lock) = &variant.base {
         needs.files.insert(package_lock_path(lock));
+        needs.package_locks.insert(package_lock_path(lock));
     }
     for stage in &variant.stages {
         needs.files.insert(stage.dockerfile.clone());
@@ -185,7 +191,7 @@ impl PlanBuilder<'_> {
         let variant = chosen.variant;
         let mut base = match &variant.base {
             VariantBase::Image(pin) => self.fetch_base(pin)?,
-            VariantBase::Packages(lock) => self.bootstrap(lock, variant)?,
+            VariantBase::Packages(lock) => self.bootstrap(lock)?,
         };
         for stage in &variant.stages {
             let image = self.build(variant, stage, &base)?;
@@ -235,32 +241,45 @@ impl PlanBuilder<'_> {
         Ok(self.step("fetch-base".to_owned(), action))
     }
 
-    fn bootstrap(&mut self, lock: &str, variant: &Variant) -> Result<String, PlanError> {
-        let packages = self.fetch_packages(lock, variant)?;
+    fn bootstrap(&mut self, lock: &str) -> Result<String, PlanError> {
+        let base = "base".to_owned();
+        let packages = self.fetch_packages("fetch-base-packages", lock, [&base])?;
         let mut seal = self.seal.clone();
-        // No engine has its hands in it, and not every engine makes this folder for a RUN.
+        // A package has the folder; the engine only adds files to it.
         for path in seal.scrub.iter_mut().filter(|path| *path == "run") {
             "run/*".clone_into(path);
         }
         let action = Action::BootstrapBase {
+            contract: BootstrapContract::Bootstrap1,
             packages,
-            set: "base".to_owned(),
+            set: base,
             created: self.created.clone(),
             seal,
         };
         Ok(self.step("bootstrap-base".to_owned(), action))
     }
 
-    fn fetch_packages(&mut self, lock: &str, variant: &Variant) -> Result<String, PlanError> {
+    /// Adds the step that fetches sets of a lock.
+    fn fetch_packages<'a>(
+        &mut self,
+        step: &str,
+        lock: &str,
+        sets: impl IntoIterator<Item = &'a String>,
+    ) -> Result<String, PlanError> {
         let path = package_lock_path(lock);
         let digest = self.file(&path)?;
+        let digest_of = |set: &String| {
+            let found = self.input.sets.get(&path).and_then(|known| known.get(set));
+            let digest = found.cloned().ok_or_else(|| PlanError::NoSuchSet {
+                track: self.request.track.name(),
+                lock: path.clone(),
+                set: set.clone(),
+            })?;
+            Ok((set.clone(), digest))
+        };
+        let sets = sets.into_iter().map(digest_of).collect::<Result<_, PlanError>>()?;
         let input = self.add_input(path, Input::Lock { digest });
-        let mut sets = vec!["base".to_owned()];
-        sets.extend(variant.stages.iter().flat_map(|stage| stage.packages.iter().cloned()));
-        sets.sort();
-        sets.dedup();
-        let action = Action::FetchPackages { input, sets };
-        Ok(self.step("fetch-packages".to_owned(), action))
+        Ok(self.step(step.to_owned(), Action::FetchPackages { input, sets }))
     }
 
     fn fetch_wheels(&mut self, name: &str) -> Result<String, PlanError> {
@@ -296,7 +315,10 @@ impl PlanBuilder<'_> {
         if let VariantBase::Packages(lock) = &variant.base
             && !stage.packages.is_empty()
         {
-            context.insert("packages".to_owned(), self.fetch_packages(lock, variant)?);
+            let base = "base".to_owned();
+            let sets = variant.stages.iter().flat_map(|stage| &stage.packages).chain([&base]);
+            let step = self.fetch_packages("fetch-packages", lock, sets)?;
+            context.insert("packages".to_owned(), step);
         }
         if let Some(lock) = &stage.python {
             context.insert("python".to_owned(), self.fetch_wheels(lock)?);

@@ -49,6 +49,16 @@ pub enum PlanError {
         /// The file, from the root of the project.
         path: String,
     },
+    /// A lock of packages does not have a set that the settings of the track name.
+    #[error("`{lock}` has no set `{set}`, which track `{track}` needs")]
+    NoSuchSet {
+        /// The track.
+        track: &'static str,
+        /// The lock, from the root of the project.
+        lock: String,
+        /// The set.
+        set: String,
+    },
     /// A Python lock that the settings of the track name was never made.
     #[error("track `{track}` needs the Python lock `{lock}`, which was never made")]
     NoLock {

@@ -75,6 +75,9 @@ pub struct PlanningInput {
     pub patches: BTreeMap<String, PatchSet>,
     /// The SHA-256 of each Dockerfile and lock, by its path from the project's root.
     pub files: BTreeMap<String, Digest>,
+    /// The digests of what the sets of each lock of packages bring
+    /// ([`pins::PackageLock::digest_of`]), by the path of the lock and the name of the set.
+    pub sets: BTreeMap<String, BTreeMap<String, Digest>>,
 }
 
 impl BuildRequest {

@@ -1,7 +1,9 @@
 //! Compares listings, and says of every difference what kind it is.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::convert::Infallible;
 use std::fmt;
+use std::iter::Peekable;
 
 use crate::entry::{Entry, Kind};
 use crate::listing::Listing;
@@ -49,8 +51,6 @@ impl fmt::Display for Cause {
 /// A difference between two layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Which layer, counted from 0.
-    pub layer: usize,
     /// Where.
     pub path: EntryPath,
     /// Of what kind.
@@ -61,59 +61,164 @@ pub struct Difference {
     pub right: Option<Entry>,
 }
 
-/// Compares the layers of two images, each with the one that has the same place. A path with
-/// several kinds of difference comes several times.
-pub fn compare(left: &[Listing], right: &[Listing]) -> Vec<Difference> {
-    let none = Listing::default();
-    let count = left.len().max(right.len());
-    let at =
-        |layers: &[Listing], number| -> Listing { layers.get(number).unwrap_or(&none).clone() };
-    (0..count).flat_map(|layer| compare_layer(layer, &at(left, layer), &at(right, layer))).collect()
+/// An entry of a layer, and its number in the tar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Where.
+    pub path: EntryPath,
+    /// What.
+    pub entry: Entry,
+    /// Which entry of the tar it is, counted from 0.
+    pub place: u32,
 }
 
-fn compare_layer(layer: usize, left: &Listing, right: &Listing) -> Vec<Difference> {
-    let by_path = |listing: &Listing| -> BTreeMap<(EntryPath, bool), Entry> {
-        let entries = listing.entries.iter();
-        entries.map(|(path, entry)| (key(path, entry), entry.clone())).collect()
-    };
-    let (a, b) = (by_path(left), by_path(right));
-    let mut differences = Vec::new();
-    let mut note = |path: &EntryPath, cause, left: Option<&Entry>, right: Option<&Entry>| {
-        let (left, right) = (left.cloned(), right.cloned());
-        differences.push(Difference { layer, path: path.clone(), cause, left, right });
-    };
-    for (key, one) in &a {
-        match b.get(key) {
-            None => note(&key.0, kind_of(&key.0).unwrap_or(Cause::Path), Some(one), None),
-            Some(other) => {
-                for cause in causes(&key.0, one, other) {
-                    note(&key.0, cause, Some(one), Some(other));
-                }
-            }
+impl Placed {
+    /// An opaque mark is beside its directory.
+    fn key(&self) -> (&EntryPath, bool) {
+        (&self.path, self.entry.kind == Kind::Opaque)
+    }
+}
+
+impl Ord for Placed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key()).then(self.place.cmp(&other.place))
+    }
+}
+
+impl PartialOrd for Placed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The entries of a layer in their order, which is that of [`Placed`].
+pub trait Sorted {
+    /// Why they cannot be read.
+    type Error;
+
+    /// Returns the entries from the start.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn entries(&self) -> Result<impl Iterator<Item = Result<Placed, Self::Error>>, Self::Error>;
+}
+
+impl Sorted for Listing {
+    type Error = Infallible;
+
+    fn entries(&self) -> Result<impl Iterator<Item = Result<Placed, Infallible>>, Infallible> {
+        let mut entries: Vec<Placed> = (0..)
+            .zip(&self.entries)
+            .map(|(place, (path, entry))| Placed {
+                path: path.clone(),
+                entry: entry.clone(),
+                place,
+            })
+            .collect();
+        entries.sort();
+        Ok(entries.into_iter().map(Ok))
+    }
+}
+
+/// Compares two layers, and tells `note` of each difference. A path with several kinds of difference
+/// comes several times. Of entries with the same path the last one counts.
+///
+/// # Errors
+/// A layer cannot be read, or `note` fails.
+pub fn compare<L: Sorted>(
+    left: &L,
+    right: &L,
+    mut note: impl FnMut(Difference) -> Result<(), L::Error>,
+) -> Result<(), L::Error> {
+    // The numbers of what is in both.
+    let mut places: Vec<(u32, u32)> = Vec::new();
+    join(left, right, |left, right| {
+        if let (Some(one), Some(other)) = (&left, &right) {
+            places.push((one.place, other.place));
+        }
+        for cause in causes(left.as_ref(), right.as_ref()) {
+            note(difference(cause, left.clone(), right.clone()))?;
+        }
+        Ok(())
+    })?;
+    // The first path that is elsewhere tells the order; the others follow from it.
+    places.sort_unstable();
+    let mut in_order: Vec<u32> = places.iter().map(|(_, other)| *other).collect();
+    in_order.sort_unstable();
+    let first = places.iter().zip(&in_order).find(|((_, found), wanted)| found != *wanted);
+    let Some(((first, _), _)) = first else { return Ok(()) };
+    join(left, right, |left, right| match left.as_ref().is_some_and(|one| one.place == *first) {
+        true => note(difference(Cause::Order, left, right)),
+        false => Ok(()),
+    })
+}
+
+fn difference(cause: Cause, left: Option<Placed>, right: Option<Placed>) -> Difference {
+    let path = left.as_ref().or(right.as_ref()).map(|one| one.path.clone());
+    let (left, right) = (left.map(|one| one.entry), right.map(|other| other.entry));
+    Difference { path: path.unwrap_or_else(EntryPath::root), cause, left, right }
+}
+
+/// Calls `each` for each path of one of two layers, with what the layers have there.
+fn join<L: Sorted>(
+    left: &L,
+    right: &L,
+    mut each: impl FnMut(Option<Placed>, Option<Placed>) -> Result<(), L::Error>,
+) -> Result<(), L::Error> {
+    let (mut left, mut right) = (Last::new(left.entries()?), Last::new(right.entries()?));
+    let (mut one, mut other) = (left.next()?, right.next()?);
+    loop {
+        let order = match (&one, &other) {
+            (None, None) => return Ok(()),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(one), Some(other)) => one.key().cmp(&other.key()),
+        };
+        let mut take_left = || Ok(std::mem::replace(&mut one, left.next()?));
+        let mut take_right = || Ok(std::mem::replace(&mut other, right.next()?));
+        match order {
+            Ordering::Less => each(take_left()?, None)?,
+            Ordering::Greater => each(None, take_right()?)?,
+            Ordering::Equal => each(take_left()?, take_right()?)?,
         }
     }
-    for (key, other) in b.iter().filter(|(key, _)| !a.contains_key(key)) {
-        note(&key.0, kind_of(&key.0).unwrap_or(Cause::Path), None, Some(other));
-    }
-    // The first path that stands elsewhere tells the order; the others follow from it.
-    let common = |listing: &Listing, other: &BTreeMap<_, Entry>| -> Vec<_> {
-        let keys = listing.entries.iter().map(|(path, entry)| key(path, entry));
-        keys.filter(|key| other.contains_key(key)).collect()
-    };
-    let (one, other) = (common(left, &b), common(right, &a));
-    if let Some((key, _)) = one.iter().zip(&other).find(|(one, other)| one != other) {
-        note(&key.0, Cause::Order, a.get(key), b.get(key));
-    }
-    differences
 }
 
-/// An opaque mark stands beside its directory.
-fn key(path: &EntryPath, entry: &Entry) -> (EntryPath, bool) {
-    (path.clone(), entry.kind == Kind::Opaque)
+/// Passes over all but the last of several entries with the same path.
+struct Last<I: Iterator>(Peekable<I>);
+
+impl<E, I: Iterator<Item = Result<Placed, E>>> Last<I> {
+    fn new(entries: I) -> Self {
+        Self(entries.peekable())
+    }
+
+    fn next(&mut self) -> Result<Option<Placed>, E> {
+        let Some(mut last) = self.0.next().transpose()? else { return Ok(None) };
+        while let Some(Ok(later)) = self.0.peek() {
+            if later.key() != last.key() {
+                break;
+            }
+            if let Some(later) = self.0.next().transpose()? {
+                last = later;
+            }
+        }
+        Ok(Some(last))
+    }
 }
 
 /// Returns in what two entries of a path differ.
-fn causes(path: &EntryPath, one: &Entry, other: &Entry) -> Vec<Cause> {
+fn causes(left: Option<&Placed>, right: Option<&Placed>) -> Vec<Cause> {
+    match (left, right) {
+        (Some(one), Some(other)) => changes(&one.path, &one.entry, &other.entry),
+        (Some(one), None) | (None, Some(one)) => {
+            vec![kind_of(&one.path).unwrap_or(Cause::Path)]
+        }
+        (None, None) => Vec::new(),
+    }
+}
+
+/// Returns what changed from one entry of a path to the other.
+fn changes(path: &EntryPath, one: &Entry, other: &Entry) -> Vec<Cause> {
     let mut causes = Vec::new();
     let is_same_content = one.kind == other.kind
         && (one.size, one.device, one.sha256) == (other.size, other.device, other.sha256)

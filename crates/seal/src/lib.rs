@@ -47,13 +47,13 @@ mod sealer;
 pub mod tar;
 mod upper;
 
-pub use compare::{Cause, Difference, compare};
+pub use compare::{Cause, Difference, Placed, Sorted, compare};
 pub use entry::{CAPABILITY, Entry, Kind, Xattrs};
 pub use error::SealError;
 pub use glob::{Glob, ParseGlobError};
 pub use gzip::{Compressed, Gzip, MEMBER, gzip};
 pub use index::Index;
-pub use listing::{Listing, ParseListingError};
+pub use listing::{Entries, Listing, ParseListingError};
 pub use path::{EntryPath, MAX_PATH, PathError};
 pub use report::{Bytecode, Report};
 pub use sealer::{Rules, Sealed, SealedLayer, Sealer};

@@ -44,17 +44,58 @@ impl Listing {
     /// # Errors
     /// The tar is damaged, cut off, or of a kind that no layer has.
     pub fn of_layer(tar: impl Read) -> Result<Self, TarError> {
-        let mut reader = TarReader::new(Forward(tar));
-        let mut entries = Vec::new();
-        while let Some(mut located) = reader.next()? {
+        Ok(Self { entries: Entries::of_layer(tar).collect::<Result<_, _>>()? })
+    }
+
+    /// Returns the line of an entry.
+    pub fn line(path: &EntryPath, entry: &Entry) -> String {
+        let mut line = String::new();
+        // A string takes all that is written.
+        let _ = write_line(&mut line, path, entry, false);
+        line
+    }
+
+    /// Reads a line back, without what ends it.
+    pub fn parse_line(line: &str) -> Option<(EntryPath, Entry)> {
+        line_of(line)
+    }
+}
+
+/// The entries of a layer, one after the other, in the order of its tar.
+pub struct Entries<R>(TarReader<Forward<R>>);
+
+impl<R> fmt::Debug for Entries<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entries").finish_non_exhaustive()
+    }
+}
+
+impl<R: Read> Entries<R> {
+    /// Reads a layer, uncompressed. Content is hashed while it passes.
+    pub fn of_layer(tar: R) -> Self {
+        Self(TarReader::new(Forward(tar)))
+    }
+
+    fn try_next(&mut self) -> Result<Option<(EntryPath, Entry)>, TarError> {
+        while let Some(mut located) = self.0.next()? {
             if located.entry.kind == Kind::File {
                 let mut hasher = Hasher::new();
-                reader.read(&located, |part| hasher.update(part))?;
+                self.0.read(&located, |part| hasher.update(part))?;
                 located.entry.sha256 = Some(hasher.finish());
             }
-            entries.extend(listed(located)?);
+            if let Some(listed) = listed(located)? {
+                return Ok(Some(listed));
+            }
         }
-        Ok(Self { entries })
+        Ok(None)
+    }
+}
+
+impl<R: Read> Iterator for Entries<R> {
+    type Item = Result<(EntryPath, Entry), TarError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.try_next().transpose()
     }
 }
 
@@ -100,7 +141,7 @@ const LETTERS: [(Kind, &str); 9] = [
 ];
 
 fn write_line(
-    f: &mut fmt::Formatter<'_>,
+    f: &mut impl fmt::Write,
     path: &EntryPath,
     entry: &Entry,
     is_short: bool,

@@ -17,6 +17,9 @@ pub struct Report {
     pub xattrs: BTreeMap<String, u64>,
     /// Devices that stand in the sealed layer. Not every engine can make them.
     pub devices: Vec<EntryPath>,
+    /// Files that a layer changed under some of their names only, where a layer below made hard links.
+    /// Storage that copies whole file systems changes them under all names.
+    pub broken_links: Vec<EntryPath>,
     /// What became of Python bytecode.
     pub bytecode: Bytecode,
 }

@@ -116,7 +116,8 @@ impl Sealer {
             imply_parents(&mut folded, &self.view)?;
             inputs.push(input);
         }
-        let mut report = Report::default();
+        let broken_links = std::mem::take(&mut folded.broken_links).into_iter().collect();
+        let mut report = Report { broken_links, ..Report::default() };
         let mut differ = Differ {
             rules: &self.rules,
             view: &self.view,

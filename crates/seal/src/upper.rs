@@ -101,6 +101,8 @@ pub(crate) struct Upper {
     pub(crate) opaques: BTreeSet<EntryPath>,
     /// How often an extended attribute was dropped.
     pub(crate) xattrs: BTreeMap<String, u64>,
+    /// Names of files with several names that a layer changed without the other names.
+    pub(crate) broken_links: BTreeSet<EntryPath>,
 }
 
 impl Upper {
@@ -197,6 +199,7 @@ impl Upper {
                 *node = found.clone();
             }
         }
+        self.find_broken_links(&above);
         for path in above.whiteouts {
             self.nodes.remove(&path);
             remove_below(&mut self.nodes, &path);
@@ -220,6 +223,27 @@ impl Upper {
             *self.xattrs.entry(name).or_default() += count;
         }
         Ok(())
+    }
+}
+
+impl Upper {
+    /// Notes the files that the next layer has under some of their names only.
+    fn find_broken_links(&mut self, above: &Self) {
+        let mut names: BTreeMap<(usize, u64), Vec<&EntryPath>> = BTreeMap::new();
+        for (path, node) in self.nodes.iter().filter(|(_, node)| node.is_shared) {
+            names.entry(node.inode()).or_default().push(path);
+        }
+        for paths in names.values() {
+            let is_changed = |path: &&&EntryPath| {
+                above.nodes.get(**path).is_some_and(|node| node.entry.kind == Kind::File)
+            };
+            let stays = |path: &&EntryPath| {
+                !above.nodes.contains_key(*path) && !above.whiteouts.contains(*path)
+            };
+            if paths.iter().any(stays) {
+                self.broken_links.extend(paths.iter().filter(is_changed).copied().cloned());
+            }
+        }
     }
 }
 

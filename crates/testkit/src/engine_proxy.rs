@@ -24,6 +24,8 @@ struct State {
     requests: Mutex<Vec<String>>,
     /// How many of the next builds are broken off.
     broken: AtomicUsize,
+    /// How many of the next builds on a base lose what they had taken from the cache.
+    lost: AtomicUsize,
     has_no_buildkit: AtomicBool,
 }
 
@@ -40,6 +42,7 @@ impl EngineProxy {
             upstream: upstream.to_owned(),
             requests: Mutex::default(),
             broken: AtomicUsize::new(0),
+            lost: AtomicUsize::new(0),
             has_no_buildkit: AtomicBool::new(false),
         });
         let listener = UnixListener::bind(folder.path().join("s")).expect("a socket");
@@ -71,6 +74,12 @@ impl EngineProxy {
         self.state.has_no_buildkit.store(true, Ordering::SeqCst);
     }
 
+    /// Answers the next `count` builds on a base as docker's classic builder does when another
+    /// build removes an image of its cache meanwhile.
+    pub fn lose_cache(&self, count: usize) {
+        self.state.lost.store(count, Ordering::SeqCst);
+    }
+
     /// Returns the request lines that came in, in order.
     pub fn requests(&self) -> Vec<String> {
         self.state.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -81,6 +90,13 @@ impl EngineProxy {
         self.requests().iter().filter(|line| is_build(line)).count()
     }
 }
+
+/// What docker's classic builder answered in such a case.
+const LOST: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
+{\"stream\":\"Step 7/8 : COPY --from=build /1 /1\\n\"}\r\n\
+{\"stream\":\" ---\\u003e Using cache\\n\"}\r\n\
+{\"errorDetail\":{\"message\":\"No such image: sha256:b288d79eb65820a9402d98c91defc9eb9a9efce52bb9fe53a5d01e77dab16950\"},\
+\"error\":\"No such image: sha256:b288d79eb65820a9402d98c91defc9eb9a9efce52bb9fe53a5d01e77dab16950\"}\r\n";
 
 fn is_build(line: &str) -> bool {
     line.starts_with("POST ") && line.contains("/build?")
@@ -96,6 +112,14 @@ impl State {
         let less = |left: usize| left.checked_sub(1);
         if is_build && self.broken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
             return Ok(());
+        }
+        // A probe has no base.
+        let is_lost = is_build
+            && line.contains("BASE")
+            && self.lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        if is_lost {
+            read_body(&mut client, head)?;
+            return client.write_all(LOST.as_bytes());
         }
         let mut engine = UnixStream::connect(&self.upstream)?;
         if is_build && self.has_no_buildkit.load(Ordering::SeqCst) {
@@ -123,6 +147,20 @@ fn read_head(client: &mut UnixStream) -> io::Result<Vec<u8>> {
         head.extend_from_slice(&buffer[..length]);
     }
     Ok(head)
+}
+
+/// Reads to the end of a request whose body is sent in chunks.
+fn read_body(client: &mut UnixStream, mut last: Vec<u8>) -> io::Result<()> {
+    let mut buffer = [0; 16 << 10];
+    while !last.ends_with(b"\r\n0\r\n\r\n") {
+        let length = client.read(&mut buffer)?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        last.extend_from_slice(&buffer[..length]);
+        last.drain(..last.len().saturating_sub(16));
+    }
+    Ok(())
 }
 
 /// Passes bytes on until either end closes, and closes both directions then.

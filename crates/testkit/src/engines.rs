@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// How long a daemon may take until it answers. The limit is for one that never does, not for a slow
 /// machine.
-const ANSWER: Duration = Duration::from_secs(300);
+pub(crate) const ANSWER: Duration = Duration::from_secs(300);
 
 /// Whether a program runs at all.
 fn is_there(program: &str) -> bool {
@@ -25,7 +25,7 @@ fn is_there(program: &str) -> bool {
 }
 
 /// Runs a program that must succeed, and returns the lines it prints, sorted.
-fn said(command: &mut Command) -> Vec<String> {
+pub(crate) fn said(command: &mut Command) -> Vec<String> {
     let output = command.output().expect("the program runs");
     assert!(output.status.success(), "{command:?}: {output:?}");
     let text = String::from_utf8(output.stdout).expect("the program says text");
@@ -34,7 +34,7 @@ fn said(command: &mut Command) -> Vec<String> {
     lines
 }
 
-fn temporary(prefix: &str) -> TempDir {
+pub(crate) fn temporary(prefix: &str) -> TempDir {
     // Short, because the path of a socket has at most 107 bytes.
     tempfile::Builder::new().prefix(prefix).tempdir_in("/tmp").expect("a temporary folder")
 }
@@ -265,7 +265,7 @@ impl Drop for Dockerd {
 }
 
 /// Returns the processes for which `is_it` holds.
-fn processes(is_it: impl Fn(u32) -> bool) -> Vec<u32> {
+pub(crate) fn processes(is_it: impl Fn(u32) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc can be listed").flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter(|pid| is_it(*pid)).collect()

@@ -12,10 +12,31 @@ use std::process::Command;
 use crate::newer::mirror;
 use crate::releases::releases_cache;
 
-/// The packages of a root besides `apt` and what is essential: what a bootstrap needs.
-const PACKAGES: &str = "ca-certificates,mmdebstrap,mount,uidmap";
+/// The packages of a root with engines: podman and docker, and what they need.
+const ENGINES: [&str; 13] = [
+    "ca-certificates",
+    "catatonit",
+    "crun",
+    "docker-cli",
+    "docker.io",
+    "fuse-overlayfs",
+    "mount",
+    "netavark",
+    "passt",
+    "podman",
+    "runc",
+    "skopeo",
+    "uidmap",
+];
 
-/// Enters a guest: `$1` is its root. Then come the shared folders, `--` and the command.
+/// The packages that a root of [`EXPERIMENTAL`] has from experimental. Its other packages are those
+/// of sid.
+const FROM_EXPERIMENTAL: [&str; 1] = ["podman"];
+
+/// The name of a root of sid with some packages from experimental.
+const EXPERIMENTAL: &str = "experimental";
+
+/// Enters a guest: `$1` is its root. Then come what is shared, `--` and the command.
 const ENTER: &str = r#"set -eu
 lower=$1; shift
 mount -t tmpfs tmpfs /mnt
@@ -25,10 +46,18 @@ mount -t overlay overlay -o "lowerdir=$lower,upperdir=/mnt/changes,workdir=/mnt/
 for name in proc sys dev; do mount --rbind "/$name" "$root/$name"; done
 for name in tmp run; do mount -t tmpfs tmpfs "$root/$name"; done
 chmod 1777 "$root/tmp"
-if [ -e /etc/resolv.conf ]; then
-  rm -f "$root/etc/resolv.conf"; cat /etc/resolv.conf > "$root/etc/resolv.conf"
-fi
-while [ "$1" != -- ]; do mkdir -p "$root$1"; mount --rbind "$1" "$root$1"; shift; done
+for file in /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt; do
+  if [ -e "$file" ]; then rm -f "$root$file"; cat "$file" > "$root$file"; fi
+done
+while [ "$1" != -- ]; do
+  if [ -d "$1" ]; then
+    mkdir -p "$root$1"; mount --rbind "$1" "$root$1"
+  else
+    program=$root/usr/local/bin/${1##*/}
+    touch "$program"; mount --bind "$1" "$program"
+  fi
+  shift
+done
 shift
 cd "$root"; pivot_root . .; umount -l .; cd /
 echo tester:x:4242:4242::/tmp:/bin/sh >> /etc/passwd
@@ -59,22 +88,32 @@ impl Guest {
         Self::at(Path::new("/"))
     }
 
-    /// Returns a Debian of the release `suite`, with mmdebstrap. Its root is made once per machine,
-    /// from the mirror that apt uses here.
+    /// Returns a Debian of the release `suite`, with podman and docker. The release may also be
+    /// `experimental`: that is sid, with the podman of experimental. Its root is made once per
+    /// machine, from the mirror that apt uses here.
     ///
     /// # Panics
     /// The test does not run as root, mmdebstrap is not installed, or the mirror does not answer.
-    pub fn debian(suite: &str) -> Self {
+    pub fn with_engines(suite: &str) -> Self {
+        let mut packages = ENGINES.to_vec();
+        if suite == "bookworm" {
+            // There the client is in `docker.io`.
+            packages.retain(|name| *name != "docker-cli");
+        }
+        Self::with(suite, &packages)
+    }
+
+    fn with(suite: &str, packages: &[&str]) -> Self {
         let folder = releases_cache().join("roots");
         // Another list of packages is another root.
-        let root = folder.join(format!("{suite}+{}", PACKAGES.replace(',', "+")));
+        let root = folder.join(format!("{suite}+{}", packages.join("+")));
         std::fs::create_dir_all(&folder).expect("the cache can be written");
         // Tests run at the same time, and each in a process of its own under some runners.
         let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
         lock.lock().expect("files can be locked");
         if !root.is_dir() {
             let fresh = tempfile::tempdir_in(&folder).expect("the cache can be written");
-            make_root(suite, fresh.path());
+            make_root(suite, packages, fresh.path());
             let made = fresh.path().join("root");
             std::fs::rename(made, &root).expect("a folder can be renamed");
         }
@@ -88,25 +127,46 @@ impl Guest {
     }
 
     /// Returns a command that runs `program` in the guest as root; its arguments can be added. Each
-    /// folder of `shared` has the same path as here.
+    /// folder of `shared` has the same path as here; each program of `shared` is in
+    /// `/usr/local/bin`.
     pub fn command(&self, shared: &[&Path], program: impl AsRef<OsStr>) -> Command {
+        self.enter(&[], shared, program)
+    }
+
+    /// Returns a command as [`Guest::command`] does; `options` are further ones of `unshare`.
+    pub(crate) fn enter(
+        &self,
+        options: &[&str],
+        shared: &[&Path],
+        program: impl AsRef<OsStr>,
+    ) -> Command {
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation=private", "--", "sh", "-c", ENTER, "sh"]);
+        command.args(["--mount", "--propagation=private"]).args(options);
+        command.args(["--", "sh", "-c", ENTER, "sh"]);
         command.arg(&self.root).args(shared).arg("--").arg(program);
         command
     }
 }
 
 /// Makes the root of a release in `folder`.
-fn make_root(suite: &str, folder: &Path) {
+fn make_root(suite: &str, packages: &[&str], folder: &Path) {
+    let is_experimental = suite == EXPERIMENTAL;
+    let suites = if is_experimental { &["sid", EXPERIMENTAL][..] } else { &[suite] };
+    let package = |name: &&str| match is_experimental && FROM_EXPERIMENTAL.contains(name) {
+        true => format!("{name}/{EXPERIMENTAL}"),
+        false => (*name).to_owned(),
+    };
+    let packages: Vec<String> = packages.iter().map(package).collect();
     let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
     let mut command = Guest::this_machine().command(&[folder], "mmdebstrap");
-    command.args(["--mode=root", "--variant=apt", "--quiet"]).arg(format!("--include={PACKAGES}"));
+    command.args(["--mode=root", "--variant=apt", "--quiet"]);
+    command.arg(format!("--include={}", packages.join(",")));
     // The mirror may be a copy of an earlier day.
-    command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"").arg(suite);
-    command
-        .arg(folder.join("root"))
-        .arg(format!("deb [signed-by={keys}] {} {suite} main", mirror()));
+    command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"").arg(suites[0]);
+    command.arg(folder.join("root"));
+    for suite in suites {
+        command.arg(format!("deb [signed-by={keys}] {} {suite} main", mirror()));
+    }
     let output = command.output().expect("unshare runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "mmdebstrap makes a root of {suite}: {said}");

@@ -2,15 +2,17 @@
 //!
 //! - [`DebianRegistry`] runs the `docker-registry` of Debian; nothing is more like a registry.
 //! - [`FaultProxy`] stands in front of it, writes down every request and misbehaves as told.
-//! - [`fuzz()`] gives a function 200,000 changed inputs.
+//! - [`fuzz()`] gives a function 200,000 changed inputs, [`fuzz_some`] a part of them.
+//! - [`gate_cases`] and [`gate_passed`] count the cases of `cargo xtask gates`.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
-//! - [`newer_package`] has programs of a newer Debian than the machine's, [`own_package`] those of
-//!   the machine's that are not installed.
-//! - [`Guest`] runs commands in a copy of this machine or in another release of Debian.
+//! - [`newer_package`] has programs of a newer Debian than the machine's.
+//! - [`Guest`] runs commands in a copy of this machine or in another release of Debian. As a
+//!   [`Machine`] it keeps running, with podman and docker of that release.
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with stores of their own, and
 //!   [`busybox_root`] is a base for them.
 //! - [`EngineProxy`] breaks connections to an engine, and takes BuildKit away from docker.
 //! - [`releases()`] are real release archives; the Python index has them.
+//! - [`TERMINAL_PAYLOADS`] are texts that act on a terminal.
 //! - [`RandomImage`] makes the same image from the same seed and pushes it.
 //!
 //! All of it is plain threads and blocking sockets, so that it works in tests of any runtime and
@@ -20,11 +22,14 @@ mod engine_proxy;
 mod engines;
 mod fault;
 mod fuzz;
+mod gate;
 mod git_server;
 mod guest;
 mod http;
 mod image;
+mod machine;
 mod newer;
+mod payloads;
 mod proxy;
 mod registry;
 mod releases;
@@ -35,11 +40,16 @@ mod tokens;
 pub use engine_proxy::EngineProxy;
 pub use engines::{Dockerd, PodmanStore, busybox_root, kill_with_children, parent_of};
 pub use fault::{Answer, Fault, RuleBuilder};
-pub use fuzz::{Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part};
+pub use fuzz::{
+    Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part, fuzz_some, peak_memory,
+};
+pub use gate::{gate_cases, gate_passed};
 pub use git_server::{GitDaemon, GitFolder, GitHttp};
 pub use guest::{AS_ORDINARY_USER, Guest, ORDINARY_USER};
 pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
-pub use newer::{newer_package, own_package};
+pub use machine::{Machine, User};
+pub use newer::newer_package;
+pub use payloads::TERMINAL_PAYLOADS;
 pub use proxy::{FaultProxy, Recorded, Server};
 pub use registry::{DebianRegistry, shared_registry};
 pub use releases::{Release, python_index, releases, releases_cache};

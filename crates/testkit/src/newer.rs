@@ -14,16 +14,6 @@ pub fn newer_package(name: &str) -> PathBuf {
     package("trixie", &releases_cache().join("debian-13"), name)
 }
 
-/// Returns the folder that a package of this machine's own release is unpacked in. It is fetched
-/// once per machine, with apt; nothing is installed.
-///
-/// # Panics
-/// apt has no such package, or reaches no mirror.
-pub fn own_package(name: &str) -> PathBuf {
-    let suite = own_suite();
-    package(&suite, &releases_cache().join("packages").join(&suite), name)
-}
-
 /// Returns the folder of a package below `folder`, and unpacks it there the first time.
 fn package(suite: &str, folder: &Path, name: &str) -> PathBuf {
     let unpacked = folder.join(name);

@@ -11,6 +11,7 @@ use executor::{
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use names::ImageRef;
+use oci::Verified;
 use plan::Plan;
 use record::{BuildRecord, Run, Status};
 use serde::Serialize;
@@ -21,6 +22,7 @@ use crate::commands::{diagnose, verify};
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::image::name_in_engine;
+use crate::locks::{self, Locks};
 use crate::machine::Data;
 use crate::output::Page;
 use crate::prepare::{Preparation, Prepared, prepare};
@@ -28,7 +30,6 @@ use crate::project::Project;
 use crate::rehearsal::Rehearsal;
 use crate::reporter::{Reporter, size};
 use crate::signals::{Signals, interrupted};
-use crate::state::RunLock;
 use crate::workshop::Way;
 use crate::{engines, environment, output, registry, render, state, workshop};
 
@@ -175,7 +176,8 @@ impl Session<'_> {
                 })),
                 false => None,
             };
-            let settings = Settings { client, cache, outputs, workshop };
+            let verified = Verified::new(environment::state_folder()?.join("verified"));
+            let settings = Settings { client, cache, verified, outputs, workshop };
             begun.push(Begun::new(one, settings, &self.global.words));
         }
         self.carry_out(begun).await
@@ -190,13 +192,15 @@ impl Session<'_> {
     /// Carries out plans and records each as soon as it ends, whatever becomes of it. Of several errors
     /// all are told, and the first one is returned.
     async fn carry_out(&self, mut begun: Vec<Begun>) -> Result<(), CommandError> {
+        // Before the first record: a signal that nobody listens for would leave it without an end.
+        let signals = Signals::listen();
         // Synced while the first request is under way.
         let beginnings = begun.iter().map(|one| {
             let record = one.record.clone();
             tokio::task::spawn_blocking(move || state::write_record(&record))
         });
         let beginnings = beginnings.collect();
-        let (ended, ended_early) = self.execute(&mut begun, beginnings).await;
+        let (ended, ended_early) = self.execute(&mut begun, beginnings, signals).await;
         let several = begun.len() > 1;
         let (mut built, mut failures) = (Vec::new(), Vec::from_iter(ended_early));
         let mut told: Vec<(Arc<ExecuteError>, &str)> = Vec::new();
@@ -303,8 +307,8 @@ impl Session<'_> {
         &self,
         begun: &mut [Begun],
         beginnings: Vec<Beginning>,
+        mut signals: Signals,
     ) -> (Vec<Ended>, Option<CommandError>) {
-        let mut signals = Signals::listen();
         let ready = tokio::select! {
             ready = self.ready(begun) => ready.map_err(|error| (None, error)),
             code = signals.next() => Err((Some(code), interrupted(code))),
@@ -346,10 +350,7 @@ impl Session<'_> {
     /// Returns the locks, which are held until the plans are carried out, and the engine, if a plan needs
     /// one. It is found before anything is fetched, and after the wait for another run: that may have
     /// finished the steps that need it.
-    async fn ready(
-        &self,
-        begun: &mut [Begun],
-    ) -> Result<(Vec<RunLock>, Option<Engine>), CommandError> {
+    async fn ready(&self, begun: &mut [Begun]) -> Result<(Locks, Option<Engine>), CommandError> {
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         let locks = self.take_locks(outputs.collect()).await?;
         let mut needing: Vec<&mut Begun> = begun
@@ -368,15 +369,19 @@ impl Session<'_> {
         Ok((locks, Some(found.engine)))
     }
 
-    async fn take_locks(&self, mut outputs: Vec<&Output>) -> Result<Vec<RunLock>, CommandError> {
-        // In one order for all runs, so that no two wait for each other.
-        outputs.sort_by_key(ToString::to_string);
-        outputs.dedup_by_key(|output| output.to_string());
-        let mut locks = Vec::new();
-        for output in outputs {
-            locks.push(RunLock::take(output, self.args.lock_timeout, &self.global.words).await?);
+    async fn take_locks(&self, outputs: Vec<&Output>) -> Result<Locks, CommandError> {
+        let is_on_disk =
+            |output: &&&Output| matches!(output, Output::Layout { .. } | Output::Archive { .. });
+        for (number, output) in outputs.iter().enumerate().filter(|(_, one)| is_on_disk(one)) {
+            for other in outputs.iter().skip(number + 1) {
+                if locks::are_one(output, other)? {
+                    let what = format!("`{output}` and `{other}` are the same place");
+                    return Err(CommandError::new(ExitCode::Input, what)
+                        .hint("name each place once, and another one for each track"));
+                }
+            }
         }
-        Ok(locks)
+        Locks::take(&outputs, self.args.lock_timeout, &self.global.words).await
     }
 
     /// Shows what a newcomer wants to see of a rehearsal: the labels, the proof, and what is next.

@@ -18,7 +18,7 @@ pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), CommandError> {
         Comparison::of(&left, &right, &client).await
     })?;
     match args.format {
-        Format::Json => output::json(&comparison)?,
+        Format::Json => output::large_json(&comparison)?,
         Format::Text => {
             let mut page = Page::default();
             comparison.show(&mut page);

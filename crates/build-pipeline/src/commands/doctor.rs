@@ -95,6 +95,8 @@ struct MachineEngine {
     version: Option<String>,
     /// The OCI runtime.
     runtime: Option<String>,
+    /// What it runs Dockerfiles with, where it answered: `podman`, `classic` or `buildkit`.
+    builder: Option<String>,
 }
 
 /// An image that is to run on the machine.
@@ -271,6 +273,7 @@ fn summary(machine: &Snapshot) -> Machine {
                 rootless: engine.is_rootless,
                 version: engine.version.clone(),
                 runtime: engine.runtime.clone(),
+                builder: engine.builder.map(|builder| builder.to_string()),
             })
             .collect(),
     }

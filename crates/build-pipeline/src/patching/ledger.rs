@@ -51,19 +51,25 @@ impl Ledger {
         let bytes = match tree.read(&path()) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Self::empty()),
-            Err(Unreadable(reason)) => return Err(fault(format!("cannot be read: {reason}"))),
+            Err(Unreadable(reason)) => {
+                return Err(fault(format!("cannot be read: {reason}"))
+                    .hint("check the permissions of the file and of the folders that it is in"));
+            }
         };
         // The number alone first, so that a newer form is told from a damaged one.
         #[derive(Deserialize)]
         struct Numbered {
             schema: u32,
         }
-        let newest = |numbered: &Numbered| numbered.schema > SCHEMA;
-        if serde_json::from_slice(&bytes).is_ok_and(|numbered| newest(&numbered)) {
-            return Err(fault(
-                "was made by a newer build-pipeline; nothing was changed".to_owned(),
-            )
-            .hint("update build-pipeline"));
+        match serde_json::from_slice(&bytes) {
+            Ok(Numbered { schema }) if schema > SCHEMA => {
+                let what = "was made by a newer build-pipeline; nothing was changed";
+                return Err(fault(what.to_owned()).hint("update build-pipeline"));
+            }
+            Ok(Numbered { schema }) if schema < SCHEMA => {
+                return Err(fault(format!("has schema {schema}, which never was")));
+            }
+            _ => {}
         }
         serde_json::from_slice(&bytes).map_err(|error| {
             fault(format!("is no list of receipts: {error}"))

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use names::Digest;
 use serde_json::Value;
 use testkit::{FaultProxy, Flavour, RandomImage, shared_registry};
 
@@ -323,4 +324,42 @@ fn a_dry_run_prints_the_plan_and_writes_nothing() {
     project.run("--track locked-spoof --dry-run --rehearse").expect(0);
     assert_eq!(project.files(), before);
     assert!(project.records().is_empty());
+}
+
+#[test]
+fn docker_without_the_containerd_store_loads_an_archive() {
+    let (project, base) = (Project::new(), Base::push(191));
+    let line = base.locked_spoof(shared_registry().host());
+    let built = project.run(&format!("{line} --output oci-archive:image.tar")).expect(0);
+    let file = project.path("image.tar");
+    let image = oci::LayoutImage::read(&file).unwrap();
+    assert_eq!(built.digest(), image.manifest_digest.to_string());
+    let config = Digest::of(&image.config);
+
+    let daemon = testkit::Dockerd::start();
+    let host = format!("unix://{}", daemon.socket().display());
+    let docker = |arguments: &[&str]| {
+        let output = Command::new("docker").args(["--host", &host]).args(arguments).output();
+        ran(output.expect("these tests need docker: apt-get install docker.io")).expect(0)
+    };
+    docker(&["load", "--input", file.to_str().unwrap()])
+        .prints("localhost/build-pipeline/locked-spoof:latest");
+    let name = "localhost/build-pipeline/locked-spoof:latest";
+    let id = docker(&["image", "inspect", "--format", "{{.Id}}", name]);
+    assert_eq!(id.stdout.trim(), config.to_string());
+
+    let copy = |from: &str, to: &str| {
+        let to = format!("oci:{}:x", project.path(to).display());
+        skopeo(&["--insecure-policy", "copy", &format!("{from}:{}", file.display()), &to])
+            .expect(0);
+    };
+    copy("docker-archive", "by-docker");
+    copy("oci-archive", "by-oci");
+    let read = |name: &str| oci::LayoutImage::read(&project.path(name)).unwrap();
+    assert_eq!(read("by-oci").manifest_digest, image.manifest_digest);
+    // Skopeo writes docker archives anew; the content stays.
+    let diff_ids = |image: &oci::LayoutImage| {
+        oci::read_config(&image.config).unwrap()["rootfs"]["diff_ids"].clone()
+    };
+    assert_eq!(diff_ids(&read("by-docker")), diff_ids(&image));
 }

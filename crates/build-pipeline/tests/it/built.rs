@@ -5,14 +5,14 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{Dockerd, PodmanStore, RandomImage, busybox_root, shared_registry};
+use testkit::{Dockerd, PodmanStore, PushedImage, RandomImage, busybox_root, shared_registry};
 
 use crate::dsl::{Project, Ran, ran};
 
 /// A project whose track `vulkan` has a variant that takes seconds, and engines of its own.
 pub(crate) struct Bench {
     pub(crate) project: Project,
-    podman: PodmanStore,
+    pub(crate) podman: PodmanStore,
     /// The digest of what the variant stands on.
     pub(crate) base: String,
 }
@@ -22,25 +22,37 @@ pub(crate) fn dockerd() -> &'static Dockerd {
     SHARED.get_or_init(Dockerd::start)
 }
 
+/// Makes a project whose track `vulkan` has a variant `tiny` that takes seconds, and returns the digest
+/// of its base, which the shared registry has.
+pub(crate) fn tiny_project(dockerfile: &str) -> (Project, String) {
+    // A registry does not take the same image from two at the same time.
+    static BASE: OnceLock<PushedImage> = OnceLock::new();
+    let base = BASE.get_or_init(|| {
+        let base = RandomImage { below: vec![busybox_root()], ..RandomImage::new(77) };
+        base.push(shared_registry().host(), "built/tiny", "1")
+    });
+    let project = Project::new();
+    let versions = project.read("versions/versions.toml");
+    let pin = format!(
+        "\n[image.tiny]\nrepository = \"registry.example.org/built/tiny\"\ntag = \"1\"\ndigest = \"{}\"\n\
+         checked = 2026-11-21\nevidence = \"a test\"\n",
+        base.digest
+    );
+    project.write("versions/versions.toml", &format!("{versions}{pin}"));
+    let stage = "[vulkan.variants.tiny]\nbase = \"tiny\"\n[[vulkan.variants.tiny.stage]]\n\
+                 name = \"tiny\"\ndockerfile = \"dockerfiles/tiny.Dockerfile\"\n\n\
+                 [vulkan.variants.debian]";
+    project.edit("versions/tracks.toml", "[vulkan.variants.debian]\n", &format!("{stage}\n"));
+    project.write("dockerfiles/tiny.Dockerfile", dockerfile);
+    (project, base.digest.to_string())
+}
+
 impl Bench {
     pub(crate) fn new(dockerfile: &str) -> Self {
-        let base = RandomImage { below: vec![busybox_root()], ..RandomImage::new(77) };
-        let base = base.push(shared_registry().host(), "built/tiny", "1");
-        let (project, podman) = (Project::new(), PodmanStore::new());
-        let versions = project.read("versions/versions.toml");
-        let pin = format!(
-            "\n[image.tiny]\nrepository = \"registry.example.org/built/tiny\"\ntag = \"1\"\ndigest = \"{}\"\n\
-             checked = 2026-11-21\nevidence = \"a test\"\n",
-            base.digest
-        );
-        project.write("versions/versions.toml", &format!("{versions}{pin}"));
-        let stage = "[vulkan.variants.tiny]\nbase = \"tiny\"\n[[vulkan.variants.tiny.stage]]\n\
-                     name = \"tiny\"\ndockerfile = \"dockerfiles/tiny.Dockerfile\"\n\n\
-                     [vulkan.variants.debian]";
-        project.edit("versions/tracks.toml", "[vulkan.variants.debian]\n", &format!("{stage}\n"));
-        project.write("dockerfiles/tiny.Dockerfile", dockerfile);
+        let podman = PodmanStore::new();
+        let (project, base) = tiny_project(dockerfile);
         project.write_podman(&podman);
-        Self { project, podman, base: base.digest.to_string() }
+        Self { project, podman, base }
     }
 
     fn run(&self, line: &str) -> Ran {
@@ -113,6 +125,21 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
         .prints("+ built again by docker")
         .prints("proven: built again from nothing, it is the same image");
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the same image, bit by bit");
+}
+
+/// A later RUN that changes a file does not change the other names that an earlier RUN gave it.
+#[test]
+fn hard_links_over_several_runs_are_the_same_in_a_build_from_nothing() {
+    let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /a && ln /a /b && ln /a /c\n\
+                RUN echo 2 >> /a\nRUN chmod 600 /b\nRUN ln /c /d && rm /c\n";
+    let bench = Bench::new(text);
+    let build = "--track vulkan --variant tiny";
+    let digest = bench.run(&format!("{build} --engine podman")).expect(0).digest();
+    for more in ["--engine podman --fresh", "--engine docker --fresh"] {
+        assert_eq!(bench.run(&format!("{build} {more}")).expect(0).digest(), digest, "{more}");
+    }
+    let rebuilt = bench.run("verify dist/vulkan-tiny --rebuild --engine podman,docker").expect(0);
+    rebuilt.prints("proven: built again from nothing, it is the same image");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 use std::process::{Command, Stdio};
 
-use testkit::{Answer, FaultProxy, GitFolder, GitHttp, RandomImage, shared_registry};
+use testkit::{
+    Answer, FaultProxy, GitFolder, GitHttp, RandomImage, gate_cases, gate_passed, shared_registry,
+};
 
 use crate::dsl::{Project, Ran, ran, same};
 
@@ -157,6 +159,7 @@ fn a_tag_that_moved_is_not_followed() {
         ran.says(&format!("it was `{old}` when it was pinned on 2026-11-20, and is `{new}` now"));
     }
     same(&project.files(), &before, "a moved tag");
+    testkit::gate_passed(12, 2);
     let ran = project
         .run(&format!("bump vllm v0.11.0 --accept-moved --format json {}", upstream.mirror()));
     assert_eq!(json(&ran.expect(0))["moved_from"], old);
@@ -381,10 +384,9 @@ fn windows_files_stay_windows_files() {
 }
 
 /// Kills bumps at random moments: the file is always the old text or the new one, byte for byte.
-/// `BUILD_PIPELINE_TEST_KILLS` sets how many.
 #[test]
 fn a_killed_bump_leaves_the_old_or_the_new_file() {
-    let kills: u64 = std::env::var("BUILD_PIPELINE_TEST_KILLS").map_or(200, |n| n.parse().unwrap());
+    let kills = gate_cases(200, 800);
     let upstream = Upstream::new(&["v0.27.1", "v0.33.0"]);
     let project = Project::new();
     pinned(&project, &upstream, "v0.27.1");
@@ -417,6 +419,7 @@ fn a_killed_bump_leaves_the_old_or_the_new_file() {
     }
     assert!(olds > 0 && news > 0, "{olds} old and {news} new: the moments are badly chosen");
     project.run("plan --track locked-spoof").expect(0);
+    gate_passed(1, kills);
 }
 
 #[test]
@@ -476,4 +479,5 @@ fn a_vllm_that_needs_another_torch_is_refused() {
         .run(&format!("bump vllm-legacy v0.30.0 {}", upstream.mirror()))
         .expect(2)
         .says("pin `pytorch-legacy` is at 2.8.0");
+    testkit::gate_passed(13, 3);
 }

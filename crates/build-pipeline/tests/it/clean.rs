@@ -9,7 +9,7 @@ use testkit::{Dockerd, PodmanStore, busybox_root, kill_with_children};
 use crate::dsl::{Project, Ran, ran};
 
 /// Runs whose processes cannot be there: no number of a process is that high.
-const GONE: [&str; 2] = ["run-4194305", "run-4194306"];
+const GONE: [&str; 2] = ["run-4194305-0", "run-4194306-ffffffffffffffff"];
 
 fn label(run: &str) -> String {
     format!("--label={}={run}", engine::RUN_LABEL)
@@ -76,7 +76,7 @@ fn what_is_ours_goes_from_podman_and_the_rest_stays() {
     store.podman(&[&create[..], &["--name=foreign", "localhost/base:1", "true"]].concat());
     store.podman(&["volume", "create", "foreign"]);
     // Ours, of a run that is under way: the one of this test.
-    let alive = own_label(&format!("run-{}", std::process::id()));
+    let alive = own_label(&format!("run-{}-1", std::process::id()));
     store.podman(&[&create[..], &["--name=alive", &alive, "localhost/base:1", "true"]].concat());
     let before = all(&store);
 
@@ -140,6 +140,29 @@ fn an_image_of_ours_that_somebody_uses_stays() {
     // What podman keeps of its steps may go: its layers are the image's own.
     let base = before[1].iter().find(|line| line.ends_with("localhost/base")).unwrap();
     assert!(images.contains(base) && images.iter().any(|line| line.contains(&image)), "{images:?}");
+}
+
+/// Somebody named an image of ours, or built on it: that is theirs.
+#[test]
+fn an_image_of_ours_that_somebody_named_stays() {
+    let project = Project::new();
+    let store = store(&project);
+    project.write("image/Dockerfile", "FROM localhost/base:1\nRUN echo 1 > /1\n");
+    let folder = project.path("image").display().to_string();
+    let base = format!("--label={}={}", engine::BASE_LABEL, engine::BASE_VALUE);
+    for (labels, name) in [(label(GONE[0]), "localhost/mine:1"), (base, "localhost/mine:2")] {
+        store.podman(&["build", "--network=none", "--no-cache", &labels, "--tag", name, &folder]);
+    }
+    // What podman keeps of its steps goes: its layers are the images' own.
+    clean(&project, "--engine podman").expect(0);
+    let [_, images, _] = all(&store);
+    for name in ["localhost/mine", "localhost/base"] {
+        assert!(images.iter().any(|line| line.ends_with(name)), "{name}: {images:?}");
+    }
+    for name in ["localhost/mine:1", "localhost/mine:2"] {
+        store.podman(&["create", "--network=none", name, "true"]);
+    }
+    clean(&project, "--engine podman").expect(0).prints("nothing to remove");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use testkit::gate_passed;
+
 use crate::dsl::{Project, ran};
 
 const ZONES: [&str; 5] =
@@ -54,6 +56,7 @@ fn plans_are_byte_equal_in_50_surroundings() {
         let all = outputs(&format!("plan --track locked-spoof --format {format}"));
         assert_eq!(all.len(), 1, "{format}: {all:#?}");
     }
+    gate_passed(14, 4 * 50);
 }
 
 #[test]
@@ -70,6 +73,7 @@ fn rehearsed_images_have_one_digest_in_50_surroundings() {
         })
         .collect();
     assert_eq!(digests.len(), 1, "{digests:#?}");
+    gate_passed(14, 50);
 }
 
 #[test]

@@ -245,7 +245,80 @@ impl Base {
         )
     }
 
+    /// Pins track `locked-spoof` of a project to the base at `host`, and returns what builds it. No
+    /// registry stands behind that one, as one does behind a mirror.
+    pub(crate) fn pinned_at(&self, project: &Project, host: &str) -> String {
+        let repository = format!("repository = \"{host}/{}\"", self.path);
+        let old = "repository = \"docker.io/rocm/vllm-dev\"";
+        project.edit("versions/versions.toml", old, &repository);
+        format!("--track locked-spoof --set vllm-dev-locked={}", self.digest())
+    }
+
     pub(crate) fn digest(&self) -> String {
         self.image.digest.to_string()
+    }
+}
+
+/// A project, and two images of one repository that its pin `vllm-dev-locked` may be bound to.
+pub(crate) struct Two {
+    pub(crate) project: Project,
+    pub(crate) mirror: String,
+    images: [String; 2],
+    layers: usize,
+}
+
+impl Two {
+    pub(crate) fn new(seed: u64) -> Self {
+        let (project, base) = (Project::new(), Base::push(seed));
+        let host = testkit::shared_registry().host();
+        let layers = vec![90_000, 70_000, 50_000];
+        let other =
+            testkit::RandomImage { layers: layers.clone(), ..testkit::RandomImage::new(seed + 1) }
+                .push(host, &base.path, "other");
+        let mirror = format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path);
+        let layers = [base.image.layers.len(), layers.len()].into_iter().min().unwrap();
+        let images = [base.digest(), other.digest.to_string()];
+        Self { project, mirror, images, layers }
+    }
+
+    /// Returns the command that builds what the pin is bound to.
+    pub(crate) fn build(&self) -> String {
+        format!("--track locked-spoof --with-layers {}", self.mirror)
+    }
+
+    /// Returns the command that builds on one of the images, whatever the pin is bound to.
+    pub(crate) fn build_of(&self, image: usize) -> String {
+        format!("{} --set vllm-dev-locked={}", self.build(), self.images[image])
+    }
+
+    /// Returns the command that binds the pin to one of the images.
+    pub(crate) fn bump(&self, image: usize) -> String {
+        format!("bump vllm-dev-locked {} {}", self.images[image], self.mirror)
+    }
+
+    /// Returns a command on a day that is always the same.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = self.project.command(&line.split_whitespace().collect::<Vec<_>>());
+        command.env("SOURCE_DATE_EPOCH", "1798848000");
+        command
+    }
+
+    /// Begins such a command.
+    pub(crate) fn begin(&self, line: &str) -> Child {
+        self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Runs such a command.
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        ran(self.command(line).output().unwrap())
+    }
+
+    /// Returns the digest of a layout or archive; one that is not whole fails the test.
+    #[track_caller]
+    pub(crate) fn image_at(&self, name: &str) -> String {
+        let image = oci::LayoutImage::read(&self.project.path(name)).unwrap();
+        assert!(image.absent_layers.is_empty(), "{:?}", image.absent_layers);
+        assert!(image.present_layers.len() >= self.layers);
+        image.manifest_digest.to_string()
     }
 }

@@ -165,6 +165,22 @@ fn docker_buildkit_1_never_falls_back_and_0_asks_for_no_warning() {
     assert!(!has_note(&record, "builder-fallback"));
 }
 
+/// Two runs on one daemon have the same instructions; one of them ends and removes its images while
+/// the other one has just taken them from the cache.
+#[test]
+fn a_build_whose_cache_another_run_removes_is_repeated() {
+    let watched = Watched::new();
+    let proxy = EngineProxy::start(&dockerd().socket());
+    proxy.lose_cache(2);
+    watched.with_buildkit(&proxy.socket(), "0").expect(0).says("by .");
+    assert_eq!(proxy.builds(), 4, "the probe, two builds that lose their cache, and one more");
+
+    let watched = Watched::new();
+    proxy.lose_cache(usize::MAX);
+    let ran = watched.with_buildkit(&proxy.socket(), "0").expect(3);
+    ran.says("an image in the engine's cache was removed while the build used it");
+}
+
 #[test]
 fn a_connection_that_breaks_is_no_answer_about_buildkit() {
     let watched = Watched::new();

@@ -1,6 +1,7 @@
 //! `lock` looks packages up at Debian's real mirrors and on the real Python index, writes them with
 //! their hashes, and refuses what is stale, was replaced, or is for CUDA.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -60,6 +61,14 @@ fn torch_of_the_default_index_is_refused_with_what_brought_it() {
     project.run("lock demo --check").expect(0);
 }
 
+/// What the versions of a release end with. Without it they are for CUDA.
+const FOR_ROCM: &str = "+rocm7.14.0";
+/// The index of the packages of a release.
+const AMD: &str = "https://amd.example/whl/";
+/// A set of the packages of a release.
+const DEMO_OF_RELEASE: &str =
+    "[demo]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrelease = \"rocm\"\n";
+
 /// Makes a wheel as AMD's index has them, with nothing in it but what it is.
 const MAKE_WHEEL: &str = r#"
 import hashlib, sys, zipfile
@@ -74,40 +83,70 @@ digest = hashlib.sha256(open(f"{folder}/{file}", "rb").read()).hexdigest()
 print(f'<!DOCTYPE html><a href="../{file.replace("+", "%2B")}#sha256={digest}">{file}</a>')
 "#;
 
+/// Puts a wheel on an index.
+fn publish(index: &Index, name: &str, version: &str, needs: &str) {
+    let folder = index.folder.path().join("whl");
+    std::fs::create_dir_all(folder.join(name)).unwrap();
+    let output = std::process::Command::new("python3")
+        .args(["-c", MAKE_WHEEL, name, version, needs, folder.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut page = std::fs::OpenOptions::new();
+    let page = page.create(true).append(true).open(folder.join(name).join("index.html"));
+    page.unwrap().write_all(&output.stdout).unwrap();
+}
+
+/// A project whose set `demo` is one package that an index of ours has in some versions.
+pub(crate) struct Release {
+    pub(crate) project: Project,
+    index: Index,
+}
+
+impl Release {
+    pub(crate) fn new(versions: &[&str]) -> Self {
+        let (project, index) = (Project::new(), Index::start());
+        let publish = |version| publish(&index, "torch", &format!("{version}{FOR_ROCM}"), "");
+        versions.iter().for_each(publish);
+        project.write(PYTHON, &format!("schema = 1\n{DEMO_OF_RELEASE}"));
+        Self { project, index }
+    }
+
+    /// Makes the project ask for a version.
+    pub(crate) fn ask_for(&self, version: &str) {
+        let packages = format!("packages = {{ torch = \"{version}{FOR_ROCM}\" }}");
+        self.project.write(
+            "versions/versions.toml",
+            &format!("schema = 1\nsource-date-epoch = 1795132800\n[release.rocm]\nindex = \"{AMD}\"\n{packages}\n"),
+        );
+    }
+
+    /// Returns the command that looks it up.
+    pub(crate) fn lock(&self) -> String {
+        format!("lock demo --mirror {AMD}=http://127.0.0.1:{}/whl/", self.index.port)
+    }
+}
+
 #[test]
 fn a_release_is_looked_up_on_its_own_index_and_all_else_on_the_default_one() {
     let index = Index::start();
-    let publish = |name: &str, version: &str, needs: &str| {
-        let folder = index.folder.path().join("whl");
-        std::fs::create_dir_all(folder.join(name)).unwrap();
-        let output = std::process::Command::new("python3")
-            .args(["-c", MAKE_WHEEL, name, version, needs, folder.to_str().unwrap()])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::write(folder.join(name).join("index.html"), output.stdout).unwrap();
-    };
-    publish("torch", "2.11.0+rocm7.14.0", "Requires-Dist: filelock\nRequires-Dist: triton");
-    publish("triton", "3.6.0+rocm7.14.0", "");
+    publish(&index, "torch", "2.11.0+rocm7.14.0", "Requires-Dist: filelock\nRequires-Dist: triton");
+    publish(&index, "triton", "3.6.0+rocm7.14.0", "");
     let project = Project::new();
-    let url = "https://amd.example/whl/";
     let run = |line: &str| {
-        let mirror = format!("--mirror {url}=http://127.0.0.1:{}/whl/", index.port);
+        let mirror = format!("--mirror {AMD}=http://127.0.0.1:{}/whl/", index.port);
         project.run(&format!("{mirror} {line}"))
     };
     let with = |version: &str| {
         project.write(
             "versions/versions.toml",
             &format!(
-                "schema = 1\nsource-date-epoch = 1795132800\n[release.rocm]\nindex = \"{url}\"\npackages = {{ torch = \"{version}\" }}\n"
+                "schema = 1\nsource-date-epoch = 1795132800\n[release.rocm]\nindex = \"{AMD}\"\npackages = {{ torch = \"{version}\" }}\n"
             ),
         );
     };
     with("2.11.0+rocm7.14.0");
-    project.write(
-        PYTHON,
-        "schema = 1\n[demo]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrelease = \"rocm\"\n",
-    );
+    project.write(PYTHON, &format!("schema = 1\n{DEMO_OF_RELEASE}"));
     // A lock that was never made is like a pin that is unresolved.
     run("lock --check").expect(0).says("lock `demo` was never made");
     run("lock demo --check").expect(8).says("lock `demo` is stale");
@@ -117,7 +156,7 @@ fn a_release_is_looked_up_on_its_own_index_and_all_else_on_the_default_one() {
         "wheels/torch-2.11.0+rocm7.14.0-cp313-cp313-manylinux_2_28_x86_64.whl",
         "wheels/triton-3.6.0+rocm7.14.0-cp313",
         "name = \"filelock\"",
-        &format!("index = \"{url}\""),
+        &format!("index = \"{AMD}\""),
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
@@ -177,6 +216,7 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
     same(&project.files(), &before, "a refused lock");
     project.run("lock demo --accept-moved").expect(0);
     same(&project.files(), &written, "the lock that was");
+    testkit::gate_passed(12, 3);
 }
 
 #[test]

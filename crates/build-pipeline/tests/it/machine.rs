@@ -94,6 +94,27 @@ fn this_machine_is_looked_at_too() {
     project.run("env --gpu gfx1151").expect(0).prints("export ");
 }
 
+/// Every engine that answers is named, also where the socket is not at its usual place.
+#[test]
+fn every_engine_that_answers_is_named() {
+    let (project, docker) = (Project::new(), testkit::Dockerd::start());
+    let socket = docker.socket().display().to_string();
+    let doctor = |more: &[&str], builder: &str| {
+        let mut command = project.command(&[&["doctor"], more].concat());
+        command.env("DOCKER_HOST", format!("unix://{socket}")).env("DOCKER_BUILDKIT", builder);
+        crate::dsl::ran(command.output().unwrap())
+    };
+    let version = docker.docker(&["version", "--format", "{{.Server.Version}}"]).concat();
+    doctor(&[], "").prints(&format!("docker {version} at {socket}, builder buildkit"));
+    let report = json(&doctor(&["--format", "json"], "0"));
+    let engines = report["machine"]["engines"].as_array().unwrap();
+    let found = engines.iter().find(|engine| engine["socket"] == *socket).unwrap();
+    assert_eq!(found["kind"], "docker");
+    assert_eq!(found["version"], *version);
+    assert_eq!(found["rootless"], false);
+    assert_eq!(found["builder"], "classic");
+}
+
 #[test]
 fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");

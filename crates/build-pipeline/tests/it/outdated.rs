@@ -312,12 +312,12 @@ fn the_day_since_which_a_tag_is_moved_is_remembered() {
     // It moves again: that is news.
     folder.run("a", &["tag", "-f", "v1.0", &third]);
     on("1799539200").expect(23).prints("(since 2027-01-10)");
-    // A history that is broken is begun anew, one of a newer form is left alone.
+    // A broken history is started again, one of a newer form is left alone.
     let history = "home/.local/state/build-pipeline/outdated.json";
     let whole = project.read(history);
     for end in [0, 2, whole.len() / 2] {
         project.write(history, &whole[..end]);
-        on("1799625600").expect(23).says("begun anew").prints("(since 2027-01-11)");
+        on("1799625600").expect(23).says("started again").prints("(since 2027-01-11)");
     }
     project.write(history, "{\"schema\": 2, \"seen\": {}}");
     on("1799625600").expect(2).says("has schema 2");

@@ -123,6 +123,18 @@ impl Pinned {
     }
 }
 
+/// A machine without pip and without a setting looks on the public index.
+#[test]
+fn without_pip_archives_are_looked_up_on_the_public_index() {
+    let pinned = Pinned::new();
+    let empty = tempfile::tempdir().unwrap();
+    let rule = format!("https://pypi.org/simple={}", pinned.index.url());
+    let line = ["patch", "check", "demo", "--pin", "demo-sdist", "--mirror", &rule];
+    let mut command = pinned.project.command(&line);
+    command.env_remove("PIP_INDEX_URL").env("PATH", empty.path());
+    crate::dsl::ran(command.output().unwrap()).expect(0).prints("applied(1)");
+}
+
 #[test]
 fn a_pinned_commit_is_checked_without_a_checkout_and_the_second_time_without_network() {
     let pinned = Pinned::new();

@@ -7,6 +7,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use testkit::{gate_cases, gate_passed};
+
 use crate::dsl::{Project, same};
 use crate::patch::{head, list_edit};
 
@@ -193,6 +195,7 @@ fn nothing_outside_of_the_tree_is_read_or_written() {
             assert_eq!(sentinel(), before, "{name}: reverted");
         }
     }
+    testkit::gate_passed(16, ESCAPES.len());
 }
 
 #[test]
@@ -222,10 +225,12 @@ fn a_link_that_appears_meanwhile_leads_nowhere() {
     });
     assert_eq!(project.read("out/a.txt"), OLD);
     assert_eq!(project.path("out").read_dir().unwrap().count(), 1);
+    testkit::gate_passed(16, 1);
 }
 
 #[test]
 fn line_ends_marks_modes_and_neighbours_stay() {
+    let mut tried = 0;
     for (name, old, new) in [
         ("windows", "a\r\nlist = \"gfx1100\"\r\nb\r\n", "a\r\nlist = \"gfx1100;gfx1151\"\r\nb\r\n"),
         ("mark", "\u{feff}list = \"gfx1100\"\n", "\u{feff}list = \"gfx1100;gfx1151\"\n"),
@@ -244,8 +249,10 @@ fn line_ends_marks_modes_and_neighbours_stay() {
             project.run("patch revert demo --root tree").expect(0);
             assert_eq!((project.read("tree/a.txt").as_str(), modes()), (old, mode), "{name}");
             assert_eq!(project.read("tree/b.txt"), OLD);
+            tried += 1;
         }
     }
+    testkit::gate_passed(15, tried);
 }
 
 #[test]
@@ -276,7 +283,8 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
     project.run("patch revert demo --root tree").expect(0);
     let clean = project.files();
     let mut seen = [0; 3];
-    for round in 0..80_u32 {
+    let kills = gate_cases(80, 150);
+    for round in 0..u32::try_from(kills).unwrap() {
         let back = round % 2 == 1;
         if back {
             project.run(line).expect(0);
@@ -300,6 +308,7 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
         same(&project.files(), &clean, &format!("round {round}"));
     }
     assert!(seen[0] > 0 && seen[2] > 0, "the kills fell to one side: {seen:?}");
+    gate_passed(1, kills);
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
             assert_eq!(state == "not-begun", is_after, "{id} is {state}");
         }
     }
+    testkit::gate_passed(12, 4);
 
     // A version that the patch harms is refused before anything is fetched.
     let refuse = "versions = \"<0.2\"\nabove = { then = \"refuse\", because = \"it breaks\" }";

@@ -14,7 +14,7 @@ use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, shared_registry};
 use crate::dsl::{Base, Project, Ran, ran};
 
 /// How many secrets there are: `canary00x`, `canary01x`, …
-const CANARIES: usize = 26;
+const CANARIES: usize = 30;
 
 /// Returns a secret, with characters around it that mean something in a URL.
 fn canary(number: usize) -> String {
@@ -57,6 +57,8 @@ impl Scene {
         scene.write(".git/HEAD", "ref: refs/heads/main\n");
         scene.project.write(".git/refs/heads/.keep", "");
         scene.project.write(".git/objects/.keep", "");
+        let netrc = format!("machine h.example login me password {}\n", core(26));
+        scene.write("home/.netrc", &netrc);
         let link = scene.project.path(&format!("me:{}@h", core(2)));
         symlink(scene.project.path(""), link).unwrap();
         scene
@@ -70,6 +72,8 @@ impl Scene {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.project.command(arguments);
+        let paths = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{paths}", self.project.path("bin").display()));
         let proxy = format!("http://me:{}@127.0.0.1:1", core(3));
         command
             .env("HTTPS_PROXY", &proxy)
@@ -79,7 +83,9 @@ impl Scene {
             .env("PIP_INDEX_URL", format!("https://me:{}@127.0.0.1:1/simple", canary(5)))
             .env("DOCKER_HOST", format!("tcp://me:{}@127.0.0.1:1", core(6)))
             .env("CONTAINER_HOST", format!("ssh://me:{}@h.example/run/x.sock", core(7)))
-            .env("VLLM_API_KEY", core(8));
+            .env("VLLM_API_KEY", core(8))
+            .env("GITHUB_TOKEN", core(27))
+            .env("HF_TOKEN", core(27));
         command
     }
 
@@ -140,6 +146,8 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
     scene.runs(&format!("{here} {mirror} --with-layers --fresh")).expect(0).prints("digest");
     scene.runs(&format!("{here} {mirror} --format json")).expect(0);
     scene.runs(&format!("{here} --track ollama --rehearse")).expect(0);
+    let archives = "--output oci-archive:image.tar --output oci:other";
+    scene.runs(&format!("{here} {mirror} {archives} --with-layers")).expect(0);
     let mirror_only = options.split(" --set").next().unwrap();
     scene.runs_both(&format!("verify locked-spoof {mirror_only}"));
     scene.runs_both(&format!("diff locked-spoof rehearsal-ollama {mirror_only}"));
@@ -190,11 +198,53 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
         "explain locked-spoof",
         "clean --dry-run",
         "pins show vllm",
+        "patch diff vllm --root .",
+        "patch audit vllm --root .",
+        "env",
+        "diagnose registries.conf",
+        "run ollama --dry-run",
+        "run ollama --print compose",
+        "smoke ollama --dry-run",
+        "schema record",
+        "help environment",
     ] {
         scene.runs_both(line);
     }
     scene.runs("doctor --engine docker");
     scene.search();
+    // Ten in the files, the folder's name and the variables, and two more variables.
+    testkit::gate_passed(18, 12);
+}
+
+#[test]
+fn what_helpers_and_signed_redirects_know_is_told_to_nobody() {
+    let mut scene = Scene::new();
+    let base = Base::push(903);
+    // A registry behind a credential helper, which sends blobs by a signed URL, and says it all again.
+    let (proxy, cdn) =
+        (FaultProxy::to(shared_registry().host()), FaultProxy::to(shared_registry().host()));
+    proxy.require(Auth::Basic("me".to_owned(), core(28)));
+    let script = format!("#!/bin/sh\necho '{{\"Username\":\"me\",\"Secret\":\"{}\"}}'\n", core(28));
+    scene.write("bin/docker-credential-kept", &script);
+    let program = scene.project.path("bin/docker-credential-kept");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(program, mode).unwrap();
+    let helpers = format!(r#"{{"credHelpers": {{"{}": "kept"}}}}"#, proxy.host());
+    scene.write("home/.docker/config.json", &helpers);
+    let signature = format!("{}{}", core(29), "0".repeat(55));
+    let signed = format!("{}{{target}}?X-Amz-Signature={signature}&x=1", cdn.url());
+    proxy.on("GET", "/blobs/").does(Fault::Redirect(signed));
+    let said = format!("<Error><SignatureProvided>{signature}</SignatureProvided></Error>");
+    cdn.on("GET", "").does(Answer::new(403).body(said));
+    let line = base.pinned_at(&scene.project, &proxy.host());
+    let ran = scene.runs(&format!("{line} --with-layers"));
+    assert_ne!(ran.code, 0);
+    // Both were used indeed.
+    assert!(proxy.requests().iter().any(|one| one.header("authorization").is_some()));
+    assert!(cdn.requests().iter().any(|one| one.target.contains(&core(29))));
+    scene.runs_both("records");
+    scene.search();
+    testkit::gate_passed(18, 2);
 }
 
 #[test]
@@ -256,6 +306,7 @@ fn what_is_typed_with_a_secret_is_refused_and_not_repeated() {
     scene.write("home/.config/build-pipeline/config.toml", &config);
     scene.runs("outdated").says("config.toml:3");
     scene.search();
+    testkit::gate_passed(18, 12);
 }
 
 #[test]
@@ -292,6 +343,7 @@ fn a_broken_data_file_is_shown_without_its_secrets() {
         }
         scene.search();
     }
+    testkit::gate_passed(18, 4);
 }
 
 #[test]

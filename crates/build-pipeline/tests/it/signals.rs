@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use testkit::{Fault, FaultProxy, RandomImage, shared_registry};
+use testkit::{Fault, FaultProxy, RandomImage, gate_cases, gate_passed, shared_registry};
 
 use crate::dsl::{Base, Project, ran};
 
@@ -56,7 +56,8 @@ fn a_killed_run_is_known_as_killed() {
 }
 
 #[test]
-fn a_hundred_kills_leave_the_old_image_or_the_new_one() {
+fn kills_leave_the_old_image_or_the_new_one() {
+    let kills = gate_cases(100, 400);
     let (project, base) = (Project::new(), Base::push(83));
     let host = shared_registry().host();
     let large = RandomImage { layers: vec![300_000, 200_000, 100_000], ..RandomImage::new(84) }
@@ -72,7 +73,7 @@ fn a_hundred_kills_leave_the_old_image_or_the_new_one() {
     let begun = Instant::now();
     project.run(&small).expect(0);
     let length = begun.elapsed();
-    for round in 0..100_u32 {
+    for round in 0..u32::try_from(kills).unwrap() {
         let child = project.begin(&lines[round as usize % 2]);
         std::thread::sleep(length * (round * 37 % 100) / 70);
         // One that has finished is a good case too.
@@ -85,32 +86,39 @@ fn a_hundred_kills_leave_the_old_image_or_the_new_one() {
     project.run(&small).expect(0);
     let blobs = project.path("dist/locked-spoof/blobs/sha256").read_dir().unwrap().count();
     assert_eq!(blobs, 2 + base.image.layers.len(), "nothing is left of killed runs");
+    gate_passed(1, kills);
 }
 
 #[test]
-fn two_runs_at_once_wait_for_each_other() {
+fn a_run_waits_for_another_one_until_that_is_killed() {
+    let rounds = gate_cases(2, 50);
     let (project, base) = (Project::new(), Base::push(85));
     let proxy = FaultProxy::to(shared_registry().host());
     proxy.on("GET", "/blobs/").does(Fault::Stall);
-    let first = project.begin(&base.locked_spoof(&proxy.host()));
-    until("the first run's request", || proxy.count("GET", "/blobs/") == 1);
     let line = base.locked_spoof(shared_registry().host());
-    project
-        .run(&format!("{line} --lock-timeout 0"))
-        .expect(10)
-        .says(&format!("held by process {}", first.id()))
-        .says("--lock-timeout");
-    // Another output is another lock.
-    project.run(&format!("{line} --output oci:other --lock-timeout 0")).expect(0);
+    for round in 1..=rounds {
+        // What is cached is not asked for.
+        drop(std::fs::remove_dir_all(project.path("home/.cache")));
+        let first = project.begin(&base.locked_spoof(&proxy.host()));
+        until("the first run's request", || proxy.count("GET", "/blobs/") == round);
+        project
+            .run(&format!("{line} --lock-timeout 0"))
+            .expect(10)
+            .says(&format!("held by process {}", first.id()))
+            .says("--lock-timeout");
+        // Another output is another lock.
+        project.run(&format!("{line} --output oci:other --lock-timeout 0")).expect(0);
 
-    let mut second = project.begin(&line);
-    let mut said = BufReader::new(second.stderr.take().unwrap()).lines();
-    let waits = "waiting for `oci:dist/locked-spoof`: held by process";
-    assert!(said.any(|line| line.unwrap().contains(waits)), "it does not wait");
-    send(&first, "-KILL");
-    first.wait_with_output().unwrap();
-    let rest: Vec<String> = said.map(Result::unwrap).collect();
-    assert!(second.wait().unwrap().success(), "{rest:?}");
+        let mut second = project.begin(&line);
+        let mut said = BufReader::new(second.stderr.take().unwrap()).lines();
+        let waits = "waiting for `oci:dist/locked-spoof`: held by process";
+        assert!(said.any(|line| line.unwrap().contains(waits)), "it does not wait");
+        send(&first, "-KILL");
+        first.wait_with_output().unwrap();
+        let rest: Vec<String> = said.map(Result::unwrap).collect();
+        assert!(second.wait().unwrap().success(), "round {round}: {rest:?}");
+    }
+    gate_passed(6, rounds);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn built(seed: u64) -> (Project, String) {
 
 /// Writes the image of `dist/locked-spoof` anew with another manifest and config, digests and all,
 /// as somebody would who wants to deceive.
-fn forge(
+pub(crate) fn forge(
     project: &Project,
     change_config: impl Fn(&mut Value),
     change_manifest: impl Fn(&mut Value),
@@ -35,13 +35,12 @@ fn forge(
     change_manifest(&mut manifest);
     manifest["config"]["digest"] = put(config.as_bytes()).to_string().into();
     manifest["config"]["size"] = config.len().into();
-    let manifest = put(manifest.to_string().as_bytes());
+    let manifest = manifest.to_string();
     let index = std::fs::read_to_string(layout.join("index.json")).unwrap();
-    std::fs::write(
-        layout.join("index.json"),
-        index.replace(image.manifest_digest.as_str(), manifest.as_str()),
-    )
-    .unwrap();
+    let mut index: Value = serde_json::from_str(&index).unwrap();
+    index["manifests"][0]["digest"] = put(manifest.as_bytes()).to_string().into();
+    index["manifests"][0]["size"] = manifest.len().into();
+    std::fs::write(layout.join("index.json"), index.to_string()).unwrap();
 }
 
 #[test]
@@ -75,6 +74,7 @@ fn a_changed_field_is_found_by_name() {
 
 #[test]
 fn every_claim_of_a_label_is_checked() {
+    let mut tried = 0;
     for (key, value, code) in [
         ("io.github.build-pipeline.plan-digest", "sha256:0", 13),
         ("io.github.build-pipeline.gpu", "gfx1100", 13),
@@ -91,7 +91,9 @@ fn every_claim_of_a_label_is_checked() {
         let (project, mirror) = built(44);
         forge(&project, |config| config["config"]["Labels"][key] = value.into(), |_| {});
         project.run(&format!("verify locked-spoof {mirror}")).expect(code);
+        tried += 1;
     }
+    testkit::gate_passed(22, tried);
 }
 
 #[test]
@@ -158,4 +160,38 @@ fn images_of_others_are_refused() {
         .says("`build-pipeline verify rehearsal-locked-spoof`");
     project.run("verify versions").expect(2);
     project.run("verify versions/versions.toml").expect(2).says("name an OCI image layout");
+}
+
+#[test]
+fn a_config_that_podman_reads_otherwise_is_refused_wherever_it_enters() {
+    let (project, _) = built(50);
+    let told = "key `Config` is spelled like `config`";
+    forge(
+        &project,
+        |config| config["Config"] = serde_json::json!({ "Env": ["PATH=/evil"] }),
+        |_| {},
+    );
+    project.run("verify locked-spoof").expect(2).says(told);
+    project.run("diff locked-spoof dist/locked-spoof").expect(2).says(told);
+    // Somebody pushes it as a base.
+    let host = shared_registry().host();
+    let pushed = format!("{host}/rocm/vllm-dev-forged-{}:x", std::process::id());
+    let source = format!("oci:{}", project.path("dist/locked-spoof").display());
+    let copied = std::process::Command::new("skopeo")
+        .args(["--insecure-policy", "copy", "--preserve-digests", "--dest-tls-verify=false"])
+        .args([source, format!("docker://{pushed}")])
+        .status();
+    assert!(copied.unwrap().success());
+    project.run(&format!("verify {pushed}")).expect(2).says(told);
+    let layout = std::fs::read_to_string(project.path("dist/locked-spoof/index.json")).unwrap();
+    let index: Value = serde_json::from_str(&layout).unwrap();
+    let digest = index["manifests"][0]["digest"].as_str().unwrap();
+    let (repository, _) = pushed.rsplit_once(':').unwrap();
+    project
+        .run(&format!(
+            "--track locked-spoof --mirror docker.io/rocm/vllm-dev={repository} --set vllm-dev-locked={digest} --output oci:made"
+        ))
+        .expect(1)
+        .says(told);
+    assert!(!project.path("made/index.json").exists());
 }

@@ -3,6 +3,7 @@
 use debian::{FetchError, Mirrors, fetch};
 use pins::LockedPackage;
 use sources::{ErrorKind, Settings, Sources};
+use testkit::{Answer, FaultProxy};
 
 use crate::support::{fetched, lock, mirrors, name, offline};
 
@@ -67,4 +68,46 @@ async fn another_file_than_the_locked_one_is_refused() {
     let longer = LockedPackage { size: hello.size + 1, ..hello };
     let error = fetch(&empty(&folder), &[&longer], &mirrors()).await.unwrap_err();
     assert!(matches!(error, FetchError::Size { .. }), "{error}");
+}
+
+/// A package that only a copy of a day has is fetched there; a machine that does not answer is not
+/// asked for more than what is missing.
+#[tokio::test]
+async fn a_file_that_left_the_mirror_comes_from_a_copy_of_the_day() {
+    let hello = LockedPackage { file: "pool/main/h/hello/hello_1_amd64.deb".to_owned(), ..local() };
+    let snapshots = FaultProxy::alone();
+    let path = format!("/debian/20261120T235959Z/{}", hello.file);
+    snapshots.on("GET", &path).does(Answer::new(200).body(CONTENT.to_vec()));
+    let mirror = FaultProxy::alone();
+    mirror.on("GET", &format!("/debian/{}", hello.file)).does(Answer::new(404));
+    let fetch = async |mirror: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings::new(folder.path());
+        (settings.tries, settings.allow_local) = (1, true);
+        let rule = format!("https://snapshot.debian.org/archive={}", snapshots.url());
+        settings.mirrors = vec![rule.parse().unwrap()];
+        let mirrors = Mirrors { archive: vec![mirror.parse().unwrap()], security: Vec::new() };
+        let mirrors = mirrors.with_snapshots("2026-11-20");
+        fetch(&Sources::new(settings), &[&hello], &mirrors).await
+    };
+    let found = fetch(&format!("{}/debian", mirror.url())).await.unwrap();
+    assert_eq!(found[0].received, hello.size);
+    assert_eq!(snapshots.requests().len(), 1);
+    // A mirror that does not answer may have the file.
+    let error = fetch("http://127.0.0.1:1/debian").await.unwrap_err();
+    assert!(matches!(error, FetchError::Fetch { .. }), "{error}");
+    assert_eq!(snapshots.requests().len(), 1);
+}
+
+const CONTENT: &[u8] = b"a package that left the mirror";
+
+fn local() -> LockedPackage {
+    LockedPackage {
+        name: "hello".to_owned(),
+        version: "1".to_owned(),
+        architecture: "amd64".to_owned(),
+        file: String::new(),
+        size: CONTENT.len() as u64,
+        sha256: names::Digest::of(CONTENT).hex().parse().unwrap(),
+    }
 }

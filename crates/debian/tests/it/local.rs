@@ -3,9 +3,14 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use debian::{LocalSourceError, write_local_source};
+use debian::{LocalSource, LocalSourceError, write_local_source};
 
-use crate::support::{EPOCH, SUITE, architecture, fetched, local_source, programs};
+use crate::support::{EPOCH, SUITE, architecture, fetched, local_source};
+
+/// Returns the line of apt's sources that names the folder where it is now.
+fn apt_line(source: &LocalSource) -> String {
+    format!("deb [trusted=yes] copy:{} ./", source.folder().display())
+}
 
 /// Runs apt-get on an empty machine whose only source is `line`.
 fn apt_get(line: &str, arguments: &[&str]) -> (Output, tempfile::TempDir) {
@@ -41,7 +46,7 @@ async fn apt_installs_what_is_there_with_all_that_it_needs() {
     let folder = tempfile::tempdir().unwrap();
     let source = local_source(&["base", "tools"], &folder.path().join("packages")).await;
     let (output, _state) = apt_get(
-        &source.apt_line(),
+        &apt_line(&source),
         &["-q", "--simulate", "--no-install-recommends", "install", "jq"],
     );
     let plan = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -54,7 +59,7 @@ async fn apt_installs_what_is_there_with_all_that_it_needs() {
 async fn apt_takes_the_very_files() {
     let folder = tempfile::tempdir().unwrap();
     let source = local_source(&["tools"], &folder.path().join("packages")).await;
-    let (output, state) = apt_get(&source.apt_line(), &["-q", "download", "hello"]);
+    let (output, state) = apt_get(&apt_line(&source), &["-q", "download", "hello"]);
     assert!(output.status.success(), "{output:?}");
     let packages = fetched(&["tools"]).await;
     let hello = packages.iter().find(|fetched| fetched.package.name == "hello").unwrap();
@@ -72,7 +77,7 @@ async fn apt_does_not_take_a_file_that_was_changed_later() {
     let mut bytes = std::fs::read(&path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let (output, _state) = apt_get(&source.apt_line(), &["-q", "download", "hello"]);
+    let (output, _state) = apt_get(&apt_line(&source), &["-q", "download", "hello"]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("Hash Sum mismatch"), "{output:?}");
 }
@@ -83,9 +88,7 @@ async fn the_same_packages_give_the_same_tree_in_any_order() {
     let first = local_source(&["tools"], &folder.path().join("first")).await;
     let mut packages = fetched(&["tools"]).await;
     packages.reverse();
-    let second =
-        write_local_source(&programs(), &packages, SUITE, EPOCH, &folder.path().join("second"))
-            .await;
+    let second = write_local_source(&packages, SUITE, EPOCH, &folder.path().join("second"));
     let digest = |source: &debian::LocalSource| source.tree().unwrap().digest().unwrap();
     assert_eq!(digest(&first), digest(&second.unwrap()));
     let names: Vec<String> =
@@ -100,8 +103,7 @@ async fn the_same_packages_give_the_same_tree_in_any_order() {
 async fn a_folder_with_something_in_it_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "mine").unwrap();
-    let error =
-        write_local_source(&programs(), &[], SUITE, EPOCH, folder.path()).await.unwrap_err();
+    let error = write_local_source(&[], SUITE, EPOCH, folder.path()).unwrap_err();
     assert!(matches!(error, LocalSourceError::NotEmpty { .. }), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -111,27 +113,27 @@ async fn files_that_changed_or_are_other_packages_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let packages = fetched(&["tools"]).await;
     let hello = packages.iter().find(|fetched| fetched.package.name == "hello").unwrap();
-    let write = async |name: &str, packages: &[debian::FetchedPackage]| {
+    let write = |name: &str, packages: &[debian::FetchedPackage]| {
         let to = folder.path().join(name);
-        write_local_source(&programs(), packages, SUITE, EPOCH, &to).await.unwrap_err()
+        write_local_source(packages, SUITE, EPOCH, &to).unwrap_err()
     };
 
     let mut changed = hello.clone();
     changed.path = folder.path().join("changed.deb");
     std::fs::write(&changed.path, "another file").unwrap();
-    let error = write("changed", std::slice::from_ref(&changed)).await;
+    let error = write("changed", std::slice::from_ref(&changed));
     assert!(matches!(error, LocalSourceError::Changed { .. }), "{error}");
 
     let mut renamed = hello.clone();
     renamed.package.name = "goodbye".to_owned();
-    let error = write("renamed", &[renamed]).await;
+    let error = write("renamed", &[renamed]);
     assert!(matches!(error, LocalSourceError::Other { .. }), "{error}");
 
-    let error = write("twice", &[hello.clone(), hello.clone()]).await;
+    let error = write("twice", &[hello.clone(), hello.clone()]);
     assert!(matches!(error, LocalSourceError::Twice { .. }), "{error}");
 
     let mut missing = hello.clone();
     missing.path = Path::new("/nowhere.deb").to_owned();
-    let error = write("missing", &[missing]).await;
+    let error = write("missing", &[missing]);
     assert!(matches!(error, LocalSourceError::Disk { .. }), "{error}");
 }

@@ -1,13 +1,10 @@
-//! The way from names to a root file system, with the real programs and the machine's real mirror.
-//!
-//! `mmdebstrap` needs root here, or ranges in `/etc/subuid`; a machine that has neither fails. The
-//! tests of `machines` need root.
+//! The way from names to what a root file system is made of, with real packages of the machine's
+//! real mirror. The tests of the executor have an engine make it.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail a test as tests themselves do")]
 
-mod bootstrap;
 mod fetch;
 mod local;
-mod machines;
 mod resolve;
+mod root;
 mod support;

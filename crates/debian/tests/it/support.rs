@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use debian::{
-    FetchedPackage, LocalSource, Mirrors, Mode, Programs, Resolve, ResolveError, WantedSet,
-};
+use debian::{FetchedPackage, LocalSource, Mirrors, Programs, Resolve, ResolveError, WantedSet};
 use names::PinName;
 use pins::PackageLock;
 use sources::{Settings, Sources};
@@ -25,7 +23,7 @@ pub(crate) fn programs() -> Programs {
 
 /// The mirrors that this machine's apt uses.
 pub(crate) fn mirrors() -> Mirrors {
-    Mirrors::from_apt(Path::new("/etc/apt")).unwrap()
+    Mirrors::of_machine(Path::new("/etc/apt"))
 }
 
 /// The architecture of this machine.
@@ -106,20 +104,5 @@ pub(crate) async fn fetched(sets: &[&str]) -> Vec<FetchedPackage> {
 
 /// A package source of some sets, in `folder`.
 pub(crate) async fn local_source(sets: &[&str], folder: &Path) -> LocalSource {
-    let packages = fetched(sets).await;
-    write(&packages, folder).await
-}
-
-/// A package source of files that are there already, in `folder`.
-pub(crate) async fn write(packages: &[FetchedPackage], folder: &Path) -> LocalSource {
-    debian::write_local_source(&programs(), packages, SUITE, EPOCH, folder).await.unwrap()
-}
-
-/// Root where the tests have it, otherwise a user namespace.
-pub(crate) fn mode() -> Mode {
-    use std::os::unix::fs::MetadataExt as _;
-    match std::fs::metadata("/proc/self").unwrap().uid() {
-        0 => Mode::Root,
-        _ => Mode::Unshare,
-    }
+    debian::write_local_source(&fetched(sets).await, SUITE, EPOCH, folder).unwrap()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use engine::{BuildEvent, Built, DockerBuilder, Engine, EngineError, RUN_LABEL};
 use tempfile::TempDir;
+use testkit::{gate_cases, gate_passed, peak_memory};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 
@@ -18,6 +19,8 @@ struct Script {
     /// The status line and body of the answer to a build.
     status: &'static str,
     body: Vec<u8>,
+    /// What comes before the body: how often, and after which pause each time.
+    before: Option<(usize, Vec<u8>, Duration)>,
     after: After,
     /// The ID an inspect finds, and the run it is of.
     inspect: Option<(String, &'static str)>,
@@ -37,7 +40,8 @@ impl Script {
     fn of(records: &[&str]) -> Self {
         let body = records.iter().map(|record| format!("{record}\n")).collect::<String>();
         let inspect = Some((ID.to_owned(), "faults"));
-        Self { status: "200 OK", body: body.into_bytes(), after: After::End, inspect }
+        let body = body.into_bytes();
+        Self { status: "200 OK", body, before: None, after: After::End, inspect }
     }
 }
 
@@ -86,11 +90,14 @@ async fn answer(mut connection: tokio::net::UnixStream, script: Script) {
         let status = script.status;
         let begin = format!("HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n");
         connection.write_all(begin.as_bytes()).await.unwrap();
+        if let Some((count, piece, pause)) = &script.before {
+            for _ in 0..*count {
+                tokio::time::sleep(*pause).await;
+                write_chunk(&mut connection, piece).await;
+            }
+        }
         for piece in script.body.chunks(1 << 20) {
-            let size = format!("{:x}\r\n", piece.len());
-            connection.write_all(size.as_bytes()).await.unwrap();
-            connection.write_all(piece).await.unwrap();
-            connection.write_all(b"\r\n").await.unwrap();
+            write_chunk(&mut connection, piece).await;
         }
         match script.after {
             After::End => connection.write_all(b"0\r\n\r\n").await.unwrap(),
@@ -109,6 +116,13 @@ async fn answer(mut connection: tokio::net::UnixStream, script: Script) {
     } else {
         let missing = serde_json::json!({ "message": "no such image" });
         connection.write_all(&plain("404 Not Found", missing)).await.unwrap();
+    }
+}
+
+async fn write_chunk(connection: &mut tokio::net::UnixStream, piece: &[u8]) {
+    let size = format!("{:x}\r\n", piece.len());
+    for part in [size.as_bytes(), piece, b"\r\n"] {
+        connection.write_all(part).await.unwrap();
     }
 }
 
@@ -151,6 +165,19 @@ fn good_docker() -> Script {
     ])
 }
 
+/// Streams of many steps, of podman and docker. The last record names the image.
+fn long() -> [Script; 2] {
+    let of = |colon: &str, last: &str| {
+        let step = |number| stream(&format!("STEP {number}/20{colon} RUN touch /{number}\n"));
+        let records: Vec<String> = (1..=20).map(step).chain([last.to_owned()]).collect();
+        Script::of(&records.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    [
+        of(":", &stream(&format!("{ID}\n"))),
+        of(" :", &format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}")),
+    ]
+}
+
 #[tokio::test]
 async fn a_good_stream_is_a_success() {
     assert_eq!(on_podman(good_podman()).await.unwrap().image.as_str(), format!("sha256:{ID}"));
@@ -160,22 +187,112 @@ async fn a_good_stream_is_a_success() {
 /// Wherever it is cut, and whether the cut is orderly or not: no image before its record.
 #[tokio::test]
 async fn a_stream_that_is_cut_is_never_a_success() {
-    for cut in 0..good_podman().body.len() - 2 {
-        for after in [After::End, After::Break] {
-            let mut script = good_podman();
-            script.body.truncate(cut);
-            script.after = after;
-            let built = on_podman(script).await;
-            let is_told = match after {
-                After::Break => matches!(built, Err(EngineError::Lost { .. })),
-                _ => matches!(built, Err(EngineError::NoImageId | EngineError::Nonsense { .. })),
-            };
-            assert!(is_told, "cut at {cut}: {built:?}");
+    let mut cases = 0;
+    for (script, is_podman) in long().into_iter().zip([true, false]) {
+        let on = async |script| {
+            if is_podman { on_podman(script).await } else { on_docker(script).await }
+        };
+        on(script.clone()).await.unwrap();
+        for cut in 0..script.body.len() - 2 {
+            for after in [After::End, After::Break] {
+                let body = script.body[..cut].to_vec();
+                let built = on(Script { body, after, ..script.clone() }).await;
+                let is_told = match after {
+                    After::Break => matches!(built, Err(EngineError::Lost { .. })),
+                    _ => {
+                        matches!(built, Err(EngineError::NoImageId | EngineError::Nonsense { .. }))
+                    }
+                };
+                assert!(is_told, "cut at {cut}: {built:?}");
+                cases += 1;
+            }
+        }
+        let built = on(Script { after: After::Break, ..script }).await;
+        assert!(matches!(built, Err(EngineError::Lost { .. })), "{built:?}");
+        cases += 1;
+    }
+    gate_passed(4, cases);
+}
+
+/// In a word, what became of a build.
+fn verdict(built: &Result<Built, EngineError>) -> &'static str {
+    match built {
+        Ok(_) => "built",
+        Err(EngineError::NoImageId) => "no image",
+        Err(EngineError::Nonsense { .. }) => "nonsense",
+        Err(EngineError::Dockerfile { .. }) => "dockerfile",
+        Err(EngineError::Run(_)) => "run",
+        Err(EngineError::DiskFull { .. }) => "disk",
+        Err(EngineError::BaseMissing { .. }) => "base",
+        Err(EngineError::CacheGone { .. }) => "cache",
+        Err(EngineError::Runtime { .. }) => "runtime",
+        Err(EngineError::ImageDiffers { .. }) => "differs",
+        Err(_) => "something else",
+    }
+}
+
+/// Answers of docker, each with what it must come to.
+#[tokio::test]
+async fn every_answer_has_its_verdict() {
+    let image = format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}\n");
+    let other = image.replace(ID, &"a".repeat(64));
+    let step = format!("{}\n", stream("Step 2/2 : RUN x"));
+    let line = |text: &str| format!("{}\n", stream(text));
+    let failed = |text: &str| {
+        format!(
+            "{step}{}\n",
+            serde_json::json!({ "errorDetail": { "message": text }, "error": text })
+        )
+    };
+    let good = format!("{step}{image}");
+    let cases = [
+        (good.clone(), "built"),
+        (good.replace('\n', "\r\n"), "built"),
+        (good.replace('\n', "\n\n \n"), "built"),
+        (good.trim_end().to_owned(), "built"),
+        (good.replace('\n', ""), "nonsense"),
+        (format!("{image}{}", line("Successfully tagged x")), "built"),
+        (format!("{image}{image}"), "built"),
+        (format!("{other}{image}"), "built"),
+        (format!("{}{image}", line("nul\0, bell\u{7}, \u{1b}[2J, \u{202e}")), "built"),
+        (format!("{}{image}", line(&"x".repeat(1 << 20))), "built"),
+        (format!("{}{image}", line("grün").repeat(10_000)), "built"),
+        (format!("{{\"new\":[1,2,{{}}]}}\n{image}"), "built"),
+        (format!("{image}{other}"), "differs"),
+        (image.replace(&ID[..1], "X"), "differs"),
+        (String::new(), "no image"),
+        ("\n\n".to_owned(), "no image"),
+        (step.clone(), "no image"),
+        ("{\"aux\":{}}\n".to_owned(), "no image"),
+        ("{\"aux\":null}\n".to_owned(), "no image"),
+        (line(&format!("Successfully built {ID}")), "no image"),
+        (format!("{step}\0{image}"), "nonsense"),
+        (image[..image.len() - 4].to_owned(), "nonsense"),
+        (format!("{}{image}", &step[..9]), "nonsense"),
+        (format!("<html>login</html>{image}"), "nonsense"),
+        (format!("[1]\n{image}"), "nonsense"),
+        (format!("{}{image}", "[".repeat(100_000)), "nonsense"),
+        (failed("no"), "dockerfile"),
+        (format!("{}{image}", failed("no")), "dockerfile"),
+        (format!("{image}{}", failed("no")), "dockerfile"),
+        (format!("{{\"error\":\"no\"}}\n{image}"), "dockerfile"),
+        (format!("{}{image}", failed("write /x: no space left on device")), "disk"),
+        (format!("{}{image}", failed("The command 'x' returned a non-zero code: 7")), "run"),
+        (format!("{}{image}", failed("OCI runtime create failed: runc: no")), "runtime"),
+        (format!("{}{image}", failed("pull access denied for x")), "base"),
+        (format!("{}{image}", failed("layer does not exist")), "cache"),
+    ];
+    let mut wrong = Vec::new();
+    for (body, wanted) in &cases {
+        let script = Script { body: body.clone().into_bytes(), ..good_docker() };
+        let built = on_docker(script).await;
+        let shown: String = body.chars().take(200).collect();
+        if verdict(&built) != *wanted {
+            wrong.push(format!("{shown}: {built:?}"));
         }
     }
-    let mut script = good_podman();
-    script.after = After::Break;
-    assert!(matches!(on_podman(script).await, Err(EngineError::Lost { .. })));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    gate_passed(4, cases.len());
 }
 
 #[tokio::test]
@@ -229,6 +346,49 @@ async fn silence_ends_and_says_so() {
     let (_folder, socket) = serve(script);
     let (built, _) = build_on(&Engine::podman_at(socket), Duration::from_millis(300)).await;
     assert!(matches!(built, Err(EngineError::Silent { .. })), "{built:?}");
+}
+
+/// The clock of this test jumps to the next event.
+#[tokio::test(start_paused = true)]
+async fn a_build_that_says_a_word_now_and_then_may_take_ten_hours() {
+    let hour = Duration::from_secs(3600);
+    let said = format!("{}\n", stream("still there\n")).into_bytes();
+    let begin = tokio::time::Instant::now();
+    let (pause, count) = (hour - Duration::from_secs(60), 11);
+    let script = Script { before: Some((count, said, pause)), ..good_podman() };
+    let (_folder, socket) = serve(script.clone());
+    let (built, events) = build_on(&Engine::podman_at(socket), hour).await;
+    built.unwrap();
+    assert_eq!(lines(&events).iter().filter(|line| **line == "still there").count(), count);
+    assert!(begin.elapsed() > 10 * hour, "{:?}", begin.elapsed());
+    // As a witness: a longer pause is silence.
+    let before = script.before.map(|(count, said, _)| (count, said, hour + hour));
+    let (_folder, socket) = serve(Script { before, ..good_podman() });
+    let (built, _) = build_on(&Engine::podman_at(socket), hour).await;
+    assert!(matches!(built, Err(EngineError::Silent { .. })), "{built:?}");
+    gate_passed(24, 1);
+}
+
+/// A log of 100 bytes a line: 1 GB for `cargo xtask gates`.
+#[tokio::test]
+async fn a_long_log_needs_no_memory() {
+    let count = gate_cases(100_000, 10_000_000);
+    let line = "x".repeat(99);
+    let piece = format!("{}\n", stream(&format!("{line}\n"))).repeat(1000).into_bytes();
+    let before = Some((count / 1000, piece, Duration::ZERO));
+    let (_folder, socket) = serve(Script { before, ..good_podman() });
+    let request = request("faults", "FROM scratch\nRUN x\n");
+    let mut found = 0;
+    let mut on_event = |event| {
+        found += usize::from(matches!(event, BuildEvent::Line(told) if told.text == line));
+    };
+    let before = peak_memory();
+    let input = context(&request.dockerfile_text, &[]);
+    Engine::podman_at(socket).build(&request, input, &mut on_event).await.unwrap();
+    let grown = peak_memory().saturating_sub(before);
+    assert_eq!(found, count);
+    assert!(grown < 100 << 20, "{grown} bytes more for a log of {count} lines");
+    gate_passed(24, 1);
 }
 
 #[tokio::test]

@@ -8,15 +8,16 @@ use ::sources::Tree;
 use bytes::Bytes;
 use engine::{
     BuildEvent, BuildRequest, ByteStream, Engine, EngineError, Network, RunFailure, RunId,
-    without_cache_mounts,
+    has_health_check, portable_dockerfile, unclear_owners, without_cache_mounts,
 };
-use names::{Digest, ImageRef};
+use names::ImageRef;
 use oci::client::RegistryClient;
 use oci::loopback::StoredBlob;
 use oci::media::Document;
 use tokio::sync::mpsc;
 
 use super::Workshop;
+use super::offered::Offered;
 use super::sink::{Sink, diff_ids};
 use super::store::Made;
 use crate::{Event, ExecuteError, OnEvent};
@@ -25,6 +26,8 @@ use crate::{Event, ExecuteError, OnEvent};
 const IDLE: Duration = Duration::from_secs(3600);
 /// How long a pull or push may take.
 pub(super) const TRANSFER: Duration = Duration::from_secs(6 * 3600);
+/// How often a build is tried while other builds remove what it had taken from the engine's cache.
+const TRIES: u32 = 5;
 /// The name of the Dockerfile in the context.
 const DOCKERFILE: &str = "Dockerfile";
 /// The tag that the engine pushes what it built under.
@@ -42,10 +45,12 @@ pub(crate) struct Instructions<'a> {
     pub(crate) step: &'a str,
     /// What its images are called on the registry in this process.
     pub(crate) name: String,
-    /// The Dockerfile.
+    /// The path of the Dockerfile, for messages.
+    pub(crate) path: &'a str,
+    /// The text of the Dockerfile.
     pub(crate) dockerfile: &'a str,
-    /// Its digest.
-    pub(crate) digest: &'a Digest,
+    /// The image that is the build argument `BASE`, if the Dockerfile has one.
+    pub(crate) base: Option<&'a Made>,
     /// Build arguments beside `BASE`.
     pub(crate) args: &'a BTreeMap<String, String>,
     /// Whether RUN may use the network.
@@ -69,19 +74,24 @@ impl Workshop {
         &self,
         engine: &Engine,
         instructions: &Instructions<'_>,
-        (base, context): (&Made, Tree),
+        context: Tree,
         (sink, client): (&Sink, &RegistryClient),
         on_event: &OnEvent,
     ) -> Result<Captured, ExecuteError> {
         let step = instructions.step;
         let failed = |error| ExecuteError::engine(format!("step `{step}` failed"), error);
-        let mut text =
-            self.materials.file(instructions.dockerfile, instructions.digest)?.to_owned();
+        let mut text = instructions.dockerfile.to_owned();
         let mut build_args = instructions.args.clone();
         let has_cache_mounts = engine.has_cache_mounts();
         if !has_cache_mounts {
             text = without_cache_mounts(&text);
         }
+        let offered = instructions.base.map(|base| Offered::new(base, has_health_check(&text)));
+        let offered = offered.transpose()?;
+        let has_user = offered.as_ref().is_some_and(|offered| offered.has_user);
+        warn_of_owners(&text, has_user, instructions.path, on_event);
+        let shell = offered.as_ref().and_then(|offered| offered.shell.clone());
+        text = portable_dockerfile(&text, shell);
         // What is made anew proves nothing if its parts come from what it is compared with.
         if (self.is_fresh || !has_cache_mounts) && declares(&text, LAUNCHER) {
             build_args.insert(LAUNCHER.to_owned(), String::new());
@@ -89,12 +99,16 @@ impl Workshop {
         let mut context = context;
         context.put_file(DOCKERFILE, text.clone().into_bytes()).map_err(ExecuteError::source)?;
 
-        let base_name =
-            sink.offer(&format!("{}-base", instructions.name), base, (&self.store, client))?;
-        // From here on it must be removed, whatever comes.
-        self.names.lock().await.push(base_name.to_string());
-        engine.pull(&base_name, true, TRANSFER).await.map_err(failed)?;
-        build_args.insert("BASE".to_owned(), base_name.to_string());
+        let target = sink.reference(&instructions.name, BUILT)?;
+        // From here on they must be removed, whatever happens.
+        self.names.lock().await.push(target.to_string());
+        if let Some(offered) = &offered {
+            let way = (&self.store, client);
+            let name = sink.offer_base(&instructions.name, &offered.made, way)?;
+            self.names.lock().await.push(name.to_string());
+            engine.pull(&name, true, TRANSFER).await.map_err(failed)?;
+            build_args.insert("BASE".to_owned(), name.to_string());
+        }
         let request = BuildRequest {
             run: self.run.clone(),
             dockerfile: DOCKERFILE.to_owned(),
@@ -119,8 +133,22 @@ impl Workshop {
                 BuildEvent::Line(line) => Event::BuildLine { step, text: line.text },
             });
         };
-        let pieces = stream(context.clone(), instructions.epoch);
-        let built = engine.build(&request, pieces, &mut tell).await;
+        let mut tries_left = TRIES;
+        let built = loop {
+            tries_left -= 1;
+            let pieces = stream(context.clone(), instructions.epoch);
+            match engine.build(&request, pieces, &mut tell).await {
+                // Another build has ended and removed what this one had taken from the cache.
+                Err(EngineError::CacheGone { detail }) if tries_left > 0 => {
+                    tracing::info!(
+                        step,
+                        detail,
+                        "the engine's cache changed; the build is repeated"
+                    );
+                }
+                other => break other,
+            }
+        };
         if self.keeps_failed
             && let Err(EngineError::Run(failure)) = &built
         {
@@ -128,12 +156,10 @@ impl Workshop {
             keep_failed(engine, failure, before, on_event).await;
         }
         let built = built.map_err(failed)?;
-        let target = sink.reference(&instructions.name, BUILT)?;
+        self.names.lock().await.push(built.image.to_string());
         let pushed = engine.push(&built.image, &target, TRANSFER).await;
-        let names = [built.image.to_string(), target.to_string()];
-        self.names.lock().await.extend(names);
-        pushed.map_err(failed)?;
-        captured(instructions, base, sink)
+        pushed.map_err(|error| sink.disk_failure().unwrap_or_else(|| failed(error)))?;
+        captured(instructions, sink)
     }
 }
 
@@ -190,6 +216,16 @@ async fn keep_failed(
     }
 }
 
+/// Says where the owner of a directory depends on the engine.
+fn warn_of_owners(text: &str, has_user: bool, path: &str, on_event: &OnEvent) {
+    for line in unclear_owners(text, has_user) {
+        let message = format!(
+            "`{path}`, line {line}: WORKDIR after USER: if it makes a directory, that belongs to the user with BuildKit, and to root with podman and docker's classic builder; write WORKDIR before USER"
+        );
+        on_event(Event::Note { rule: "workdir-after-user".to_owned(), message });
+    }
+}
+
 /// Returns whether a Dockerfile has a build argument of this name.
 fn declares(dockerfile: &str, name: &str) -> bool {
     let declared = dockerfile.lines().filter_map(|line| line.strip_prefix("ARG "));
@@ -200,8 +236,7 @@ fn declares(dockerfile: &str, name: &str) -> bool {
 
 /// Takes what was pushed apart: what the base has, and what is new.
 fn captured(
-    Instructions { step, name, .. }: &Instructions<'_>,
-    base: &Made,
+    Instructions { step, name, base, .. }: &Instructions<'_>,
     sink: &Sink,
 ) -> Result<Captured, ExecuteError> {
     let wrong = |what: &str| {
@@ -220,7 +255,8 @@ fn captured(
         }
         None => return Err(wrong("has no config")),
     };
-    let (below, all) = (diff_ids(&base.config)?, diff_ids(&config)?);
+    let below = base.map_or(Ok(Vec::new()), |base| diff_ids(&base.config))?;
+    let all = diff_ids(&config)?;
     if !all.starts_with(&below) || all.len() != manifest.layers.len() {
         return Err(wrong("does not stand on the base of the plan"));
     }

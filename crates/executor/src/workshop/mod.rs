@@ -8,6 +8,7 @@
 
 mod build;
 mod load;
+mod offered;
 mod packages;
 mod seal;
 mod sink;
@@ -65,13 +66,11 @@ pub struct Workshop {
     /// The Python package index that archives are looked up on, if one is known.
     pub index: Lookup<Option<SourceUrl>>,
     /// The mirrors that Debian packages are fetched from.
-    pub mirrors: Lookup<Result<debian::Mirrors, debian::MirrorError>>,
+    pub mirrors: Lookup<debian::Mirrors>,
     /// The name of this run, which all that it makes in the engine carries.
     pub run: RunId,
     /// Fetches sources and packages.
     pub sources: Sources,
-    /// The programs that bases are made with.
-    pub programs: debian::Programs,
     /// The programs that the probes of patches run.
     pub tools: Tools,
     /// The texts of the project that plans name by their digests.
@@ -89,13 +88,11 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Ends what was begun in the engine. After a failure or an interruption, what is left of this
-    /// run there is removed, and nothing else.
-    pub(crate) async fn close(&self, engine: &Engine, is_good: bool) {
+    /// Removes what is left of this run in the engine, and nothing else.
+    pub(crate) async fn close(&self, engine: &Engine) {
         let names = std::mem::take(&mut *self.names.lock().await);
-        // Nothing is begun in an engine before a name is given there.
-        if !is_good
-            && !names.is_empty()
+        // Nothing is built in an engine before a name is noted.
+        if !names.is_empty()
             && let Err(error) = engine.clean(&self.run).await
         {
             tracing::warn!(%error, "what is left of a build could not be removed");
@@ -123,8 +120,14 @@ impl Materials {
     ///
     /// # Errors
     /// It is not there, or is not what the plan was made from: a defect of the caller.
-    fn file(&self, path: &str, digest: &Digest) -> Result<&str, ExecuteError> {
+    pub(crate) fn file(&self, path: &str, digest: &Digest) -> Result<&str, ExecuteError> {
         let text = self.files.get(path).filter(|text| Digest::of(text.as_bytes()) == *digest);
         text.map(|text| &**text).ok_or_else(|| ExecuteError::changed(path))
+    }
+
+    /// Checks that every engine makes the same image of a Dockerfile.
+    pub(crate) fn check_dockerfile(&self, path: &str, digest: &Digest) -> Result<(), ExecuteError> {
+        let checked = engine::check_dockerfile(self.file(path, digest)?);
+        checked.map_err(|error| ExecuteError::dockerfile(path, &error))
     }
 }

@@ -11,14 +11,14 @@ use oci::loopback::StoredBlob;
 use oci::media::{Descriptor, Document, Manifest, OCI_CONFIG, OCI_MANIFEST};
 use oci::{NewLayer, assemble};
 use plan::{ImageEdit, Platform, Seal};
-use seal::{Glob, Index, Listing, Rules, Sealed, Sealer};
+use seal::{EntryPath, Glob, Index, Kind, Listing, Rules, Sealed, Sealer};
 use serde_json::json;
 
 use super::Workshop;
 use super::build::Captured;
 use super::store::Made;
 use crate::ExecuteError;
-use crate::layers::{PIECE, list_layer, list_remote_layer};
+use crate::layers::{PIECE, list_layer, read_remote_layer};
 
 impl Workshop {
     /// Seals what an engine made over a base, and composes the image. All layers of the engine
@@ -34,7 +34,10 @@ impl Workshop {
             view.apply(&self.listing(base, layer, client).await?);
         }
         tokio::task::block_in_place(|| {
-            let tars = captured.layers.iter().map(|layer| self.unpacked(layer));
+            let working_directory = working_directory(&captured.config, &view);
+            let working_directory = working_directory.map(|path| self.tar_of_directory(&path));
+            let layers = captured.layers.iter().map(|layer| self.unpacked(layer));
+            let tars = working_directory.into_iter().chain(layers);
             let tars = tars.collect::<Result<Vec<_>, _>>()?;
             let (layer, sealed) = self.seal_layers(seal, view, tars, &edit.created_by)?;
             let below = (&base.manifest, &*base.config);
@@ -45,14 +48,16 @@ impl Workshop {
         })
     }
 
-    /// Makes an image of one layer.
-    pub(crate) fn image_of_tar(
+    /// Makes an image of one layer of what an engine built from nothing. Of the engine's config
+    /// nothing is kept.
+    pub(crate) fn image_of_layers(
         &self,
-        tar: File,
+        captured: &Captured,
         seal: &Seal,
         edit: &ImageEdit,
     ) -> Result<Made, ExecuteError> {
-        let tars = vec![BufReader::new(tar)];
+        let tars = captured.layers.iter().map(|layer| self.unpacked(layer));
+        let tars = tars.collect::<Result<Vec<_>, _>>()?;
         let (layer, _) = self.seal_layers(seal, Index::new(), tars, &edit.created_by)?;
         let platform = Platform::linux_amd64();
         let (manifest, config) = scratch(&platform)?;
@@ -92,6 +97,24 @@ impl Workshop {
         Ok((Some(new), sealed))
     }
 
+    /// Returns a tar with one directory, as docker makes it for WORKDIR.
+    fn tar_of_directory(&self, path: &str) -> Result<BufReader<File>, ExecuteError> {
+        let failed = |error| ExecuteError::disk("writing a layer failed".to_owned(), error);
+        let make = || -> io::Result<File> {
+            let mut file = tempfile::tempfile_in(self.store.work().map_err(io::Error::other)?)?;
+            let mut tar = tar::Builder::new(&mut file);
+            let mut header = tar::Header::new_ustar();
+            header.set_entry_type(tar::EntryType::Directory);
+            header.set_mode(0o755);
+            header.set_size(0);
+            tar.append_data(&mut header, path, io::empty())?;
+            tar.into_inner()?;
+            file.seek(SeekFrom::Start(0))?;
+            Ok(file)
+        };
+        Ok(BufReader::new(make().map_err(failed)?))
+    }
+
     /// Returns a layer of an engine as a tar that can be read twice.
     fn unpacked(&self, layer: &StoredBlob) -> Result<BufReader<File>, ExecuteError> {
         let failed = |error| ExecuteError::disk("unpacking a layer failed".to_owned(), error);
@@ -128,10 +151,13 @@ impl Workshop {
                 let file = File::open(&path).map_err(|error| {
                     ExecuteError::disk(format!("opening `{}` failed", path.display()), error)
                 })?;
-                let listing = tokio::task::block_in_place(|| list_layer(file));
-                listing.map_err(|error| ExecuteError::seal(error.into()))?
+                let listing = tokio::task::block_in_place(|| list_layer(file, None));
+                listing.map_err(ExecuteError::layer)?
             }
-            (None, Some(remote)) => list_remote_layer(client, remote, layer).await?,
+            (None, Some(remote)) => {
+                let read = |reader| list_layer(reader, None);
+                read_remote_layer(client, remote, layer, read).await?
+            }
             (None, None) => {
                 return Err(ExecuteError::capture(format!(
                     "the layer `{}` of a base is not in the store",
@@ -142,6 +168,19 @@ impl Workshop {
         self.store.keep_listing(&layer.digest, &listing)?;
         Ok(listing)
     }
+}
+
+/// Returns the working directory of an image, if its base does not have it. docker's builders make it
+/// for `WORKDIR`; podman does so only for a `RUN` or `COPY` that follows. If a layer has it, that of
+/// the layer counts.
+fn working_directory(config: &[u8], base: &Index) -> Option<String> {
+    let config: serde_json::Value = serde_json::from_slice(config).ok()?;
+    let path = config.pointer("/config/WorkingDir")?.as_str()?.trim_matches('/').to_owned();
+    let entry = EntryPath::parse(path.as_bytes()).ok().filter(|entry| !entry.is_root())?;
+    // What is below something else than a directory is another path.
+    let is_directory =
+        |above: EntryPath| base.get(&above).is_none_or(|found| found.kind == Kind::Directory);
+    (base.get(&entry).is_none() && entry.ancestors().all(is_directory)).then_some(path)
 }
 
 /// Returns the image of nothing, which a root file system stands on.

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use engine::{BASE_LABEL, BASE_VALUE, NAMESPACE};
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use names::{Digest, ImageRef, Tag};
 use oci::client::RegistryClient;
 use oci::loopback::{BlobSource, BlobStream, LoopbackRegistry, StoredBlob};
 use oci::media::{Descriptor, OCI_MANIFEST};
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 
@@ -19,14 +21,11 @@ use crate::ExecuteError;
 
 /// The piece that files are read in, in bytes.
 const PIECE: usize = 256 << 10;
-/// What the repositories of the sink are below.
-const NAMESPACE: &str = "build-pipeline";
-
 /// The registry, and the folder that it spools to.
 #[derive(Debug)]
 pub(crate) struct Sink {
     registry: LoopbackRegistry,
-    _spool: TempDir,
+    spool: TempDir,
 }
 
 impl Sink {
@@ -41,7 +40,7 @@ impl Sink {
         let registry = registry.map_err(|error| {
             ExecuteError::disk("no port on 127.0.0.1 can be had".to_owned(), error)
         })?;
-        Ok(Self { registry, _spool: spool })
+        Ok(Self { registry, spool })
     }
 
     /// Returns the reference of a repository here, with a tag.
@@ -67,9 +66,22 @@ impl Sink {
         }
         let repository = format!("{NAMESPACE}/{name}");
         let bytes = made.manifest_bytes.clone();
-        let digest = self.registry.add_manifest(&repository, Some(&tag), OCI_MANIFEST, bytes);
+        let media_type = made.manifest.json.get("mediaType").and_then(|value| value.as_str());
+        let media_type = media_type.unwrap_or(OCI_MANIFEST);
+        let digest = self.registry.add_manifest(&repository, Some(&tag), media_type, bytes);
         let reference = self.reference(name, tag.as_str())?;
         Ok(ImageRef { tag: None, digest: Some(digest), ..reference })
+    }
+
+    /// Offers an image to build on, as [`Sink::offer`] does. It has a label more, which all that is
+    /// built on it takes over; so an engine can tell it from the same image of somebody else.
+    pub(crate) fn offer_base(
+        &self,
+        name: &str,
+        base: &Made,
+        way: (&Store, &RegistryClient),
+    ) -> Result<ImageRef, ExecuteError> {
+        self.offer(&format!("{name}-base"), &labelled(base)?, way)
     }
 
     /// Returns the manifest that was pushed to a repository under a tag.
@@ -78,16 +90,52 @@ impl Sink {
         Some(bytes)
     }
 
+    /// Returns why what was pushed could not be taken, where the disk is why. The engine is only told
+    /// that it may not go on.
+    pub(crate) fn disk_failure(&self) -> Option<ExecuteError> {
+        let failure = self.registry.take_spool_failure()?;
+        let what = format!("writing into `{}` failed", self.spool.path().display());
+        Some(ExecuteError::disk(what, failure))
+    }
+
     /// Returns a blob that was pushed.
     pub(crate) fn blob(&self, digest: &Digest) -> Option<StoredBlob> {
         self.registry.blob(digest)
     }
 }
 
+/// Returns an image with the label of bases.
+fn labelled(base: &Made) -> Result<Made, ExecuteError> {
+    let bad = || ExecuteError::plan("the config of a base is no valid one".to_owned());
+    let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;
+    let inner = object_in(config.as_object_mut(), "config").ok_or_else(bad)?;
+    let labels = object_in(Some(inner), "Labels").ok_or_else(bad)?;
+    labels.insert(BASE_LABEL.to_owned(), BASE_VALUE.into());
+    let config = Bytes::from(config.to_string());
+    let mut manifest: Value = serde_json::from_slice(&base.manifest_bytes).map_err(|_| bad())?;
+    let descriptor = object_in(manifest.as_object_mut(), "config").ok_or_else(bad)?;
+    descriptor.insert("digest".to_owned(), Digest::of(&config).to_string().into());
+    descriptor.insert("size".to_owned(), config.len().into());
+    let manifest_bytes = Bytes::from(manifest.to_string());
+    Ok(Made { manifest_bytes, config, ..base.clone() })
+}
+
+/// Returns an object in another one, which is made if there is none.
+fn object_in<'a>(
+    outer: Option<&'a mut Map<String, Value>>,
+    key: &str,
+) -> Option<&'a mut Map<String, Value>> {
+    let inner = outer?.entry(key).or_insert(Value::Null);
+    if inner.is_null() {
+        *inner = json!({});
+    }
+    inner.as_object_mut()
+}
+
 /// Returns the digests of an image's layers as tars.
 pub(crate) fn diff_ids(config: &[u8]) -> Result<Vec<Digest>, ExecuteError> {
     let bad = || ExecuteError::plan("a config has no valid `rootfs.diff_ids`".to_owned());
-    let config: serde_json::Value = serde_json::from_slice(config).map_err(|_| bad())?;
+    let config: Value = serde_json::from_slice(config).map_err(|_| bad())?;
     let items = config.pointer("/rootfs/diff_ids").and_then(|value| value.as_array());
     let parsed = items.ok_or_else(bad)?.iter().map(|item| item.as_str()?.parse().ok());
     parsed.collect::<Option<_>>().ok_or_else(bad)

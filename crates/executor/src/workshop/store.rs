@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use names::{Digest, ImageRef};
-use oci::DerivedImage;
 use oci::media::{Document, Manifest};
+use oci::{DerivedImage, Verified};
 use seal::Listing;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -23,6 +23,7 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
+    verified: Verified,
 }
 
 /// An image that a step made, or a base that it stands on.
@@ -83,7 +84,8 @@ fn parse(bytes: &[u8]) -> Result<Manifest, ExecuteError> {
 impl Store {
     /// Names the folder. Nothing is touched yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        let folder = folder.into();
+        Self { verified: Verified::new(folder.join("verified")), folder }
     }
 
     /// Returns where a blob lies, if it is there.
@@ -123,7 +125,7 @@ impl Store {
 
     fn keep_bytes(&self, bytes: &[u8]) -> Result<Digest, ExecuteError> {
         let digest = Digest::of(bytes);
-        if self.blob(&digest).is_none() {
+        if !fs::read(self.blob_path(&digest)).is_ok_and(|found| found == bytes) {
             let mut file = self.begin()?;
             file.write_all(bytes).map_err(|error| failed("writing", file.path(), error))?;
             self.keep(file, &digest)?;
@@ -144,17 +146,14 @@ impl Store {
         };
         let (manifest_bytes, config) = (checked(&note.manifest)?, checked(&note.config)?);
         let manifest = parse(&manifest_bytes).ok()?;
-        let is_there = |layer: &oci::media::Descriptor| {
-            let size =
-                self.blob(&layer.digest).and_then(|path| Some(fs::metadata(path).ok()?.len()));
-            size == Some(layer.size) || (size.is_none() && note.remote.is_some())
+        let mut verified = self.verified.of(&self.folder.join("blobs"));
+        let mut is_there = |layer: &oci::media::Descriptor| match self.blob(&layer.digest) {
+            Some(path) => verified.has(&path, &layer.digest, layer.size),
+            None => note.remote.is_some(),
         };
-        manifest.layers.iter().all(is_there).then(|| Made {
-            manifest,
-            manifest_bytes,
-            config,
-            remote: note.remote,
-        })
+        let is_whole = manifest.layers.iter().all(&mut is_there);
+        verified.save();
+        is_whole.then_some(Made { manifest, manifest_bytes, config, remote: note.remote })
     }
 
     /// Writes down that a step is finished. Its layers were kept before.
@@ -207,4 +206,51 @@ impl Store {
 
 fn failed(doing: &str, path: &Path, error: io::Error) -> ExecuteError {
     ExecuteError::disk(format!("{doing} `{}` failed", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn keep(store: &Store, bytes: &[u8]) -> Digest {
+        let mut file = store.begin().unwrap();
+        file.write_all(bytes).unwrap();
+        store.keep(file, &Digest::of(bytes)).unwrap();
+        Digest::of(bytes)
+    }
+
+    #[test]
+    fn a_step_with_a_flipped_byte_is_not_finished_and_can_be_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let layer = b"the bytes of a layer".as_slice();
+        let descriptor = |bytes: &[u8]| json!({ "mediaType": "m", "digest": Digest::of(bytes), "size": bytes.len() });
+        let config = b"{}".as_slice();
+        let manifest = json!({ "config": descriptor(config), "layers": [descriptor(layer)] });
+        let manifest_bytes = Bytes::from(manifest.to_string());
+        let made = Made {
+            manifest: parse(&manifest_bytes).unwrap(),
+            manifest_bytes: manifest_bytes.clone(),
+            config: Bytes::from_static(config),
+            remote: None,
+        };
+        let key = Digest::of(b"key");
+        let finish = || {
+            keep(&store, layer);
+            store.finish(&key, &made).unwrap();
+        };
+        finish();
+        for damaged in [layer, config, &manifest_bytes] {
+            assert!(store.finished(&key).is_some());
+            let path = store.blob(&Digest::of(damaged)).unwrap();
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[0] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            assert!(store.finished(&key).is_none(), "a blob is damaged");
+            finish();
+        }
+        assert!(store.finished(&key).is_some());
+    }
 }

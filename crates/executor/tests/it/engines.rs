@@ -69,8 +69,9 @@ pub(crate) struct Bench {
     pub(crate) index: Option<String>,
 }
 
-/// Puts busybox and some files to be hidden on a registry, and a file of this content.
-fn put_base(registry: &LoopbackRegistry, content: &[u8]) -> Digest {
+/// Puts busybox and some files to be hidden on a registry, and a file of this content. `config` is what
+/// the base says of containers.
+fn put_base(registry: &LoopbackRegistry, content: &[u8], config: &serde_json::Value) -> Digest {
     let mut tar = tar::Builder::new(Vec::new());
     let mut add = |name: &str, kind: tar::EntryType, text: &[u8]| {
         let mut header = tar::Header::new_ustar();
@@ -100,7 +101,7 @@ fn put_base(registry: &LoopbackRegistry, content: &[u8]) -> Digest {
         }));
     }
     let config = json!({
-        "architecture": "amd64", "os": "linux", "config": { "Env": ["PATH=/bin"] },
+        "architecture": "amd64", "os": "linux", "config": config,
         "history": [{ "created_by": "busybox" }, { "created_by": "files" }],
         "rootfs": { "type": "layers", "diff_ids": tars.map(|tar| Digest::of(&tar)) },
     });
@@ -118,14 +119,14 @@ fn put_base(registry: &LoopbackRegistry, content: &[u8]) -> Digest {
 
 impl Bench {
     pub(crate) async fn new(dockerfile: &str) -> Self {
-        Self::on(dockerfile, b"").await
+        Self::on(dockerfile, b"", &json!({ "Env": ["PATH=/bin"] })).await
     }
 
-    async fn on(dockerfile: &str, content: &[u8]) -> Self {
+    pub(crate) async fn on(dockerfile: &str, content: &[u8], config: &serde_json::Value) -> Self {
         let registry = LoopbackRegistry::start().await.unwrap();
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
-        let base = put_base(&registry, content);
+        let base = put_base(&registry, content, config);
         Self { registry, base, folder, podman: Arc::new(PodmanStore::new()), index: None }
     }
 
@@ -227,16 +228,30 @@ impl Bench {
         }
     }
 
+    /// Returns the name of the run with a store; tests share a docker daemon.
+    pub(crate) fn run_id(&self, store: &str) -> RunId {
+        let folder = self.folder.path().file_name().unwrap().to_str().unwrap().to_lowercase();
+        let folder: String = folder.chars().filter(char::is_ascii_alphanumeric).collect();
+        RunId::parse(&format!("test-{folder}-{store}")).unwrap()
+    }
+
     pub(crate) fn settings(&self, store: &str, is_fresh: bool) -> Settings {
+        self.settings_with(store, is_fresh, |_| {})
+    }
+
+    /// Returns settings with a workshop that `change` has changed.
+    pub(crate) fn settings_with(
+        &self,
+        store: &str,
+        is_fresh: bool,
+        change: impl FnOnce(&mut Workshop),
+    ) -> Settings {
         let index = self.index.clone();
-        let workshop = Workshop {
+        let mut workshop = Workshop {
             index: Lookup::new(move || index.as_ref().map(|url| url.parse().unwrap())),
-            mirrors: Lookup::new(|| {
-                Ok(debian::Mirrors { archive: Vec::new(), security: Vec::new() })
-            }),
-            run: RunId::parse(&format!("test-{store}")).unwrap(),
+            mirrors: Lookup::new(debian::Mirrors::default),
+            run: self.run_id(store),
             sources: Sources::new(sources::Settings::new(self.path("sources"))),
-            programs: debian::Programs { path: "/usr/bin:/bin".into(), variables: BTreeMap::new() },
             tools: Tools::new("/usr/bin:/bin".as_ref()),
             materials: Arc::new(self.materials()),
             store: Store::new(self.path(store)),
@@ -245,16 +260,18 @@ impl Bench {
             keeps_failed: false,
             names: tokio::sync::Mutex::default(),
         };
+        change(&mut workshop);
         Settings {
             client: support::client(&format!("registry.invalid={}", self.registry.host())),
             cache: BlobCache::none(),
+            verified: oci::Verified::none(),
             outputs: vec![Output::Layout { path: self.path("out"), with_layers: true }],
             workshop: Some(Arc::new(workshop)),
         }
     }
 
     /// Returns the listing of the uppermost layer of an image in a layout.
-    fn listing(&self, store: &str, layout: &Path) -> String {
+    pub(crate) fn listing(&self, store: &str, layout: &Path) -> String {
         let image = LayoutImage::read(layout).unwrap();
         let manifest: serde_json::Value = serde_json::from_slice(&image.manifest).unwrap();
         let layers = manifest["layers"].as_array().unwrap();
@@ -262,7 +279,11 @@ impl Bench {
         std::fs::read_to_string(self.path(store).join("listings").join(digest.hex())).unwrap()
     }
 
-    async fn run(&self, builder: Builder, settings: &Settings) -> (Execution, Vec<Event>) {
+    pub(crate) async fn run(
+        &self,
+        builder: Builder,
+        settings: &Settings,
+    ) -> (Execution, Vec<Event>) {
         let engine = Some(self.engine(builder));
         support::run_on(engine, &self.plan(), settings, pending()).await
     }
@@ -396,7 +417,7 @@ async fn the_layers_of_a_base_are_sent_to_an_engine_once() {
     let noise: Vec<u8> = (0..50_000_u32)
         .flat_map(|n| Digest::of(&n.to_le_bytes()).hex()[..20].to_owned().into_bytes())
         .collect();
-    let bench = Bench::on("", &noise).await;
+    let bench = Bench::on("", &noise, &json!({})).await;
     for (builder, store) in [(Builder::Podman, "podman"), (Builder::Classic, "docker")] {
         let (first, all) = load(&bench, &bench.derived("one"), builder, store).await;
         let (second, rest) = load(&bench, &bench.derived("two"), builder, store).await;

@@ -45,6 +45,14 @@ async fn a_base_that_cannot_be_used_fails_its_step() {
     let absent = Digest::of(b"absent");
     let index = put_index(&bench, &[(&absent, "arm64"), (&bench.base, "amd64")]);
     let arm_only = put_index(&bench, &[(&bench.base, "arm64")]);
+    let wrong_size = put_document(
+        &bench.registry,
+        index_type,
+        &json!({ "manifests": [{
+            "mediaType": manifest_type, "digest": bench.base, "size": 7,
+            "platform": { "os": "linux", "architecture": "amd64" },
+        }] }),
+    );
     let nested = put_index(&bench, &[(&index, "amd64")]);
     let to_nothing = put_index(&bench, &[(&absent, "amd64")]);
     let helm = put_document(&bench.registry, "application/x-helm", &json!({}));
@@ -76,6 +84,7 @@ async fn a_base_that_cannot_be_used_fails_its_step() {
             ErrorKind::Base,
             "the index has no image for linux/amd64; it has linux/arm64",
         ),
+        (&wrong_size, None, ErrorKind::Base, "bytes, where its descriptor says 7"),
         (&nested, None, ErrorKind::Base, "is an index whose entry"),
         (&to_nothing, None, not_found, "fetching the manifest of"),
         (&no_config, None, no_image, "no valid `config`"),

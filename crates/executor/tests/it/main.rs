@@ -2,6 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+mod bases;
+mod configs;
+#[expect(dead_code, reason = "the tests of `debian` need more of it")]
+#[path = "../../../debian/tests/it/support.rs"]
+mod debian_support;
 mod engines;
 mod failures;
 mod interrupts;

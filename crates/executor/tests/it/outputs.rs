@@ -99,6 +99,35 @@ async fn a_full_layout_gets_each_layer_once_and_only_those_it_lacks() {
     let (third, _) = bench.run(full()).await;
     assert_eq!((third.traffic.requests, third.outputs[0].layers_copied), (1, 1));
     assert_eq!(LayoutImage::read(&bench.path("image")).unwrap().absent_layers, []);
+    // A flipped byte leaves the size, and its time can be set back.
+    let damaged = oci::layout::blob_path(&bench.path("image"), &bench.layers[2]);
+    let flip = || {
+        let modified = std::fs::metadata(&damaged).unwrap().modified().unwrap();
+        let mut bytes = std::fs::read(&damaged).unwrap();
+        bytes[0] ^= 1;
+        std::fs::write(&damaged, bytes).unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(&damaged)
+            .unwrap()
+            .set_modified(modified)
+            .unwrap();
+    };
+    flip();
+    let (healed, _) = bench.run(full()).await;
+    assert_eq!(
+        (healed.outputs[0].state, healed.outputs[0].layers_copied),
+        (OutputState::Written, 1)
+    );
+    LayoutImage::read(&bench.path("image")).unwrap();
+    flip();
+    let (thin, _) = bench.run(vec![bench.layout("image", false)]).await;
+    assert!(matches!(thin.end, End::Succeeded), "{:?}", thin.end);
+    assert_eq!(
+        LayoutImage::read(&bench.path("image")).unwrap().absent_layers,
+        [bench.layers[2].clone()]
+    );
+    bench.run(full()).await;
     // A thin layout over a full one keeps the layers.
     let (fourth, _) = bench.run(vec![bench.layout("image", false)]).await;
     assert_eq!(fourth.outputs[0].state, OutputState::UpToDate);

@@ -85,7 +85,13 @@ impl Bench {
 
     pub(crate) fn settings(&self, outputs: Vec<Output>) -> Settings {
         let cache = BlobCache::new(self.path("cache"));
-        Settings { client: self.client(), cache, outputs, workshop: None }
+        Settings {
+            client: self.client(),
+            cache,
+            verified: oci::Verified::new(self.path("verified")),
+            outputs,
+            workshop: None,
+        }
     }
 
     pub(crate) fn layout(&self, name: &str, with_layers: bool) -> Output {
@@ -168,8 +174,10 @@ pub(crate) fn put_index(bench: &Bench, entries: &[(&Digest, &str)]) -> Digest {
     let entries: Vec<_> = entries
         .iter()
         .map(|(digest, architecture)| {
+            let found = bench.registry.manifest(PATH, digest.as_str());
+            let size = found.map_or(1, |(_, _, bytes)| bytes.len());
             json!({
-                "mediaType": MANIFEST, "digest": digest, "size": 1,
+                "mediaType": MANIFEST, "digest": digest, "size": size,
                 "platform": { "os": "linux", "architecture": architecture },
             })
         })
@@ -197,7 +205,7 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
     let tracks = parse_tracks_with("tracks.toml", tracks, &pins).unwrap_or_else(|e| panic!("{e}"));
     let (patches, files) = Default::default();
-    let input = PlanningInput { pins, gpus, tracks, patches, files };
+    let input = PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() };
     planner::plan(&BuildRequest::new(Track::LockedSpoof), &input).unwrap().plan
 }
 

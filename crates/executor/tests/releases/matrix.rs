@@ -41,14 +41,15 @@ pub(crate) fn check(component: &str) {
     let set = patches(component);
     let mut verdicts: BTreeMap<&str, Vec<(String, Vec<String>)>> = BTreeMap::new();
     let mut probes = BTreeMap::new();
-    for release in releases(component) {
-        let tree = open(&release);
+    let releases = releases(component);
+    for release in &releases {
+        let tree = open(release);
         let mut rows: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for gpu in GPUS {
-            let outcome = outcome(&set, &release, gpu, &tree);
-            check_outcome(&set, &release, &tree, &outcome);
+            let outcome = outcome(&set, release, gpu, &tree);
+            check_outcome(&set, release, &tree, &outcome);
             if gpu == GPU {
-                count_probes(&set, &release, &tree, &outcome, &mut probes);
+                count_probes(&set, release, &tree, &outcome, &mut probes);
             }
             for (patch, one) in set.patches().iter().zip(&outcome.patches) {
                 let mark = if one.ok { "" } else { " (stops)" };
@@ -65,6 +66,7 @@ pub(crate) fn check(component: &str) {
     }
     text += &probe_table(&probes);
     compare(component, &text);
+    testkit::gate_passed(15, releases.len());
 }
 
 /// Makes the table of a patch. Releases that follow each other and say the same share a row.

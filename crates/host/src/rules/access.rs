@@ -154,7 +154,8 @@ fn describe(engine: &Engine) -> String {
     let rootless = if engine.is_rootless { "rootless " } else { "" };
     let version = engine.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
     let at = engine.socket.as_ref().map_or(", no socket".to_owned(), |path| format!(" at {path}"));
-    format!("{rootless}{name}{version}{at}")
+    let builder = engine.builder.map_or(String::new(), |builder| format!(", builder {builder}"));
+    format!("{rootless}{name}{version}{at}{builder}")
 }
 
 /// The user may talk to at least one engine.

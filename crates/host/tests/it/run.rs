@@ -29,6 +29,7 @@ pub(crate) fn engines() -> [(&'static str, Engine); 3] {
         may_connect: None,
         version: None,
         runtime: Some(runtime.to_owned()),
+        builder: None,
     };
     [
         ("podman-rootless-crun", engine(EngineKind::Podman, true, "crun")),

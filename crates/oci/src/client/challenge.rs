@@ -81,6 +81,7 @@ fn value_of(text: &str) -> (String, &str) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use testkit::{Corpus, fuzz_some};
 
     fn shown(text: &str) -> String {
         let one = |c: &Challenge| {
@@ -113,6 +114,48 @@ mod tests {
         ] {
             assert_eq!(shown(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn fuzzed_challenges_are_taken_apart() {
+        const WORDS: [&[u8]; 14] = [
+            b"\"",
+            b"\\",
+            b",",
+            b"=",
+            b" ",
+            b"\t",
+            b"Bearer ",
+            b"Basic ",
+            b"realm=",
+            b"service=",
+            b"\0",
+            b"\x1b[",
+            b"\xc3\xbc",
+            b"\xff",
+        ];
+        let inputs = [
+            r#"Bearer realm="https://h/t",service="h",scope="repository:a/b:pull,push""#,
+            r#"Negotiate, Basic realm="a, \"b\"", Bearer realm=https://h/t ,error = x"#,
+        ];
+        let inputs = inputs.map(|text| text.as_bytes().to_vec()).into();
+        let (mut good, mut runs) = (0, 0);
+        fuzz_some(&Corpus { inputs, words: &WORDS, seed: 0x5eed_0023 }, |bytes, _| {
+            runs += 1;
+            let text = String::from_utf8_lossy(&bytes);
+            let challenges = parse(&text);
+            good += usize::from(
+                challenges.iter().any(|one| one.parameters.iter().any(|(key, _)| key == "realm")),
+            );
+            for one in &challenges {
+                // Nothing is made up: each value stands in the header, but for its backslashes.
+                let plain = text.replace('\\', "");
+                let stands =
+                    |(_, value): &(String, String)| plain.contains(&value.replace('\\', ""));
+                assert!(one.parameters.iter().all(stands), "{text}");
+            }
+        });
+        assert!(good * 4 > runs, "only {good} of {runs} got through");
     }
 
     proptest! {

@@ -198,12 +198,24 @@ fn ask<'a>(place: &'a Endpoint, method: Method, reference: &str) -> Ask<'a> {
 
 /// Returns the digest that the answer's header states.
 fn stated_digest(answer: &Incoming) -> Result<Option<Digest>, Failure> {
-    let Some(stated) = answer.headers.get(CONTENT_DIGEST) else { return Ok(None) };
-    let stated = String::from_utf8_lossy(stated.as_bytes());
-    stated.parse().map(Some).map_err(|error| {
-        let detail = "its header `Docker-Content-Digest` is not a digest";
-        Failure::fatal(ErrorKind::Protocol, detail).because(&error)
-    })
+    let mut all = None;
+    for stated in answer.headers.get_all(CONTENT_DIGEST) {
+        let stated: Digest =
+            String::from_utf8_lossy(stated.as_bytes()).parse().map_err(|error| {
+                let detail = "its header `Docker-Content-Digest` is not a digest";
+                Failure::fatal(ErrorKind::Protocol, detail).because(&error)
+            })?;
+        match &all {
+            Some(other) if *other != stated => {
+                let detail = format!(
+                    "its headers `Docker-Content-Digest` contradict each other: `{other}` and `{stated}`"
+                );
+                return Err(Failure::fatal(ErrorKind::Integrity, detail));
+            }
+            _ => all = Some(stated),
+        }
+    }
+    Ok(all)
 }
 
 /// Returns the media type of the answer, without parameters.

@@ -17,6 +17,8 @@ use super::transport::{Body, Incoming, Outgoing, Route, lock};
 use super::{Session, text};
 use crate::policy::{check_hop, check_upload, is_same_host};
 
+/// The length from which a value in the URL of a redirect may be a signature.
+const SHORTEST_SIGNATURE: usize = 20;
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 5;
 /// The most that is read of an error's body.
@@ -203,6 +205,10 @@ impl Session {
                     format!("its redirect to `{}` is refused: {refusal}", text::clean(to.as_str()));
                 Failure::fatal(ErrorKind::Refused, detail)
             })?;
+            // Whoever has the signature of a signed URL has what lies there.
+            let signatures =
+                to.query_pairs().filter(|(_, value)| value.len() >= SHORTEST_SIGNATURE);
+            signatures.for_each(|(_, value)| self.auth.secrets().remember(&value));
             let mut headers = ask.headers.clone();
             let is_home = is_same_host(base, &to);
             if let Some(auth) = auth.as_ref().filter(|_| is_home && to.scheme() == base.scheme()) {

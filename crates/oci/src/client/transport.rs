@@ -47,9 +47,9 @@ impl Default for Timeouts {
     }
 }
 
-/// The least speed, in bytes per second over the idle time, below which a transfer counts as
-/// hung. cargo's limit.
-const LEAST_SPEED: u64 = 10;
+/// The least speed, in bytes per second over the idle time, below which a transfer counts as hung. A
+/// layer of 100 MB would take a day at it.
+const LEAST_SPEED: u64 = 1000;
 
 /// What went over the wire so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -378,7 +378,9 @@ impl IncomingBody {
         self.window += started.elapsed();
         self.window_bytes += chunk.len() as u64;
         if self.window >= self.idle {
-            if self.window_bytes < LEAST_SPEED * self.idle.as_secs().max(1) {
+            if u128::from(self.window_bytes) * 1000
+                < u128::from(LEAST_SPEED) * self.idle.as_millis()
+            {
                 let detail = format!("the transfer was slower than {LEAST_SPEED} bytes per second");
                 return Err(Failure::passing(ErrorKind::Timeout, detail));
             }

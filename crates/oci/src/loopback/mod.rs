@@ -112,6 +112,12 @@ impl LoopbackRegistry {
         lock(&self.store).received
     }
 
+    /// Returns why the spool folder did not take an upload, once. Who uploads may see no more of that
+    /// than a connection that ends.
+    pub fn take_spool_failure(&self) -> Option<io::Error> {
+        lock(&self.store).spool_failure.take()
+    }
+
     /// Adds a manifest or index to a repository, without a request.
     pub fn add_manifest(
         &self,
@@ -350,7 +356,7 @@ async fn begin_upload(
     let spool = lock(store).spool.clone();
     let upload = match Upload::begin(spool.as_deref()) {
         Ok(upload) => upload,
-        Err(failure) => return unspooled(&failure),
+        Err(failure) => return unspooled(store, failure),
     };
     if let Some(digest) = wanted("digest") {
         return finish_upload(request, store, repository, upload, &digest).await;
@@ -393,7 +399,7 @@ async fn continue_upload(
         return answer;
     }
     if let Err(failure) = upload.take(request.into_body(), |bytes| count(store, bytes)).await {
-        return refused(failure);
+        return refused(store, failure);
     }
     let length = upload.length();
     lock(store).uploads.insert(number, upload);
@@ -418,11 +424,11 @@ async fn finish_upload(
     digest: &Digest,
 ) -> Answer {
     if let Err(failure) = upload.take(request.into_body(), |bytes| count(store, bytes)).await {
-        return refused(failure);
+        return refused(store, failure);
     }
     let blob = match upload.finish(digest).await {
         Ok(blob) => blob,
-        Err(failure) => return refused(failure),
+        Err(failure) => return refused(store, failure),
     };
     let mut store = lock(store);
     store.received.blobs += 1;
@@ -434,16 +440,17 @@ fn count(store: &Mutex<Store>, bytes: usize) {
     lock(store).received.blob_bytes += bytes as u64;
 }
 
-fn refused(failure: UploadError) -> Answer {
+fn refused(store: &Mutex<Store>, failure: UploadError) -> Answer {
     match failure {
         UploadError::Body => error(StatusCode::PAYLOAD_TOO_LARGE, "SIZE_INVALID"),
         UploadError::Digest => error(StatusCode::BAD_REQUEST, "DIGEST_INVALID"),
-        UploadError::Spool(failure) => unspooled(&failure),
+        UploadError::Spool(failure) => unspooled(store, failure),
     }
 }
 
-fn unspooled(failure: &io::Error) -> Answer {
+fn unspooled(store: &Mutex<Store>, failure: io::Error) -> Answer {
     tracing::warn!(%failure, "the loopback registry cannot spool an upload");
+    lock(store).spool_failure.get_or_insert(failure);
     error(StatusCode::INSUFFICIENT_STORAGE, "UNKNOWN")
 }
 

@@ -65,6 +65,8 @@ pub(super) enum Blob {
 pub(super) struct Store {
     /// Where uploads go; memory where there is none.
     pub(super) spool: Option<PathBuf>,
+    /// Why it did not take an upload.
+    pub(super) spool_failure: Option<io::Error>,
     pub(super) blobs: BTreeMap<Digest, Blob>,
     /// Manifests by repository and digest, with their media types.
     pub(super) manifests: BTreeMap<(String, Digest), (String, Bytes)>,

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use super::support::{Base, layers, other, put_layers, tree};
-use crate::layout::{blob_path, check_target, holds, write};
-use crate::{DerivedImage, LayoutError, LayoutImage};
+use crate::layout::{blob_path, blobs_folder, check_target, holds, write};
+use crate::media::Descriptor;
+use crate::{DerivedImage, LayoutError, LayoutImage, Verified};
 
 const NAME: &str = "locked-spoof";
 
@@ -34,6 +35,15 @@ fn flip(path: &Path) {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(path, bytes).unwrap();
+}
+
+/// Returns whether a layout holds an image with all its layers.
+fn is_whole(path: &Path, image: &DerivedImage) -> bool {
+    let mut verified = Verified::none().of(&blobs_folder(path));
+    let mut has = |layer: &Descriptor| {
+        verified.has(&blob_path(path, &layer.digest), &layer.digest, layer.size)
+    };
+    holds(path, image, NAME) && image.layers.iter().all(&mut has)
 }
 
 #[test]
@@ -85,11 +95,11 @@ fn holds_is_exact() {
         put_layers(path, &base);
         write(path, &image, NAME).unwrap();
     };
-    assert!(!holds(path, &image, NAME, false));
+    assert!(!holds(path, &image, NAME));
     fresh();
-    assert!(holds(path, &image, NAME, false) && holds(path, &image, NAME, true));
-    assert!(!holds(path, &image, "other", false));
-    assert!(!holds(path, &other(&base), NAME, false));
+    assert!(holds(path, &image, NAME) && is_whole(path, &image));
+    assert!(!holds(path, &image, "other"));
+    assert!(!holds(path, &other(&base), NAME));
     // Nothing is written by a second write of the same image.
     let times = || -> Vec<_> {
         files(path)
@@ -103,18 +113,20 @@ fn holds_is_exact() {
 
     let layer = blob_path(path, &Digest::of(&layers()[0]));
     fs::remove_file(&layer).unwrap();
-    assert!(holds(path, &image, NAME, false) && !holds(path, &image, NAME, true));
+    assert!(holds(path, &image, NAME) && !is_whole(path, &image));
     fs::write(&layer, "short").unwrap();
-    assert!(!holds(path, &image, NAME, true));
+    assert!(!is_whole(path, &image));
+    fs::write(&layer, vec![0; layers()[0].len()]).unwrap();
+    assert!(!is_whole(path, &image), "the size of a layer proves nothing");
     for file in blobs_of(&image) {
         for damage in [flip, |path: &Path| fs::remove_file(path).unwrap()] {
             fresh();
             damage(&path.join(&file));
-            assert!(!holds(path, &image, NAME, false), "{file}");
+            assert!(!holds(path, &image, NAME), "{file}");
             // … and writing mends it.
             check_target(path, NAME).unwrap_or_else(|e| assert_eq!(file, "oci-layout", "{e}"));
             write(path, &image, NAME).unwrap();
-            assert!(holds(path, &image, NAME, true), "{file}");
+            assert!(is_whole(path, &image), "{file}");
         }
     }
 }
@@ -235,9 +247,9 @@ fn a_write_that_fails_leaves_the_image_that_was_there() {
         for (name, content) in &before {
             assert_eq!(after.get(name), Some(content), "{name}");
         }
-        assert!(holds(path, &first, NAME, true));
+        assert!(is_whole(path, &first));
         write(path, &second, NAME).unwrap();
-        assert!(holds(path, &second, NAME, true));
+        assert!(is_whole(path, &second));
         // Nothing half lies about any more.
         assert_eq!(files(path).len(), before.len());
     }
@@ -334,19 +346,30 @@ fn an_index_that_cannot_be_used_is_refused() {
         (None, "No such file"),
         (Some("<html>".to_owned()), "not JSON"),
         (Some("{}".to_owned()), "holds 0 images where one was expected"),
-        (Some(json!({ "manifests": {} }).to_string()), "holds 0 images"),
+        (Some(json!({ "manifests": {} }).to_string()), "`manifests` is an object, not an array"),
         (Some(json!({ "manifests": [] }).to_string()), "holds 0 images"),
         (Some(json!({ "manifests": [entry, entry] }).to_string()), "holds 2 images"),
         (Some(json!({ "manifests": [{}] }).to_string()), "`manifests[0]` has no valid digest"),
-        (Some(json!({ "manifests": [7] }).to_string()), "`manifests[0]` has no valid digest"),
+        (
+            Some(json!({ "manifests": [7] }).to_string()),
+            "`manifests[0]` is a number, not an object",
+        ),
         (
             Some(json!({ "manifests": [{ "digest": Digest::of(b"") }] }).to_string()),
             "lacks blob `sha256:e3b0c442",
         ),
         // A config is no manifest.
         (
-            Some(json!({ "manifests": [{ "digest": image.config_digest }] }).to_string()),
+            Some(json!({ "manifests": [{ "digest": image.config_digest, "size": image.config.len() }] }).to_string()),
             "no valid `config",
+        ),
+        (
+            Some(json!({ "manifests": [{ "digest": image.manifest_digest, "size": 7 }] }).to_string()),
+            "bytes, where its descriptor says 7",
+        ),
+        (
+            Some(json!({ "manifests": [{ "digest": image.manifest_digest }] }).to_string()),
+            "bytes, where its descriptor says 0",
         ),
         (Some(large), "more than 4 MiB"),
     ] {

@@ -236,3 +236,58 @@ fn skopeo_reads_an_archive_and_we_read_its_archives() {
     assert_eq!(read.manifest_digest, image.manifest_digest);
     assert_eq!((read.name.as_deref(), read.present_layers.len()), (Some("name"), 3));
 }
+
+/// Writes a layout of an image with this text inside `config`, and returns what skopeo reads there.
+fn layout_with(folder: &Path, inner: &str) -> Value {
+    let base = super::support::Base::oci();
+    let mut manifest = base.manifest.clone();
+    let mut config = base.config.clone();
+    config["config"] = "HERE".into();
+    let config = config.to_string().replace("\"HERE\"", &format!("{{{inner}}}"));
+    manifest["config"]["digest"] = Digest::of(config.as_bytes()).to_string().into();
+    manifest["config"]["size"] = config.len().into();
+    let manifest = manifest.to_string();
+    super::support::put_layers(folder, &base);
+    for blob in [&config, &manifest] {
+        fs::write(blob_path(folder, &Digest::of(blob.as_bytes())), blob).unwrap();
+    }
+    let entry = serde_json::json!({
+        "mediaType": OCI_MANIFEST,
+        "digest": Digest::of(manifest.as_bytes()),
+        "size": manifest.len(),
+        "annotations": { "org.opencontainers.image.ref.name": "it" },
+    });
+    let index = serde_json::json!({ "schemaVersion": 2, "manifests": [entry] });
+    fs::write(folder.join("index.json"), index.to_string()).unwrap();
+    fs::write(folder.join("oci-layout"), layout::MARKER).unwrap();
+    let read = skopeo(&["inspect", "--config", &format!("oci:{}:it", folder.display())]);
+    serde_json::from_str(&read).unwrap()
+}
+
+#[test]
+fn skopeo_reads_something_else_where_a_config_is_refused() {
+    let refused = [
+        (r#""Env":["A=1"],"env":["A=2"]"#, "Env"),
+        (r#""Env":["A=1"],"Env":["A=2"]"#, "Env"),
+        (r#""env":["A=2"]"#, "Env"),
+        ("\"label\u{17f}\":{\"a\":\"1\"}", "Labels"),
+        (r#""Entrypoint":[],"ENTRYPOINT":["/other"]"#, "Entrypoint"),
+    ];
+    for (inner, key) in refused {
+        let folder = tempdir().unwrap();
+        let theirs = layout_with(folder.path(), inner);
+        // A reader that knows one spelling and takes the first of two keys.
+        let first = if inner.contains("A=1") { serde_json::json!(["A=1"]) } else { Value::Null };
+        assert_ne!(theirs["config"][key], first, "{inner}: {theirs}");
+        assert!(theirs["config"][key].is_array() || theirs["config"][key].is_object(), "{inner}");
+        let error = crate::LayoutImage::read(folder.path()).unwrap_err();
+        let told = super::layout::chain(&error);
+        assert!(told.contains("the config cannot be read: key `config."), "{told}");
+    }
+    let folder = tempdir().unwrap();
+    let accepted = r#""Env":["A=1"],"Labels":{"a":"1","A":"2"},"unknown":{"x":1,"X":1.5}"#;
+    let theirs = layout_with(folder.path(), accepted);
+    assert_eq!(theirs["config"]["Env"], serde_json::json!(["A=1"]));
+    assert_eq!(theirs["config"]["Labels"], serde_json::json!({ "a": "1", "A": "2" }));
+    crate::LayoutImage::read(folder.path()).unwrap();
+}

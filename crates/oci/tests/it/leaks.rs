@@ -2,7 +2,7 @@
 
 use oci::client::{ClientSettings, ErrorKind, Mirror, RegistryClient};
 use oci::credentials::CredentialFiles;
-use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, shared_registry};
+use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, gate_passed, shared_registry};
 
 use crate::auth::{client_with, password};
 use crate::support::{Sample, repository, settings, size, unique, words};
@@ -26,6 +26,7 @@ fn got_no_secret(proxy: &FaultProxy) {
 #[tokio::test]
 async fn redirects_carry_no_credential() {
     let sample = Sample::new("leak-redirect");
+    let mut tried = 0;
     for auth in [
         Auth::Basic("kim".to_owned(), CANARY.to_owned()),
         Auth::Bearer(Bearer {
@@ -48,8 +49,10 @@ async fn redirects_carry_no_credential() {
             assert!(proxy.requests().last().unwrap().header("authorization").is_some());
             assert_eq!(other.requests().len(), 1);
             got_no_secret(&other);
+            tried += 1;
         }
     }
+    gate_passed(11, tried);
 }
 
 #[tokio::test]
@@ -64,6 +67,7 @@ async fn another_host_that_asks_for_a_credential_gets_none() {
     let outcome = client.blob(&repository, &layer.digest, size(layer), 1 << 20).await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Authentication);
     got_no_secret(&other);
+    gate_passed(11, 1);
 }
 
 #[tokio::test]
@@ -83,6 +87,7 @@ async fn mirrors_get_their_own_credential_or_none() {
     client.manifest(&sample.pinned(&registry.host())).await.unwrap();
     assert_eq!(mirror.requests().len(), 2);
     got_no_secret(&mirror);
+    gate_passed(11, 1);
 }
 
 #[tokio::test]
@@ -97,6 +102,7 @@ async fn a_token_server_of_another_registry_gets_only_what_is_stored_for_the_ask
     client.manifest(&sample.tagged(&evil.host())).await.unwrap_err();
     got_no_secret(&good);
     got_no_secret(&evil);
+    gate_passed(11, 1);
 }
 
 #[tokio::test]
@@ -112,6 +118,7 @@ async fn upload_locations_elsewhere_are_not_even_asked() {
     let outcome = client.push_blob(&to, &names::Digest::of(b"x"), "x".into()).await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Refused);
     assert_eq!(other.requests().len(), 0);
+    gate_passed(11, 1);
 }
 
 #[tokio::test]
@@ -157,6 +164,27 @@ async fn a_token_server_that_echoes_the_password_is_not_quoted() {
     let error = client.manifest(&sample.tagged(&proxy.host())).await.unwrap_err();
     let shown = format!("{} {error:?}", words(&error));
     assert!(shown.contains("xxxx") && !shown.contains("canary"), "{shown}");
+}
+
+#[tokio::test]
+async fn the_signature_of_a_redirect_is_not_quoted() {
+    let sample = Sample::new("leak-signature");
+    let (proxy, cdn) = (FaultProxy::to(shared_registry().host()), FaultProxy::alone());
+    let signature = format!("{}+/{}", "canary".repeat(5), "a".repeat(10));
+    let written = signature.replace('+', "%2B").replace('/', "%2F");
+    let place = format!("{}/x?X-Amz-Expires=600&X-Amz-Signature={written}", cdn.url());
+    proxy.on("GET", "/blobs/").does(Fault::Redirect(place));
+    // As S3 answers where a signature is not right.
+    let said =
+        format!("<Error><SignatureProvided>{signature}</SignatureProvided>{written}</Error>");
+    cdn.on("GET", "").does(Answer::new(403).body(said));
+    let (client, layer) = (RegistryClient::new(settings()), sample.layer());
+    let repository = sample.repository(&proxy.host());
+    let outcome = client.blob(&repository, &layer.digest, size(layer), 1 << 20).await;
+    let error = outcome.unwrap_err();
+    let shown = format!("{} {error:?} {client:?}", words(&error));
+    assert!(cdn.requests()[0].target.contains(&written));
+    assert!(shown.contains("SignatureProvided") && !shown.contains("canary"), "{shown}");
 }
 
 #[tokio::test]

@@ -263,6 +263,7 @@ fn malformed_patches_are_refused_with_their_place() {
         writeln!(report, "# {name}\n{error}\n").unwrap();
     }
     insta::assert_snapshot!(report);
+    testkit::gate_passed(8, cases.len());
 }
 
 #[test]

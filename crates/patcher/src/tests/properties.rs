@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, FileFailurePersistence};
+use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
 use super::*;
 use crate::revert;
@@ -86,11 +86,9 @@ fn config() -> Config {
     }
 }
 
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn edits_are_all_or_nothing_and_idempotent(f in file(F), g in file(G)) {
+#[test]
+fn edits_are_all_or_nothing_and_idempotent() {
+    let edited = |(f, g): (Vec<u8>, Vec<u8>)| {
         let tree = files(&[("f", &f), ("g", &g)]);
         let outcome = run(&SET, &tree, None, &[]);
         prop_assert_eq!(outcome.ok, outcome.patches.iter().all(|patch| patch.ok));
@@ -111,7 +109,14 @@ proptest! {
                 prop_assert_eq!(&reverted[&file.path], &tree[&file.path]);
             }
         }
-    }
+        Ok(())
+    };
+    TestRunner::new(config()).run(&(file(F), file(G)), edited).unwrap();
+    testkit::gate_passed(15, config().cases as usize);
+}
+
+proptest! {
+    #![proptest_config(config())]
 
     #[test]
     fn no_text_makes_the_reader_panic(text in "(?s).{0,200}", at in any::<prop::sample::Index>()) {

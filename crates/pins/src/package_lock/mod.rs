@@ -12,7 +12,7 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use names::{PinName, Sha256};
+use names::{Digest, PinName, Sha256};
 
 pub use read::{parse_package_lock, parse_wanted_packages};
 
@@ -96,6 +96,19 @@ impl PackageLock {
         }
         packages.sort();
         Some(packages)
+    }
+
+    /// Returns the digest of all that is installed once `set` is: the SHA-256 over release,
+    /// architecture, and name, version, architecture and hash of each package, sorted. Other sets do
+    /// not change it, nor where a mirror has the files. Nothing where there is no such set.
+    pub fn digest_of(&self, set: &str) -> Option<Digest> {
+        let mut text = format!("{} {}\n", self.suite, self.architecture);
+        for package in self.closure(set)? {
+            let LockedPackage { name, version, architecture, sha256, .. } = package;
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "{name} {version} {architecture} {sha256}");
+        }
+        Some(Digest::of(text.as_bytes()))
     }
 
     /// Returns the packages of the sets that `names` lists, and of no other, sorted, each file once.

@@ -18,8 +18,14 @@ const ROCM_BUILDS: [&str; 4] = ["torch", "torchaudio", "torchvision", "triton"];
 
 /// Why a lock cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ParsePythonLockError(String);
+pub enum ParsePythonLockError {
+    /// A newer build-pipeline wrote it.
+    #[error("it was written by a newer build-pipeline")]
+    Newer,
+    /// It is damaged, or something else.
+    #[error("{0}")]
+    Wrong(String),
+}
 
 /// Python projects, each bound to a version and the hashes of its wheels.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,14 +68,18 @@ impl PythonLock {
     /// # Errors
     /// It is no lock, or holds what no wheel with a SHA-256 is.
     pub fn parse(text: &str, set: Option<&PythonSet>) -> Result<Self, ParsePythonLockError> {
-        let wrong = |what: &str| ParsePythonLockError(what.to_owned());
+        let wrong = |what: &str| ParsePythonLockError::Wrong(what.to_owned());
         let table: Table = text.parse().map_err(|_| wrong("it is not valid TOML"))?;
         if table.get("lock-version").and_then(Value::as_str) != Some("1.0") {
             return Err(wrong("`lock-version` is not `1.0`"));
         }
         let own = table.get("tool").and_then(|tool| tool.get("build-pipeline"));
-        if own.and_then(|own| own.get("schema")).is_some_and(|n| n.as_integer() != Some(1)) {
-            return Err(wrong("it was written by a newer build-pipeline"));
+        match own.and_then(|own| own.get("schema")).map(|number| (number, number.as_integer())) {
+            None | Some((_, Some(1))) => {}
+            Some((_, Some(2..))) => return Err(ParsePythonLockError::Newer),
+            Some((number, _)) => {
+                return Err(wrong(&format!("its schema is `{number}`, which never was")));
+            }
         }
         let word = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
         let inputs = word("inputs").map(str::parse).transpose();
@@ -78,13 +88,13 @@ impl PythonLock {
         for package in table.get("packages").and_then(Value::as_array).unwrap_or(&none) {
             let (name, project) = project(package)?;
             if projects.insert(name.clone(), project).is_some() {
-                return Err(ParsePythonLockError(format!("`{name}` stands there twice")));
+                return Err(ParsePythonLockError::Wrong(format!("`{name}` stands there twice")));
             }
         }
         let of = |key, own: fn(&PythonSet) -> &String| {
             let text = set.map(own).map(String::as_str).or_else(|| word(key));
             text.map(str::to_owned)
-                .ok_or_else(|| ParsePythonLockError(format!("`{key}` is missing")))
+                .ok_or_else(|| ParsePythonLockError::Wrong(format!("`{key}` is missing")))
         };
         Ok(Self {
             python: of("python", |set| &set.python)?,
@@ -162,8 +172,8 @@ impl PythonLock {
 fn project(package: &Value) -> Result<(String, LockedProject), ParsePythonLockError> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let name = text(package, "name")
-        .ok_or_else(|| ParsePythonLockError("a package has no name".to_owned()))?;
-    let wrong = |what: &str| ParsePythonLockError(format!("`{name}` {what}"));
+        .ok_or_else(|| ParsePythonLockError::Wrong("a package has no name".to_owned()))?;
+    let wrong = |what: &str| ParsePythonLockError::Wrong(format!("`{name}` {what}"));
     let version = text(package, "version").ok_or_else(|| wrong("has no version"))?;
     let is_plain =
         |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-!".contains(&b));

@@ -89,6 +89,9 @@ fn input() -> PlanningInput {
         ("dockerfiles/two.Dockerfile", 'f'),
     ];
     input.files.extend(files.map(|(name, digit)| (name.to_owned(), digest(digit))));
+    let sets = [("base", '4'), ("build", '5'), ("runtime", '6')]
+        .map(|(set, digit)| (set.to_owned(), digest(digit)));
+    input.sets.insert("versions/locks/lock.toml".to_owned(), sets.into());
     input
 }
 
@@ -109,6 +112,39 @@ fn patches(all: &[(&str, &str)]) -> patcher::PatchSet {
         patcher::parse_patch(id, &text).unwrap_or_else(|error| panic!("{error}"))
     };
     patcher::PatchSet::new(all.iter().map(patch).collect()).unwrap()
+}
+
+#[test]
+fn a_change_in_a_set_of_a_lock_concerns_only_the_steps_that_fetch_it() {
+    let request = BuildRequest::new(Track::Vulkan);
+    let (before, mut changed) = (plan_of(&request), input());
+    let lock = "versions/locks/lock.toml";
+    changed.files.insert(lock.to_owned(), digest('8'));
+    changed.sets.get_mut(lock).unwrap().insert("build".to_owned(), digest('9'));
+    let after = make(&request, &changed).unwrap().plan;
+    let (old, new) = (before.step_keys(), after.step_keys());
+    let same = old.keys().filter(|step| old.get(*step) == new.get(*step));
+    let same: Vec<&str> = same.copied().collect();
+    assert!(same.contains(&"bootstrap-base"), "{same:?}");
+    assert!(!same.contains(&"fetch-packages") && !same.contains(&"build-tool"), "{same:?}");
+
+    // The day of the lock, or another set, changes no step that is built.
+    let mut newer = input();
+    newer.files.insert(lock.to_owned(), digest('8'));
+    let newer = make(&request, &newer).unwrap().plan;
+    let new = newer.step_keys();
+    for (step, key) in before.step_keys() {
+        assert!(step == "label-image" || new[step] == key, "{step}");
+    }
+}
+
+#[test]
+fn a_lock_without_a_set_of_the_track_is_an_error() {
+    let mut input = input();
+    input.sets.get_mut("versions/locks/lock.toml").unwrap().remove("runtime");
+    let error = make(&BuildRequest::new(Track::Vulkan), &input).unwrap_err();
+    let wanted = "`versions/locks/lock.toml` has no set `runtime`, which track `vulkan` needs";
+    assert_eq!(error.to_string(), wanted);
 }
 
 fn variant(track: Track, name: &str) -> BuildRequest {

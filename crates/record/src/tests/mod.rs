@@ -1,6 +1,7 @@
 //! The record's tests: its file, and the verification of images.
 
 mod changes;
+mod fuzz;
 mod verify;
 
 use std::collections::BTreeMap;

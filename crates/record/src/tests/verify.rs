@@ -208,6 +208,7 @@ fn a_change_of_the_config_is_named_exactly() {
     }
     assert!(cases.len() > 40);
     let expected = Image::derived();
+    let tried = cases.len();
     for (pointer, value, field, wanted) in cases {
         let mut found = expected.clone();
         put(&mut found.config, pointer, value.clone());
@@ -223,6 +224,7 @@ fn a_change_of_the_config_is_named_exactly() {
         let wanted = if claims_other { Outcome::OtherPins } else { Outcome::Differs };
         assert_eq!(outcome(&checks), wanted, "{pointer} = {value:?}");
     }
+    testkit::gate_passed(22, tried);
 }
 
 #[test]
@@ -250,7 +252,7 @@ fn a_change_of_the_manifest_is_named_exactly() {
         ("/annotations/architecture", None, "annotation architecture", "missing"),
         ("/annotations/new", some(json!("x")), "annotation new", "unexpected"),
     ];
-    let expected = Image::derived();
+    let (expected, tried) = (Image::derived(), cases.len());
     for (pointer, value, field, wanted) in cases {
         let mut found = expected.clone();
         put(&mut found.manifest, pointer, value.clone());
@@ -260,6 +262,7 @@ fn a_change_of_the_manifest_is_named_exactly() {
         assert_eq!(verdict_of(&checks, "config digest"), &Verdict::Same, "{pointer}");
         assert_eq!(outcome(&checks), Outcome::Differs, "{pointer} = {value:?}");
     }
+    testkit::gate_passed(22, tried);
 }
 
 #[test]

@@ -219,6 +219,25 @@ fn layers_fold_into_one() {
 }
 
 #[test]
+fn hard_links_that_a_later_layer_breaks_are_reported() {
+    let linked = || Tar::new().file("a", b"1").link("b", "a").link("c", "a").file("d", b"2");
+    for (above, wanted) in [
+        (Tar::new().file("b", b"changed").file("d", b"changed"), vec!["b"]),
+        // A link to a file copies the file up, without its other names.
+        (Tar::new().file("a", b"1").link("new", "a"), vec!["a"]),
+        (Tar::new().file("a", b"x").link("b", "a").link("c", "a"), vec![]),
+        (Tar::new().file("a", b"x").file(".wh.b", b"").file(".wh.c", b""), vec![]),
+        (Tar::new().file(".wh.b", b"").link("new", "a"), vec![]),
+    ] {
+        let layers = [linked(), above].map(|tar| Cursor::new(tar.end())).to_vec();
+        let mut sealer = Sealer::new(rules(&[]), Index::new()).unwrap();
+        let sealed = sealer.squash(layers, std::io::sink()).unwrap();
+        let found: Vec<_> = sealed.report.broken_links.iter().map(ToString::to_string).collect();
+        assert_eq!(found, wanted);
+    }
+}
+
+#[test]
 fn a_failed_layer_leaves_the_sealer_as_it_was() {
     let mut sealer = Sealer::new(rules(&[]), base(&[below()])).unwrap();
     let tar = Tar::new().file("new", &[1; 5000]).end();

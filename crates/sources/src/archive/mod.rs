@@ -108,7 +108,7 @@ impl Archive {
                 Some(path) => tree.subdirectory(path)?,
                 None => tree,
             };
-            tree.check_links()?;
+            tree.check_archive_links()?;
             Ok(tree)
         };
         open().map_err(|failure| failure.at("open the archive", &self.name))

@@ -3,8 +3,13 @@
 //! Links are followed as a file system would follow them, other links on the way included: a link
 //! that looks harmless by its text may go up from where another link led. One that leads to
 //! nothing is fine, as long as the nothing lies inside.
+//!
+//! A link with an absolute target is data: its target is a path of the image that the tree becomes
+//! part of. Nothing here follows a link when it reads, writes or patches, and engines look it up
+//! below their copy of the context. Archives must not have one: no tool that makes source archives
+//! writes them, and others that unpack archives follow them.
 
-use super::{Mode, Tree};
+use super::{Entry, Mode, Tree};
 use crate::error::Failure;
 use crate::git_ref::TreePath;
 use crate::text;
@@ -15,11 +20,26 @@ const MAX_FOLLOWED: usize = 40;
 const MAX_TARGET: usize = 4095;
 
 impl Tree {
-    /// Checks all links.
+    /// Checks all links. Absolute targets are kept.
     pub(crate) fn check_links(&self) -> Result<(), Failure> {
-        self.entries()
-            .filter(|(_, entry)| entry.mode == Mode::Symlink)
-            .try_for_each(|(path, _)| self.check_link(path))
+        self.links().try_for_each(|(path, _)| self.check_link(path))
+    }
+
+    /// Checks all links of a tree that comes from an archive. Absolute targets are refused.
+    pub(crate) fn check_archive_links(&self) -> Result<(), Failure> {
+        for (path, entry) in self.links() {
+            if entry.content.read()?.starts_with(b"/") {
+                let path = text::quoted(path.as_str());
+                return Err(Failure::refused(format!(
+                    "the symbolic link {path} has an absolute target"
+                )));
+            }
+        }
+        self.check_links()
+    }
+
+    fn links(&self) -> impl Iterator<Item = (&TreePath, &Entry)> {
+        self.entries().filter(|(_, entry)| entry.mode == Mode::Symlink)
     }
 
     fn check_link(&self, path: &TreePath) -> Result<(), Failure> {
@@ -58,7 +78,7 @@ impl Tree {
                 return Err(refuse("has a target with control characters"));
             }
             if target.starts_with('/') {
-                return Err(refuse("has an absolute target"));
+                return Ok(());
             }
             here.pop();
             ahead.extend(target.rsplit('/').map(str::to_owned));

@@ -4,9 +4,17 @@ use std::fs;
 use std::sync::Arc;
 
 use sources::ErrorKind;
-use testkit::{GitFolder, GitHttp};
+use testkit::{GitFolder, GitHttp, gate_cases, gate_passed};
 
 use crate::support::{Cache, fetch, listening, small, tar};
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    Removed,
+    CutTo(usize),
+    FlippedAt(usize),
+}
 
 /// cargo's `corrupt_git`: whatever happens to any one file, it heals or says what to do.
 #[tokio::test]
@@ -34,18 +42,22 @@ async fn damage_to_any_file_heals() {
     let folder = cache.folder.path().join("cache");
     copy(&folder, &kept.path().join("cache"));
     let mut cases = 0;
+    let flips = gate_cases(8, 20);
     for (name, size) in &files {
         let path = cache.folder.path().join(name);
-        let flips = (0..8).map(|n| n * usize::try_from(*size).unwrap() / 8);
-        let damages = [None, Some(usize::MAX)].into_iter().chain(flips.map(Some));
-        for damage in damages {
+        let size = usize::try_from(*size).unwrap();
+        let cuts = [0, 2, size / 2].map(Damage::CutTo);
+        let flips = (0..flips).map(|n| Damage::FlippedAt(n * size / flips));
+        for damage in [Damage::Removed].into_iter().chain(cuts).chain(flips) {
             copy(&kept.path().join("cache"), &folder);
             let mut bytes = fs::read(&path).unwrap();
             fs::remove_file(&path).unwrap();
             match damage {
-                None => {}
-                Some(usize::MAX) => fs::write(&path, &bytes[..bytes.len() / 2]).unwrap(),
-                Some(at) => {
+                Damage::Removed => {}
+                Damage::CutTo(length) => {
+                    fs::write(&path, &bytes[..length.min(bytes.len())]).unwrap();
+                }
+                Damage::FlippedAt(at) => {
                     bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 0x20);
                     fs::write(&path, bytes).unwrap();
                 }
@@ -59,6 +71,7 @@ async fn damage_to_any_file_heals() {
         }
     }
     assert!(cases > 100, "{cases}");
+    gate_passed(7, cases);
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ use self::report::{BumpReport, FILE};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
-use crate::project::{Project, read_text};
+use crate::project::{Project, read_text, unreadable};
 use crate::{environment, fetch, output, registry};
 
 /// Runs the command.
@@ -86,13 +86,8 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
 
 /// Reads the pins, and the text they stand in.
 pub(crate) fn read(path: &Path) -> Result<(String, Pins), CommandError> {
-    let text = read_text(path).map_err(|error| {
-        CommandError::caused(
-            ExitCode::Input,
-            format!("reading `{}` failed", path.display()),
-            &error,
-        )
-    })?;
+    let shown = path.display().to_string();
+    let text = read_text(path).map_err(|error| unreadable(&shown, FILE, &error))?;
     match pins::parse_versions(FILE, &text) {
         Ok(pins) => Ok((text, pins)),
         Err(error) => Err(CommandError::places(error, text)),

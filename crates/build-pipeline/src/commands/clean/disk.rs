@@ -55,7 +55,7 @@ pub(super) async fn sweep(task: &Task) {
 }
 
 /// Removes what was listed, and says what became of it.
-pub(super) fn clean(task: &Task, listed: Listed, is_busy: bool, found: &mut Vec<Found>) {
+pub(super) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
     let mut note = |kind, path: &Path, state, (bytes, reason)| {
         let name = path.display().to_string();
         found.push(Found { kind, engine: None, name, run: None, bytes, state, reason });
@@ -71,15 +71,15 @@ pub(super) fn clean(task: &Task, listed: Listed, is_busy: bool, found: &mut Vec<
     let caches = task.cache.iter().filter(|_| task.takes_cache).flat_map(|cache| {
         CACHES.iter().map(|name| cache.join(name)).filter(|folder| folder.is_dir())
     });
-    let work = listed.work.into_iter().map(|path| (Kind::Temporary, path, is_busy));
+    let work = listed.work.into_iter().map(|path| (Kind::Temporary, path, task.is_busy));
     let old = listed.old.into_iter().map(|path| (Kind::Temporary, path, false));
-    let caches = caches.map(|path| (Kind::Cache, path, is_busy));
+    let caches = caches.map(|path| (Kind::Cache, path, task.is_busy));
     for (kind, path, is_busy) in work.chain(old).chain(caches) {
         let bytes = Some(bytes_of(&path));
         let (state, reason) = match (is_busy, task.is_dry) {
             (true, _) => (State::UnderWay, None),
             (false, true) => (State::Found, None),
-            (false, false) => match remove(&path) {
+            (false, false) => match remove(&path, task.work().filter(|_| kind == Kind::Cache)) {
                 Ok(()) => (State::Removed, None),
                 Err(error) => (State::Kept, Some(error.to_string())),
             },
@@ -114,14 +114,22 @@ fn bytes_of(path: &Path) -> u64 {
     }
 }
 
-/// Removes a file or folder. It never reaches through a mount.
-fn remove(path: &Path) -> io::Result<()> {
+/// Removes a file or folder. It never reaches through a mount. A cache is moved away first, because runs
+/// that begin meanwhile put files into it; where this run is killed, the next `clean` finds it there.
+fn remove(path: &Path, away: Option<PathBuf>) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path)?.is_dir();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
     if points.any(|point| Path::new(point).starts_with(path)) {
         return Err(io::Error::other("something is mounted below it"));
     }
+    let moved = away.and_then(|work| {
+        fs::create_dir_all(&work).ok()?;
+        let name = format!("removed-{}-{}", std::process::id(), name(path));
+        fs::rename(path, work.join(&name)).is_ok().then(|| work.join(name))
+    });
+    // A folder on another disk is removed where it is.
+    let path = moved.as_deref().unwrap_or(path);
     match is_folder {
         true => fs::remove_dir_all(path),
         false => fs::remove_file(path),

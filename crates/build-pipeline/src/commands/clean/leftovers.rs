@@ -88,18 +88,28 @@ async fn each(
 ) -> Result<(), EngineError> {
     let mut left = engine.leftovers(None).await?;
     left.retain(|one| seen.insert(one.id.clone()));
-    let runs: BTreeSet<RunId> = left.iter().map(|one| one.run.clone()).collect();
-    for run in runs {
+    let ports: BTreeSet<u16> = left.iter().flat_map(|one| one.ports.clone()).collect();
+    let runs: BTreeSet<Option<RunId>> = left.iter().map(|one| one.run.clone()).collect();
+    // What is of no one run goes last: what is of a run may be built on it.
+    for run in runs.into_iter().rev() {
         let left = left.iter().filter(|one| one.run == run);
         let (mut state, mut reason) = (State::Found, None);
         let mut remaining = Vec::new();
-        if is_under_way(&run) {
+        let is_used = match &run {
+            Some(run) => is_under_way(run),
+            None => task.is_busy || ports.iter().any(|port| is_open(*port)),
+        };
+        if is_used {
             state = State::UnderWay;
         } else if !task.is_dry {
             state = State::Removed;
-            if let Err(error) = engine.clean(&run).await {
+            let cleaned = match &run {
+                Some(run) => engine.clean(run).await,
+                None => engine.clean_bases().await,
+            };
+            if let Err(error) = cleaned {
                 reason = Some(chain(&error));
-                remaining = engine.leftovers(Some(&run)).await?;
+                remaining = engine.leftovers(None).await?;
             }
         }
         for one in left {
@@ -109,6 +119,8 @@ async fn each(
             report.found.push(found(engine.kind(), one, state, reason));
         }
     }
+    // Two sockets may lead to one engine.
+    report.build_cache = report.build_cache.max(engine.build_cache().await?);
     Ok(())
 }
 
@@ -123,7 +135,7 @@ fn found(engine: EngineKind, one: &Leftover, state: State, reason: Option<String
         kind,
         engine: Some(engine.to_string()),
         name: hex.get(..12).unwrap_or(hex).to_owned(),
-        run: Some(one.run.as_str().to_owned()),
+        run: one.run.as_ref().map(|run| run.as_str().to_owned()),
         bytes: one.bytes,
         state,
         reason,
@@ -133,8 +145,15 @@ fn found(engine: EngineKind, one: &Leftover, state: State, reason: Option<String
 /// Returns whether the process that a run is named after lives. Another program may have its number
 /// by now; then its leftovers wait until that has ended.
 fn is_under_way(run: &RunId) -> bool {
-    let number = run.as_str().strip_prefix("run-").and_then(|number| number.parse().ok());
+    let name = run.as_str().strip_prefix("run-").unwrap_or_default();
+    let number = name.split('-').next().and_then(|number| number.parse().ok());
     number.is_some_and(state::is_process)
+}
+
+/// Returns whether a port of this machine is open. That of a run is the registry which it offers
+/// bases on, also where its records are somebody else's.
+fn is_open(port: u16) -> bool {
+    std::net::TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 fn chain(error: &EngineError) -> String {

@@ -25,7 +25,7 @@ use crate::{engines, environment, state};
 /// Remove what runs that were broken off left behind, in engines and on disk
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Only what carries our label, or lies in our own folders, is touched; runs that are under way are left alone. Ends with 0 also where nothing was left, and with 1 where something could not be removed."
+    after_help = "Only what has our label and no name of yours, or lies in our own folders, is touched; runs that are under way are left alone. Ends with 0 also where nothing was left, and with 1 where something could not be removed."
 )]
 pub(crate) struct Clean {
     /// Say what would be removed, and remove nothing
@@ -73,6 +73,8 @@ pub(crate) struct CleanReport {
     found: Vec<Found>,
     /// The bytes of what was removed, or in a dry run would be. Images count what they share.
     bytes: u64,
+    /// The bytes of docker's BuildKit cache. It has no labels, so nothing of it was removed.
+    build_cache: u64,
 }
 
 /// An engine that could not be asked.
@@ -155,6 +157,8 @@ struct Task {
     wanted: Option<EngineKind>,
     is_dry: bool,
     takes_cache: bool,
+    /// Whether a run is under way.
+    is_busy: bool,
     /// The folder of all that can be fetched or made again, where there is a home.
     cache: Option<PathBuf>,
     /// The folder of records and locks.
@@ -182,10 +186,11 @@ pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
         Some(Only::Engine(kind)) => Some(kind),
         Some(Only::None) | None => None,
     };
-    let task = Task {
+    let mut task = Task {
         wanted,
         is_dry: args.dry_run,
         takes_cache: args.cache,
+        is_busy: false,
         cache: environment::cache_folder(),
         state: environment::state_folder()?,
         sockets: environment::socket_folder()?,
@@ -193,14 +198,14 @@ pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
     let mut report = CleanReport { schema: 1, dry_run: args.dry_run, ..CleanReport::default() };
     // Before the runs: what a run makes that begins after this is not in the list.
     let listed = disk::list(&task);
-    let is_busy = state::read_records()?.iter().any(state::is_under_way);
+    task.is_busy = state::read_records()?.iter().any(state::is_under_way);
     crate::runtime()?.block_on(async {
         disk::sweep(&task).await;
         if args.engine != Some(Only::None) {
             leftovers::clean(&task, &mut report).await;
         }
     });
-    disk::clean(&task, listed, is_busy, &mut report.found);
+    disk::clean(&task, listed, &mut report.found);
     let counted = |one: &&Found| matches!(one.state, State::Removed | State::Found);
     report.bytes = report.found.iter().filter(counted).filter_map(|one| one.bytes).sum();
     match args.format {
@@ -245,6 +250,13 @@ fn page(report: &CleanReport) -> String {
                 page.line(format_args!("    {reason}"));
             }
         }
+    }
+    if report.build_cache > 0 {
+        page.line(format_args!(
+            "docker's BuildKit has a cache of {}, and cannot tell whose it is; `docker builder prune` \
+             removes it",
+            size(report.build_cache),
+        ));
     }
     let of = |state| report.found.iter().filter(|one| one.state == state).count();
     let (count, verb) = match report.dry_run {

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use debian::{Mirrors, Programs, Resolve, ResolveError, WantedSet};
+use debian::{Mirror, Mirrors, Programs, Resolve, ResolveError, WantedSet};
 use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
 
 use super::{Content, FOLDER, Found, Locked};
+use crate::cli::Global;
 use crate::commands::bump::today;
 use crate::environment;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
-use crate::project::{Project, read_text};
+use crate::project::{Project, read_text, unreadable};
 
 /// Debian's public keys, as the package debian-archive-keyring has them.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -24,14 +25,12 @@ fn path(name: &str) -> String {
 }
 
 fn read(project: &Project, file: &str) -> Result<String, CommandError> {
-    read_text(&project.root.join(file)).map_err(|error| {
-        CommandError::caused(ExitCode::Input, format!("reading `{file}` failed"), &error)
-    })
+    read_text(&project.root.join(file)).map_err(|error| unreadable(file, file, &error))
 }
 
 /// Asks apt what the sets of a lock need.
 pub(super) fn look_up(
-    project: &Project,
+    (global, project): (&Global, &Project),
     name: &str,
     is_snapshot: bool,
 ) -> Result<Found, CommandError> {
@@ -46,10 +45,7 @@ pub(super) fn look_up(
     let machine = |what: &str, error: &dyn std::error::Error| {
         CommandError::caused(ExitCode::Machine, what, error)
     };
-    let mirrors = Mirrors::from_apt(&environment::apt_folder()).map_err(|error| {
-        machine("no mirror of Debian is known", &error)
-            .hint("apt's sources say where Debian packages are fetched; mend them")
-    })?;
+    let mirrors = mirrored(global, Mirrors::of_machine(&environment::apt_folder()))?;
     let work = tempfile::tempdir()
         .map_err(|error| machine("a temporary folder cannot be made", &error))?;
     let (_, day) = today()?;
@@ -82,6 +78,23 @@ pub(super) fn look_up(
     Ok(Found { name: name.to_owned(), kind: "debian", before, after, files: vec![(file, new)] })
 }
 
+/// Returns the mirrors with the rules of `--mirror` applied.
+fn mirrored(global: &Global, mirrors: Mirrors) -> Result<Mirrors, CommandError> {
+    let rules = crate::mirrors::read(global)?.sources;
+    let one = |mirror: Mirror| -> Result<Mirror, CommandError> {
+        // Rules are about https. apt may read an index by http, because it is signed.
+        let url = crate::fetch::url(mirror.file("").trim_end_matches('/'))?;
+        let asked = crate::fetch::mirrored(&rules, &url)?;
+        if asked == url {
+            return Ok(mirror);
+        }
+        let parsed = asked.as_str().parse::<Mirror>();
+        parsed.map_err(|error| CommandError::from_chain(ExitCode::Input, &error))
+    };
+    let all = |list: Vec<Mirror>| list.into_iter().map(one).collect::<Result<Vec<_>, _>>();
+    Ok(Mirrors { archive: all(mirrors.archive)?, security: all(mirrors.security)? })
+}
+
 fn content(lock: &PackageLock) -> Content {
     let packages = lock.packages(lock.sets.keys());
     let one = |package: &&pins::LockedPackage| {
@@ -102,9 +115,9 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> CommandError {
     told.log = error.last_lines().to_vec();
     told = told.hint("nothing was written");
     match error {
-        ResolveError::Update { .. } if !is_snapshot => {
-            told.hint("`--snapshot` takes the indexes of a mirror that is a copy of an earlier day")
-        }
+        ResolveError::Update { .. } if !is_snapshot => told
+            .hint("`--snapshot` takes the indexes of a mirror that is a copy of an earlier day")
+            .hint(crate::error::DEBIAN_MIRROR),
         ResolveError::Choose { .. } => told.hint("change `wanted` of that set in its lock"),
         _ => told,
     }

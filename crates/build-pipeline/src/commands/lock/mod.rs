@@ -104,7 +104,7 @@ pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), CommandError> {
     }
     let mut all = Vec::new();
     for name in &chosen.debian {
-        all.push(debian::look_up(&project, name, args.trust.snapshot)?);
+        all.push(debian::look_up((global, &project), name, args.trust.snapshot)?);
     }
     if !chosen.python.is_empty() {
         let mut asking = python::Asking::new(global, &project, args.index.url.as_deref())?;

@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::fetch::{self, Fetcher, TreePin};
 use crate::mirrors;
-use crate::project::Project;
+use crate::project::{Project, unreadable};
 
 /// The name that messages use for requirements of our own.
 const OWN: &str = "versions/python.toml";
@@ -48,6 +48,7 @@ impl<'a> Asking<'a> {
         name: &PinName,
         set: &PythonSet,
     ) -> Result<Found, CommandError> {
+        let before = self.before(name)?;
         let inputs = set.inputs(&self.pins);
         let texts = self.requirements(set)?;
         let index = self.index_of(set)?;
@@ -64,16 +65,26 @@ impl<'a> Asking<'a> {
         }
         lock.inputs = inputs;
         lock.index = self.release_of(set).map(|release| release.index.clone());
-        let before = match read(self.project, name.as_str())? {
-            Some((_, Ok(old))) => content(&old),
-            Some((_, Err(_))) | None => Content::new(),
-        };
         let after = content(&lock);
         let files = vec![
             (requirements_lock_path(name.as_str()), lock.to_requirements()),
             (python_lock_path(name.as_str()), lock.to_pylock()),
         ];
         Ok(Found { name: name.to_string(), kind: "python", before, after, files })
+    }
+
+    /// Returns what the lock has until now. One that a newer program wrote is left alone.
+    fn before(&self, name: &PinName) -> Result<Content, CommandError> {
+        match read(self.project, name.as_str())? {
+            Some((_, Ok(old))) => Ok(content(&old)),
+            Some((_, Err(error @ pins::ParsePythonLockError::Newer))) => {
+                let file = python_lock_path(name.as_str());
+                let what = format!("`{file}` cannot be replaced");
+                Err(CommandError::caused(ExitCode::Input, what, &error)
+                    .hint("update build-pipeline; nothing was changed"))
+            }
+            Some((_, Err(_))) | None => Ok(Content::new()),
+        }
     }
 
     /// Returns where the index of a set's release is asked.
@@ -204,10 +215,7 @@ fn read(project: &Project, name: &str) -> Result<Option<Read>, CommandError> {
             Ok(Some((text.to_string(), lock)))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            let what = format!("reading `{file}` failed");
-            Err(CommandError::caused(ExitCode::Input, what, &error))
-        }
+        Err(error) => Err(unreadable(&file, &file, &error)),
     }
 }
 

@@ -73,6 +73,7 @@ impl Uv {
     ) -> Result<String, CommandError> {
         let machine = |error: std::io::Error| {
             CommandError::caused(ExitCode::Machine, "files for uv cannot be written", &error)
+                .hint("temporary files are under `TMPDIR` (default `/tmp`); check its space and permissions")
         };
         let work = tempfile::tempdir().map_err(machine)?;
         let put = |name: &str, lines: &BTreeSet<String>| -> std::io::Result<()> {
@@ -170,7 +171,9 @@ fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
     output::fetching(&format!("installing uv {VERSION} from the Python index"));
     let machine = |error: std::io::Error| {
         let what = format!("writing into `{}` failed", folder.display());
-        CommandError::caused(ExitCode::Machine, what, &error)
+        CommandError::caused(ExitCode::Machine, what, &error).hint(
+            "it is under `XDG_CACHE_HOME` (default `~/.cache`); check its space and permissions",
+        )
     };
     std::fs::create_dir_all(folder).map_err(machine)?;
     let work = tempfile::tempdir_in(folder).map_err(machine)?;
@@ -184,6 +187,7 @@ fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
         "install",
         "--quiet",
         "--no-deps",
+        "--no-cache-dir",
         "--require-hashes",
         "--only-binary",
         ":all:",

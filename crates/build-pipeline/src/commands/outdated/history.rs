@@ -26,6 +26,12 @@ pub(super) struct History {
     seen: BTreeMap<String, Seen>,
 }
 
+/// The number of a file, whatever else is in it.
+#[derive(Deserialize)]
+struct Numbered {
+    schema: u32,
+}
+
 /// The state of one pin, and since when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
@@ -36,7 +42,7 @@ struct Seen {
 }
 
 impl History {
-    /// Reads the history. One that cannot be read is begun anew, and that is said.
+    /// Reads the history. One that cannot be read is started again, with a warning.
     pub(super) fn read() -> Result<Self, CommandError> {
         let path = environment::state_folder()?.join("outdated.json");
         let fresh = Self { schema: SCHEMA, seen: BTreeMap::new() };
@@ -44,11 +50,12 @@ impl History {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(fresh),
             text => text.map_err(|error| error.to_string()),
         };
+        // The number alone first, so that another form is told from a damaged one.
+        let number = text.as_ref().ok().and_then(|text| serde_json::from_str(text).ok());
         let parsed =
             text.and_then(|text| serde_json::from_str::<Self>(&text).map_err(|e| e.to_string()));
-        match parsed {
-            Ok(history) if history.schema == SCHEMA => Ok(history),
-            Ok(Self { schema, .. }) => Err(CommandError::new(
+        match (number, parsed) {
+            (Some(Numbered { schema }), _) if schema != SCHEMA => Err(CommandError::new(
                 ExitCode::Input,
                 format!(
                     "`{}` has schema {schema}, and this build-pipeline reads {SCHEMA}",
@@ -56,9 +63,10 @@ impl History {
                 ),
             )
             .hint("use the newer build-pipeline, or remove the file: only dates are lost")),
-            Err(why) => {
+            (_, Ok(history)) => Ok(history),
+            (_, Err(why)) => {
                 let message =
-                    format!("`{}` cannot be read and is begun anew: {why}", path.display());
+                    format!("`{}` cannot be read, so it is started again: {why}", path.display());
                 output::warn("unreadable-history", &message);
                 Ok(fresh)
             }

@@ -131,7 +131,12 @@ fn refused(error: &RevertError) -> CommandError {
             "nothing was written; take the other change back first, or reinstall the package and remove `.build-pipeline/patches.json`",
         ),
         RevertError::Schema(_) => told.hint("update build-pipeline"),
-        RevertError::Damaged(_) | RevertError::Unreadable { .. } => told.hint("nothing was written"),
+        RevertError::Damaged(_) => told.hint(
+            "nothing was written; remove `.build-pipeline/patches.json`, then fetch the tree or install the package again",
+        ),
+        RevertError::Unreadable { .. } => {
+            told.hint("nothing was written; check the permissions of the file")
+        }
     }
 }
 

@@ -197,6 +197,7 @@ async fn engine(
         may_connect: None,
         version: None,
         runtime: Some(if is_podman { "crun" } else { "runc" }.to_owned()),
+        builder: None,
     };
     Ok((None, facts))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::task::Poll;
 
 use engine::{
-    ContainerRequest, Device, Engine, EngineError, Mount, Network, Output, PublishedPort, RunId,
+    ContainerRequest, Device, Engine, EngineError, Mount, Network, Output, PublishedPort,
 };
 use host::run::{Container, Groups};
 use rustix::process::{Resource, getrlimit};
@@ -176,9 +176,7 @@ fn request(
     container: &Container,
     audience: Audience,
 ) -> Result<ContainerRequest, CommandError> {
-    let number = std::process::id();
-    let run = RunId::parse(&format!("run-{number}"))
-        .ok_or_else(|| CommandError::new(ExitCode::Bug, "the name of the run is not valid"))?;
+    let run = crate::workshop::new_run()?;
     let mut mounts = Vec::new();
     for folder in &container.folders {
         mounts.push(Mount {
@@ -198,7 +196,7 @@ fn request(
     };
     let (open_files, processes) = limits(prepared);
     Ok(ContainerRequest {
-        name: Some(format!("{}-{number}", container.name())),
+        name: Some(format!("{}-{}", container.name(), std::process::id())),
         entrypoint: container.entrypoint.as_ref().map(|one| vec![one.clone()]),
         command: container.command.clone(),
         env: container.environment.clone(),

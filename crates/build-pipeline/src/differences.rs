@@ -1,0 +1,121 @@
+//! The files in which two layers differ, on disk: there can be millions.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
+
+use executor::SortedLayer;
+use seal::{Entry, EntryPath, Listing};
+use serde::ser::{Error as _, SerializeSeq as _};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::environment;
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::sanitise::sanitise;
+
+/// How many files of one kind a page shows of a layer.
+const SHOWN: usize = 10;
+
+/// A file that differs.
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub(crate) struct File {
+    pub(crate) path: String,
+    /// Why: time, pyc, log, cache, order, xattr, mode/owner, path or content.
+    pub(crate) cause: String,
+    /// Its line in the listing of the layer, where it is there.
+    pub(crate) left: Option<String>,
+    pub(crate) right: Option<String>,
+}
+
+/// The files that differ: the first ones of each kind in memory, and all of them on disk.
+#[derive(Debug)]
+pub(crate) struct Files {
+    causes: BTreeMap<String, (usize, Vec<File>)>,
+    all: std::fs::File,
+}
+
+impl Files {
+    /// Compares two layers.
+    pub(crate) fn of(left: &SortedLayer, right: &SortedLayer) -> Result<Self, CommandError> {
+        let compare = || -> io::Result<Self> {
+            let mut all = BufWriter::new(spool()?);
+            let mut causes: BTreeMap<String, (usize, Vec<File>)> = BTreeMap::new();
+            seal::compare(left, right, |difference| {
+                let file = File::of(difference);
+                serde_json::to_writer(&mut all, &file)?;
+                all.write_all(b"\n")?;
+                let (count, shown) = causes.entry(file.cause.clone()).or_default();
+                *count += 1;
+                if shown.len() < SHOWN {
+                    shown.push(file);
+                }
+                Ok(())
+            })?;
+            let all = all.into_inner().map_err(io::IntoInnerError::into_error)?;
+            Ok(Self { causes, all })
+        };
+        compare().map_err(|error| {
+            CommandError::caused(ExitCode::Machine, "comparing two layers failed", &error)
+                .hint("their entries are sorted in files of the cache folder; check its space")
+        })
+    }
+
+    /// Returns how many differ for which reason.
+    pub(crate) fn summary(&self) -> String {
+        match self.causes.is_empty() {
+            true => "the same files, compressed otherwise".to_owned(),
+            false => {
+                let counts =
+                    self.causes.iter().map(|(cause, (count, _))| format!("{cause} {count}"));
+                counts.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// Returns the kinds of differences, how many there are of each, and the first ones.
+    pub(crate) fn causes(&self) -> impl Iterator<Item = (&str, usize, &[File])> {
+        self.causes.iter().map(|(cause, (count, shown))| (cause.as_str(), *count, &shown[..]))
+    }
+}
+
+/// Returns a file without a name.
+fn spool() -> io::Result<std::fs::File> {
+    match environment::cache_folder().map(|folder| folder.join("work")) {
+        Some(folder) => {
+            std::fs::create_dir_all(&folder)?;
+            tempfile::tempfile_in(folder)
+        }
+        None => tempfile::tempfile(),
+    }
+}
+
+impl Serialize for Files {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let count = self.causes.values().map(|(count, _)| count).sum();
+        let mut list = serializer.serialize_seq(Some(count))?;
+        let mut all = &self.all;
+        all.seek(SeekFrom::Start(0)).map_err(S::Error::custom)?;
+        for line in BufReader::new(all).lines() {
+            let line = line.map_err(S::Error::custom)?;
+            list.serialize_element(
+                &serde_json::from_str::<File>(&line).map_err(S::Error::custom)?,
+            )?;
+        }
+        list.end()
+    }
+}
+
+impl File {
+    fn of(difference: seal::Difference) -> Self {
+        let line = |path: &EntryPath, entry: Option<Entry>| -> Option<String> {
+            let listing = Listing { entries: vec![(path.clone(), entry?)] };
+            Some(sanitise(format!("{listing:#}").lines().nth(1)?))
+        };
+        Self {
+            path: sanitise(&difference.path.to_string()),
+            cause: difference.cause.to_string(),
+            left: line(&difference.path, difference.left),
+            right: line(&difference.path, difference.right),
+        }
+    }
+}

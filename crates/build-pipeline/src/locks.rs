@@ -1,0 +1,204 @@
+//! Locks that make runs with the same output wait for each other.
+//!
+//! An output is known by what it is on disk, not by its name: links, relative paths and bind mounts
+//! give one place many names. Two locks guard a place: that of its name in the folder it is in, which
+//! is there before the output is; and that of the folder itself, once it exists. The files of both are
+//! in the state folder. An existing folder is locked too, so that other users' runs wait as well.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use executor::Output;
+use names::Digest;
+use rustix::fs::OFlags;
+
+use crate::error::CommandError;
+use crate::exit_code::ExitCode;
+use crate::{environment, output, typed};
+
+/// How long a run waits for another by default: longer than a push of a large image takes.
+const TIMEOUT: Duration = Duration::from_secs(600);
+/// How often a held lock is tried again.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Locks that this run holds until the value is dropped. The system frees them when the process ends,
+/// however it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Locks(Vec<File>);
+
+/// What is locked for some outputs: places by their identity, with the name that messages use and the
+/// folder itself where it exists.
+type Wanted = BTreeMap<String, (String, Option<PathBuf>)>;
+
+/// How long this run waits, and what it writes about itself.
+struct Wait<'a> {
+    started: Instant,
+    limit: Duration,
+    words: &'a [String],
+}
+
+impl Locks {
+    /// Takes the locks of all outputs of a run, waiting for runs that hold one of them.
+    pub(crate) async fn take(
+        outputs: &[&Output],
+        timeout: Option<u64>,
+        words: &[String],
+    ) -> Result<Self, CommandError> {
+        let folder = environment::state_folder()?.join("locks");
+        fs::create_dir_all(&folder).map_err(|error| failed("making", &folder, &error))?;
+        let limit = timeout.map_or(TIMEOUT, Duration::from_secs);
+        let mut wait = Wait { started: Instant::now(), limit, words };
+        loop {
+            let wanted = wanted(outputs)?;
+            let mut locks = Self::default();
+            // In one order for all runs, so that no two wait for each other.
+            for (key, (name, place)) in &wanted {
+                let path = folder.join(format!("{}.lock", Digest::of(key.as_bytes()).hex()));
+                locks.add(&path, place.as_deref(), name, &mut wait).await?;
+            }
+            // A run that was waited for may have made the folder of an output.
+            if self::wanted(outputs)? == wanted {
+                return Ok(locks);
+            }
+        }
+    }
+
+    /// Takes the lock of one place.
+    async fn add(
+        &mut self,
+        path: &Path,
+        place: Option<&Path>,
+        name: &str,
+        wait: &mut Wait<'_>,
+    ) -> Result<(), CommandError> {
+        let no_follow = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).custom_flags(no_follow);
+        let file = options.open(path).map_err(|error| failed("opening", path, &error))?;
+        wait.for_lock(&file, path, &file, name).await?;
+        if let Some(place) = place {
+            let folder = File::open(place).map_err(|error| failed("opening", place, &error))?;
+            wait.for_lock(&folder, place, &file, name).await?;
+            self.0.push(folder);
+        }
+        let text = format!(
+            "process {} ({}, since {})\n",
+            std::process::id(),
+            typed::line(wait.words),
+            jiff::Timestamp::now().strftime("%H:%M:%S UTC")
+        );
+        // Who holds the lock is for messages only; a lock without it still locks.
+        drop((&file).rewind().and_then(|()| (&file).write_all(text.as_bytes())));
+        self.0.push(file);
+        Ok(())
+    }
+}
+
+impl Wait<'_> {
+    /// Waits for a lock. `note` says who holds it.
+    async fn for_lock(
+        &mut self,
+        lock: &File,
+        path: &Path,
+        note: &File,
+        name: &str,
+    ) -> Result<(), CommandError> {
+        let mut is_told = false;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(()),
+                // A file system without locks on folders: the file in the state folder is locked.
+                Err(TryLockError::Error(_)) if !std::ptr::eq(lock, note) => return Ok(()),
+                Err(TryLockError::Error(error)) => return Err(failed("locking", path, &error)),
+                Err(TryLockError::WouldBlock) if self.started.elapsed() >= self.limit => {
+                    let (holder, seconds) = (holder(note), self.limit.as_secs());
+                    let message = format!("`{name}` is still held by {holder} after {seconds} s");
+                    return Err(CommandError::new(ExitCode::Busy, message).hint(
+                        "wait for that run, end it, or wait longer with `--lock-timeout SECONDS`",
+                    ));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    if !is_told {
+                        let holder = holder(note);
+                        output::waiting(&format!("waiting for `{name}`: held by {holder}"));
+                        is_told = true;
+                    }
+                    tokio::time::sleep(POLL).await;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the first line of a lock's file. What is after it is of an earlier holder.
+fn holder(mut file: &File) -> String {
+    let mut text = Vec::new();
+    let read = file.rewind().and_then(|()| file.take(4096).read_to_end(&mut text));
+    let text = String::from_utf8_lossy(&text);
+    match (read, text.lines().next().map(str::trim)) {
+        (Ok(_), Some(holder)) if !holder.is_empty() => holder.to_owned(),
+        _ => "another run".to_owned(),
+    }
+}
+
+/// Returns what is to be locked for some outputs. The folders that they are in are made.
+fn wanted(outputs: &[&Output]) -> Result<Wanted, CommandError> {
+    let mut wanted = Wanted::new();
+    for output in outputs {
+        for (key, place) in identities(output)? {
+            wanted.entry(key).or_insert_with(|| (output.to_string(), place));
+        }
+    }
+    Ok(wanted)
+}
+
+/// Returns whether two outputs are one place, whatever they are called.
+pub(crate) fn are_one(one: &Output, other: &Output) -> Result<bool, CommandError> {
+    let [one, other] = [identities(one)?, identities(other)?];
+    Ok(one.iter().any(|(key, _)| other.iter().any(|(found, _)| found == key)))
+}
+
+/// Returns by what an output is known, however it is called; with the folder that it is, if it exists.
+fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, CommandError> {
+    let (path, is_folder) = match output {
+        Output::Layout { path, .. } => (path, true),
+        Output::Archive { path } => (path, false),
+        Output::Registry { .. } | Output::Engine { .. } => {
+            return Ok(vec![(output.to_string(), None)]);
+        }
+    };
+    // A link to a folder leads to the output; one to an archive is replaced.
+    let real = is_folder.then(|| fs::canonicalize(path).ok()).flatten();
+    let path = real.as_deref().unwrap_or(path);
+    let mut all = Vec::new();
+    if let Some(name) = path.file_name() {
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(parent).map_err(|error| unusable("making", parent, &error))?;
+        let found = fs::metadata(parent).map_err(|error| unusable("reading", parent, &error))?;
+        all.push((format!("name {} {} {name:?}", found.dev(), found.ino()), None));
+    }
+    match fs::metadata(path) {
+        Ok(found) if is_folder && found.is_dir() => {
+            let key = format!("folder {} {}", found.dev(), found.ino());
+            all.push((key, Some(path.to_owned())));
+        }
+        _ => {}
+    }
+    Ok(all)
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> CommandError {
+    unusable(what, path, error)
+        .hint("locks are under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
+}
+
+fn unusable(what: &str, path: &Path, error: &io::Error) -> CommandError {
+    CommandError::caused(ExitCode::Machine, format!("{what} `{}` failed", path.display()), error)
+}

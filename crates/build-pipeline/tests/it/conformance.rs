@@ -1,0 +1,293 @@
+//! What each engine can do, in a table: one digest for each Dockerfile on all engines, what is done
+//! with an image, and builds that are killed.
+//!
+//! The oldest podman, those of Debian 13 and the newest engines are tried with every run of the
+//! tests. With the feature `engines` every engine is, and 30 builds of each one are killed:
+//! `cargo xtask engines` prints the table of that and writes it into README.md.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::site::{BUILD, Contents, Site, Way};
+
+/// How many builds of an engine are killed, if the variable does not say.
+const KILLS: u32 = if cfg!(feature = "engines") { 30 } else { 3 };
+const KILLS_VARIABLE: &str = "BUILD_PIPELINE_TEST_KILLS";
+
+/// The Dockerfiles. Their images must be the same on all engines, but for that of [`HARD_LINKS`].
+const DOCKERFILES: [(&str, &str); 4] = [
+    (
+        "plain",
+        "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo hello > /greeting\nCMD [\"cat\", \"/greeting\"]\n",
+    ),
+    ("nasty", include_str!("conformance/nasty.Dockerfile")),
+    (
+        HARD_LINKS,
+        "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /1 && ln /1 /2 && ln /1 /3\nRUN echo 2 >> /1\nRUN chmod 600 /2 && ln /3 /4\n",
+    ),
+    ("realistic", include_str!("conformance/realistic.Dockerfile")),
+];
+
+/// The name of the Dockerfile with hard links over several RUNs. Storage drivers do not agree which
+/// names of a file that a RUN changes are of one file after it, so its image is the same on one engine
+/// only.
+const HARD_LINKS: &str = "hard links";
+
+/// The columns of the table behind those of the Dockerfiles.
+#[cfg(feature = "engines")]
+const DEEDS: [&str; 6] = ["load", "run", "smoke", "verify --rebuild", "clean", "kills"];
+
+/// The name of the image in the engine.
+const IMAGE: &str = "localhost/build-pipeline/vulkan-tiny:latest";
+
+/// An engine with what it was found to do: a digest or words for each column, or why not.
+struct Row {
+    engine: String,
+    cells: Vec<Result<String, String>>,
+}
+
+impl Row {
+    fn failures(&self) -> Vec<&str> {
+        self.cells.iter().filter_map(|cell| cell.as_ref().err().map(String::as_str)).collect()
+    }
+
+    fn line(&self) -> String {
+        let mut line = format!("| {} |", self.engine);
+        for cell in &self.cells {
+            let text = cell.as_deref().unwrap_or("**fails**");
+            write!(line, " {text} |").unwrap();
+        }
+        line
+    }
+}
+
+/// Does something that may fail the test, and returns why.
+fn tried(deed: impl FnOnce() -> String) -> Result<String, String> {
+    catch_unwind(AssertUnwindSafe(deed)).map_err(|why| {
+        let text = why.downcast_ref::<String>().cloned();
+        text.or_else(|| why.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .unwrap_or_default()
+    })
+}
+
+/// Returns the program `setcap.s` in base64.
+fn setcap() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("setcap.s"), folder.path().join("setcap"));
+        std::fs::write(&source, include_str!("conformance/setcap.s")).unwrap();
+        let mut command = Command::new("cc");
+        command.args([
+            "-nostdlib",
+            "-static",
+            "-s",
+            "-Wl,-z,noseparate-code,--build-id=none",
+            "-o",
+        ]);
+        command.args([&program, &source]);
+        assert!(command.status().unwrap().success());
+        STANDARD.encode(std::fs::read(program).unwrap())
+    })
+}
+
+/// Writes the Dockerfile of the variant.
+fn write(site: &Site, dockerfile: &str) {
+    // The whole table has a file of 300 MB; a tenth of it is enough for every run of the tests.
+    let size = if cfg!(feature = "engines") { "count=300" } else { "count=30" };
+    let dockerfile = dockerfile.replace("count=30", size).replace("SETCAP", setcap());
+    site.project.write("dockerfiles/tiny.Dockerfile", &dockerfile);
+}
+
+/// Builds a Dockerfile twice, the second time from nothing, and returns the digest.
+fn built(site: &Site, name: &str, dockerfile: &str) -> String {
+    /// The digests of images that were built so far, by the names of the Dockerfiles.
+    static DIGESTS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    write(site, dockerfile);
+    let build = format!("{BUILD} --engine {}", site.engine_name());
+    let first = site.run(&build).expect(0).digest();
+    let second = site.run(&format!("{build} --fresh")).expect(0).digest();
+    assert_eq!(first, second, "{name}: a build from nothing");
+    // All engines could agree that there is none.
+    assert_eq!(has_capability(site), dockerfile.contains("SETCAP"), "{name}: the capability");
+    let digits = first.trim_start_matches("sha256:").get(..12).unwrap().to_owned();
+    if name == HARD_LINKS {
+        return digits;
+    }
+    let mut digests = DIGESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let other = digests.entry(name.to_owned()).or_insert_with(|| first.clone());
+    assert_eq!(first, *other, "{name}: another engine");
+    digits
+}
+
+/// Returns whether a file of a layer has a capability.
+fn grants(mut entry: tar::Entry<'_, impl Read>) -> bool {
+    let extensions = entry.pax_extensions().unwrap();
+    extensions.is_some_and(|mut all| {
+        all.any(|one| one.unwrap().key_bytes().ends_with(b"xattr.security.capability"))
+    })
+}
+
+/// Returns whether a file of the image that was built last has a capability.
+fn has_capability(site: &Site) -> bool {
+    let blobs = std::fs::read_dir(site.project.path("dist/vulkan-tiny/blobs/sha256")).unwrap();
+    blobs.flatten().any(|blob| {
+        let bytes = std::fs::read(blob.path()).unwrap();
+        // The others are the manifest and the config.
+        let is_layer = bytes.starts_with(&[0x1f, 0x8b]);
+        let mut tar = tar::Archive::new(flate2::read::MultiGzDecoder::new(&bytes[..]));
+        is_layer && tar.entries().unwrap().any(|entry| grants(entry.unwrap()))
+    })
+}
+
+/// Loads the plain image into the engine.
+fn loaded(site: &Site) -> String {
+    write(site, DOCKERFILES[0].1);
+    let ran = site.run(&format!("{BUILD} --load --engine {}", site.engine_name())).expect(0);
+    ran.prints(&format!("engine:{IMAGE} (written"));
+    "yes".to_owned()
+}
+
+/// Runs a container of the image that was loaded.
+fn run_in(site: &Site) -> String {
+    let words = ["run", "vulkan", "--no-gpu", "--engine", site.engine_name(), "--image", IMAGE];
+    let words = [&words[..], &["--network", "none", "--", "cat", "/greeting"]].concat();
+    crate::dsl::ran(site.command_of(&words).output().unwrap()).expect(0).prints("hello");
+    "yes".to_owned()
+}
+
+/// Tries the image that was loaded.
+fn smoked(site: &Site) -> String {
+    site.project.write("versions/smoke/test-import.sh", "cat /greeting");
+    let table = "schema = 1\n[vulkan]\ngpu = \"vulkan\"\nmodels = \"~/models\"\nmodels-at = \"/models\"\n\
+                 smoke.import = { script = \"test-import.sh\", expect = '^hello' }\n";
+    site.project.write("versions/run.toml", table);
+    let line = format!("smoke vulkan --no-gpu --network none --image {IMAGE} --level import");
+    site.run(&format!("{line} --engine {}", site.engine_name())).expect(0).prints("1 passed");
+    "yes".to_owned()
+}
+
+/// Builds the image again from nothing and compares it.
+fn rebuilt(site: &Site) -> String {
+    write(site, DOCKERFILES[3].1);
+    site.run(&format!("{BUILD} --engine {}", site.engine_name())).expect(0);
+    let line = format!("verify dist/vulkan-tiny --rebuild --engine {}", site.engine_name());
+    site.run(&line).expect(0).prints("proven: ");
+    "yes".to_owned()
+}
+
+/// Removes what all of that left.
+fn cleaned(site: &Site, before: &Contents) -> String {
+    site.engine(&["rmi", IMAGE]);
+    site.run(&format!("clean --engine {}", site.engine_name())).expect(0);
+    assert_eq!(site.contents(), *before);
+    "yes".to_owned()
+}
+
+/// Kills builds at moments that are spread evenly over their time.
+fn killed(site: &Site, before: &Contents) -> String {
+    let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nCOPY Dockerfile /1\nRUN echo 2 > /2\n\
+                RUN echo asleep; sleep 3000\n";
+    write(site, text);
+    let clean = || site.run(&format!("clean --engine {}", site.engine_name())).expect(0);
+    let begin = Instant::now();
+    site.begin_until("asleep").end_with("-KILL");
+    let span = begin.elapsed();
+    clean();
+    let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |text| text.parse().unwrap());
+    for round in 0..kills {
+        let started = site.begin();
+        std::thread::sleep(moment(round, span));
+        match round % 3 {
+            0 => drop(started.end_with("-INT")),
+            1 if site.engine_name() == "podman" => site.kill_all(started),
+            _ => drop(started.end_with("-KILL")),
+        }
+        clean();
+        assert_eq!(site.contents(), *before, "round {round}");
+    }
+    format!("{kills} of {kills}")
+}
+
+/// Returns the next of moments that are spread evenly over a time and some more.
+fn moment(round: u32, span: Duration) -> Duration {
+    span.mul_f64((f64::from(round) * 0.618_033_988_75).fract() * 1.2)
+}
+
+/// Tries an engine.
+fn row(suite: &str, way: Way) -> Row {
+    let site = Site::new(suite, way, "");
+    let before = site.contents();
+    let mut cells: Vec<Result<String, String>> = DOCKERFILES
+        .iter()
+        .map(|(name, dockerfile)| tried(|| built(&site, name, dockerfile)))
+        .collect();
+    cells.push(tried(|| loaded(&site)));
+    cells.push(tried(|| run_in(&site)));
+    cells.push(tried(|| smoked(&site)));
+    cells.push(tried(|| rebuilt(&site)));
+    cells.push(tried(|| cleaned(&site, &before)));
+    cells.push(tried(|| killed(&site, &before)));
+    Row { engine: format!("{} {}", site.version(), way.words()), cells }
+}
+
+/// Fails where an engine does not do what it is said to do.
+#[track_caller]
+fn conforms(suite: &str, way: Way) {
+    let row = row(suite, way);
+    assert_eq!(row.failures(), [""; 0], "{}", row.line());
+}
+
+#[test]
+fn podman_of_debian_12_conforms() {
+    conforms("bookworm", Way::Podman);
+}
+
+#[test]
+fn rootless_podman_of_debian_13_conforms() {
+    conforms("trixie", Way::RootlessPodman);
+}
+
+#[test]
+fn the_newest_podman_conforms() {
+    conforms("experimental", Way::Podman);
+}
+
+#[test]
+fn the_newest_docker_conforms() {
+    conforms("sid", Way::BuildKitInContainerd);
+}
+
+/// Prints the table of all engines.
+#[cfg(feature = "engines")]
+#[test]
+fn every_engine_conforms() {
+    use Way::{BuildKit, BuildKitInContainerd, Classic, ClassicInContainerd};
+    let podman = ["bookworm", "trixie", "sid", "experimental"];
+    let podman =
+        podman.iter().flat_map(|suite| [(*suite, Way::Podman), (*suite, Way::RootlessPodman)]);
+    let docker = ["trixie", "sid"].iter().flat_map(|suite| {
+        [Classic, BuildKit, ClassicInContainerd, BuildKitInContainerd].map(|way| (*suite, way))
+    });
+    // docker 20.10 has no store of containerd.
+    let docker = [("bookworm", Classic), ("bookworm", BuildKit)].into_iter().chain(docker);
+    let mut failures = Vec::new();
+    let columns = DOCKERFILES.map(|(name, _)| name).into_iter().chain(DEEDS);
+    let columns: Vec<&str> = columns.collect();
+    println!("\n| engine | {} |", columns.join(" | "));
+    println!("|---|{}", "---|".repeat(columns.len()));
+    for (suite, way) in podman.chain(docker) {
+        let row = row(suite, way);
+        println!("\n{}", row.line());
+        failures.extend(row.failures().iter().map(|why| format!("{}: {why}", row.engine)));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

@@ -1,0 +1,179 @@
+//! A disk that gets full: the error names the file and says what to do, and what was there is whole.
+
+use std::path::Path;
+use std::process::Command;
+
+use testkit::{gate_cases, gate_passed, shared_registry};
+
+use crate::built::Bench;
+use crate::dsl::{Ran, Two, ran};
+use crate::lock::Release;
+
+const FILE: &str = "versions/versions.toml";
+/// The promise that a full disk costs nothing.
+const GATE: u8 = 5;
+
+/// Copies a folder onto a disk of its own with some KiB to spare, runs a command, and leaves a copy of
+/// what is there then. Nobody but the command sees the disk.
+const SCRIPT: &str = r#"
+folder=$1 after=$2 spare=$3
+shift 3
+mkdir -p "$folder"
+rm -rf "$after"
+cp -a "$folder" "$after"
+# A file takes whole pages there, and a folder none.
+sizes=$(find "$after" -type f -printf '%s\n')
+used=0
+for size in $sizes; do used=$((used + (size + 4095) / 4096 * 4)); done
+total=$((used + spare))
+# No size at all would be no limit.
+[ $total -gt 0 ] || total=4
+mount -t tmpfs -o size=${total}k none "$folder" || exit 99
+cp -a "$after/." "$folder/" || exit 99
+"$@"
+code=$?
+rm -rf "$after"
+cp -a "$folder" "$after" || exit 99
+exit $code
+"#;
+
+/// Runs a command whose folder is on a small disk. The second path is where the copy is left.
+fn on_small_disk(command: &Command, folder: &Path, after: &Path, spare: usize) -> Ran {
+    let mut small = Command::new("unshare");
+    // Root needs no other users, and engines have their own.
+    let is_root = std::fs::metadata("/proc/self")
+        .is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
+    small.args(if is_root { &["--mount"][..] } else { &["--map-root-user", "--mount"] });
+    small.args(["sh", "-c", SCRIPT, "sh"]).arg(folder).arg(after);
+    small.arg(spare.to_string()).arg(command.get_program()).args(command.get_args()).env_clear();
+    for (name, value) in command.get_envs() {
+        small.env(name, value.unwrap_or_default());
+    }
+    let small = small.current_dir(command.get_current_dir().unwrap());
+    let ran = ran(small.stdin(std::process::Stdio::null()).output().unwrap());
+    assert_ne!(ran.code, 99, "the disk cannot be made: {}", ran.stderr);
+    ran
+}
+
+/// Fails the test where a run did not say that the disk is full, where, and what to do.
+#[track_caller]
+fn says_full(ran: Ran, place: &str) {
+    ran.expect(3).says("No space left on device").says(place).says("hint: ").says("space");
+}
+
+/// Returns the KiB that disks have to spare, so many of them.
+fn sizes(usual: usize, promised: &[usize]) -> Vec<usize> {
+    let count = gate_cases(usual, promised.len());
+    promised.iter().copied().take(count).collect()
+}
+
+#[test]
+fn an_output_on_a_full_disk_is_what_it_was() {
+    let two = Two::new(351);
+    let mut cases = 0;
+    for (output, place) in [("oci:small/out", "out"), ("oci-archive:small/out.tar", "out.tar")] {
+        let line = |image| format!("{} --output {output}", two.build_of(image));
+        let old = two.run(&line(0)).expect(0).digest();
+        for spare in sizes(1, &[8, 60, 100, 140, 180]) {
+            let (small, after) = (two.project.path("small"), two.project.path("after"));
+            let ran = on_small_disk(&two.command(&line(1)), &small, &after, spare);
+            says_full(ran, place);
+            assert_eq!(two.image_at(&format!("after/{place}")), old, "{place}, {spare} KiB");
+            assert_eq!(two.project.records().pop().unwrap()["status"], "failed");
+            cases += 1;
+        }
+    }
+    gate_passed(GATE, cases);
+}
+
+#[test]
+fn records_on_a_full_disk_are_what_they_were() {
+    let two = Two::new(353);
+    two.run(&two.build_of(0)).expect(0);
+    let sizes = sizes(1, &[0, 4, 8, 12, 16]);
+    let state = "home/.local/state/build-pipeline";
+    let records = |folder: &str| {
+        let names = two.project.path(&format!("{folder}/records")).read_dir().unwrap().flatten();
+        names.map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect::<Vec<_>>()
+    };
+    let old = records(state);
+    for spare in &sizes {
+        let (small, after) = (two.project.path(state), two.project.path("after"));
+        let ran = on_small_disk(&two.command(&two.build_of(1)), &small, &after, *spare);
+        // A disk that has room for the first record of a run and not for the second has it as it began.
+        if ran.code != 0 {
+            says_full(ran, "build-pipeline/records");
+        }
+        let new = records("after");
+        assert!(old.iter().all(|record| new.contains(record)), "{spare} KiB: a record is lost");
+        for record in new {
+            serde_json::from_str::<serde_json::Value>(&record).unwrap();
+        }
+        two.image_at("dist/locked-spoof");
+    }
+    gate_passed(GATE, sizes.len());
+}
+
+#[test]
+fn pins_and_locks_on_a_full_disk_are_what_they_were() {
+    let two = Two::new(355);
+    two.run(&two.bump(0)).expect(0);
+    let old = two.project.read(FILE);
+    let mut cases = 0;
+    for spare in sizes(1, &[0, 4, 8]) {
+        let (small, after) = (two.project.path("versions"), two.project.path("after"));
+        // The file is longer than that.
+        let ran = on_small_disk(&two.command(&two.bump(1)), &small, &after, spare);
+        says_full(ran, "versions.toml");
+        assert!(two.project.read("after/versions.toml") == old, "{spare} KiB");
+        assert!(two.project.read(FILE) == old, "it was not written on the disk");
+        cases += 1;
+    }
+    let release = Release::new(&["1.0", "2.0"]);
+    let project = &release.project;
+    let lock = release.lock();
+    let lock = || project.command(&lock.split_whitespace().collect::<Vec<_>>());
+    release.ask_for("1.0");
+    ran(lock().output().unwrap()).expect(0);
+    let locks = ["pylock.demo.toml", "demo.requirements.lock"];
+    let wholes = locks.map(|name| project.read(&format!("versions/locks/{name}")));
+    release.ask_for("2.0");
+    // The folder of the locks is full, or that of temporary files, or the cache of uv.
+    project.write("tmp/something", "of somebody");
+    let uv = "home/.cache/build-pipeline/uv";
+    for (folder, spare) in [("versions/locks", 0), ("tmp", 0), (uv, 0)] {
+        let mut command = lock();
+        if folder == "tmp" {
+            command.env("TMPDIR", project.path(folder));
+        }
+        let (small, after) = (project.path(folder), project.path("after"));
+        let ran = on_small_disk(&command, &small, &after, spare);
+        assert_ne!(ran.code, 0, "{folder}");
+        ran.says("o space left").says("hint: ");
+        let place = if folder == "versions/locks" { "after" } else { "versions/locks" };
+        let now = locks.map(|name| project.read(&format!("{place}/{name}")));
+        assert!(now == wholes, "{folder}: {now:?}");
+        cases += 1;
+    }
+    gate_passed(GATE, cases);
+}
+
+#[test]
+fn a_build_on_a_full_disk_says_so_and_goes_on_with_space() {
+    let text =
+        "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN dd if=/dev/urandom of=/large bs=1M count=8\n";
+    let bench = Bench::new(text);
+    let line = "--track vulkan --variant tiny --engine podman --output oci:dist/vulkan";
+    let command = || bench.command_at(line, shared_registry().host());
+    let store = bench.project.path("home/.cache/build-pipeline/store");
+    let mut cases = 0;
+    for spare in sizes(1, &[4000, 6000, 9000, 12_000]) {
+        let ran = on_small_disk(&command(), &store, &bench.project.path("after"), spare);
+        ran.expect(3).says("hint: free some space");
+        assert_eq!(bench.project.records().pop().unwrap()["status"], "failed");
+        assert!(!bench.project.path("dist/vulkan/index.json").exists());
+        cases += 1;
+    }
+    ran(command().output().unwrap()).expect(0);
+    gate_passed(GATE, cases);
+}

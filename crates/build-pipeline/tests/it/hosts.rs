@@ -1,0 +1,127 @@
+//! A base of Debian packages on hosts that are no Debian: the same image, and nothing of the host.
+
+use std::path::Path;
+
+use testkit::{Guest, PodmanStore};
+
+use crate::dsl::{Project, Ran, ran};
+
+/// Takes away all that makes a machine a Debian, then runs the command that it is given, if any. A
+/// Fedora has none of it.
+const NO_DEBIAN: &str = r#"set -eu
+rm -rf /etc/apt /var/lib/apt /var/cache/apt /var/lib/dpkg /etc/debian_version
+for program in apt apt-get apt-cache apt-mark dpkg dpkg-deb dpkg-query mmdebstrap debootstrap; do
+  rm -f "/usr/bin/$program" "/usr/sbin/$program"
+done
+if command -v apt-get dpkg mmdebstrap; then exit 99; fi
+if [ $# -gt 0 ]; then exec "$@"; fi
+"#;
+
+/// A project whose track `vulkan` has a variant on a base of Debian packages, which takes seconds.
+fn project(podman: &PodmanStore) -> Project {
+    let project = Project::new();
+    project.write_podman(podman);
+    let lock = "schema = 1\nsuite = \"trixie\"\narchitecture = \"amd64\"\nchecked = 2026-11-22\n\n\
+                [set.base]\nwanted = [\"?essential\", \"apt\"]\npackages = []\n";
+    project.write("versions/locks/small.toml", lock);
+    let stage = "[vulkan.variants.small]\npackages = \"small\"\n[[vulkan.variants.small.stage]]\n\
+                 name = \"small\"\ndockerfile = \"dockerfiles/small.Dockerfile\"\n\n\
+                 [vulkan.variants.debian]\n";
+    project.edit("versions/tracks.toml", "[vulkan.variants.debian]\n", stage);
+    let dockerfile = "ARG BASE\nFROM ${BASE}\nRUN dpkg-query --show > /installed\n";
+    project.write("dockerfiles/small.Dockerfile", dockerfile);
+    project.run("lock small").expect(0);
+    project
+}
+
+const BUILD: &str = "build --track vulkan --variant small --engine podman --output oci:out";
+
+/// Builds on a machine that is no Debian.
+fn build_without_debian(project: &Project, podman: &PodmanStore) -> Ran {
+    let program = Path::new(env!("CARGO_BIN_EXE_build-pipeline"));
+    let (folder, store) = (project.path(""), podman.root());
+    let folders = [program.parent().unwrap(), &folder, store.parent().unwrap()];
+    let mut command = Guest::this_machine().command(&folders, "sh");
+    command.args(["-c", NO_DEBIAN, "sh", "env", "-C"]).arg(project.path("")).arg(program);
+    command.args(BUILD.split(' ')).env_clear();
+    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", project.path("bin").display());
+    command.env("HOME", project.path("home")).env("PATH", path);
+    command.env("CONTAINERS_REGISTRIES_CONF", project.path("registries.conf"));
+    ran(command.output().unwrap())
+}
+
+#[test]
+fn a_base_of_debian_packages_needs_no_debian() {
+    let podman = PodmanStore::new();
+    let project = project(&podman);
+    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", project.path("bin").display());
+    let mut command = project.command(&BUILD.split(' ').collect::<Vec<_>>());
+    let here = ran(command.env("PATH", path).output().unwrap()).expect(0).digest();
+    std::fs::remove_dir_all(project.path("out")).unwrap();
+    // The packages stay in the cache: the mirror of this machine is known to apt only.
+    std::fs::remove_dir_all(project.path("home/.cache/build-pipeline/store")).unwrap();
+    let there = build_without_debian(&project, &podman).expect(0).digest();
+    assert_eq!(here, there);
+}
+
+/// Builds tracks `vulkan` and `source` (rehearsed) for real on one host after the other: engines of
+/// each release, as root and rootless, and a host without apt. Each must make the same images.
+#[cfg(feature = "engines")]
+#[test]
+fn the_tracks_that_are_compiled_are_the_same_on_every_host() {
+    use std::collections::BTreeMap;
+    use std::process::Command;
+    use std::time::Instant;
+
+    use crate::site::{Site, Way};
+
+    let copy = |from: &Path, to: &Path| {
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        let mut command = Command::new("cp");
+        assert!(
+            command
+                .args(["-a", "--no-target-directory"])
+                .args([from, to])
+                .status()
+                .unwrap()
+                .success()
+        );
+    };
+    // What one host has fetched, all use: a mirror may be known to the first one only.
+    let sources = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let sources = sources.path().join("sources");
+    let mut digests: BTreeMap<&str, String> = BTreeMap::new();
+    println!("\n| host | track | digest | seconds |\n|---|---|---|---|");
+    for (suite, way, is_debian) in [
+        ("bookworm", Way::Podman, true),
+        ("trixie", Way::Podman, true),
+        ("sid", Way::BuildKit, true),
+        ("experimental", Way::RootlessPodman, true),
+        ("trixie", Way::Podman, false),
+    ] {
+        let site = Site::new(suite, way, "");
+        if !is_debian {
+            site.shell(NO_DEBIAN);
+        }
+        let cache = site.project.path("home/.cache/build-pipeline/sources");
+        if sources.is_dir() {
+            copy(&sources, &cache);
+            site.give_away();
+        }
+        let host = if is_debian { suite } else { "no apt" };
+        for (track, options) in [("vulkan", ""), ("source", "--rehearse")] {
+            let begin = Instant::now();
+            let engine = site.engine_name();
+            let line = format!("--track {track} {options} --engine {engine} --output oci:{track}");
+            let digest = site.run(&line).expect(0).digest();
+            let (engine, words) = (site.version(), way.words());
+            let seconds = begin.elapsed().as_secs();
+            println!("| {host}, {engine} {words} | {track} | {digest} | {seconds} |");
+            let first = digests.entry(track).or_insert_with(|| digest.clone());
+            assert_eq!(digest, *first, "{host}: {engine} {words}");
+        }
+        if !sources.is_dir() {
+            copy(&cache, &sources);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Kills at every step of writing and at random moments: what lies there is the old content or the
+//! new one, and the next run does what the killed one was asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use testkit::{gate_cases, gate_passed, shared_registry};
+
+use crate::dsl::{Project, Ran, Two, ran};
+use crate::lock::Release;
+
+const FILE: &str = "versions/versions.toml";
+/// The promise that a kill corrupts nothing.
+const GATE: u8 = 1;
+
+/// The system calls that change what is on disk. A thread counts its own calls, so those that only
+/// write are killed at apart from those that make files and put them in their places.
+const STEPS: [&str; 2] = [
+    "mkdir,mkdirat,fchmod,fchown,flock,fsync,fdatasync,ftruncate,linkat,rename,renameat,renameat2,unlink,unlinkat",
+    "write,writev,pwrite64,copy_file_range,sendfile",
+];
+
+/// Something that we write, which may have one of two contents.
+struct Target<'a> {
+    /// Returns the command that gives it one of them.
+    command: &'a dyn Fn(usize) -> Command,
+    /// Returns which of them is there, for each of its files; anything else fails the test.
+    found: &'a dyn Fn() -> Vec<usize>,
+}
+
+impl Target<'_> {
+    /// Kills the command before each `apart`-th call of its threads, and returns how many kills there were.
+    fn kill_at_steps(&self, project: &Project, apart: usize) -> usize {
+        let mut kills = 0;
+        for calls in STEPS {
+            for number in (1..).step_by(apart) {
+                let next = 1 - self.written(0);
+                let ended = ran(self.traced(project, calls, number, next).output().unwrap());
+                self.check(next, &format!("killed before call {number}"));
+                if ended.code != 137 {
+                    ended.expect(0);
+                    break;
+                }
+                kills += 1;
+            }
+        }
+        kills
+    }
+
+    /// Returns the command as strace runs it, to be killed before the call of that number.
+    fn traced(&self, project: &Project, calls: &str, number: usize, next: usize) -> Command {
+        let inject = format!("inject={calls}:signal=KILL:when={number}");
+        let trace = format!("trace={calls}");
+        strace(project, &["-qq", "-e", &trace, "-e", &inject], &(self.command)(next))
+    }
+
+    /// Kills the command so many times, at moments all over the time that it takes here and now.
+    fn kill_at_random(&self, kills: usize) -> usize {
+        if kills == 0 {
+            return 0;
+        }
+        let begun = Instant::now();
+        self.written(0);
+        let length = begun.elapsed();
+        for round in 0..kills {
+            let next = (round + 1) % 2;
+            let mut command = (self.command)(next);
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+            let mut child = command.spawn().unwrap();
+            let share = u32::try_from(round * 37 % 100).unwrap();
+            std::thread::sleep(length * share / 85);
+            // One that has finished is a good case too.
+            drop(child.kill());
+            child.wait().unwrap();
+            (self.found)();
+        }
+        self.written(0);
+        self.written(1);
+        kills
+    }
+
+    /// Fails the test where what is there is half of something, and where a run cannot go on from it.
+    fn check(&self, next: usize, when: &str) {
+        let found = (self.found)();
+        assert!(found.iter().all(|one| *one < 2), "{when}");
+        self.written(next);
+    }
+
+    /// Gives it a content, and returns which.
+    fn written(&self, next: usize) -> usize {
+        ran((self.command)(next).output().unwrap()).expect(0);
+        assert!((self.found)().iter().all(|one| *one == next), "{:?}", (self.found)());
+        next
+    }
+}
+
+/// Returns a command as strace runs it, which writes below the home of the project.
+fn strace(project: &Project, options: &[&str], command: &Command) -> Command {
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-o"]).arg(project.path("home/trace")).args(options).arg("--");
+    traced.arg(command.get_program()).args(command.get_args());
+    traced.current_dir(project.path("")).env_clear().stdin(std::process::Stdio::null());
+    for (name, value) in command.get_envs() {
+        traced.env(name, value.unwrap());
+    }
+    traced
+}
+
+/// Returns which of two texts a file has.
+fn which(project: &Project, name: &str, texts: &[String; 2]) -> usize {
+    let text = project.read(name);
+    let known = texts.iter().position(|one| *one == text);
+    assert!(known.is_some(), "`{name}` is half: {text}");
+    known.unwrap()
+}
+
+/// Fails the test where a record cannot be read.
+fn records_are_whole(project: &Project) {
+    let said = project.run("records").expect(0);
+    assert!(!said.stderr.contains("unreadable-record"), "{}", said.stderr);
+}
+
+/// Tries what is written by builds: a layout, an archive, an image in a registry, and the records.
+fn try_images(
+    seed: u64,
+    output: &str,
+    found: &dyn Fn(&Two) -> String,
+    apart: [usize; 2],
+    kills: [usize; 2],
+) {
+    let two = Two::new(seed);
+    let line = |image| format!("{} {output}", two.build_of(image));
+    let digests = [0, 1].map(|image| two.run(&line(image)).expect(0).digest());
+    let found = || {
+        let digest = found(&two);
+        let known = digests.iter().position(|one| *one == digest);
+        assert!(known.is_some(), "{digest} is none of {digests:?}");
+        vec![known.unwrap()]
+    };
+    let target = Target { command: &|image| two.command(&line(image)), found: &found };
+    let mut cases = target.kill_at_steps(&two.project, gate_cases(apart[0], apart[1]));
+    cases += target.kill_at_random(gate_cases(kills[0], kills[1]));
+    records_are_whole(&two.project);
+    gate_passed(GATE, cases);
+}
+
+#[test]
+fn a_killed_build_leaves_a_whole_layout() {
+    try_images(321, "", &|two| two.image_at("dist/locked-spoof"), [40, 1], [0, 100]);
+}
+
+#[test]
+fn a_killed_build_leaves_a_whole_archive() {
+    let output = "--output oci-archive:image.tar";
+    try_images(323, output, &|two| two.image_at("image.tar"), [40, 1], [5, 300]);
+}
+
+#[test]
+fn a_killed_push_leaves_a_whole_image_under_the_tag() {
+    let target = format!("{}/killed-{}/x:v1", shared_registry().host(), std::process::id());
+    let copied = |two: &Two| {
+        let folder = two.project.path("copied");
+        drop(std::fs::remove_dir_all(&folder));
+        let mut command = Command::new("skopeo");
+        command.args(["copy", "--src-tls-verify=false", "--preserve-digests"]);
+        command.arg(format!("docker://{target}")).arg(format!("oci:{}:x", folder.display()));
+        ran(command.output().unwrap()).expect(0);
+        two.image_at("copied")
+    };
+    try_images(325, &format!("--push {target}"), &copied, [40, 3], [2, 150]);
+}
+
+#[test]
+fn a_killed_bump_leaves_whole_pins() {
+    let two = Two::new(327);
+    let texts = [0, 1].map(|image| {
+        two.run(&two.bump(image)).expect(0);
+        two.project.read(FILE)
+    });
+    let target = Target {
+        command: &|image| two.command(&two.bump(image)),
+        found: &|| vec![which(&two.project, FILE, &texts)],
+    };
+    let cases = target.kill_at_steps(&two.project, gate_cases(20, 1));
+    assert!(cases > 0);
+    // A kill between two of the calls leaves the new text beside the file. Nobody reads it.
+    let names = two.project.path("versions").read_dir().unwrap().flatten();
+    for name in names.map(|entry| entry.file_name().into_string().unwrap()) {
+        assert!(!name.starts_with('.') || name.starts_with(".versions.toml."), "{name}");
+    }
+    gate_passed(GATE, cases);
+}
+
+#[test]
+fn a_killed_lock_leaves_whole_files() {
+    let release = Release::new(&["1.0", "2.0"]);
+    let project = &release.project;
+    let files = ["versions/locks/demo.requirements.lock", "versions/locks/pylock.demo.toml"];
+    let command = |next: usize| {
+        release.ask_for(["1.0", "2.0"][next]);
+        project.command(&release.lock().split_whitespace().collect::<Vec<_>>())
+    };
+    let texts = [0, 1].map(|next| {
+        ran(command(next).output().unwrap()).expect(0);
+        files.map(|file| project.read(file))
+    });
+    let found = || {
+        let found = files.iter().enumerate().map(|(at, file)| {
+            which(project, file, &texts.each_ref().map(|texts| texts[at].clone()))
+        });
+        found.collect()
+    };
+    let target = Target { command: &command, found: &found };
+    let mut cases = target.kill_at_steps(project, gate_cases(100, 2));
+    cases += target.kill_at_random(gate_cases(0, 300));
+    gate_passed(GATE, cases);
+}
+
+/// A call that strace wrote down.
+struct Call {
+    thread: String,
+    name: String,
+    /// The number of its first descriptor.
+    number: String,
+    /// The paths of its descriptors.
+    open: Vec<String>,
+    /// The texts among its arguments.
+    texts: Vec<String>,
+}
+
+/// Reads what `strace -f -y` wrote: the calls that were carried out, in the order in which they ended.
+fn calls(trace: &str) -> Vec<Call> {
+    let between = |text: &str, begin: char, end: char| -> Vec<String> {
+        let parts = text.split(begin).skip(1).filter_map(|part| part.split_once(end));
+        parts.map(|(inner, _)| inner.to_owned()).collect()
+    };
+    let mut begun: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for line in trace.lines() {
+        let (thread, line) = line.split_once(' ').unwrap();
+        let line = line.trim();
+        if let Some((line, _)) = line.split_once("<unfinished ...>") {
+            begun.insert(thread, line);
+            continue;
+        }
+        let line = match line.split_once("resumed>") {
+            Some((_, rest)) => format!("{}{rest}", begun.remove(thread).unwrap_or_default()),
+            None => line.to_owned(),
+        };
+        let Some((name, arguments)) = line.split_once('(').filter(|_| line.ends_with("= 0")) else {
+            continue;
+        };
+        let quoted: Vec<&str> = arguments.split('"').collect();
+        calls.push(Call {
+            thread: thread.to_owned(),
+            name: name.to_owned(),
+            number: arguments.split('<').next().unwrap_or_default().to_owned(),
+            open: between(arguments, '<', '>'),
+            texts: quoted.iter().skip(1).step_by(2).map(|text| (*text).to_owned()).collect(),
+        });
+    }
+    calls
+}
+
+/// Fails the test where a file is put in its place before its bytes are on disk, or where its folder is
+/// not written to disk before the thread goes on. Returns what was put in its place.
+fn renamed_in_order(project: &Project, trace: &str) -> BTreeSet<String> {
+    let root = project.path("");
+    let calls = calls(trace);
+    let mut renamed = BTreeSet::new();
+    for (at, call) in calls.iter().enumerate().filter(|(_, call)| call.name.starts_with("rename")) {
+        let path = |number: usize| match call.texts[number].starts_with('/') {
+            true => call.texts[number].clone(),
+            false => format!("{}/{}", call.open[number], call.texts[number]),
+        };
+        let (from, to) = (path(0), path(1));
+        // What other programs make of their own is theirs.
+        if !Path::new(&to).starts_with(&root) {
+            continue;
+        }
+        // Nothing is lost where these are: they are made again.
+        if to.contains("/.cache/") || to.contains("/build-pipeline/verified/") {
+            continue;
+        }
+        let folder = to.rsplit_once('/').unwrap().0.to_owned();
+        let before = || calls[..at].iter().rev().filter(|before| before.thread == call.thread);
+        // A file without a name gets one by its descriptor.
+        let is_link = |link: &&Call| link.name == "linkat" && link.texts[1] == call.texts[0];
+        let number = before().find(is_link).map(|link| link.texts[0].replace("/proc/self/fd/", ""));
+        let is_of_it = |sync: &Call| match &number {
+            Some(number) => sync.number == *number,
+            None => sync.open == [from.clone()],
+        };
+        let is_sync = |sync: &&Call| sync.name == "fsync" || sync.name == "fdatasync";
+        let is_synced = before().take_while(|before| !before.name.starts_with("rename"));
+        assert!(is_synced.filter(is_sync).any(is_of_it), "`{to}` is not synced before");
+        let mut after = calls[at + 1..].iter().filter(|next| next.thread == call.thread);
+        let next = after.next().map(|next| (next.name.as_str(), next.open.clone()));
+        assert_eq!(next, Some(("fsync", vec![folder])), "the folder of `{to}` is not synced");
+        renamed.insert(to);
+    }
+    renamed
+}
+
+#[test]
+fn what_is_written_is_synced_and_renamed_and_its_folder_synced() {
+    let two = Two::new(331);
+    let release = Release::new(&["1.0"]);
+    release.ask_for("1.0");
+    let traced = |project: &Project, command: &Command| -> (Ran, BTreeSet<String>) {
+        let options =
+            ["-y", "-s", "4096", "-e", "trace=fsync,fdatasync,linkat,rename,renameat,renameat2"];
+        let ended = ran(strace(project, &options, command).output().unwrap()).expect(0);
+        (ended, renamed_in_order(project, &project.read("home/trace")))
+    };
+    let has = |renamed: &BTreeSet<String>, path: std::path::PathBuf| {
+        assert!(renamed.contains(path.to_str().unwrap()), "`{}`: {renamed:?}", path.display());
+    };
+    let (project, mut cases) = (&two.project, 0);
+
+    let (_, renamed) = traced(project, &two.command(&two.bump(1)));
+    has(&renamed, project.path(FILE));
+    cases += renamed.len();
+
+    let outputs = "--output oci:image --output oci-archive:image.tar";
+    let (_, renamed) = traced(project, &two.command(&format!("{} {outputs}", two.build())));
+    for name in ["image/oci-layout", "image/index.json", "image.tar"] {
+        has(&renamed, project.path(name));
+    }
+    let blobs = project.path("image/blobs/sha256");
+    let names = blobs.read_dir().unwrap().flatten().map(|entry| entry.path());
+    names.for_each(|blob| has(&renamed, blob));
+    let records = project.path("home/.local/state/build-pipeline/records");
+    records.read_dir().unwrap().flatten().for_each(|entry| has(&renamed, entry.path()));
+    cases += renamed.len();
+
+    let project = &release.project;
+    let words = release.lock();
+    let command = project.command(&words.split_whitespace().collect::<Vec<_>>());
+    let (_, renamed) = traced(project, &command);
+    for name in ["pylock.demo.toml", "demo.requirements.lock"] {
+        has(&renamed, project.path("versions/locks").join(name));
+    }
+    cases += renamed.len();
+    gate_passed(GATE, cases);
+}

@@ -1,0 +1,75 @@
+//! Builds with the engines of other releases: what they make, and what they leave.
+
+use crate::site::{BUILD, Site, Way};
+
+/// A Dockerfile of several steps. Its last RUN ends in the way that the file `how` of the context
+/// says.
+const STEPS: &str = "ARG BASE\nFROM ${BASE} AS first\nENV PATH=/bin\nRUN echo 1 > /1\nRUN echo 2 > /2\n\
+    FROM ${BASE}\nENV PATH=/bin\nCOPY --from=first /1 /2 /\nRUN echo 3 > /3\nRUN ";
+
+fn with_end(end: &str) -> String {
+    format!("{STEPS}{end}\n")
+}
+
+/// Ends builds in every way and cleans up after each one.
+#[track_caller]
+fn nothing_is_left(suite: &str, way: Way) {
+    let site = Site::new(suite, way, "");
+    let build = format!("{BUILD} --engine {}", way.engine());
+    let before = site.contents();
+    let clean = |what: &str| {
+        let cleaned = site.run(&format!("clean --engine {}", way.engine())).expect(0);
+        assert_eq!(site.contents(), before, "{what}");
+        if matches!(way, Way::BuildKit | Way::BuildKitInContainerd) {
+            cleaned.prints("docker builder prune");
+        }
+    };
+    let write = |end: &str| site.project.write("dockerfiles/tiny.Dockerfile", &with_end(end));
+    write("echo 4 > /4");
+    site.run(&build).expect(0);
+    clean("a good build");
+    write("echo 5; exit 9");
+    site.run(&build).expect(1).says("status 9");
+    clean("a build that failed");
+    write("echo asleep; sleep 3000");
+    assert_eq!(site.begin_until("asleep").end_with("-INT"), Some(130));
+    clean("a build that was interrupted");
+    site.begin_until("asleep").end_with("-KILL");
+    clean("a build that was killed");
+    if way.engine() == "podman" {
+        site.kill_all(site.begin_until("asleep"));
+        clean("a build that was killed with its engine");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_any_build_of_podman_4() {
+    nothing_is_left("bookworm", Way::Podman);
+}
+
+#[test]
+fn nothing_is_left_of_any_build_of_podman_5() {
+    nothing_is_left("trixie", Way::Podman);
+}
+
+#[test]
+fn nothing_is_left_of_any_build_of_podman_6() {
+    nothing_is_left("experimental", Way::Podman);
+}
+
+#[test]
+fn nothing_is_left_of_any_build_of_rootless_podman() {
+    nothing_is_left("sid", Way::RootlessPodman);
+}
+
+#[test]
+fn nothing_is_left_of_any_build_of_docker() {
+    nothing_is_left("trixie", Way::Classic);
+    nothing_is_left("trixie", Way::BuildKit);
+}
+
+#[test]
+fn nothing_is_left_of_any_build_of_docker_with_the_store_of_containerd() {
+    nothing_is_left("sid", Way::ClassicInContainerd);
+    nothing_is_left("sid", Way::BuildKitInContainerd);
+}

@@ -1,0 +1,88 @@
+//! What acts on a terminal acts on none, whatever it came through and whatever is printed.
+
+use serde_json::Value;
+use testkit::{Answer, FaultProxy, TERMINAL_PAYLOADS, gate_cases, gate_passed, shared_registry};
+
+use crate::dsl::{Base, Project, Ran};
+
+/// The forms of output: as text, with colours, as JSON, progress as JSON, and with all that is logged.
+const FORMS: [&str; 5] =
+    ["--color never", "--color always", "--format json", "--progress json", "-vv"];
+
+/// Fails the test where a text does something to a terminal. Colours of our own are taken out before.
+#[track_caller]
+fn is_harmless(what: &str, text: &str, has_colours: bool) {
+    let mut rest = text.to_owned();
+    if has_colours {
+        // A payload has no colour but this one, which we use nowhere.
+        assert!(!rest.contains("\x1b[31mred"), "{what}: {rest}");
+        while let Some(start) = rest.find("\x1b[") {
+            let end = rest[start..].find('m').expect("a colour ends") + start;
+            let is_colour = rest[start + 2..end].bytes().all(|b| b.is_ascii_digit() || b == b';');
+            assert!(is_colour, "{what}: {rest}");
+            rest.replace_range(start..=end, "");
+        }
+    }
+    let overrides = "\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{200e}\u{200f}\u{61c}";
+    let is_bad = |c: char| (c.is_control() && c != '\n' && c != '\t') || overrides.contains(c);
+    let bad: Vec<char> = rest.chars().filter(|c| is_bad(*c)).collect();
+    assert!(bad.is_empty(), "{what}: {bad:?} in {text:?}");
+}
+
+/// Runs a line, and fails the test where it does something to a terminal or does not say `marker`.
+#[track_caller]
+fn check(project: &Project, line: &str, form: &str, marker: &str) -> Ran {
+    let mut command = project.command(&format!("{line} {form}").split(' ').collect::<Vec<_>>());
+    if form == "-vv" {
+        command.env("RUST_LOG", "trace");
+    }
+    let ran = crate::dsl::ran(command.output().unwrap());
+    assert_ne!(ran.code, 0, "{line}: {}", ran.stdout);
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+    for text in [&ran.stdout, &ran.stderr] {
+        is_harmless(&format!("{line} {form}"), text, form == "--color always");
+    }
+    let all = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(all.contains(marker), "{line} {form} does not say `{marker}`: {all}");
+    ran
+}
+
+#[test]
+fn no_payload_acts_on_a_terminal_in_any_form_of_output() {
+    let payloads = gate_cases(2, TERMINAL_PAYLOADS.len());
+    let host = shared_registry().host();
+    let (project, base) = (Project::new(), Base::push(1501));
+    let mirror = format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path);
+    project.run(&base.locked_spoof(host)).expect(0);
+    let mut tried = 0;
+    // A few of them are of different kinds: the overrides stand last, the escapes first.
+    for payload in TERMINAL_PAYLOADS.iter().rev().step_by(TERMINAL_PAYLOADS.len() / payloads) {
+        let hostile = format!("before{payload}behind");
+        // A label of an image, which `verify` shows.
+        let set = |config: &mut Value| {
+            config["config"]["Labels"]["io.github.build-pipeline.gpu"] = hostile.as_str().into();
+        };
+        crate::verify::forge(&project, set, |_| {});
+        // A registry that says it as it refuses.
+        let proxy = FaultProxy::to(host);
+        let error = serde_json::json!({ "errors": [{ "code": "DENIED", "message": hostile }] });
+        proxy.on("GET", "/manifests/").does(Answer::new(403).body(error.to_string()));
+        // A data file, which an error quotes.
+        let other = Project::new();
+        let escaped: String = hostile.chars().map(|c| format!("\\U{:08x}", u32::from(c))).collect();
+        other.edit(
+            "versions/tracks.toml",
+            "base = \"vllm-openai-rocm\"",
+            &format!("base = \"{escaped}\""),
+        );
+        for form in FORMS {
+            check(&project, &format!("verify locked-spoof {mirror}"), form, "before");
+            let refused = Project::new();
+            let line = base.pinned_at(&refused, &proxy.host());
+            check(&refused, &line, form, "before");
+            check(&other, "plan --track official", form, "before");
+            tried += 1;
+        }
+    }
+    gate_passed(17, tried);
+}

@@ -1,0 +1,272 @@
+//! The program in a machine with engines of another release, and what the engine has before and
+//! after it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testkit::{Guest, Machine, User, busybox_root, parent_of, shared_registry};
+
+use crate::built::tiny_project;
+use crate::dsl::{Project, Ran, ran};
+
+/// What builds, in which machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// podman, of root.
+    Podman,
+    /// podman, of an ordinary user.
+    RootlessPodman,
+    /// docker's classic builder.
+    Classic,
+    /// docker's BuildKit.
+    BuildKit,
+    /// docker's classic builder, with the store of containerd.
+    ClassicInContainerd,
+    /// docker's BuildKit, with the store of containerd.
+    BuildKitInContainerd,
+}
+
+impl Way {
+    pub(crate) fn engine(self) -> &'static str {
+        match self {
+            Self::Podman | Self::RootlessPodman => "podman",
+            _ => "docker",
+        }
+    }
+
+    /// Returns how it is told from the other ways of the same engine.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Podman => "as root",
+            Self::RootlessPodman => "rootless",
+            Self::Classic => "classic builder",
+            Self::BuildKit => "BuildKit",
+            Self::ClassicInContainerd => "classic builder, containerd store",
+            Self::BuildKitInContainerd => "BuildKit, containerd store",
+        }
+    }
+
+    fn is_classic(self) -> bool {
+        matches!(self, Self::Classic | Self::ClassicInContainerd)
+    }
+
+    fn has_containerd_store(self) -> bool {
+        matches!(self, Self::ClassicInContainerd | Self::BuildKitInContainerd)
+    }
+
+    fn user(self) -> User {
+        if self == Self::RootlessPodman { User::Ordinary } else { User::Root }
+    }
+}
+
+/// A project in a machine whose engine already has something of somebody else.
+pub(crate) struct Site {
+    // The machine ends before its folders go.
+    machine: Machine,
+    way: Way,
+    socket: Option<PathBuf>,
+    pub(crate) project: Project,
+    /// The name that somebody else pulled the base by.
+    pulled: String,
+}
+
+/// What is in an engine: containers, images, volumes, and the image that somebody else pulled.
+pub(crate) type Contents = [Vec<String>; 4];
+
+/// The build of the variant.
+pub(crate) const BUILD: &str = "--track vulkan --variant tiny";
+
+impl Site {
+    /// Starts a machine with the engines of a release, and makes a project whose variant `tiny` has a
+    /// Dockerfile.
+    pub(crate) fn new(suite: &str, way: Way, dockerfile: &str) -> Self {
+        let guest = Guest::with_engines(suite);
+        let (project, base) = tiny_project(dockerfile);
+        foreign_root(&project);
+        give_away(way, &project);
+        let program = Path::new(env!("CARGO_BIN_EXE_build-pipeline"));
+        let machine = Machine::start(&guest, &[&project.path(""), program]);
+        let socket =
+            (way.engine() == "docker").then(|| machine.start_docker(way.has_containerd_store()));
+        let pulled = format!("{}/built/tiny@{base}", shared_registry().host());
+        let site = Self { machine, way, socket, project, pulled };
+        site.fill();
+        site
+    }
+
+    /// Gives the engine images and a container of somebody else. One image has no name, and one has
+    /// the layers of the base.
+    fn fill(&self) {
+        let tar = self.project.path("base.tar").display().to_string();
+        self.engine(&["import", "--change=ENV PATH=/bin", &tar, "localhost/foreign:1"]);
+        self.engine(&["import", "--change=ENV PATH=/bin FOREIGN=1", &tar]);
+        let create = ["create", "--network=none", "--name=foreign", "localhost/foreign:1", "true"];
+        self.engine(&create);
+        let pull = if self.way.engine() == "podman" {
+            &["pull", "--tls-verify=false"][..]
+        } else {
+            &["pull"]
+        };
+        self.engine(&[pull, &[self.pulled.as_str()]].concat());
+    }
+
+    pub(crate) fn engine_name(&self) -> &'static str {
+        self.way.engine()
+    }
+
+    /// Returns the engine with its version.
+    pub(crate) fn version(&self) -> String {
+        let of = if self.way.engine() == "podman" {
+            "{{.Client.Version}}"
+        } else {
+            "{{.Server.Version}}"
+        };
+        let version = self.engine(&["version", "--format", of]).concat();
+        let version = version.split('+').next().unwrap();
+        format!("{} {version}", self.way.engine())
+    }
+
+    /// Runs podman or docker itself, and returns the lines that it prints, sorted.
+    pub(crate) fn engine(&self, arguments: &[&str]) -> Vec<String> {
+        let mut command = Command::new(self.way.engine());
+        command.args(arguments).env("HOME", self.project.path("home"));
+        if let Some(socket) = &self.socket {
+            command.env("DOCKER_HOST", format!("unix://{}", socket.display()));
+        }
+        let ran = ran(self.machine.inside(self.way.user(), &command).output().unwrap()).expect(0);
+        let mut lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
+    /// Returns everything that is in the engine.
+    pub(crate) fn contents(&self) -> Contents {
+        let external: &[&str] = if self.way.engine() == "podman" { &["--external"] } else { &[] };
+        let list = ["--all", "--no-trunc", "--format"];
+        let containers = [&["ps"], external, &list, &["{{.ID}} {{.Names}} {{.Image}}"]].concat();
+        let images = [
+            &["images", "--digests"],
+            &list[..],
+            &["{{.ID}} {{.Repository}}:{{.Tag}} {{.Digest}}"],
+        ]
+        .concat();
+        let volumes = ["volume", "ls", "--format", "{{.Name}}"];
+        // docker lists no image that has a digest only.
+        let pulled = ["inspect", "--format", "{{.Id}} {{json .RepoDigests}}", &self.pulled];
+        [&containers[..], &images, &volumes, &pulled].map(|arguments| self.engine(arguments))
+    }
+
+    /// Gives all that is in the project to the user that builds.
+    #[cfg(feature = "engines")]
+    pub(crate) fn give_away(&self) {
+        give_away(self.way, &self.project);
+    }
+
+    /// Runs a shell script in the machine, as root.
+    #[cfg(feature = "engines")]
+    pub(crate) fn shell(&self, script: &str) {
+        self.machine.said(User::Root, "sh", &["-c", script]);
+    }
+
+    /// Returns the program with a command line, to be run in the machine.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        self.command_of(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    pub(crate) fn command_of(&self, words: &[&str]) -> Command {
+        let mut command = self.project.command(words);
+        if matches!(words.first(), Some(&("--track" | "verify"))) {
+            command.arg("--mirror");
+            command.arg(format!("registry.example.org={}", shared_registry().host()));
+        }
+        if let Some(socket) = &self.socket {
+            command.env("DOCKER_HOST", format!("unix://{}", socket.display()));
+        }
+        if self.way.is_classic() {
+            command.env("DOCKER_BUILDKIT", "0");
+        }
+        self.machine.inside(self.way.user(), &command)
+    }
+
+    /// Runs a command line.
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        ran(self.command(line).output().unwrap())
+    }
+
+    /// Begins the build, and waits until it prints a line that holds `text`, or ends.
+    pub(crate) fn begin_until(&self, text: &str) -> Started {
+        let mut started = self.begin();
+        let output = started.child.stderr.take().unwrap();
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        let found = lines.by_ref().find(|line| line.contains(text));
+        assert!(found.is_some(), "the build does not say `{text}`");
+        // It must not wait for somebody to read.
+        std::thread::spawn(move || lines.for_each(drop));
+        started
+    }
+
+    /// Kills all that runs in the machine: the program, and podman with all that it runs.
+    pub(crate) fn kill_all(&self, mut started: Started) {
+        self.machine.kill_all();
+        started.child.wait().unwrap();
+    }
+
+    /// Begins the build.
+    pub(crate) fn begin(&self) -> Started {
+        let mut command = self.command(&format!("{BUILD} --engine {}", self.way.engine()));
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        Started { child: command.spawn().unwrap() }
+    }
+}
+
+/// Gives all that is in a project to the user that builds.
+fn give_away(way: Way, project: &Project) {
+    if way.user() == User::Ordinary {
+        let owner = format!("{0}:{0}", testkit::ORDINARY_USER);
+        let mut command = Command::new("chown");
+        assert!(command.args(["-R", &owner]).arg(project.path("")).status().unwrap().success());
+    }
+}
+
+/// Writes `base.tar`, the root of an image of somebody else. Its layer is not that of the base: docker
+/// with the store of containerd does not fetch a layer whose files it has, and finds no image where it
+/// has no layer.
+fn foreign_root(project: &Project) {
+    std::fs::write(project.path("base.tar"), busybox_root()).unwrap();
+    project.write("foreign", "not ours");
+    let mut command = Command::new("tar");
+    command.args(["--append", "--file"]).arg(project.path("base.tar"));
+    let done = command.arg("--directory").arg(project.path("")).arg("foreign").status();
+    assert!(done.unwrap().success());
+}
+
+/// A build that was begun.
+pub(crate) struct Started {
+    child: Child,
+}
+
+impl Started {
+    /// Sends a signal to the program, and waits until it has ended.
+    pub(crate) fn end_with(mut self, signal: &str) -> Option<i32> {
+        drop(self.child.stderr.take());
+        // The child is what enters the machine; the program is its child.
+        let pid = self.program();
+        drop(Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status());
+        self.child.wait().unwrap().code()
+    }
+
+    fn program(&mut self) -> u32 {
+        let begin = Instant::now();
+        loop {
+            let numbers = std::fs::read_dir("/proc").unwrap().flatten();
+            let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            if let Some(pid) = numbers.find(|pid| parent_of(*pid) == Some(self.child.id())) {
+                return pid;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(300), "the program does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

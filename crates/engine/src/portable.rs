@@ -1,0 +1,279 @@
+//! What a Dockerfile must look like so that every engine makes the same image of it.
+//!
+//! Measured on podman 4.3.1 and docker 20.10 (classic builder and BuildKit):
+//!
+//! - podman runs `CMD` and `ENTRYPOINT` in shell form by `/bin/sh -c`, whatever `SHELL` says; docker
+//!   runs them by `SHELL`. [`portable_dockerfile`] writes them as a list, which all engines read alike.
+//! - Where a second `HEALTHCHECK` leaves out an option, docker's classic builder takes that of the
+//!   first; podman and BuildKit take the default. [`portable_dockerfile`] keeps only the one that
+//!   counts.
+//! - What a `RUN` writes to a volume is dropped by podman and by docker's classic builder, and kept
+//!   by BuildKit. [`check_dockerfile`] refuses a `RUN` after a `VOLUME`.
+//! - podman writes `EXPOSE 8080:80` and `80/TCP` into the config as they are, and then cannot inspect
+//!   the image. [`check_dockerfile`] refuses them.
+//! - A directory that `WORKDIR` makes after `USER` belongs to that user with BuildKit, and to root
+//!   with the others. Whether the directory exists is not in the Dockerfile: [`unclear_owners`] finds
+//!   the lines.
+
+use std::collections::BTreeMap;
+
+use crate::dockerfile::{Instruction, instructions};
+
+/// An instruction of which engines make different images.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotPortable {
+    /// A `RUN` after a `VOLUME`.
+    #[error(
+        "line {run}: this RUN comes after VOLUME (line {volume}); podman and docker's classic \
+         builder drop what it writes to the volume, BuildKit keeps it: write VOLUME after the last \
+         RUN"
+    )]
+    RunAfterVolume {
+        /// The line of the `RUN`, from 1.
+        run: usize,
+        /// The line of the `VOLUME`, from 1.
+        volume: usize,
+    },
+    /// An `EXPOSE` with a port of the host, or with a protocol in capitals.
+    #[error(
+        "line {line}: podman cannot read an image that exposes `{port}`: write the container's port \
+         alone, and its protocol in small letters"
+    )]
+    Port {
+        /// The line of the `EXPOSE`, from 1.
+        line: usize,
+        /// What it says.
+        port: String,
+    },
+}
+
+/// What a stage has so far that its instructions and later stages depend on.
+#[derive(Debug, Clone, Default)]
+struct Stage {
+    /// The words of `SHELL`, if it was set.
+    shell: Option<Vec<String>>,
+    /// The line of the first `VOLUME`.
+    volume: Option<usize>,
+    /// The line of the last `HEALTHCHECK`.
+    health_check: Option<usize>,
+    /// Whether `USER` is not root.
+    has_user: bool,
+}
+
+/// The stages of a Dockerfile up to an instruction.
+#[derive(Debug, Default)]
+struct Stages {
+    /// What the base has.
+    base: Stage,
+    current: Stage,
+    /// Those that ended, by name and by number.
+    ended: BTreeMap<String, Stage>,
+    names: Vec<String>,
+    count: usize,
+}
+
+impl Stages {
+    fn on(base: Stage) -> Self {
+        Self { base, ..Self::default() }
+    }
+
+    /// Takes note of an instruction. Returns its keyword.
+    fn read(&mut self, instruction: &Instruction) -> String {
+        let keyword = instruction.keyword();
+        match keyword.as_str() {
+            "FROM" => self.start(&instruction.text),
+            "SHELL" => {
+                if let Ok(words) = serde_json::from_str(&instruction.arguments) {
+                    self.current.shell = Some(words);
+                }
+            }
+            "VOLUME" => drop(self.current.volume.get_or_insert(instruction.line)),
+            "USER" => {
+                let user = instruction.arguments.split(':').next().unwrap_or_default();
+                self.current.has_user = !["root", "0"].contains(&user);
+            }
+            "HEALTHCHECK" => self.current.health_check = Some(instruction.line),
+            _ => {}
+        }
+        keyword
+    }
+
+    /// Starts the stage of a `FROM`.
+    fn start(&mut self, from: &str) {
+        for name in std::mem::take(&mut self.names) {
+            self.ended.insert(name, self.current.clone());
+        }
+        let mut words = from.split(' ').skip(1).filter(|word| !word.starts_with("--"));
+        let image = words.next().unwrap_or_default().to_ascii_lowercase();
+        self.current = match image.as_str() {
+            "$base" | "${base}" => self.base.clone(),
+            name => self.ended.get(name).cloned().unwrap_or_default(),
+        };
+        self.names = vec![self.count.to_string()];
+        self.count += 1;
+        if words.next().is_some_and(|word| word.eq_ignore_ascii_case("as")) {
+            self.names.extend(words.next().map(str::to_ascii_lowercase));
+        }
+    }
+}
+
+/// Checks that every engine makes the same image of a Dockerfile.
+///
+/// # Errors
+/// A `RUN` comes after a `VOLUME` of its stage or of a stage below it, or an `EXPOSE` is of a form
+/// that podman cannot read back.
+pub fn check_dockerfile(text: &str) -> Result<(), NotPortable> {
+    let mut stages = Stages::default();
+    for instruction in instructions(text) {
+        let (keyword, line) = (stages.read(&instruction), instruction.line);
+        match (keyword.as_str(), stages.current.volume) {
+            ("RUN", Some(volume)) => return Err(NotPortable::RunAfterVolume { run: line, volume }),
+            ("EXPOSE", _) => {
+                // Capitals and colons are part of `${NAME:-80}` too.
+                let is_bad = |word: &&str| {
+                    !word.contains('$') && word.contains(|c: char| c == ':' || c.is_uppercase())
+                };
+                if let Some(port) = instruction.arguments.split_whitespace().find(is_bad) {
+                    return Err(NotPortable::Port { line, port: port.to_owned() });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the lines on which a `WORKDIR` comes after a `USER` that is not root. `has_user` says
+/// whether the base has such a user.
+pub fn unclear_owners(text: &str, has_user: bool) -> Vec<usize> {
+    let mut stages = Stages::on(Stage { has_user, ..Stage::default() });
+    let is_unclear = |instruction: &Instruction| {
+        stages.read(instruction) == "WORKDIR" && stages.current.has_user
+    };
+    instructions(text).into_iter().filter(is_unclear).map(|found| found.line).collect()
+}
+
+/// Returns the line of the `HEALTHCHECK` that counts for the image of a Dockerfile, if it has one.
+fn health_check(instructions: &[Instruction]) -> Option<usize> {
+    let mut stages = Stages::default();
+    for instruction in instructions {
+        stages.read(instruction);
+    }
+    stages.current.health_check
+}
+
+/// Returns whether a Dockerfile replaces the health check of its base.
+pub fn has_health_check(text: &str) -> bool {
+    health_check(&instructions(text)).is_some()
+}
+
+/// Returns a Dockerfile of which all engines make the same image: `CMD` and `ENTRYPOINT` after
+/// `SHELL` are lists, and there is one `HEALTHCHECK` at most. `shell` is that of the base, `${BASE}`.
+/// Every instruction keeps its line.
+pub fn portable_dockerfile(text: &str, shell: Option<Vec<String>>) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let instructions = instructions(text);
+    let health_check = health_check(&instructions);
+    let mut stages = Stages::on(Stage { shell, ..Stage::default() });
+    for instruction in instructions {
+        let keyword = stages.read(&instruction);
+        let written = match (keyword.as_str(), &stages.current.shell) {
+            ("HEALTHCHECK", _) if health_check != Some(instruction.line) => String::new(),
+            ("CMD" | "ENTRYPOINT", Some(shell)) if is_shell_form(&instruction.arguments) => {
+                let words: Vec<_> = shell.iter().chain([&instruction.arguments]).collect();
+                format!("{keyword} {}", serde_json::json!(words))
+            }
+            _ => continue,
+        };
+        let mut written = Some(written);
+        for line in lines.iter_mut().take(instruction.last).skip(instruction.line - 1) {
+            *line = written.take().unwrap_or_default();
+        }
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns whether the arguments of a command are not a list.
+fn is_shell_form(arguments: &str) -> bool {
+    !arguments.is_empty() && serde_json::from_str::<Vec<String>>(arguments).is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bash() -> Vec<String> {
+        ["/bin/bash", "-c"].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn commands_in_shell_form_become_lists_after_shell() {
+        let text = "FROM ${BASE} AS One\nCMD a\nSHELL [\"/bin/bash\", \"-c\"]\ncmd  a  \\\n  # why\n\n   \"b\" $C\\\nd  \n\
+            ENTRYPOINT [\"x\"]\nENTRYPOINT [x]\nRUN a\nFROM alpine\nCMD b\nFROM one\nCMD c\nFROM 0\nCMD d\nCMD\n";
+        let expected = "FROM ${BASE} AS One\nCMD a\nSHELL [\"/bin/bash\", \"-c\"]\nCMD [\"/bin/bash\",\"-c\",\"a     \\\"b\\\" $Cd\"]\n\n\n\n\n\
+            ENTRYPOINT [\"x\"]\nENTRYPOINT [\"/bin/bash\",\"-c\",\"[x]\"]\nRUN a\nFROM alpine\nCMD b\nFROM one\nCMD [\"/bin/bash\",\"-c\",\"c\"]\nFROM 0\nCMD [\"/bin/bash\",\"-c\",\"d\"]\nCMD\n";
+        assert_eq!(portable_dockerfile(text, None), expected);
+    }
+
+    #[test]
+    fn the_shell_of_the_base_counts_where_the_stage_starts_from_it() {
+        let text = "ARG BASE\nFROM --platform=linux/amd64 $BASE\nCMD a\nFROM other\nCMD a\n";
+        let expected = text.replacen("CMD a", "CMD [\"/bin/bash\",\"-c\",\"a\"]", 1);
+        assert_eq!(portable_dockerfile(text, Some(bash())), expected);
+        assert_eq!(portable_dockerfile(text, None), text);
+    }
+
+    #[test]
+    fn a_heredoc_is_no_instruction_and_stays() {
+        let text =
+            "FROM ${BASE}\nSHELL [\"/bin/bash\",\"-c\"]\nRUN <<EOF\nCMD a\nVOLUME /x\nEOF\nRUN b\n";
+        assert_eq!(portable_dockerfile(text, None), text);
+        assert_eq!(check_dockerfile(text), Ok(()));
+    }
+
+    #[test]
+    fn a_run_after_a_volume_is_refused_also_in_a_later_stage() {
+        let fails = |text: &str| match check_dockerfile(text) {
+            Err(NotPortable::RunAfterVolume { run, volume }) => Err((run, volume)),
+            Err(other) => panic!("{other}"),
+            Ok(()) => Ok(()),
+        };
+        assert_eq!(fails("FROM a\nRUN x\nVOLUME /x\nCOPY a /x\n"), Ok(()));
+        assert_eq!(fails("FROM a\nvolume /x \\\n /y\n\nrun x\n"), Err((5, 2)));
+        assert_eq!(fails("FROM a AS one\nVOLUME /x\nFROM b\nRUN x\n"), Ok(()));
+        assert_eq!(fails("FROM a AS one\nVOLUME /x\nFROM One AS two\nRUN x\n"), Err((4, 2)));
+    }
+
+    #[test]
+    fn ports_that_podman_cannot_read_back_are_refused() {
+        for (ports, wanted) in [
+            ("80 90/udp 1-3", None),
+            ("${P:-80}", None),
+            ("80 8080:80", Some(2)),
+            ("1/UDP", Some(2)),
+        ] {
+            let found = check_dockerfile(&format!("FROM a\nEXPOSE {ports}\n"));
+            let line = found.err().map(|error| match error {
+                NotPortable::Port { line, .. } => line,
+                other => panic!("{other}"),
+            });
+            assert_eq!(line, wanted, "{ports}");
+        }
+    }
+
+    #[test]
+    fn a_workdir_after_a_user_is_found() {
+        let text = "FROM ${BASE}\nWORKDIR /a\nUSER 0:5\nWORKDIR /b\nUSER app\nWORKDIR /c\nUSER root\nWORKDIR /d\n";
+        assert_eq!(unclear_owners(text, false), [6]);
+        assert_eq!(unclear_owners(text, true), [2, 6]);
+    }
+
+    #[test]
+    fn only_the_health_check_that_counts_is_kept() {
+        let text = "FROM a AS one\nHEALTHCHECK CMD a\nFROM b\nHEALTHCHECK --interval=1s \\\n CMD b\nFROM one\nHEALTHCHECK CMD c\nHEALTHCHECK CMD d\n";
+        let expected = "FROM a AS one\n\nFROM b\n\n\nFROM one\n\nHEALTHCHECK CMD d\n";
+        assert_eq!(portable_dockerfile(text, None), expected);
+        assert!(has_health_check(text) && !has_health_check("FROM a\nHEALTHCHECK NONE\nFROM b\n"));
+        assert!(has_health_check("FROM a AS x\nHEALTHCHECK NONE\nFROM x\nRUN HEALTHCHECK\n"));
+    }
+}

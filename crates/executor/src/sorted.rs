@@ -1,0 +1,232 @@
+//! The entries of a layer sorted by path, on disk where they are many.
+//!
+//! A layer of some megabytes can have millions of entries. What is in memory at one time has a limit.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use names::{Digest, ImageRef};
+use oci::client::RegistryClient;
+use oci::media::Descriptor;
+use seal::{Entry, EntryPath, Listing, Placed, Sorted};
+
+use crate::ExecuteError;
+use crate::layers::{LayerError, read_layer, read_remote_layer};
+
+/// How much memory the entries need that are sorted at one time, in bytes.
+const HELD: usize = 24 << 20;
+/// What an entry needs besides its path, link and attributes, in bytes.
+const OVERHEAD: usize = 256;
+/// The buffer of a file that is read while several are, in bytes.
+const BUFFER: usize = 32 << 10;
+
+/// The entries of a layer, sorted by path.
+#[derive(Debug, Default)]
+pub struct SortedLayer {
+    /// Files with sorted entries, one a line.
+    runs: Vec<File>,
+    /// The last entries, sorted.
+    rest: Vec<Placed>,
+}
+
+/// Sorts entries as they come.
+struct Sorter {
+    layer: SortedLayer,
+    folder: Option<PathBuf>,
+    held: usize,
+    next: u32,
+}
+
+impl SortedLayer {
+    /// Reads a layer. `folder` is for the files of large ones.
+    ///
+    /// # Errors
+    /// It cannot be read to its end, is no tar, or does not match `diff_id`.
+    pub fn read(
+        reader: impl Read,
+        diff_id: Option<&Digest>,
+        folder: Option<&Path>,
+    ) -> Result<Self, LayerError> {
+        let mut sorter =
+            Sorter { layer: Self::default(), folder: folder.map(Path::to_owned), held: 0, next: 0 };
+        read_layer(reader, diff_id, |path, entry| sorter.add(path, entry))?;
+        sorter.layer.rest.sort();
+        Ok(sorter.layer)
+    }
+
+    /// Reads a layer at a registry. The whole layer passes, and only its entries are kept.
+    ///
+    /// # Errors
+    /// The layer cannot be fetched, is not what its digest says, or is no tar.
+    pub async fn read_remote(
+        (client, image): (&RegistryClient, &ImageRef),
+        layer: &Descriptor,
+        diff_id: Option<&Digest>,
+        folder: Option<&Path>,
+    ) -> Result<Self, ExecuteError> {
+        let (diff_id, folder) = (diff_id.cloned(), folder.map(Path::to_owned));
+        let read = move |reader| Self::read(reader, diff_id.as_ref(), folder.as_deref());
+        read_remote_layer(client, image, layer, read).await
+    }
+}
+
+impl Sorter {
+    fn add(&mut self, path: EntryPath, entry: Entry) -> io::Result<()> {
+        let xattrs = entry.xattrs.iter().map(|(name, value)| name.len() + value.len() + 64);
+        self.held += path.as_bytes().len() + entry.link.len() + xattrs.sum::<usize>() + OVERHEAD;
+        self.layer.rest.push(Placed { path, entry, place: self.next });
+        self.next = self.next.checked_add(1).ok_or(io::ErrorKind::FileTooLarge)?;
+        if self.held > HELD {
+            self.held = 0;
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is in memory into a file without a name.
+    fn spill(&mut self) -> io::Result<()> {
+        let file = match &self.folder {
+            Some(folder) => {
+                std::fs::create_dir_all(folder)?;
+                tempfile::tempfile_in(folder)?
+            }
+            None => tempfile::tempfile()?,
+        };
+        let mut entries = std::mem::take(&mut self.layer.rest);
+        entries.sort();
+        let mut writer = BufWriter::with_capacity(BUFFER, file);
+        for Placed { path, entry, place } in &entries {
+            write!(writer, "{place} {}", Listing::line(path, entry))?;
+        }
+        self.layer.runs.push(writer.into_inner().map_err(io::IntoInnerError::into_error)?);
+        Ok(())
+    }
+}
+
+impl Sorted for SortedLayer {
+    type Error = io::Error;
+
+    fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<Placed>>> {
+        let mut sources: Vec<Source<'_>> = vec![Source::Memory(self.rest.iter())];
+        for run in &self.runs {
+            let file = FromStart { file: run, position: 0 };
+            sources.push(Source::File(BufReader::with_capacity(BUFFER, file)));
+        }
+        let mut merge = Merge { sources, heads: BinaryHeap::new(), failure: None };
+        (0..merge.sources.len()).for_each(|at| merge.advance(at));
+        Ok(merge)
+    }
+}
+
+/// Where sorted entries come from.
+enum Source<'a> {
+    Memory(std::slice::Iter<'a, Placed>),
+    File(BufReader<FromStart<'a>>),
+}
+
+/// Reads a file from its start. Other readers of the same file do not move its position.
+struct FromStart<'a> {
+    file: &'a File,
+    position: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.position)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl Source<'_> {
+    fn next(&mut self) -> io::Result<Option<Placed>> {
+        let reader = match self {
+            Source::Memory(entries) => return Ok(entries.next().cloned()),
+            Source::File(reader) => reader,
+        };
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let parse = || {
+            let (place, line) = line.trim_end_matches('\n').split_once(' ')?;
+            let (path, entry) = Listing::parse_line(line)?;
+            Some(Placed { path, entry, place: place.parse().ok()? })
+        };
+        parse().map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// Sorted entries of several sources, sorted.
+struct Merge<'a> {
+    sources: Vec<Source<'a>>,
+    /// The next entry of each source, and its number.
+    heads: BinaryHeap<Reverse<(Placed, usize)>>,
+    failure: Option<io::Error>,
+}
+
+impl Merge<'_> {
+    fn advance(&mut self, at: usize) {
+        let Some(source) = self.sources.get_mut(at) else { return };
+        match source.next() {
+            Ok(entry) => self.heads.extend(entry.map(|entry| Reverse((entry, at)))),
+            Err(error) => self.failure = Some(error),
+        }
+    }
+}
+
+impl Iterator for Merge<'_> {
+    type Item = io::Result<Placed>;
+
+    fn next(&mut self) -> Option<io::Result<Placed>> {
+        if let Some(error) = self.failure.take() {
+            self.heads.clear();
+            return Some(Err(error));
+        }
+        let Reverse((entry, at)) = self.heads.pop()?;
+        self.advance(at);
+        Some(Ok(entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seal::Kind;
+
+    use super::*;
+
+    /// Entries of a layer with long paths, in no order, and some of them twice.
+    fn sorter(count: u32) -> Sorter {
+        let mut sorter = Sorter { layer: SortedLayer::default(), folder: None, held: 0, next: 0 };
+        for number in 0..count {
+            let scattered = u64::from(number) * 7919 % u64::from(count / 2);
+            let path = format!("{}/{scattered}", "long".repeat(60));
+            let mut entry = Entry::new(Kind::File);
+            entry.size = number.into();
+            sorter.add(EntryPath::parse(path.as_bytes()).unwrap(), entry).unwrap();
+        }
+        sorter.layer.rest.sort();
+        sorter
+    }
+
+    #[test]
+    fn entries_on_disk_come_in_the_order_of_those_in_memory() {
+        let layer = sorter(110_000).layer;
+        assert!(layer.runs.len() > 1, "nothing was written to disk");
+        let found: Vec<Placed> = layer.entries().unwrap().collect::<io::Result<_>>().unwrap();
+        assert_eq!(found.len(), 110_000);
+        assert!(found.is_sorted());
+        // Two readers at once do not disturb each other.
+        let mut count = 0;
+        seal::compare(&layer, &layer, |_| {
+            count += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(count, 0);
+    }
+}

@@ -1,0 +1,296 @@
+//! Reads the JSON documents of OCI so that every reader reads the same in them.
+//!
+//! Go's `encoding/json`, which podman, docker and skopeo use, matches the keys of its structs without
+//! regard to letter case, lets the last of several keys win, and refuses other values than serde_json
+//! does. A document that the two would read differently is refused here, with the path of the key.
+//! Unknown keys are kept as they are.
+
+mod shape;
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+pub(crate) use self::shape::MANIFEST;
+use self::shape::Shape::{self, Any, Boolean, Integer, List, Map as MapOf, Struct, Text, Time};
+use self::shape::{CONFIG, is_time};
+
+/// The most decimal digits that survive every reader's floating-point numbers.
+const DIGITS: usize = 15;
+/// The longest path that a message quotes, in characters.
+const SHOWN: usize = 120;
+
+/// Why a document is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// The bytes are not JSON.
+    #[error("it is not JSON")]
+    Json(#[source] serde_json::Error),
+    /// A key is there twice.
+    #[error("key `{0}` is there twice, and readers do not agree which one counts")]
+    Twice(String),
+    /// Two keys differ only in letter case.
+    #[error(
+        "key `{path}` is spelled like `{like}`; Go programs ignore letter case and take one for the other"
+    )]
+    Spelling {
+        /// The path of the key.
+        path: String,
+        /// The key that it is taken for.
+        like: String,
+    },
+    /// A value has the wrong type.
+    #[error("key `{path}` is {found}, not {wanted}")]
+    Type {
+        /// The path of the key.
+        path: String,
+        /// What is there.
+        found: &'static str,
+        /// What must be there.
+        wanted: &'static str,
+    },
+    /// A number cannot be kept.
+    #[error("key `{0}` is a number with more digits than every reader keeps")]
+    Digits(String),
+}
+
+/// Reads the config of an image.
+///
+/// # Errors
+/// It is not JSON, or Go programs read something else in it.
+pub fn read_config(bytes: &[u8]) -> Result<Map<String, Value>, DocumentError> {
+    read(bytes, CONFIG)
+}
+
+/// Reads a document that must have a shape.
+pub(crate) fn read(bytes: &[u8], shape: Shape) -> Result<Map<String, Value>, DocumentError> {
+    match serde_json::from_slice(bytes).map_err(DocumentError::Json)? {
+        Json::Object(entries) => object(entries, shape, &Path(None)),
+        // Go takes `null` for a document without keys.
+        other => Err(wrong(&Path(None), &other, "an object")),
+    }
+}
+
+/// JSON with all keys of an object, in their order.
+enum Json {
+    Null,
+    Boolean(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Self>),
+    Object(Vec<(String, Self)>),
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonVisitor)
+    }
+}
+
+struct JsonVisitor;
+
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Boolean(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Json, E> {
+        Number::from_f64(value).map(Json::Number).ok_or_else(|| E::custom("a number is too large"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Json::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+        let mut object = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            object.push(entry);
+        }
+        Ok(Json::Object(object))
+    }
+}
+
+impl Json {
+    /// Returns the value, if it has the shape.
+    fn into_value(self, shape: Shape, path: &Path<'_>) -> Result<Value, DocumentError> {
+        if !self.fits(shape) {
+            return Err(wrong(path, &self, shape.name()));
+        }
+        Ok(match self {
+            Self::Null => Value::Null,
+            Self::Boolean(value) => Value::Bool(value),
+            Self::Number(value) => Value::Number(kept(value, path)?),
+            Self::Text(value) => Value::String(value),
+            Self::List(items) => {
+                let item_shape = if let List(shape) = shape { *shape } else { Any };
+                let item = |(number, item): (usize, Self)| {
+                    let path = Path(Some((path, Part::Item(number))));
+                    item.refuse_null(shape, &path)?;
+                    item.into_value(item_shape, &path)
+                };
+                Value::Array(items.into_iter().enumerate().map(item).collect::<Result<_, _>>()?)
+            }
+            Self::Object(entries) => Value::Object(object(entries, shape, path)?),
+        })
+    }
+
+    fn fits(&self, shape: Shape) -> bool {
+        match (shape, self) {
+            // Go leaves a field as it is.
+            (Any, _) | (_, Self::Null) => true,
+            (Struct(_) | MapOf(_), found) => matches!(found, Self::Object(_)),
+            (List(_), found) => matches!(found, Self::List(_)),
+            (Text, found) => matches!(found, Self::Text(_)),
+            (Boolean, found) => matches!(found, Self::Boolean(_)),
+            (Integer, found) => matches!(found, Self::Number(number) if number.is_i64()),
+            (Time, found) => matches!(found, Self::Text(text) if is_time(text)),
+        }
+    }
+
+    /// Refuses `null` as an item, which Go reads as an empty text.
+    fn refuse_null(&self, outer: Shape, path: &Path<'_>) -> Result<(), DocumentError> {
+        match (outer, self) {
+            (List(shape) | MapOf(shape), Self::Null) => Err(wrong(path, self, shape.name())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the values of an object, if no key is there twice.
+fn object(
+    entries: Vec<(String, Json)>,
+    shape: Shape,
+    path: &Path<'_>,
+) -> Result<Map<String, Value>, DocumentError> {
+    let known = if let Struct(known) = shape { known } else { &[] };
+    let mut spellings = std::collections::BTreeMap::new();
+    let mut values = Map::new();
+    for (key, value) in entries {
+        let path = Path(Some((path, Part::Key(&key))));
+        if values.contains_key(&key) {
+            return Err(DocumentError::Twice(path.to_string()));
+        }
+        let mut value_shape = if let MapOf(shape) = shape { *shape } else { Any };
+        if matches!(shape, Struct(_)) {
+            let folded = folded(&key);
+            let like = known.iter().find(|(name, _)| self::folded(name) == folded);
+            let other = like.map(|(name, _)| (*name).to_owned()).filter(|name| *name != key);
+            if let Some(like) = other.or_else(|| spellings.insert(folded, key.clone())) {
+                return Err(DocumentError::Spelling { path: path.to_string(), like });
+            }
+            value_shape = like.map_or(Any, |(_, shape)| *shape);
+        }
+        value.refuse_null(shape, &path)?;
+        let value = value.into_value(value_shape, &path)?;
+        values.insert(key, value);
+    }
+    Ok(values)
+}
+
+/// Folds a key as Go's `encoding/json` does. Names of fields are ASCII, and two letters outside of it
+/// fold to ASCII: the Kelvin sign and the long s.
+fn folded(key: &str) -> String {
+    let letter = |letter| match letter {
+        '\u{212a}' => 'k',
+        '\u{17f}' => 's',
+        other => other.to_ascii_lowercase(),
+    };
+    key.chars().map(letter).collect()
+}
+
+/// Returns a number that is written again as every reader reads it.
+fn kept(number: Number, path: &Path<'_>) -> Result<Number, DocumentError> {
+    let digits = |float: f64| format!("{float:e}").bytes().take_while(|byte| *byte != b'e').count();
+    match number.as_f64() {
+        // A sign and a point may stand among the digits.
+        Some(float) if number.is_f64() && digits(float) > DIGITS + 2 => {
+            Err(DocumentError::Digits(path.to_string()))
+        }
+        _ => Ok(number),
+    }
+}
+
+fn wrong(path: &Path<'_>, found: &Json, wanted: &'static str) -> DocumentError {
+    let found = match found {
+        Json::Null => "null",
+        Json::Boolean(_) => "a boolean",
+        Json::Number(_) => "a number",
+        Json::Text(_) => "a text",
+        Json::List(_) => "an array",
+        Json::Object(_) => "an object",
+    };
+    let found = match (found, wanted) {
+        ("a number", "an integer of 64 bits") => "another number",
+        ("a text", wanted) if wanted.starts_with("a time") => "another text",
+        _ => found,
+    };
+    DocumentError::Type { path: path.to_string(), found, wanted }
+}
+
+/// Where a value is: the path of what it is in, and its key or number.
+struct Path<'a>(Option<(&'a Self, Part<'a>)>);
+
+enum Part<'a> {
+    Key(&'a str),
+    Item(usize),
+}
+
+impl Path<'_> {
+    fn write(&self, text: &mut String) {
+        let Some((outer, part)) = &self.0 else { return };
+        outer.write(text);
+        match part {
+            Part::Key(key) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(key);
+            }
+            // A string takes all that is written.
+            Part::Item(number) => {
+                let _ = write!(text, "[{number}]");
+            }
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.write(&mut text);
+        match text.char_indices().nth(SHOWN) {
+            Some((end, _)) => write!(f, "{}…", text.get(..end).unwrap_or_default()),
+            None if text.is_empty() => f.write_str("(the document)"),
+            None => f.write_str(&text),
+        }
+    }
+}

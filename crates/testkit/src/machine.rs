@@ -1,0 +1,191 @@
+//! A guest that keeps running: its mounts, processes and engines are its own until it is dropped.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use crate::engines::{ANSWER, parent_of, processes, said, temporary};
+use crate::guest::{AS_ORDINARY_USER, Guest};
+
+/// Makes the machine ready and keeps it until its standard input ends; `$1` is its own folder.
+///
+/// The stores of engines must not lie on an overlay, so they lie in that folder. The limits are those
+/// of the machine that runs the tests: it may not allow what podman asks for by default.
+const KEEPER: &str = r#"set -eu
+folder=$1
+umount --lazy /proc; mount -t proc proc /proc
+umount --recursive /sys/fs/cgroup || true
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mkdir -p /run/user/4242 /var/lib/containers "$folder/containers" "$folder/home"
+mount --bind "$folder/containers" /var/lib/containers
+chown 4242:4242 /run/user/4242 "$folder/home"; chmod 700 /run/user/4242
+printf '[containers]\ndefault_ulimits = [%s]\npids_limit = 0\n[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n' \
+  '"nofile=1024:1024", "nproc=1024:1024"' > /etc/containers/containers.conf
+# crun of Debian 12 raises a limit that this machine may not let it raise.
+if grep -q bookworm /etc/os-release; then
+  echo 'runtime = "runc"' >> /etc/containers/containers.conf
+fi
+echo ready
+# The first process must take note of the end of every process that has no parent. While this shell
+# waits for a program, it does. A test may kill that program.
+exec 2> /dev/null
+until cat > /dev/null; do :; done
+"#;
+
+/// Where programs are found in a machine, behind those that are shared with it.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The folder of sockets and the like of the ordinary user.
+const RUNTIME_FOLDER: &str = "/run/user/4242";
+
+/// Who runs a command in a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum User {
+    /// root.
+    Root,
+    /// The ordinary user, for whom podman is rootless.
+    Ordinary,
+}
+
+/// A guest that keeps running, with engines whose stores end with it.
+///
+/// It has processes and mounts of its own, and the network of this machine.
+#[derive(Debug)]
+pub struct Machine {
+    folder: TempDir,
+    keeper: Child,
+    /// The number of its first process, as this machine counts.
+    first: u32,
+    input: Option<ChildStdin>,
+}
+
+impl Machine {
+    /// Starts a machine. Each folder of `shared` has the same path as here; each program of `shared`
+    /// is in `/usr/local/bin`.
+    ///
+    /// # Panics
+    /// The test does not run as root.
+    pub fn start(guest: &Guest, shared: &[&Path]) -> Self {
+        let folder = temporary("bp-machine-");
+        // The ordinary user has a store in it.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))
+            .expect("a new folder is ours");
+        let shared = [shared, &[folder.path()]].concat();
+        let mut command = guest.enter(&["--pid", "--fork", "--kill-child"], &shared, "sh");
+        command.args(["-c", KEEPER, "sh"]).arg(folder.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut keeper = command.spawn().expect("unshare runs");
+        let input = keeper.stdin.take();
+        let mut line = String::new();
+        let output = keeper.stdout.take().expect("standard output is a pipe");
+        BufReader::new(output).read_line(&mut line).expect("the machine can be heard");
+        assert_eq!(line, "ready\n", "the machine does not start");
+        let first = processes(|pid| parent_of(pid) == Some(keeper.id()));
+        let first = *first.first().expect("the machine has a first process");
+        Self { folder, keeper, first, input }
+    }
+
+    /// Returns a command that runs in the machine. It has the arguments, variables and folder of
+    /// `command`, besides those variables only a search path, a home and a folder for sockets. The
+    /// program is found by its name there.
+    pub fn inside(&self, user: User, command: &Command) -> Command {
+        let mut entered = Command::new("nsenter");
+        entered.args(["--target", &self.first.to_string(), "--mount", "--pid", "--"]);
+        if user == User::Ordinary {
+            entered.args(AS_ORDINARY_USER);
+        }
+        // What starts the tests may ignore interrupts, and all that it starts would, too.
+        entered.args(["env", "--ignore-environment", "--default-signal=INT"]);
+        if let Some(folder) = command.get_current_dir() {
+            entered.arg(format!("--chdir={}", folder.display()));
+        }
+        entered.arg(format!("PATH=/usr/local/bin:{PATH}"));
+        if user == User::Ordinary {
+            entered.arg(format!("HOME={}", self.folder.path().join("home").display()));
+            entered.arg(format!("XDG_RUNTIME_DIR={RUNTIME_FOLDER}"));
+        } else {
+            entered.arg("HOME=/root");
+        }
+        for (name, value) in command.get_envs() {
+            if let Some(value) = value.filter(|_| name != "PATH") {
+                entered.arg([name, value].join("=".as_ref()));
+            }
+        }
+        let program = Path::new(command.get_program());
+        entered.arg(program.file_name().expect("a program has a name")).args(command.get_args());
+        entered
+    }
+
+    /// Runs a program that must succeed, and returns the lines it prints, sorted.
+    ///
+    /// # Panics
+    /// The program fails.
+    pub fn said(&self, user: User, program: &str, arguments: &[&str]) -> Vec<String> {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        said(&mut self.inside(user, &command))
+    }
+
+    /// Kills every process of the machine but the first one and those in containers.
+    ///
+    /// # Panics
+    /// The machine has ended.
+    pub fn kill_all(&self) {
+        let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+        let ours = namespace(&self.first.to_string());
+        assert!(ours.is_some() && ours != namespace("self"), "the machine has ended");
+        // What is killed can start nothing more, so this ends.
+        loop {
+            let is_ours = |pid: u32| pid != self.first && namespace(&pid.to_string()) == ours;
+            let left: Vec<String> = processes(is_ours).iter().map(u32::to_string).collect();
+            if left.is_empty() {
+                return;
+            }
+            // What has ended by itself meanwhile is no failure.
+            let mut command = Command::new("kill");
+            drop(command.arg("-KILL").args(left).stderr(Stdio::null()).status());
+        }
+    }
+
+    /// Starts docker in the machine, with containerd's store or its own, and returns its socket,
+    /// which is in a folder that the machine shares.
+    ///
+    /// # Panics
+    /// dockerd does not answer within 5 minutes, or was started before.
+    pub fn start_docker(&self, has_containerd_store: bool) -> PathBuf {
+        let path = |name: &str| self.folder.path().join(name);
+        let (socket, settings, log) = (path("docker.sock"), path("daemon.json"), path("log"));
+        let text =
+            format!(r#"{{"features": {{"containerd-snapshotter": {has_containerd_store}}}}}"#);
+        fs::write(&settings, text).expect("our folder can be written");
+        let log_file = fs::File::create_new(&log).expect("docker is started once");
+        let mut command = Command::new("dockerd");
+        command.arg("--config-file").arg(settings).arg("--data-root").arg(path("docker"));
+        command.arg("--host").arg(format!("unix://{}", socket.display()));
+        command.args(["--iptables=false", "--ip-masq=false", "--bridge=none"]);
+        let mut command = self.inside(User::Root, &command);
+        command.stdin(Stdio::null()).stdout(log_file.try_clone().expect("a file has two ends"));
+        // It ends with the machine.
+        drop(command.stderr(log_file).spawn().expect("nsenter runs"));
+        let deadline = Instant::now() + ANSWER;
+        while UnixStream::connect(&socket).is_err() {
+            let said = || fs::read_to_string(&log).unwrap_or_default();
+            assert!(Instant::now() < deadline, "dockerd does not answer: {}", said());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        socket
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        drop(self.keeper.wait());
+    }
+}

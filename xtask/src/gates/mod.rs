@@ -1,0 +1,137 @@
+//! `cargo xtask gates`: the promises of reliability, each with the cases that were tried.
+//!
+//! A gate is a set of tests, or a chore. The tests run with every `cargo test`, some with fewer cases;
+//! here they run with the promised numbers. `testkit::gate_passed` tells how many cases a test has tried.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use self::table::GATES;
+use crate::run::{cargo_with, root};
+use crate::say;
+
+/// A promise and what holds it.
+struct Gate {
+    number: u8,
+    promise: &'static str,
+    /// How many cases are promised.
+    promised: usize,
+    holds: Holds,
+}
+
+/// What holds a promise.
+enum Holds {
+    /// Package, target (`lib`, `it` or `main`) and name of each test.
+    Tests(&'static [(&'static str, &'static str, &'static str)]),
+    /// A chore, which returns how many cases it has tried.
+    Chore(fn() -> Result<usize>),
+}
+
+/// Runs the tests of the gates whose numbers are named, or of all, and prints a table.
+pub(crate) fn run(numbers: &[&str]) -> Result<()> {
+    for number in numbers {
+        let is_known = GATES.iter().any(|gate| gate.number.to_string() == *number);
+        let known: Vec<String> = GATES.iter().map(|gate| gate.number.to_string()).collect();
+        ensure!(is_known, "there is no gate `{number}`; there are {}", known.join(", "));
+    }
+    let is_wanted =
+        |gate: &&Gate| numbers.is_empty() || numbers.contains(&gate.number.to_string().as_str());
+    let mut table = vec!["| gate | promise | promised | tried | result | seconds |".to_owned()];
+    table.push("|---|---|---|---|---|---|".to_owned());
+    let mut failed = Vec::new();
+    for gate in GATES.iter().filter(is_wanted) {
+        let begin = Instant::now();
+        let tried = match gate.holds {
+            Holds::Tests(tests) => tried(gate.number, tests),
+            Holds::Chore(chore) => chore(),
+        };
+        let seconds = begin.elapsed().as_secs();
+        let cases = tried.as_ref().map_or(0, |cases| *cases);
+        let is_held = cases >= gate.promised;
+        if let Err(error) = &tried {
+            say(&format!("gate {}: {error:#}", gate.number));
+        }
+        if !is_held {
+            failed.push(gate.number.to_string());
+        }
+        let Gate { number, promise, promised, .. } = gate;
+        let result = if is_held { "held" } else { "**not held**" };
+        table.push(format!(
+            "| {number} | {promise} | {promised} | {cases} | {result} | {seconds} |"
+        ));
+    }
+    say(&table.join("\n"));
+    ensure!(failed.is_empty(), "not held: gate {}", failed.join(", "));
+    Ok(())
+}
+
+/// Runs the tests of a gate and returns how many cases they have tried.
+fn tried(number: u8, tests: &[(&str, &str, &str)]) -> Result<usize> {
+    let file = root()?.join("target").join(format!("gate-{number}"));
+    std::fs::write(&file, "").with_context(|| format!("cannot write `{}`", file.display()))?;
+    let name = file.to_str().context("the path of the project is no UTF-8")?;
+    let mut targets: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for (package, target, test) in tests {
+        targets.entry((package, target)).or_default().push(test);
+    }
+    for ((package, target), tests) in targets {
+        let target: &[&str] = match target {
+            "lib" => &["--lib"],
+            "main" => &["--bins"],
+            target => &["--test", target],
+        };
+        let start = [&["test", "--locked", "--package", package], target, &["--", "--exact"]];
+        let arguments = [&start.concat()[..], &tests[..]].concat();
+        cargo_with(&arguments, &[("BUILD_PIPELINE_GATES", name), ("INSTA_UPDATE", "no")])?;
+    }
+    counted(number, tests, &std::fs::read_to_string(&file)?)
+}
+
+/// Adds up what the tests of a gate have noted, one `GATE CASES TEST` a line.
+fn counted(gate: u8, tests: &[(&str, &str, &str)], notes: &str) -> Result<usize> {
+    let mut sum = 0;
+    let mut missing: Vec<&str> = tests.iter().map(|(_, _, test)| *test).collect();
+    for line in notes.lines() {
+        let mut words = line.split(' ');
+        let (number, cases) =
+            (words.next(), words.next().and_then(|text| text.parse::<usize>().ok()));
+        let (Some(number), Some(cases), Some(test)) = (number, cases, words.next()) else {
+            bail!("a test noted `{line}`");
+        };
+        if number != gate.to_string() {
+            continue;
+        }
+        ensure!(tests.iter().any(|(_, _, name)| *name == test), "`{test}` is not listed");
+        missing.retain(|name| *name != test);
+        sum += cases;
+    }
+    ensure!(missing.is_empty(), "these tests did not run: {}", missing.join(", "));
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_counts_what_all_of_its_tests_have_tried() {
+        let tests = &[("engine", "it", "a::b"), ("engine", "it", "c")];
+        assert_eq!(counted(2, tests, "2 3 a::b\n9 100 a::b\n2 2 c\n").unwrap(), 5);
+        for notes in ["2 3 a::b\n", "2 3 a::b\n2 2 c\n2 1 d\n", "2 x a::b\n2 1 c\n"] {
+            assert!(counted(2, tests, notes).is_err(), "{notes}");
+        }
+    }
+
+    #[test]
+    fn gates_have_their_numbers_in_order_and_tests() {
+        assert!(GATES.is_sorted_by(|one, next| one.number < next.number));
+        for gate in GATES {
+            let has_tests = !matches!(gate.holds, Holds::Tests([]));
+            assert!(has_tests && gate.promised > 0, "{}", gate.number);
+        }
+    }
+}

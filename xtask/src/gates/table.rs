@@ -1,0 +1,410 @@
+//! The promises, and what holds each of them.
+
+use super::{Gate, Holds};
+use crate::supply;
+
+/// The gates, by their numbers.
+pub(super) const GATES: &[Gate] = &[
+    Gate {
+        number: 1,
+        promise: "A kill leaves the old content or the new one, and the next run goes on",
+        promised: 2200,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "bump::a_killed_bump_leaves_the_old_or_the_new_file"),
+            ("build-pipeline", "it", "kills::a_killed_build_leaves_a_whole_archive"),
+            ("build-pipeline", "it", "kills::a_killed_build_leaves_a_whole_layout"),
+            ("build-pipeline", "it", "kills::a_killed_bump_leaves_whole_pins"),
+            ("build-pipeline", "it", "kills::a_killed_lock_leaves_whole_files"),
+            ("build-pipeline", "it", "kills::a_killed_push_leaves_a_whole_image_under_the_tag"),
+            (
+                "build-pipeline",
+                "it",
+                "kills::what_is_written_is_synced_and_renamed_and_its_folder_synced",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "patch_trees::a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it",
+            ),
+            ("build-pipeline", "it", "signals::kills_leave_the_old_image_or_the_new_one"),
+        ]),
+    },
+    Gate {
+        number: 2,
+        promise: "a build that is broken off at any moment leaves nothing after `clean`, and nothing of others is touched",
+        promised: 400,
+        holds: Holds::Tests(&[
+            ("engine", "it", "kills::whatever_ends_a_build_on_podman_nothing_is_left"),
+            ("engine", "it", "kills::whenever_a_build_is_dropped_on_docker_nothing_is_left"),
+        ]),
+    },
+    Gate {
+        number: 3,
+        promise: "an engine that is killed under a build leaves nothing after `clean`, and the next build is right",
+        promised: 75,
+        holds: Holds::Tests(&[
+            ("engine", "it", "kills::whatever_ends_a_build_on_podman_nothing_is_left"),
+            ("engine", "it", "kills::a_daemon_that_is_killed_leaves_nothing_either"),
+        ]),
+    },
+    Gate {
+        number: 4,
+        promise: "an answer that breaks off, or has an error in it, is never a success",
+        promised: 4000,
+        holds: Holds::Tests(&[
+            ("engine", "it", "faults::a_stream_that_is_cut_is_never_a_success"),
+            ("engine", "it", "faults::every_answer_has_its_verdict"),
+        ]),
+    },
+    Gate {
+        number: 5,
+        promise: "A full disk is named, and what was there is whole",
+        promised: 25,
+        holds: Holds::Tests(&[
+            (
+                "build-pipeline",
+                "it",
+                "full_disk::a_build_on_a_full_disk_says_so_and_goes_on_with_space",
+            ),
+            ("build-pipeline", "it", "full_disk::an_output_on_a_full_disk_is_what_it_was"),
+            ("build-pipeline", "it", "full_disk::pins_and_locks_on_a_full_disk_are_what_they_were"),
+            ("build-pipeline", "it", "full_disk::records_on_a_full_disk_are_what_they_were"),
+        ]),
+    },
+    Gate {
+        number: 6,
+        promise: "Two runs at once do not mix; the second waits, also until the first is killed",
+        promised: 250,
+        holds: Holds::Tests(&[
+            (
+                "build-pipeline",
+                "it",
+                "at_once::a_build_beside_a_bump_reads_the_old_pins_or_the_new_ones",
+            ),
+            ("build-pipeline", "it", "at_once::a_build_beside_a_clean_loses_nothing"),
+            (
+                "build-pipeline",
+                "it",
+                "locks::races_over_several_names_of_one_output_leave_a_whole_image",
+            ),
+            ("build-pipeline", "it", "signals::a_run_waits_for_another_one_until_that_is_killed"),
+        ]),
+    },
+    Gate {
+        number: 7,
+        promise: "Every damaged file that we write heals, or is named with what to do",
+        promised: 700,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "damage::a_damaged_archive_is_replaced_or_named"),
+            ("build-pipeline", "it", "damage::a_damaged_layout_cache_or_state_heals_or_is_named"),
+            ("build-pipeline", "it", "damage::a_damaged_list_of_receipts_is_named"),
+            ("build-pipeline", "it", "damage::a_damaged_store_is_made_again"),
+            ("build-pipeline", "it", "damage::damaged_dates_of_pins_are_begun_anew"),
+            ("build-pipeline", "it", "damage::damaged_pins_and_locks_are_named"),
+            ("sources", "it", "cache::damage_to_any_file_heals"),
+        ]),
+    },
+    Gate {
+        number: 8,
+        promise: "what is malformed is refused with its place: files, patches, answers",
+        promised: 27 + 390 + 101 + 88 + 1_900 + 282,
+        holds: Holds::Tests(&[
+            ("oci", "it", "faults::answers_of_another_kind_are_refused"),
+            ("oci", "lib", "tests::document::every_value_of_another_kind_is_refused_with_its_path"),
+            (
+                "oci",
+                "lib",
+                "tests::document::every_key_that_is_there_twice_or_in_capitals_is_refused_with_its_path",
+            ),
+            ("patcher", "lib", "tests::malformed::malformed_patches_are_refused_with_their_place"),
+            ("pins", "malformed", "every_line_of_our_own_files_that_is_mistyped_is_named"),
+            ("pins", "malformed", "there_are_enough_cases_and_no_name_stands_twice"),
+        ]),
+    },
+    Gate {
+        number: 9,
+        promise: "no input makes us panic, hang or eat memory: 23 fuzz targets",
+        promised: 7 * 200_000 + 16 * 50_000,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "main", "sanitise::tests::fuzzed_text_does_nothing_to_a_terminal"),
+            ("engine", "lib", "fuzz::fuzzed_streams_never_succeed_without_an_image"),
+            ("engine", "lib", "fuzz::fuzzed_dockerfiles_keep_their_lines"),
+            ("lint", "fuzz", "fuzzed_texts_are_taken_apart_within_their_lines"),
+            ("names", "fuzz", "fuzzed_image_references_have_one_spelling"),
+            ("names", "fuzz", "fuzzed_versions_are_in_one_order"),
+            ("oci", "lib", "client::challenge::tests::fuzzed_challenges_are_taken_apart"),
+            ("oci", "lib", "tests::fuzz::fuzzed_documents_are_read_or_refused"),
+            (
+                "oci",
+                "lib",
+                "tests::fuzz::fuzzed_credential_files_give_a_credential_or_an_error_without_one",
+            ),
+            ("oci", "lib", "tests::fuzz::fuzzed_registries_conf_is_read_or_refused"),
+            ("patcher", "fuzz", "fuzzed_patch_files_are_refused_or_applied_whole"),
+            ("patcher", "fuzz", "fuzzed_patch_files_are_refused_or_applied_whole_the_other_half"),
+            ("pins", "fuzz", "fuzzed_versions_are_read_or_refused"),
+            ("pins", "fuzz", "fuzzed_tables_of_gpus_and_facts_are_read_or_refused"),
+            ("pins", "fuzz", "fuzzed_tracks_are_read_or_refused"),
+            ("pins", "fuzz", "fuzzed_package_locks_are_read_or_refused"),
+            ("record", "lib", "tests::fuzz::fuzzed_records_are_read_or_refused"),
+            ("sources", "lib", "archive::fuzz::fuzzed_tars_stay_in_their_root"),
+            ("sources", "lib", "archive::fuzz::fuzzed_gzip_is_read_or_refused"),
+            ("sources", "lib", "fuzz::fuzzed_refs_are_harmless"),
+            ("sources", "lib", "fuzz::fuzzed_paths_stay_inside"),
+            ("sources", "lib", "fuzz::fuzzed_urls_and_mirrors_reach_nothing_new"),
+            ("sources", "lib", "fuzz::fuzzed_gitmodules_name_paths_inside"),
+        ]),
+    },
+    Gate {
+        number: 10,
+        promise: "every fault of a registry gets its verdict",
+        promised: 150,
+        holds: Holds::Tests(&[
+            ("oci", "it", "faults::statuses_that_pass_are_tried_three_times"),
+            ("oci", "it", "faults::statuses_that_stay_are_tried_once"),
+            ("oci", "it", "faults::broken_connections_are_tried_three_times"),
+            ("oci", "it", "faults::silence_ends"),
+            ("oci", "it", "faults::wrong_content_is_never_taken"),
+            ("oci", "it", "faults::answers_of_another_kind_are_refused"),
+        ]),
+    },
+    Gate {
+        number: 11,
+        promise: "no credential reaches another host, and no registry sends us inward",
+        promised: 40,
+        holds: Holds::Tests(&[
+            ("oci", "it", "leaks::redirects_carry_no_credential"),
+            ("oci", "it", "leaks::another_host_that_asks_for_a_credential_gets_none"),
+            ("oci", "it", "leaks::mirrors_get_their_own_credential_or_none"),
+            (
+                "oci",
+                "it",
+                "leaks::a_token_server_of_another_registry_gets_only_what_is_stored_for_the_asker",
+            ),
+            ("oci", "it", "leaks::upload_locations_elsewhere_are_not_even_asked"),
+            ("oci", "it", "redirects::a_public_registry_cannot_send_us_inward"),
+            ("oci", "it", "redirects::token_servers_of_a_public_registry_are_judged_alike"),
+            ("oci", "it", "redirects::uploads_go_on_at_the_registry_only"),
+        ]),
+    },
+    Gate {
+        number: 12,
+        promise: "only what was pinned is built, whatever changes meanwhile",
+        promised: 20 + 9 + 10,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "bump::a_tag_that_moved_is_not_followed"),
+            (
+                "build-pipeline",
+                "it",
+                "flips::a_tag_that_flips_during_a_build_gives_one_image_or_the_other_and_never_a_mixture",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "flips::a_registry_that_changes_its_content_at_any_request_is_found_out",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "flips::a_pinned_digest_that_is_gone_is_not_replaced_by_what_the_tag_has_now",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "lock::a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "patched_builds::a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_run",
+            ),
+        ]),
+    },
+    Gate {
+        number: 13,
+        promise: "no pin goes back, aside or nowhere without a word",
+        promised: 12,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "bump::a_vllm_that_needs_another_torch_is_refused"),
+            ("build-pipeline", "it", "rollback::a_source_is_not_rolled_back_mixed_up_or_frozen"),
+            (
+                "build-pipeline",
+                "it",
+                "rollback::a_newest_that_is_a_pre_release_and_a_clock_that_is_behind_change_nothing",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "rollback::an_archive_is_not_rolled_back_replaced_or_taken_where_it_was_withdrawn",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "rollback::an_image_is_not_rolled_back_and_a_registry_that_never_ends_is_left",
+            ),
+        ]),
+    },
+    Gate {
+        number: 14,
+        promise: "the same inputs give the same plan and the same image in any surroundings",
+        promised: 250,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "determinism::plans_are_byte_equal_in_50_surroundings"),
+            (
+                "build-pipeline",
+                "it",
+                "determinism::rehearsed_images_have_one_digest_in_50_surroundings",
+            ),
+        ]),
+    },
+    Gate {
+        number: 15,
+        promise: "a patch is applied exactly or not at all: real releases, and changed texts",
+        promised: 30 + 10_000 + 20,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "patch_trees::line_ends_marks_modes_and_neighbours_stay"),
+            ("executor", "releases", "verdicts_on_vllm_are_those_of_the_matrix"),
+            ("executor", "releases", "verdicts_on_flash_attention_are_those_of_the_matrix"),
+            ("executor", "releases", "verdicts_on_llama_cpp_are_those_of_the_matrix"),
+            ("executor", "releases", "verdicts_on_aiter_are_those_of_the_matrix"),
+            ("patcher", "lib", "tests::properties::edits_are_all_or_nothing_and_idempotent"),
+        ]),
+    },
+    Gate {
+        number: 16,
+        promise: "no path leads out of a tree: archives, git trees, patched trees",
+        promised: 48,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "patch_trees::nothing_outside_of_the_tree_is_read_or_written"),
+            ("build-pipeline", "it", "patch_trees::a_link_that_appears_meanwhile_leads_nowhere"),
+            ("sources", "it", "git::submodules_that_are_refused"),
+            ("sources", "it", "git::trees_that_are_refused"),
+            ("sources", "lib", "archive::tests::breakouts"),
+        ]),
+    },
+    Gate {
+        number: 17,
+        promise: "text from outside acts on no terminal: 18 payloads in 5 forms of output",
+        promised: 90,
+        holds: Holds::Tests(&[(
+            "build-pipeline",
+            "it",
+            "payloads::no_payload_acts_on_a_terminal_in_any_form_of_output",
+        )]),
+    },
+    Gate {
+        number: 18,
+        promise: "no secret that enters leaves: 30 of them, through every command",
+        promised: 30,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "secrets::builds_and_what_looks_at_them_tell_no_secret"),
+            (
+                "build-pipeline",
+                "it",
+                "secrets::what_helpers_and_signed_redirects_know_is_told_to_nobody",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "secrets::what_is_typed_with_a_secret_is_refused_and_not_repeated",
+            ),
+            ("build-pipeline", "it", "secrets::a_broken_data_file_is_shown_without_its_secrets"),
+        ]),
+    },
+    Gate {
+        number: 19,
+        promise: "Signals, suspensions and readers that go away end a run in good order",
+        promised: 160,
+        holds: Holds::Tests(&[
+            (
+                "build-pipeline",
+                "it",
+                "interrupts::a_build_in_an_engine_that_is_interrupted_leaves_nothing_running",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "interrupts::a_build_that_is_interrupted_at_random_is_recorded_and_leaves_a_whole_image",
+            ),
+            ("build-pipeline", "it", "interrupts::a_build_that_is_suspended_goes_on"),
+            (
+                "build-pipeline",
+                "it",
+                "interrupts::a_bump_or_lock_that_is_interrupted_at_random_leaves_whole_files",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "interrupts::a_reader_that_goes_away_ends_a_run_without_a_word",
+            ),
+        ]),
+    },
+    Gate {
+        number: 20,
+        promise: "documents of another age are refused by their number and left alone, or read",
+        promised: 44 + 2 + 15 + 3 + 3 + 3,
+        holds: Holds::Tests(&[
+            (
+                "build-pipeline",
+                "it",
+                "old_and_new::a_file_of_another_schema_is_refused_by_its_number",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "old_and_new::a_lock_of_a_newer_program_is_not_looked_up_anew",
+            ),
+            ("build-pipeline", "it", "old_and_new::receipts_of_another_schema_are_left_alone"),
+            (
+                "build-pipeline",
+                "it",
+                "old_and_new::what_is_remembered_by_a_newer_program_is_not_forgotten",
+            ),
+            ("build-pipeline", "it", "old_and_new::records_of_another_schema_are_named_and_kept"),
+            ("build-pipeline", "it", "old_and_new::documents_of_the_first_release_are_read"),
+        ]),
+    },
+    Gate {
+        number: 21,
+        promise: "dependencies and workflows are checked, and two release builds are the same bytes, with an SBOM",
+        promised: 3,
+        holds: Holds::Chore(supply::gate),
+    },
+    Gate {
+        number: 22,
+        promise: "a change of any recorded field is found by its name",
+        promised: 15,
+        holds: Holds::Tests(&[
+            ("build-pipeline", "it", "verify::every_claim_of_a_label_is_checked"),
+            ("record", "lib", "tests::verify::a_change_of_the_config_is_named_exactly"),
+            ("record", "lib", "tests::verify::a_change_of_the_manifest_is_named_exactly"),
+        ]),
+    },
+    Gate {
+        number: 23,
+        promise: "A command changes its own files and no other in the project and the home",
+        promised: 38,
+        holds: Holds::Tests(&[
+            (
+                "build-pipeline",
+                "it",
+                "inventory::a_build_in_an_engine_changes_its_output_and_our_own_folders",
+            ),
+            ("build-pipeline", "it", "inventory::a_lock_changes_its_files_and_the_cache"),
+            (
+                "build-pipeline",
+                "it",
+                "inventory::each_command_changes_what_is_its_own_and_nothing_else",
+            ),
+        ]),
+    },
+    Gate {
+        number: 24,
+        promise: "a log of 1 GB takes less than 100 MB of memory, and ten hours of a quiet build no time limit",
+        promised: 2,
+        holds: Holds::Tests(&[
+            ("engine", "it", "faults::a_long_log_needs_no_memory"),
+            ("engine", "it", "faults::a_build_that_says_a_word_now_and_then_may_take_ten_hours"),
+        ]),
+    },
+];
