@@ -16,6 +16,9 @@ use crate::patching::replace::ReplaceError;
 /// The number of the ledger's form.
 const SCHEMA: u32 = 1;
 
+/// What to do with a ledger that cannot be read.
+const DAMAGED: &str = "it was damaged or edited; without it nothing can be reverted, with it removed the patches can be applied anew";
+
 /// Where the ledger lies in a tree.
 pub(crate) const PATH: &str = ".build-pipeline/patches.json";
 
@@ -67,13 +70,12 @@ impl Ledger {
                 return Err(fault(what.to_owned()).hint("update build-pipeline"));
             }
             Ok(Numbered { schema }) if schema < SCHEMA => {
-                return Err(fault(format!("has schema {schema}, which never was")));
+                return Err(fault(format!("has schema {schema}, which never was")).hint(DAMAGED));
             }
             _ => {}
         }
         serde_json::from_slice(&bytes).map_err(|error| {
-            fault(format!("is no list of receipts: {error}"))
-                .hint("it was damaged or edited; without it nothing can be reverted, with it removed the patches can be applied anew")
+            fault(format!("is no list of receipts: {error}")).hint(DAMAGED)
         })
     }
 

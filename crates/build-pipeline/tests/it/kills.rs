@@ -53,7 +53,9 @@ impl Target<'_> {
     fn traced(&self, project: &Project, calls: &str, number: usize, next: usize) -> Command {
         let inject = format!("inject={calls}:signal=KILL:when={number}");
         let trace = format!("trace={calls}");
-        strace(project, &["-qq", "-e", &trace, "-e", &inject], &(self.command)(next))
+        // What the command starts, such as uv, makes many calls of its own. strace leaves it alone.
+        let options = ["-qq", "-b", "execve", "-e", &trace, "-e", &inject];
+        strace(project, &options, &(self.command)(next))
     }
 
     /// Kills the command so many times, at moments all over the time that it takes here and now.

@@ -130,12 +130,14 @@ fn refused(error: &RevertError) -> CommandError {
         RevertError::Changed { .. } | RevertError::Missing(_) => told.hint(
             "nothing was written; take the other change back first, or reinstall the package and remove `.build-pipeline/patches.json`",
         ),
-        RevertError::Schema(_) => told.hint("update build-pipeline"),
+        RevertError::Schema(_) => told.hint(
+            "nothing was written; update build-pipeline, or look whether `.build-pipeline/patches.json` was damaged or edited",
+        ),
         RevertError::Damaged(_) => told.hint(
             "nothing was written; remove `.build-pipeline/patches.json`, then fetch the tree or install the package again",
         ),
         RevertError::Unreadable { .. } => {
-            told.hint("nothing was written; check the permissions of the file")
+            told.hint("nothing was written; check the permissions of the file, which `.build-pipeline/patches.json` names")
         }
     }
 }
