@@ -175,12 +175,12 @@ fn damaged_pins_and_locks_are_named() {
     let command = |line: &str| project.command(&line.split_whitespace().collect::<Vec<_>>());
     let mut cases = damage_each(&locks, flips, &|path, damage| {
         let what = format!("{} {damage:?}", path.display());
-        healed_or_refused(&run(&command("lock demo --check")), &[name(path)], &what);
+        let places = [name(path), "lock `demo`"];
+        healed_or_refused(&run(&command("lock demo --check")), &places, &what);
         // Looked up anew, both are what they were. That takes seconds.
         if !matches!(damage, Damage::Removed) && gate_cases(0, 1) == 0 {
             return;
         }
-        let places = [name(path), "lock `demo`"];
         if healed_or_refused(&run(&command(&release.lock())), &places, &what) {
             assert_eq!(locks.each_ref().map(|file| fs::read(file).unwrap()), wholes, "{what}");
         }
