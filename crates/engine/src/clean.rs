@@ -153,7 +153,7 @@ pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, Engine
 
 /// How long docker may take to remove the container of a RUN that was broken off. The image of the step
 /// before it cannot go until then.
-const SETTLING: Duration = Duration::from_secs(15);
+const SETTLING: Duration = Duration::from_secs(60);
 
 async fn remove_all(client: &Client, found: &[Leftover]) -> Result<(), EngineError> {
     let begin = Instant::now();

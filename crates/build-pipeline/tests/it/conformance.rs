@@ -203,6 +203,7 @@ fn killed(site: &Site, before: &Contents) -> String {
     let span = begin.elapsed();
     clean();
     let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |text| text.parse().unwrap());
+    let mut late = 0;
     for round in 0..kills {
         let started = site.begin();
         std::thread::sleep(moment(round, span));
@@ -212,9 +213,19 @@ fn killed(site: &Site, before: &Contents) -> String {
             _ => drop(started.end_with("-KILL")),
         }
         clean();
+        if site.engine_name() == "docker" && site.contents() != *before {
+            // docker may finish a pull after the client that asked for it has died.
+            println!("round {round}: {:?}", site.contents());
+            std::thread::sleep(Duration::from_secs(10));
+            clean();
+            late += 1;
+        }
         assert_eq!(site.contents(), *before, "round {round}");
     }
-    format!("{kills} of {kills}")
+    match late {
+        0 => format!("{kills} of {kills}"),
+        _ => format!("{kills} of {kills}, {late} of them with a second `clean`"),
+    }
 }
 
 /// Returns the next of moments that are spread evenly over a time and some more.
