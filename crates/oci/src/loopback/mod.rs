@@ -83,7 +83,7 @@ impl LoopbackRegistry {
     /// Adds a blob, without a request.
     pub fn add_blob(&self, bytes: Bytes) -> Digest {
         let digest = Digest::of(&bytes);
-        lock(&self.store).blobs.insert(digest.clone(), Blob::Memory(bytes));
+        lock(&self.store).keep(&digest, Blob::Memory(bytes));
         digest
     }
 
@@ -432,7 +432,7 @@ async fn finish_upload(
     };
     let mut store = lock(store);
     store.received.blobs += 1;
-    store.blobs.insert(digest.clone(), blob);
+    store.keep(digest, blob);
     created(&format!("/v2/{repository}/blobs/{digest}"), digest)
 }
 

@@ -95,6 +95,16 @@ impl Blob {
     }
 }
 
+impl Store {
+    /// Adds a blob. Bytes that are there already stay, because a reader may have the path of their file.
+    pub(super) fn keep(&mut self, digest: &Digest, blob: Blob) {
+        let has_bytes = |blob: &Blob| !matches!(blob, Blob::Claimed(..));
+        if !self.blobs.get(digest).is_some_and(has_bytes) {
+            self.blobs.insert(digest.clone(), blob);
+        }
+    }
+}
+
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").field("blobs", &self.blobs.len()).finish_non_exhaustive()

@@ -10,7 +10,7 @@ use names::Digest;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::loopback::LoopbackRegistry;
+use crate::loopback::{LoopbackRegistry, StoredBlob};
 use crate::media::OCI_MANIFEST;
 
 /// A registry with a runtime of its own, so that tests may block.
@@ -331,4 +331,21 @@ fn it_stops_when_it_is_dropped() {
     drop(registry);
     drop(runtime);
     assert!(TcpStream::connect(host).is_err());
+}
+
+#[test]
+fn the_file_of_a_blob_stays_when_the_blob_is_uploaded_again() {
+    let spool = tempfile::tempdir().unwrap();
+    let server = Server::spooling(spool.path());
+    let digest = Digest::of(BLOB);
+    let upload = || {
+        let target = format!("/v2/a/b/blobs/uploads/?digest={digest}");
+        assert_eq!(server.send("POST", &target, &[], BLOB).status, 201);
+        server.registry.blob(&digest).unwrap()
+    };
+    let first = upload();
+    let StoredBlob::File { path, .. } = &first else { panic!("{first:?}") };
+    assert_eq!(upload(), first);
+    server.registry.add_blob(Bytes::from_static(BLOB));
+    assert_eq!(std::fs::read(path).unwrap(), BLOB);
 }
