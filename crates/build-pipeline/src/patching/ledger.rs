@@ -74,9 +74,8 @@ impl Ledger {
             }
             _ => {}
         }
-        serde_json::from_slice(&bytes).map_err(|error| {
-            fault(format!("is no list of receipts: {error}")).hint(DAMAGED)
-        })
+        serde_json::from_slice(&bytes)
+            .map_err(|error| fault(format!("is no list of receipts: {error}")).hint(DAMAGED))
     }
 
     /// Writes the ledger, or removes it where nothing is left in it.
