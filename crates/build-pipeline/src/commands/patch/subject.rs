@@ -1,6 +1,6 @@
-//! Finds what is patched: the tree, its version, the patches, the GPU target.
+//! Finds what to patch: the tree, its version, the patches, and the GPU target.
 //!
-//! A tree is a directory, which can be written, or the source of a pin, which is fetched.
+//! A tree is a writable directory or the source of a pin, which is fetched.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::patching::pinned::PinnedTree;
 use crate::patching::{Rooted, patches, version};
 use crate::project::Project;
 
-/// Everything that must be known before a patch is tried.
+/// Everything that is needed to try a patch.
 #[derive(Debug)]
 pub(crate) struct Prepared<T> {
     pub(crate) component: String,
@@ -30,7 +30,7 @@ pub(crate) struct Prepared<T> {
     pub(crate) version: Option<version::Found>,
     pub(crate) ledger: Ledger,
     pub(crate) tree: T,
-    /// Whether the tree is known to be as upstream published it.
+    /// Whether the tree is known to be unchanged from upstream.
     is_pristine: bool,
     base: BTreeMap<TreePath, Sha256>,
 }
