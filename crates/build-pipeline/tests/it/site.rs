@@ -201,7 +201,7 @@ impl Site {
         let output = started.child.stderr.take().unwrap();
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
         let found = lines.by_ref().find(|line| line.contains(text));
-        assert!(found.is_some(), "the build does not print `text`");
+        assert!(found.is_some(), "the build does not print `{text}`");
         // It must not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         started
