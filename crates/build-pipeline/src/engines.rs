@@ -42,7 +42,7 @@ pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine
         async |candidate: &Candidate, address: &Address| search.probe(candidate, address).await;
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found }) = chosen else {
-        let none = CommandError::new(ExitCode::Machine, "no engine to build with was found");
+        let none = CommandError::new(ExitCode::Machine, "no engine found to build with");
         return Err(engine_hints(none.cause(search.nothing(&passed_over))));
     };
     let Tried { engine, can, fallback } = found;
@@ -292,7 +292,9 @@ impl Search {
         };
         if !can.run.is_isolated {
             engine.stop().await;
-            return Err(Trouble::Broken("it cannot run a RUN without a network".to_owned()));
+            return Err(Trouble::Broken(
+                "it cannot run a RUN with the network disabled".to_owned(),
+            ));
         }
         let engine = match (&can.runtime, address) {
             (Some(runtime), Address::PodmanProgram(program)) => {
@@ -318,7 +320,7 @@ impl Search {
             Some(asked) if is_broken => format!("{asked} does not work"),
             Some(asked) => format!("{asked} does not answer"),
             None if is_broken => "podman and docker do not work".to_owned(),
-            None => "no podman or docker answers".to_owned(),
+            None => "podman and docker do not answer".to_owned(),
         };
         format!("{what} ({})", reasons.join("; "))
     }

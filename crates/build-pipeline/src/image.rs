@@ -230,7 +230,7 @@ fn manifest(name: &str, bytes: &[u8], media_type: Option<&str>) -> Result<Manife
         )),
         Err(error) => Err(CommandError::caused(
             ExitCode::Failed,
-            format!("build-pipeline did not make `{name}`"),
+            format!("cannot parse the manifest of `{name}`"),
             &error,
         )),
     }

@@ -99,7 +99,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             for (folder, step) in context {
                 out.line(format_args!("{bar}├─ context {folder}/ from {step}"));
             }
-            let network = if *network { "with a network" } else { "without a network" };
+            let network = if *network { "with network access" } else { "without network access" };
             out.line(format_args!("{bar}└─ RUN {network}"));
         }
         Action::SealImage { seal, edit, .. } => {

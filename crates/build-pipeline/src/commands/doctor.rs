@@ -205,11 +205,11 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
     found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
     for (rule, finding) in &found {
         page.line(format_args!("\n{}: {} [{rule}]", name(finding.severity), finding.seen));
-        page.line(format_args!("  right   {}", finding.right));
+        page.line(format_args!("  correct {}", finding.right));
         page.line(format_args!("  why     {}", finding.why));
         page.line(format_args!("  source  {}", finding.source));
         for (index, command) in finding.repair.iter().enumerate() {
-            let head = if index == 0 { "repair" } else { "" };
+            let head = if index == 0 { "fix" } else { "" };
             page.line(format_args!("  {head:7} {command}"));
         }
     }

@@ -66,7 +66,7 @@ fn text(record: &BuildRecord) -> String {
     let mut page = Page::default();
     page.line(format_args!("{}", record.id));
     page.line(format_args!("  status   {}", status(record)));
-    page.line(format_args!("  began    {}", record.began));
+    page.line(format_args!("  started  {}", record.began));
     if let Some(ended) = &record.ended {
         page.line(format_args!("  ended    {ended}"));
     }

@@ -398,7 +398,7 @@ async fn archive(
     let Some(sha256) = file.sha256.clone() else {
         return Err(refuse(
             ExitCode::Failed,
-            format!("the index gives no SHA-256 for `{}`", file.name),
+            format!("the index provides no SHA-256 for `{}`", file.name),
         )
         .hint("use an index that provides one; hashes are never made up"));
     };

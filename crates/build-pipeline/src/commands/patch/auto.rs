@@ -120,7 +120,7 @@ fn prepare(
             (false, _) => {
                 leave_out(patch, "it is for sources; none of its files is installed".to_owned())
             }
-            (true, true) => leave_out(patch, "the package does not contain its version".to_owned()),
+            (true, true) => leave_out(patch, "the package does not state its version".to_owned()),
             (true, false) => true,
         }
     });
