@@ -36,7 +36,7 @@ enum Rule {
 }
 
 impl Rule {
-    /// Reads `FROM` and `TO`, or says why they are none.
+    /// Parses `FROM` and `TO`, or returns why they are invalid.
     fn new(from: &str, to: &str) -> Result<Self, String> {
         // Check this before splitting them. The message names the side, with the secret hidden.
         for side in [Secret::from(from), Secret::from(to)] {

@@ -27,7 +27,7 @@ pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Com
     if !known.iter().any(|name| name == component) {
         let told = CommandError::new(
             ExitCode::Input,
-            format!("there are no patches for a component `{component}`"),
+            format!("there are no patches for component `{component}`"),
         );
         return Err(match nearest(component, known.iter().map(String::as_str)) {
             Some(near) => told.hint(format!("did you mean `{near}`?")),

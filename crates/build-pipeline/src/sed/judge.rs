@@ -25,7 +25,7 @@ pub(crate) enum Rule {
     /// It changes nothing.
     #[serde(rename = "sed-no-op")]
     NoOp,
-    /// Its pattern contains a line end, but sed reads line by line.
+    /// Its pattern contains a newline, but sed reads line by line.
     #[serde(rename = "sed-line-end")]
     LineEnd,
     /// It adds an item to a list that already contains it.
@@ -308,7 +308,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Adds the findings of a run. If a pattern matches a line end, it is already known that nothing
+/// Adds the findings of a run. If a pattern matches a newline, it is already known that nothing
 /// changes; only the file is added.
 fn add(all: &mut Vec<Judgement>, shown: Vec<Judgement>) {
     for one in shown {

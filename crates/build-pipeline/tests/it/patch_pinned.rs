@@ -223,7 +223,7 @@ fn mirrors_stand_in_the_users_configuration_too() {
     pinned
         .run("patch check demo --mirror https://x")
         .expect(2)
-        .says("`--mirror https://x` cannot be used");
+        .says("cannot use `--mirror https://x`");
 }
 
 #[test]

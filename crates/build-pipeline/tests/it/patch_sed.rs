@@ -106,7 +106,7 @@ fn sed_lines_against_a_release_that_has_the_target() {
         "instead: nothing, because upstream already contains `vllm-arch-list` (already-present)",
     );
     project.write("good.sh", "sed -i 's/gfx906;//' CMakeLists.txt\n");
-    project.run("patch lint-sed good.sh --root tree").expect(1).prints("takes `gfx906`");
+    project.run("patch lint-sed good.sh --root tree").expect(1).prints("removes `gfx906`");
     project.write(
         "good.sh",
         "sed -i 's/^project(vllm)$/project(vllm LANGUAGES CXX)/' CMakeLists.txt\n",

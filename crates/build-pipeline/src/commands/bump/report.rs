@@ -13,7 +13,7 @@ use crate::output::Page;
 /// The version of this JSON format.
 const SCHEMA: u32 = 1;
 
-/// The pins' file, as messages name it.
+/// The path of the pins' file in messages.
 pub(crate) const FILE: &str = "versions/versions.toml";
 
 /// The output of `bump --format json`.

@@ -266,14 +266,14 @@ fn page(report: &CleanReport) -> String {
         false => (of(State::Removed), "removed"),
     };
     let place = match report.engines.as_slice() {
-        [] => "no engine".to_owned(),
-        engines => format!("in {}", engines.join(", ")),
+        [] => "on disk".to_owned(),
+        engines => format!("in {} and on disk", engines.join(", ")),
     };
     if count == 0 {
-        page.line(format_args!("nothing to remove ({place} and on disk)"));
+        page.line(format_args!("nothing to remove ({place})"));
     } else {
         let bytes = size(report.bytes);
-        page.line(format_args!("{count} {verb}, {bytes} ({place} and on disk)"));
+        page.line(format_args!("{count} {verb}, {bytes} ({place})"));
     }
     page.into_text()
 }
