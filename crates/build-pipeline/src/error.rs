@@ -352,7 +352,7 @@ fn source_hints(told: CommandError, kind: sources::ErrorKind) -> CommandError {
             Kind::Unreachable | Kind::Timeout => told.hint(
                 "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server that you can reach",
             )
-            .hint("pins also include release archives on the Python index: select one with `build-pipeline patch … --pin NAME`"),
+            .hint("`build-pipeline patch` can also use a pinned release archive from the Python index: `--pin NAME`"),
             Kind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
             Kind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
             Kind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, check what the mirror serves"),

@@ -223,7 +223,7 @@ fn refused(error: PlanError, of_image: Option<&str>) -> CommandError {
     );
     match of_image {
         Some(image) if is_of_request => {
-            let what = format!("no build of this project produces the labels of `{image}`");
+            let what = format!("no build of this project would produce the labels of `{image}`");
             CommandError::caused(ExitCode::Differs, what, &error)
                 .hint("the labels were changed, or another project built the image")
         }

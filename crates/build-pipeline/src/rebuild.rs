@@ -17,7 +17,7 @@ use crate::signals::{Signals, interrupted};
 use crate::workshop::{self, Way};
 use crate::{engines, environment};
 
-/// The location of a rebuilt image, which is deleted on drop.
+/// The location of a rebuilt image. The image is deleted on drop.
 pub(crate) struct Rebuilt {
     pub(crate) image: Image,
     _folder: TempDir,

@@ -155,7 +155,7 @@ fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, S
     }
     let branch = if labels.is_empty() { "└─" } else { "├─" };
     out.line(format_args!(
-        "{bar}{branch} {} labels of the base are reset if it has them",
+        "{bar}{branch} resets {} labels, if the base has them",
         edit.reset.len()
     ));
     let last = labels.len().saturating_sub(1);

@@ -116,7 +116,7 @@ mod tests {
             &[],
         );
         check("arch: gfx1100 gfx1151\n", "arch: gfx1151 gfx1100 gfx1151\n", &["gfx1151"], &[]);
-        // A list that already contained a duplicate is not caused by this change.
+        // The change does not cause a duplicate that was there before.
         check("x \"a;a\"\ny", "x \"a;a\"\nz", &[], &[]);
     }
 

@@ -142,7 +142,7 @@ fn an_image_of_ours_that_somebody_uses_stays() {
     assert!(done.stdout.contains("could not be removed:\n  podman: image "), "{}", done.stdout);
     let [containers, images, _] = all(&store);
     assert_eq!(containers, before[0]);
-    // podman's intermediate images of its steps may be removed: their layers belong to the image
+    // podman's intermediate images may be removed: their layers belong to the image
     // too.
     let base = before[1].iter().find(|line| line.ends_with("localhost/base")).unwrap();
     assert!(images.contains(base) && images.iter().any(|line| line.contains(&image)), "{images:?}");
@@ -159,7 +159,7 @@ fn an_image_of_ours_that_somebody_named_stays() {
     for (labels, name) in [(label(GONE[0]), "localhost/mine:1"), (base, "localhost/mine:2")] {
         store.podman(&["build", "--network=none", "--no-cache", &labels, "--tag", name, &folder]);
     }
-    // podman's intermediate images of its steps are removed: their layers belong to the images too.
+    // podman's intermediate images are removed: their layers belong to the images too.
     clean(&project, "--engine podman").expect(0);
     let [_, images, _] = all(&store);
     for name in ["localhost/mine", "localhost/base"] {

@@ -27,7 +27,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// Returns every damage for a file of the given size, with flips all over it.
+    /// Returns every way to damage a file of the given size, with flips all over it.
     fn all(length: usize, flips: usize) -> Vec<Self> {
         let mut all = vec![Self::Removed, Self::Unreadable];
         all.extend([0, 2, length / 2].into_iter().filter(|at| *at < length).map(Self::CutTo));

@@ -240,7 +240,7 @@ fn wrong_words_get_a_next_step() {
     for (line, error, hint) in [
         ("check vlm --root tree", "no patches for component `vlm`", "did you mean `vllm`?"),
         ("check nothing --root tree", "no patches for component", "`patches/` has aiter, demo"),
-        ("check demo", "no pin has `patches = \"demo\"`", "--root DIR"),
+        ("check demo", "no pin uses `patches = \"demo\"`", "--root DIR"),
         ("check demo --root nowhere", "cannot open `nowhere` as a directory", "name the folder"),
         ("check demo --root tree/a.txt", "cannot open", "name the folder"),
         (

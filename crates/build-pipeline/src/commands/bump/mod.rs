@@ -111,7 +111,7 @@ pub(crate) fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, CommandError
 /// Returns the start of today in seconds since 1970, and today's date, both in UTC.
 pub(crate) fn today() -> Result<(u64, String), CommandError> {
     let bad = |error: jiff::Error| {
-        CommandError::caused(ExitCode::Input, "cannot use the time of the change", &error)
+        CommandError::caused(ExitCode::Input, "SOURCE_DATE_EPOCH is out of range", &error)
     };
     let now = match environment::source_date_epoch()? {
         Some(seconds) => {

@@ -134,7 +134,7 @@ fn pins(
     match tried {
         0 => Err(CommandError::new(
             ExitCode::Input,
-            format!("no resolved pin has the patches of `{component}`"),
+            format!("no resolved pin uses the patches of `{component}`"),
         )
         .hint(
             "name folders of unpacked releases, or use `--releases '*'` for those on the Python index",

@@ -141,7 +141,7 @@ fn pin_of<'a>(
         [name] => Ok((name, of_component[name])),
         [] => Err(CommandError::new(
             ExitCode::Input,
-            format!("no pin has `patches = \"{component}\"`, and no tree was given"),
+            format!("no pin uses `patches = \"{component}\"`, and no tree was given"),
         )
         .hint("write `--root DIR`")),
         [first, ..] => Err(CommandError::new(
