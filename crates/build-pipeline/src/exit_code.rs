@@ -19,7 +19,7 @@ pub(crate) enum ExitCode {
     Integrity = 6,
     /// A patch did not apply.
     Patch = 7,
-    /// The image was made from other pins than the current ones.
+    /// The image was made from pins other than the current ones.
     OutOfDate = 8,
     /// Another run held a needed lock for too long.
     Busy = 10,
@@ -69,7 +69,7 @@ impl ExitCode {
         (Self::Patch, "a patch did not apply; nothing was written"),
         (
             Self::OutOfDate,
-            "verify: the image was made from other pins than the current ones; lock --check, build: a lock does not match the current requirements",
+            "verify: the image was made from pins other than the current ones; lock --check, build: a lock does not match the current requirements",
         ),
         (Self::Busy, "another run held a needed lock for longer than --lock-timeout"),
         (Self::Differs, "verify: the image differs from what the plan and the pins define"),

@@ -290,7 +290,7 @@ fn text(verification: &Verification, plan: &Plan) -> String {
         Outcome::Proven => "proven: the image is exactly what the plan and the pins define",
         Outcome::Differs => "differs: the image is not what the plan and the pins define",
         Outcome::OtherPins => {
-            "out of date: according to its labels, the image was made from other pins than the current ones"
+            "out of date: according to its labels, the image was made from pins other than the current ones"
         }
         Outcome::AsPlanned => {
             "as planned: nothing differs from the plan and the pins; `--rebuild` also checks the layers"

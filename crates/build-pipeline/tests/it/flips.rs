@@ -116,7 +116,7 @@ fn a_registry_that_changes_its_content_at_any_request_is_found_out() {
     gate_passed(12, tried);
 }
 
-/// If a registry does not have a digest, the tag next to it is not tried instead.
+/// If a registry does not have a digest, its tag is not tried instead.
 #[test]
 fn a_pinned_digest_that_is_gone_is_not_replaced_by_what_the_tag_has_now() {
     let (project, base) = (Project::new(), Base::push(1321));
