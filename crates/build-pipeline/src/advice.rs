@@ -1,5 +1,5 @@
-//! What is known about the pins of a plan: stale locks are refused, and what `lint` and the
-//! compatibility table say about a pin is added to the planner's own warnings.
+//! Checks the pins of a plan: refuses stale locks, and adds findings of `lint` and of the
+//! compatibility table to the planner's warnings.
 
 use pins::Pins;
 use plan::{Action, Plan};
@@ -10,11 +10,11 @@ use crate::commands::lock;
 use crate::error::CommandError;
 use crate::project::Project;
 
-/// The rules of `lint` that a plan quotes. What is discontinued the planner says itself.
+/// The `lint` rules that a plan quotes. The planner itself reports discontinued pins.
 const QUOTED: [&str; 4] =
     ["index-moved", "known-bad-version", "packages-do-not-match", "pin-expired"];
 
-/// Refuses Python locks that a plan uses and that were not made from today's `python.toml` and pins.
+/// Refuses Python locks that a plan uses but that do not match the current `python.toml` and pins.
 pub(crate) fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), CommandError> {
     let is_used = |path: &str| {
         let reads =
@@ -34,7 +34,7 @@ pub(crate) fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result
     if stale.is_empty() { Ok(()) } else { Err(lock::refuse_stale(stale)) }
 }
 
-/// Returns what is known about the pins of a plan. A rehearsal uses no pin of the real image.
+/// Returns the known facts about the pins of a plan. A rehearsal uses no pin of the real image.
 pub(crate) fn advise(
     project: &Project,
     plan: &Plan,
@@ -47,7 +47,7 @@ pub(crate) fn advise(
         return Ok(Vec::new());
     };
     let lines = pins::pin_lines(&text);
-    // The file says nothing about a value that this run sets.
+    // The data files do not describe a value that was set for this run.
     let used = |name: &str| plan.inputs.contains_key(name) && !plan.overrides.contains_key(name);
     let (_, day) = today()?;
     let context =
@@ -70,7 +70,7 @@ pub(crate) fn advise(
         let (Some((row, fixed)), Some((_, other))) = (on(true), on(false)) else { continue };
         if other != pins::compat::Support::Supported {
             let message = format!(
-                "pin `{name}` has ROCm {rocm}: {} on {} with a kernel that contains the driver fix, {} with any other ({}, {}); `build-pipeline doctor` says which one this machine has",
+                "pin `{name}` has ROCm {rocm}: {} on {} with a kernel that contains the driver fix, {} with any other ({}, {}); `build-pipeline doctor` shows which kernel this machine has",
                 fixed.name(),
                 plan.gpu,
                 other.name(),

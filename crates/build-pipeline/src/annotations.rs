@@ -1,16 +1,16 @@
-//! Workflow commands of GitHub: lines by which a log marks files, and files that take outputs.
+//! GitHub workflow commands: log lines that annotate files, and files that receive outputs.
 //!
-//! The forms are those of GitHub's "Workflow commands". At most ten marks of a kind are shown for
-//! a step, so more are not written.
+//! The syntax is that of GitHub's "Workflow commands". GitHub shows at most ten annotations of a
+//! kind for a step, so no more are written.
 
 use std::collections::BTreeMap;
 
 use crate::output::Page;
 
-/// The most marks of one kind that GitHub shows for a step.
+/// The maximum number of annotations of one kind that GitHub shows for a step.
 const MOST: usize = 10;
 
-/// How bad something is.
+/// Severity of an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Error,
@@ -18,7 +18,7 @@ pub(crate) enum Level {
     Notice,
 }
 
-/// One mark in a file.
+/// One annotation in a file.
 #[derive(Debug)]
 pub(crate) struct Annotation<'a> {
     pub(crate) level: Level,
@@ -28,7 +28,7 @@ pub(crate) struct Annotation<'a> {
     pub(crate) message: String,
 }
 
-/// Returns the lines that mark files, the worst first.
+/// Returns the lines that annotate files, most severe first.
 pub(crate) fn lines<'a>(annotations: impl IntoIterator<Item = Annotation<'a>>) -> String {
     let mut by_level: BTreeMap<Level, Vec<Annotation<'a>>> = BTreeMap::new();
     for one in annotations {
@@ -51,7 +51,7 @@ pub(crate) fn lines<'a>(annotations: impl IntoIterator<Item = Annotation<'a>>) -
             ));
         }
         if all.len() > MOST {
-            page.line(format_args!("{} more of kind {word} are not marked", all.len() - MOST));
+            page.line(format_args!("{} more of kind {word} are not shown", all.len() - MOST));
         }
     }
     page.into_text()
@@ -86,6 +86,6 @@ mod tests {
         );
         let many = lines((0..12).map(|_| one("z", Level::Warning)));
         assert_eq!(many.lines().count(), 11);
-        assert!(many.ends_with("2 more of kind warning are not marked\n"));
+        assert!(many.ends_with("2 more of kind warning are not shown\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! The command line: what can be typed. It holds no logic.
+//! Defines the command line. It contains no logic.
 
 use std::path::PathBuf;
 
@@ -27,10 +27,10 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-/// What every command understands.
+/// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Work as if started in this folder
+    /// Run as if started in this folder
     #[arg(
         short = 'C',
         long,
@@ -40,7 +40,8 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) directory: Option<PathBuf>,
-    /// Read a registry, a part of it, or the git repositories and indexes below a url from elsewhere
+    /// Read a registry, a part of it, or the git repositories and package indexes below a URL from
+    /// another place
     #[arg(
         long,
         global = true,
@@ -57,10 +58,10 @@ pub(crate) struct Global {
     /// When to colour messages
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, env = "BUILD_PIPELINE_COLOR", help_heading = "Global options")]
     pub(crate) color: Color,
-    /// Say more; twice for every request
+    /// Print more details; give it twice to log every request
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
-    /// The words of the whole command, without secrets, for records and locks
+    /// The complete command, without secrets, for records and locks
     #[arg(skip)]
     pub(crate) words: Vec<String>,
 }
@@ -72,9 +73,9 @@ pub(crate) enum Progress {
     Auto,
     /// Live lines
     Tty,
-    /// One line a step
+    /// One line per step
     Plain,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -89,7 +90,7 @@ pub(crate) enum Color {
     Never,
 }
 
-/// Returns the names of all tracks, with their letters as other names.
+/// Returns a parser for the names of all tracks, with their letters as aliases.
 pub(crate) fn track_names() -> PossibleValuesParser {
     let name = |track: Track| {
         let letter = track.letter();
@@ -100,28 +101,30 @@ pub(crate) fn track_names() -> PossibleValuesParser {
     PossibleValuesParser::new(Track::ALL.map(name))
 }
 
-/// What is built.
+/// The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Subject {
-    /// Build this track; its letter will do (repeatable)
+    /// Build this track, given by name or letter (repeatable)
     #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
     pub(crate) tracks: Vec<String>,
-    /// Build this variant of a track that an engine builds, for example debian
+    /// Build this variant of a track that an engine builds, such as debian
     #[arg(long, value_name = "VARIANT")]
     pub(crate) variant: Option<String>,
-    /// Use another value for a pin: a digest, or a tag that is resolved now (repeatable)
+    /// Use another value for a pin: a digest, or a tag to resolve now (repeatable)
     #[arg(long = "set", value_name = "PIN=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Make the image for this GPU target
+    /// Build the image for this GPU target
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
-    /// Pretend this GPU version: x.y.z, `off`, or `auto` for what gpus.toml says
+    /// Make ROCm see this GPU version: x.y.z, `off`, or `auto` for the value in gpus.toml
     #[arg(long, value_name = "VERSION")]
     pub(crate) spoof: Option<String>,
-    /// Build on small stand-in bases made on the fly: no network, nothing to publish
+    /// Build on small stand-in bases that the tool generates; needs no network, and the image
+    /// cannot be published
     #[arg(long)]
     pub(crate) rehearse: bool,
-    /// Label the image with the commit that last changed its files; its digest then depends on git history
+    /// Label the image with the commit that last changed its input files; its digest then depends
+    /// on git history
     #[arg(long)]
     pub(crate) label_revision: bool,
 }
@@ -131,52 +134,53 @@ pub(crate) struct Subject {
 pub(crate) struct Build {
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// Put the image here: oci:DIR, oci-archive:FILE, registry:REF, engine or engine:NAME (repeatable) [default: oci:dist/TRACK]
+    /// Write the image to oci:DIR, oci-archive:FILE, registry:REF, engine or engine:NAME
+    /// (repeatable) [default: oci:dist/TRACK]
     #[arg(short, long = "output", value_name = "OUTPUT")]
     pub(crate) outputs: Vec<Secret>,
-    /// Push the image to a registry; the same as --output registry:REF
+    /// Push the image to a registry; same as --output registry:REF
     #[arg(long, value_name = "REF")]
     pub(crate) push: Vec<Secret>,
-    /// Put the image into podman or docker; the same as --output engine
+    /// Load the image into podman or docker; same as --output engine
     #[arg(long)]
     pub(crate) load: bool,
     #[command(flatten)]
     pub(crate) steps: StepArgs,
-    /// Copy the base's layers into oci:DIR too; without it they stay where they are
+    /// Copy the base's layers into oci:DIR too; by default they stay in the base's registry
     #[arg(long)]
     pub(crate) with_layers: bool,
-    /// The form of the summary
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Print the plan and stop
+    /// Print the plan and exit
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Wait this many seconds for another run that writes the same image
+    /// How long to wait for another run that writes the same image
     #[arg(long, value_name = "SECONDS", env = "BUILD_PIPELINE_LOCK_TIMEOUT")]
     pub(crate) lock_timeout: Option<u64>,
 }
 
-/// How steps are carried out.
+/// How steps are executed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct StepArgs {
-    /// Which engine runs Dockerfiles and takes images
+    /// Engine that runs Dockerfiles and receives images
     #[arg(long, value_parser = engine_names(), default_value = "auto", env = "BUILD_PIPELINE_ENGINE")]
     pub(crate) engine: AskedEngine,
-    /// Carry out every step, also those that an earlier run finished
+    /// Run all steps again, even those that an earlier run finished
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Where a RUN fails, leave what there was before it as an image, to look around in
+    /// Keep the last good state of a failed RUN as an image for debugging
     #[arg(long)]
     pub(crate) keep_failed: bool,
 }
 
-/// The engine that the command line asks for; `auto` is none.
+/// The engine that the command line names; `None` for `auto`.
 pub(crate) type AskedEngine = Option<EngineKind>;
 
 /// Returns the parser of `--engine`.
 pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
-    let auto =
-        PossibleValue::new("auto").help("What the environment names, else podman, else docker");
+    let auto = PossibleValue::new("auto")
+        .help("The engine that the environment names, else podman, else docker");
     let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
     PossibleValuesParser::new([auto].into_iter().chain(kinds)).map(|text| text.parse().ok())
 }
@@ -186,48 +190,49 @@ pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
 pub(crate) enum Command {
     /// Build an image (the default command)
     Build(Build),
-    /// Print what would be done, in full
+    /// Print the full plan
     Plan(PlanArgs),
-    /// Prove that an image is what plan and pins say
+    /// Check an image against the plan and the pins
     Verify(Verify),
-    /// Say in what two images differ, down to the file
+    /// Compare two images file by file
     Diff(Diff),
-    /// Patch a source or installed tree, or say why not
+    /// Patch a source tree or an installed system, or report why a patch does not fit
     Patch(crate::commands::patch::args::Patch),
     /// Look up a new value for a pin, check it, and write it into versions.toml
     Bump(crate::commands::bump::args::Bump),
-    /// Ask what became of the pins: newer, moved, rewritten, yanked, vanished
+    /// Check whether pinned inputs changed upstream: newer, moved, rewritten, yanked, vanished
     Outdated(crate::commands::outdated::Outdated),
-    /// Look Debian and Python packages up anew, and write them with their hashes
+    /// Look up Debian and Python packages again, and lock them with their hashes
     Lock(crate::commands::lock::Lock),
-    /// Find wrong, stale and dangerous advice in pins, Dockerfiles, scripts, environment and compose files
+    /// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and
+    /// compose files
     Lint(crate::commands::lint::Lint),
-    /// Explain a rule of `lint`, or which inputs of a track changed since it was built
+    /// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
     Explain(crate::commands::explain::Explain),
-    /// Print the pins: for reading, for programs, for shells
+    /// Print the pins for people, programs or shells
     Pins(crate::commands::pins::PinsArgs),
-    /// List what was built, or show one record
+    /// List past builds, or show one record
     Records(Records),
-    /// Start the image of a track with just the rights it needs, or write a file that does
+    /// Start a track's image with only the rights it needs, or write a file that does
     Run(crate::commands::run::Run),
-    /// Try the image of a track out: from an import to a served token
+    /// Smoke-test a track's image, from an import to a served token
     Smoke(crate::commands::smoke::Smoke),
-    /// Remove what runs that were broken off left behind, in engines and on disk
+    /// Clean up after interrupted runs, in engines and on disk
     Clean(crate::commands::clean::Clean),
-    /// Look at this machine and say what is not right, with the commands that repair it
+    /// Check this machine for problems and show how to fix them
     Doctor(crate::commands::doctor::Doctor),
-    /// Print the environment that a GPU wants, for `eval "$(build-pipeline env)"`
+    /// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
     Env(crate::commands::env::Env),
-    /// Recognise known failures in a log
+    /// Find known failures in a log
     Diagnose(crate::commands::diagnose::Diagnose),
-    /// Print a JSON schema of what the commands print
+    /// Print the JSON schema of a document
     Schema(SchemaArgs),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual pages into a folder
+    /// Write manual pages into a folder
     Man {
         /// The folder
         #[arg(value_name = "DIR")]
@@ -240,22 +245,23 @@ pub(crate) enum Command {
     },
 }
 
-/// Print what would be done, in full
+/// Print the full plan
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// The form: tree for reading, json for programs (its SHA-256 is the plan digest), dot and mermaid for drawing
+    /// Output format: tree for people, json for programs (its SHA-256 is the plan digest), dot and
+    /// mermaid for diagrams
     #[arg(long, value_enum, default_value_t = PlanFormat::Tree)]
     pub(crate) format: PlanFormat,
 }
 
-/// The form of a printed plan.
+/// The output format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanFormat {
-    /// For reading
+    /// For people
     Tree,
-    /// The plan's canonical text
+    /// The canonical JSON text of the plan
     Json,
     /// Graphviz
     Dot,
@@ -263,52 +269,52 @@ pub(crate) enum PlanFormat {
     Mermaid,
 }
 
-/// Prove that an image is what plan and pins say
+/// Check an image against the plan and the pins
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// A track (its image under dist/), a layout folder, an archive, or a reference on a registry
+    /// A track (its image under dist/), a layout folder, an archive, or a registry reference
     #[arg(value_name = "IMAGE|TRACK")]
     pub(crate) target: String,
-    /// Build it again from nothing, and compare every byte
+    /// Build the image again from scratch and compare every byte
     #[arg(long)]
     pub(crate) rebuild: bool,
-    /// Which engines build it again, one after the other
+    /// Engines that build the image again, one after the other
     #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
     pub(crate) engine: Vec<AskedEngine>,
-    /// The form
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
 
-/// Say in what two images differ, down to the file
+/// Compare two images file by file
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// A track (its image under dist/), a layout folder, an archive, or a reference on a registry
+    /// A track (its image under dist/), a layout folder, an archive, or a registry reference
     #[arg(value_name = "A")]
     pub(crate) left: String,
-    /// The other image, named in the same way
+    /// The other image
     #[arg(value_name = "B")]
     pub(crate) right: String,
-    /// The form
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
 
-/// List what was built, or show one record
+/// List past builds, or show one record
 #[derive(Debug, Args)]
 pub(crate) struct Records {
-    /// Show this record; the end of its name will do
+    /// Show this record; the end of its name is enough
     #[arg(value_name = "RECORD")]
     pub(crate) record: Option<String>,
-    /// The form
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
 
-/// The form of a result.
+/// An output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For reading
+    /// For people
     #[default]
     Text,
     /// For programs
@@ -318,7 +324,7 @@ pub(crate) enum Format {
 /// Print a JSON schema
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// Which document
+    /// The document
     #[arg(value_enum)]
     pub(crate) document: Document,
 }

@@ -1,4 +1,5 @@
-//! What differs between two images: fields of their documents, and files of their layers.
+//! The differences between two images: fields of their manifests and configs, and files of their
+//! layers.
 
 use names::Digest;
 use oci::client::RegistryClient;
@@ -12,34 +13,34 @@ use crate::image::Image;
 use crate::output::Page;
 use crate::sanitise::sanitise;
 
-/// The number of the JSON form.
+/// The version of the JSON format.
 const SCHEMA: u32 = 1;
 
-/// What `diff --format json` prints. Its texts are clean.
+/// The output of `diff --format json`. All texts are sanitised.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct Comparison {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
-    /// One image.
+    /// The first image.
     left: Side,
-    /// The other.
+    /// The second image.
     right: Side,
-    /// Whether they are one image: the same manifest, bit by bit.
+    /// Whether both are the same image, with identical manifests.
     pub(crate) is_same: bool,
-    /// The parts of manifest and config that differ.
+    /// The fields of manifest and config that differ.
     fields: Vec<Field>,
     /// The layers that differ, lowest first.
     layers: Vec<Layer>,
 }
 
-/// One of two images.
+/// One of the two images.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Side {
     name: String,
     manifest_digest: Digest,
 }
 
-/// A part of manifest or config.
+/// A field of a manifest or config.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Field {
     field: String,
@@ -50,19 +51,19 @@ struct Field {
 /// A layer that differs.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Layer {
-    /// Which, counted from 1 at the lowest.
+    /// The position of the layer; the lowest is 1.
     layer: usize,
-    /// Its digest on the left, where it has one.
+    /// The digest of the left layer, if the left image has one.
     left: Option<Digest>,
-    /// Its digest on the right.
+    /// The digest of the right layer, if the right image has one.
     right: Option<Digest>,
-    /// The files that differ. Nothing where they could not be compared.
+    /// The files that differ. `None` if they could not be compared.
     #[schemars(with = "Option<Vec<File>>")]
     files: Option<Files>,
 }
 
 impl Comparison {
-    /// Compares two images. Layers are read only where their digests differ.
+    /// Compares two images. Reads only layers whose digests differ.
     pub(crate) async fn of(
         left: &Image,
         right: &Image,
@@ -107,13 +108,13 @@ impl Comparison {
         Ok(Self { schema: SCHEMA, left: side(left), right: side(right), is_same, fields, layers })
     }
 
-    /// Writes it for reading.
+    /// Writes the comparison for people.
     pub(crate) fn show(&self, page: &mut Page) {
         for (mark, side) in [("-", &self.left), ("+", &self.right)] {
             page.line(format_args!("{mark} {}  {}", side.name, side.manifest_digest));
         }
         if self.is_same {
-            page.line(format_args!("the same image, bit by bit"));
+            page.line(format_args!("the images are identical"));
             return;
         }
         let sides = |page: &mut Page, left: &Option<String>, right: &Option<String>| {
@@ -130,7 +131,7 @@ impl Comparison {
         for Layer { layer, files, .. } in &self.layers {
             let Some(files) = files else {
                 page.line(format_args!(
-                    "  layer {layer}: not compared, because its bytes lie elsewhere and the image does not say where"
+                    "  layer {layer}: not compared, because the image does not say where to find its content"
                 ));
                 continue;
             };
@@ -143,7 +144,7 @@ impl Comparison {
                 if count > shown.len() {
                     let more = count - shown.len();
                     page.line(format_args!(
-                        "    {cause}  and {more} more, which `--format json` has"
+                        "    {cause}  and {more} more; `--format json` lists all"
                     ));
                 }
             }

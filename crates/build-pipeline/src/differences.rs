@@ -1,4 +1,4 @@
-//! The files in which two layers differ, on disk: there can be millions.
+//! Files that differ between two layers. They are kept on disk, because there can be millions.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -13,21 +13,21 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::sanitise::sanitise;
 
-/// How many files of one kind a page shows of a layer.
+/// The maximum number of files of one kind that are shown for a layer.
 const SHOWN: usize = 10;
 
 /// A file that differs.
 #[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub(crate) struct File {
     pub(crate) path: String,
-    /// Why: time, pyc, log, cache, order, xattr, mode/owner, path or content.
+    /// The kind of difference: time, pyc, log, cache, order, xattr, mode/owner, path or content.
     pub(crate) cause: String,
-    /// Its line in the listing of the layer, where it is there.
+    /// The file's line in the layer listing, if the layer contains the file.
     pub(crate) left: Option<String>,
     pub(crate) right: Option<String>,
 }
 
-/// The files that differ: the first ones of each kind in memory, and all of them on disk.
+/// The files that differ: the first ones of each kind in memory, all of them on disk.
 #[derive(Debug)]
 pub(crate) struct Files {
     causes: BTreeMap<String, (usize, Vec<File>)>,
@@ -56,14 +56,14 @@ impl Files {
         };
         compare().map_err(|error| {
             CommandError::caused(ExitCode::Machine, "comparing two layers failed", &error)
-                .hint("their entries are sorted in files of the cache folder; check its space")
+                .hint("their entries are sorted in files in the cache folder; check its free space")
         })
     }
 
-    /// Returns how many differ for which reason.
+    /// Returns the number of differences of each kind.
     pub(crate) fn summary(&self) -> String {
         match self.causes.is_empty() {
-            true => "the same files, compressed otherwise".to_owned(),
+            true => "same files, compressed differently".to_owned(),
             false => {
                 let counts =
                     self.causes.iter().map(|(cause, (count, _))| format!("{cause} {count}"));
@@ -72,13 +72,13 @@ impl Files {
         }
     }
 
-    /// Returns the kinds of differences, how many there are of each, and the first ones.
+    /// Returns each kind of difference with its number of files and the first ones.
     pub(crate) fn causes(&self) -> impl Iterator<Item = (&str, usize, &[File])> {
         self.causes.iter().map(|(cause, (count, shown))| (cause.as_str(), *count, &shown[..]))
     }
 }
 
-/// Returns a file without a name.
+/// Returns an unnamed temporary file.
 fn spool() -> io::Result<std::fs::File> {
     match environment::cache_folder().map(|folder| folder.join("work")) {
         Some(folder) => {

@@ -1,7 +1,7 @@
-//! Finds the engine that builds images, takes them or runs them.
+//! Finds the engine that builds, loads or runs images.
 //!
-//! [`find`] also tries the engine with a tiny `RUN` and says what is to be recorded of it; builds
-//! begin with that. [`reach`] is for `run` and `smoke`, which start what is built already.
+//! [`find`] also tests the engine with a tiny `RUN` and returns what to record about it; builds
+//! start with it. [`reach`] is for `run` and `smoke`, which start existing images.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,23 +18,23 @@ use crate::error::{CommandError, engine_hints};
 use crate::exit_code::ExitCode;
 use crate::{environment, output};
 
-/// How long `doctor` waits for an engine to say what it is.
+/// How long `doctor` waits for an engine to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An engine that was found and tried.
+/// An engine that was found and tested.
 #[derive(Debug)]
 pub(crate) struct FoundEngine {
     pub(crate) engine: Engine,
-    /// What is recorded of it.
+    /// What to record about the engine.
     pub(crate) used: EngineUse,
-    /// What the user should know about the choice, which is recorded too.
+    /// Notes about the choice for the user. They are recorded too.
     pub(crate) notes: Vec<Note>,
 }
 
-/// Finds the engine for a build and tries it. The warnings of the choice are printed.
+/// Finds and tests the engine for a build, and prints the warnings about the choice.
 ///
 /// # Errors
-/// No engine answers, none works, or nobody knows whether the first one that answers works.
+/// No engine answers, none works, or it is unknown whether the first one that answers works.
 pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine, CommandError> {
     let search = Search::new(asked, store.to_owned())?;
     let around = search.surroundings();
@@ -42,7 +42,7 @@ pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine
         async |candidate: &Candidate, address: &Address| search.probe(candidate, address).await;
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found }) = chosen else {
-        let none = CommandError::new(ExitCode::Machine, "there is no engine to build with");
+        let none = CommandError::new(ExitCode::Machine, "no engine found to build with");
         return Err(engine_hints(none.cause(search.nothing(&passed_over))));
     };
     let Tried { engine, can, fallback } = found;
@@ -61,7 +61,7 @@ pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine
     Ok(FoundEngine { engine, used, notes })
 }
 
-/// Finds the engine that containers are run with, and what it is. Nothing is tried out on it.
+/// Finds the engine to run containers with, and its properties. Does not test it.
 ///
 /// # Errors
 /// No engine answers.
@@ -76,7 +76,7 @@ pub(crate) async fn reach(
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found: engine }) = chosen else {
         return Err(CommandError::new(ExitCode::Machine, search.nothing(&passed_over))
-            .hint("install podman, or start docker; `--engine docker` chooses"));
+            .hint("install podman, or start docker; `--engine docker` selects it"));
     };
     for note in passed_over_notes(&passed_over, &candidate) {
         output::warn(&note.rule, &note.message);
@@ -87,16 +87,16 @@ pub(crate) async fn reach(
     };
     let facts = facts(&engine, socket, machine).await.map_err(|error| {
         CommandError::from_chain(ExitCode::Machine, &error)
-            .hint("`build-pipeline doctor` looks at the engines that are there")
+            .hint("`build-pipeline doctor` checks the engines on this machine")
     })?;
     Ok((engine, facts))
 }
 
-/// Asks an engine what it is. Podman is asked for its version only: files tell the rest, and quicker
-/// than podman itself.
+/// Asks an engine for its properties. Podman is asked only for its version: files contain the rest,
+/// and reading them is faster.
 ///
 /// # Errors
-/// It does not answer.
+/// The engine does not answer.
 pub(crate) async fn facts(
     engine: &Engine,
     socket: Option<String>,
@@ -125,8 +125,8 @@ pub(crate) async fn facts(
     Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder })
 }
 
-/// Returns the builder that a build uses: the one that `DOCKER_BUILDKIT` names, or BuildKit where
-/// docker has it (since 18.09, API 1.39).
+/// Returns the builder that a build uses: the one that `DOCKER_BUILDKIT` selects, otherwise
+/// BuildKit if docker has it (since 18.09, API 1.39).
 fn docker_builder(api_version: &str) -> Builder {
     let minor = api_version.strip_prefix("1.").and_then(|minor| minor.parse::<u32>().ok());
     match environment::docker_builder() {
@@ -136,8 +136,7 @@ fn docker_builder(api_version: &str) -> Builder {
     }
 }
 
-/// Returns the engines that answer at sockets which variables and settings name, and which are not
-/// in `known`.
+/// Returns the engines at sockets that variables and settings name, except those in `known`.
 pub(crate) async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, CommandError> {
     let search = Search::new(None, environment::store_folder()?)?;
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -167,14 +166,14 @@ pub(crate) async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, 
     Ok(found)
 }
 
-/// Returns podman with a service of this program, if podman is installed.
+/// Returns podman with a service that this program starts, if podman is installed.
 pub(crate) fn private_podman() -> Result<Option<Engine>, CommandError> {
     let search = Search::new(Some(EngineKind::Podman), environment::store_folder()?)?;
     let program = environment::engines().podman_program;
     Ok(program.map(|program| Engine::podman(search.service(program))))
 }
 
-/// Returns how a podman service of this program is started, with its folders below the store.
+/// Returns how to start this program's podman service, with its folders below the store.
 pub(crate) fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> ServiceSettings {
     ServiceSettings {
         program,
@@ -186,23 +185,23 @@ pub(crate) fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> Servi
     }
 }
 
-/// An engine that was tried, and works.
+/// An engine that was tested and works.
 #[derive(Debug)]
 struct Tried {
     engine: Engine,
     can: Capabilities,
-    /// Why another builder than BuildKit builds, if nobody asked for that.
+    /// Why a builder other than BuildKit is used although nobody selected it.
     fallback: Option<Note>,
 }
 
-/// A search by the conventions of podman and docker.
+/// A search that follows the conventions of podman and docker.
 #[derive(Debug)]
 struct Search {
     asked: AskedEngine,
     sockets: PathBuf,
     /// The folder of finished steps.
     store: PathBuf,
-    /// The builder of docker that its own variable names.
+    /// The docker builder that `DOCKER_BUILDKIT` selects.
     builder: Option<DockerBuilder>,
 }
 
@@ -215,7 +214,7 @@ impl Search {
     fn surroundings(&self) -> Surroundings {
         let mut around = Surroundings { wanted: self.asked, ..environment::engines() };
         if self.asked == Some(EngineKind::Podman) {
-            // They may lead to podman, but podman's own ways to it do so for sure.
+            // They may lead to podman, but podman's own variables do so reliably.
             (around.docker_host, around.docker_context) = (None, None);
             around.docker_config = None;
         }
@@ -226,7 +225,7 @@ impl Search {
         service(program, self.sockets.clone(), &self.store)
     }
 
-    /// Connects to a candidate, which may be another engine than its place suggests.
+    /// Connects to a candidate, whose kind may differ from what its location suggests.
     async fn connect(
         &self,
         candidate: &Candidate,
@@ -237,7 +236,7 @@ impl Search {
                 return Ok(Engine::podman(self.service(program.clone())));
             }
             Address::PodmanProgram(program) => {
-                return Err(Trouble::Absent(format!("`{}` is not there", program.display())));
+                return Err(Trouble::Absent(format!("`{}` does not exist", program.display())));
             }
             Address::Socket(socket) => socket,
         };
@@ -252,7 +251,7 @@ impl Search {
         let answers = retried(async || Client::kind_at(socket).await).await;
         let kind = answers.map_err(|error| failed(candidate, &error))?;
         if let Some(asked) = self.asked.filter(|asked| *asked != kind) {
-            return Err(Trouble::Absent(format!("{kind} answers there, not {asked}")));
+            return Err(Trouble::Absent(format!("{kind} answers there instead of {asked}")));
         }
         Ok(match kind {
             EngineKind::Podman => Engine::podman_at(socket.clone()),
@@ -262,7 +261,7 @@ impl Search {
         })
     }
 
-    /// Connects to a candidate and tries it.
+    /// Connects to a candidate and tests it.
     async fn probe(
         &self,
         candidate: &Candidate,
@@ -293,7 +292,9 @@ impl Search {
         };
         if !can.run.is_isolated {
             engine.stop().await;
-            return Err(Trouble::Broken("it cannot keep a RUN from the network".to_owned()));
+            return Err(Trouble::Broken(
+                "it cannot run a RUN with the network disabled".to_owned(),
+            ));
         }
         let engine = match (&can.runtime, address) {
             (Some(runtime), Address::PodmanProgram(program)) => {
@@ -306,7 +307,7 @@ impl Search {
         Ok(Tried { engine, can, fallback })
     }
 
-    /// Says that nothing was found, and what was looked at.
+    /// Returns the message that no engine was found, with the places that were searched.
     fn nothing(&self, passed_over: &[PassedOver]) -> String {
         let is_other = |one: &&PassedOver| {
             self.asked.is_some_and(|asked| one.candidate.kind.is_some_and(|kind| kind != asked))
@@ -318,27 +319,27 @@ impl Search {
         let what = match self.asked {
             Some(asked) if is_broken => format!("{asked} does not work"),
             Some(asked) => format!("{asked} does not answer"),
-            None if is_broken => "neither podman nor docker works".to_owned(),
-            None => "neither podman nor docker answers".to_owned(),
+            None if is_broken => "podman and docker do not work".to_owned(),
+            None => "podman and docker do not answer".to_owned(),
         };
         format!("{what} ({})", reasons.join("; "))
     }
 }
 
-/// Says that nobody knows whether an engine works.
+/// Returns the error that an engine could not be tested.
 fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<CommandError> {
-    let what = format!("the engine cannot be tried out (found by {})", candidate.origin);
+    let what = format!("cannot test the engine (found by {})", candidate.origin);
     let told = CommandError::caused(ExitCode::Machine, what, error);
     Trouble::Failed(
-        told.hint("it was tried several times; look at the engine, and run the command again")
-            .hint("`--engine podman` or `--engine docker` uses another one"),
+        told.hint("several attempts failed; check the engine, then rerun the command")
+            .hint("`--engine podman` or `--engine docker` selects another engine"),
     )
 }
 
-/// Says that docker has no BuildKit, and must have it.
+/// Returns the error that docker lacks the BuildKit that was asked for.
 fn no_buildkit(candidate: &Candidate, detail: String) -> CommandError {
     let what = format!(
-        "docker has no BuildKit (found by {}), and DOCKER_BUILDKIT asks for it",
+        "docker has no BuildKit (found by {}), but DOCKER_BUILDKIT requires it",
         candidate.origin
     );
     CommandError::new(ExitCode::Machine, what)
@@ -347,23 +348,23 @@ fn no_buildkit(candidate: &Candidate, detail: String) -> CommandError {
         .hint("`--engine podman` builds with podman")
 }
 
-/// Says that docker's classic builder takes the place of BuildKit.
+/// Returns the note that docker's classic builder is used instead of BuildKit.
 fn fallback(candidate: &Candidate, detail: &str) -> Note {
     Note {
         rule: "builder-fallback".to_owned(),
         message: format!(
-            "docker has no BuildKit (found by {}), so its classic builder builds, which keeps nothing of compilers between builds; `DOCKER_BUILDKIT=0` asks for that without this warning; docker says: {detail}",
+            "docker has no BuildKit (found by {}), so its classic builder is used, which keeps no compiler cache between builds; `DOCKER_BUILDKIT=0` selects it without this warning; docker reported: {detail}",
             candidate.origin
         ),
     }
 }
 
-/// Says which broken engines were passed over.
+/// Returns notes about broken engines that were skipped.
 fn passed_over_notes(passed_over: &[PassedOver], chosen: &Candidate) -> Vec<Note> {
     let note = |one: &PassedOver| Note {
         rule: "engine-passed-over".to_owned(),
         message: format!(
-            "{} leads to an engine that does not work, so {} is used: {}; `--engine` or `BUILD_PIPELINE_HOST` chooses",
+            "{} leads to an engine that does not work, so {} is used: {}; `--engine` or `BUILD_PIPELINE_HOST` selects an engine",
             one.candidate.origin, chosen.origin, one.reason
         ),
     };
@@ -374,7 +375,7 @@ fn recorded(one: &PassedOver) -> record::PassedOver {
     record::PassedOver { origin: plain(&one.candidate.origin), reason: one.reason.clone() }
 }
 
-/// Returns a text of a message without the marks of names.
+/// Returns the text of a message without the quotes around names.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }

@@ -1,4 +1,4 @@
-//! The only place that reads environment variables, and the table of those that matter.
+//! The only module that reads environment variables, with a table of all that matter.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,79 +9,79 @@ use names::Secret;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
-/// The variables that are read, for `build-pipeline help environment`.
+/// The variables that the program reads, for `build-pipeline help environment`.
 pub(crate) const TABLE: [(&str, &str); 29] = [
-    ("BUILD_PIPELINE_DIRECTORY", "the same as -C"),
-    ("BUILD_PIPELINE_MIRROR", "the same as --mirror, several parted by commas"),
-    ("BUILD_PIPELINE_PROGRESS", "the same as --progress"),
-    ("BUILD_PIPELINE_COLOR", "the same as --color"),
-    ("BUILD_PIPELINE_LOCK_TIMEOUT", "the same as --lock-timeout"),
-    ("BUILD_PIPELINE_ENGINE", "the same as --engine"),
+    ("BUILD_PIPELINE_DIRECTORY", "same as -C"),
+    ("BUILD_PIPELINE_MIRROR", "same as --mirror, comma-separated"),
+    ("BUILD_PIPELINE_PROGRESS", "same as --progress"),
+    ("BUILD_PIPELINE_COLOR", "same as --color"),
+    ("BUILD_PIPELINE_LOCK_TIMEOUT", "same as --lock-timeout"),
+    ("BUILD_PIPELINE_ENGINE", "same as --engine"),
     (
         "BUILD_PIPELINE_HOST",
-        "the socket of the engine, `unix:///…`, before all other ways to find it",
+        "the engine's socket, `unix:///…`; takes precedence over all other ways to find an engine",
     ),
-    ("CONTAINER_HOST, CONTAINER_CONNECTION", "podman's socket, or the name of its connection"),
-    ("DOCKER_HOST, DOCKER_CONTEXT", "docker's socket, or the name of its context"),
+    ("CONTAINER_HOST, CONTAINER_CONNECTION", "podman's socket, or the name of a podman connection"),
+    ("DOCKER_HOST, DOCKER_CONTEXT", "docker's socket, or the name of a docker context"),
     (
         "DOCKER_BUILDKIT",
-        "0: docker builds with its classic builder; 1: with BuildKit or not at all; not set: with BuildKit, or with a warning with its classic builder if it has no BuildKit",
+        "0: docker uses its classic builder; 1: docker must use BuildKit; not set: BuildKit, or the classic builder with a warning if docker has no BuildKit",
     ),
-    ("BUILD_PIPELINE_INDEX", "the same as --index"),
-    (
-        "BUILDKIT_PROGRESS",
-        "read as --progress where that is not given: auto, plain, tty or rawjson",
-    ),
+    ("BUILD_PIPELINE_INDEX", "same as --index"),
+    ("BUILDKIT_PROGRESS", "used as --progress if that is not given: auto, plain, tty or rawjson"),
     (
         "SOURCE_DATE_EPOCH",
-        "seconds since 1970 that the image carries, in place of versions.toml's; stands in plan and labels",
+        "the image's time in seconds since 1970, instead of the one in versions.toml; part of the plan and the labels",
     ),
     ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM=dumb", "whether messages have colours"),
     ("CI", "if set, progress is plain lines even on a terminal"),
-    ("REGISTRY_AUTH_FILE", "file with registry credentials, before all others"),
-    ("XDG_RUNTIME_DIR", "containers/auth.json in it holds credentials of `podman login`"),
-    ("DOCKER_CONFIG", "config.json in it holds credentials of `docker login` (default ~/.docker)"),
+    ("REGISTRY_AUTH_FILE", "file with registry credentials, read before all others"),
+    ("XDG_RUNTIME_DIR", "its containers/auth.json contains the credentials of `podman login`"),
+    (
+        "DOCKER_CONFIG",
+        "its config.json contains the credentials of `docker login` (default ~/.docker)",
+    ),
     (
         "CONTAINERS_REGISTRIES_CONF",
         "registries.conf to read instead of /etc/containers and ~/.config/containers",
     ),
     ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "proxies; never used for loopback addresses"),
-    ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities beside the system's"),
+    ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities in addition to the system's"),
     (
         "XDG_CACHE_HOME",
-        "build-pipeline/ in it holds manifests, configs and sources (default ~/.cache)",
+        "its build-pipeline/ contains manifests, configs and sources (default ~/.cache)",
     ),
-    ("XDG_STATE_HOME", "build-pipeline/ in it holds records and locks (default ~/.local/state)"),
+    ("XDG_STATE_HOME", "its build-pipeline/ contains records and locks (default ~/.local/state)"),
     (
         "XDG_CONFIG_HOME",
-        "containers/ in it holds auth.json and registries.conf, build-pipeline/config.toml mirrors (default ~/.config)",
+        "its containers/ contains auth.json and registries.conf, its build-pipeline/config.toml contains mirrors (default ~/.config)",
     ),
     (
-        "HSA_*, HIP_*, ROCR_*, AMD_*, GPU_*, VLLM_*, OLLAMA_* and the like",
-        "looked at by doctor; nothing else acts on them",
+        "HSA_*, HIP_*, ROCR_*, AMD_*, GPU_*, VLLM_*, OLLAMA_* and similar",
+        "checked by doctor; nothing else uses them",
     ),
     (
         "LOCAL_UID, LOCAL_GID",
-        "the user and group that `run` and `smoke` have files belong to, where the engine is not rootless (default: the caller's)",
+        "the user and group that own files of `run` and `smoke`, if the engine is not rootless (default: the caller's)",
     ),
     (
         "PIP_INDEX_URL",
-        "where release archives and wheels are looked up; without it, where pip looks, or https://pypi.org/simple",
+        "the index for release archives and wheels; default: the one that pip uses, or https://pypi.org/simple",
     ),
     (
         "PATH",
-        "where programs lie: cmake, g++ or clang++, python3, sed for `patch`, apt-get, uv, python3 for `lock`",
+        "where to find programs: cmake, g++ or clang++, python3, sed for `patch`, apt-get, uv, python3 for `lock`",
     ),
-    ("RUST_LOG", "what to log to standard error, for finding defects"),
+    ("RUST_LOG", "what to log to standard error, for debugging this tool"),
 ];
 
-/// Returns a variable that is set and not empty.
+/// Returns a variable if it is set and not empty.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns the builder of docker that `DOCKER_BUILDKIT` names, if it is set to a value that docker's
-/// own client takes (strconv.ParseBool).
+/// Returns the docker builder that `DOCKER_BUILDKIT` selects, if its value is one that docker's own
+/// client accepts (strconv.ParseBool).
 pub(crate) fn docker_builder() -> Option<DockerBuilder> {
     match variable("DOCKER_BUILDKIT")?.as_str() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(DockerBuilder::BuildKit),
@@ -99,12 +99,12 @@ fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
     path_variable(variable).or_else(|| Some(path_variable("HOME")?.join(default)))
 }
 
-/// Returns the folder for what can be fetched again, where there is a home.
+/// Returns the folder for data that can be fetched again, if there is a home directory.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline"))
 }
 
-/// Returns the folder for sockets, which must have a short path.
+/// Returns the folder for sockets, whose path must be short.
 pub(crate) fn socket_folder() -> Result<PathBuf, CommandError> {
     match path_variable("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir()) {
         Some(folder) => Ok(folder.join("build-pipeline")),
@@ -112,7 +112,7 @@ pub(crate) fn socket_folder() -> Result<PathBuf, CommandError> {
     }
 }
 
-/// Returns the folder of apt's configuration.
+/// Returns apt's configuration folder.
 pub(crate) fn apt_folder() -> PathBuf {
     PathBuf::from("/etc/apt")
 }
@@ -120,13 +120,13 @@ pub(crate) fn apt_folder() -> PathBuf {
 /// Returns the folder of finished steps.
 pub(crate) fn store_folder() -> Result<PathBuf, CommandError> {
     let cache = cache_folder().ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "there is no home directory to keep finished steps in")
+        CommandError::new(ExitCode::Machine, "no home directory to keep finished steps in")
             .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
     })?;
     Ok(cache.join("store"))
 }
 
-/// Returns what the environment and the files of podman and docker say of engines.
+/// Returns what the environment and the files of podman and docker say about engines.
 pub(crate) fn engines() -> Surroundings {
     let text = |path: Option<PathBuf>| path.and_then(|path| std::fs::read_to_string(path).ok());
     let containers = under_home("XDG_CONFIG_HOME", ".config").map(|one| one.join("containers"));
@@ -152,18 +152,18 @@ pub(crate) fn engines() -> Surroundings {
     }
 }
 
-/// Returns where a program lies.
+/// Returns the path of a program.
 pub(crate) fn program_in_path(name: &str) -> Option<PathBuf> {
     let folders = program_path();
     env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Returns the user's configuration file, which need not exist.
+/// Returns the user's configuration file, which may not exist.
 pub(crate) fn config_file() -> Option<PathBuf> {
     Some(under_home("XDG_CONFIG_HOME", ".config")?.join("build-pipeline/config.toml"))
 }
 
-/// Returns the Python package index that pip is told to use.
+/// Returns the Python package index that pip is configured to use.
 pub(crate) fn python_index() -> Option<Secret> {
     variable("PIP_INDEX_URL").map(Secret::new)
 }
@@ -171,13 +171,13 @@ pub(crate) fn python_index() -> Option<Secret> {
 /// Returns the folder for records and locks.
 pub(crate) fn state_folder() -> Result<PathBuf, CommandError> {
     let folder = under_home("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "there is no home directory to keep records in")
+        CommandError::new(ExitCode::Machine, "no home directory to keep records in")
             .hint("set `HOME` or `XDG_STATE_HOME` to an absolute path")
     })?;
     Ok(folder.join("build-pipeline"))
 }
 
-/// Returns the credential files in the order in which they are asked (containers-auth.json(5)).
+/// Returns the credential files in search order (containers-auth.json(5)).
 pub(crate) fn credential_files() -> Vec<PathBuf> {
     let files = [
         path_variable("REGISTRY_AUTH_FILE"),
@@ -195,8 +195,8 @@ pub(crate) fn credential_files() -> Vec<PathBuf> {
     all
 }
 
-/// Returns the registries.conf files that exist, in the order in which they are merged
-/// (containers-registries.conf(5): a user's file replaces the system's, drop-ins come on top).
+/// Returns the existing registries.conf files in merge order (containers-registries.conf(5): a
+/// user's file replaces the system's, drop-ins are applied last).
 pub(crate) fn registries_conf_files() -> Vec<PathBuf> {
     if let Some(file) = path_variable("CONTAINERS_REGISTRIES_CONF") {
         return vec![file];
@@ -218,26 +218,26 @@ pub(crate) fn registries_conf_files() -> Vec<PathBuf> {
     files
 }
 
-/// Returns the time that every image of this run carries, where the caller's environment sets one.
+/// Returns the time of every image of this run, if the environment sets one.
 pub(crate) fn source_date_epoch() -> Result<Option<u64>, CommandError> {
     let Some(text) = variable("SOURCE_DATE_EPOCH") else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
         CommandError::new(ExitCode::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a number of seconds since 1970"))
-            .hint("`date +%s` prints one; `unset SOURCE_DATE_EPOCH` takes the time of `versions/versions.toml`")
+            .hint("`date +%s` prints one; `unset SOURCE_DATE_EPOCH` selects the time in `versions/versions.toml`")
     })
 }
 
-/// Returns whether this is a run of a CI system.
+/// Returns whether a CI system runs this program.
 pub(crate) fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value != "false" && value != "0")
 }
 
-/// Returns what BuildKit's variable asks progress to be.
+/// Returns the progress format that BuildKit's variable asks for.
 pub(crate) fn buildkit_progress() -> Option<String> {
     variable("BUILDKIT_PROGRESS")
 }
 
-/// Returns the variables that say how programs reach the network.
+/// Returns the variables that define how programs reach the network.
 pub(crate) fn network_variables()
 -> std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsString> {
     const NAMES: [&str; 10] = [
@@ -255,12 +255,12 @@ pub(crate) fn network_variables()
     NAMES.iter().filter_map(|name| Some((name.into(), env::var_os(name)?))).collect()
 }
 
-/// Returns the directories that programs are looked for in.
+/// Returns the directories in which programs are searched.
 pub(crate) fn program_path() -> std::ffi::OsString {
     env::var_os("PATH").unwrap_or_default()
 }
 
-/// Returns the variables that change what a GPU seems to be, or how programs use it, and `HOME`.
+/// Returns `HOME` and the variables that change how a GPU appears or how programs use it.
 pub(crate) fn gpu_variables() -> std::collections::BTreeMap<String, String> {
     const STARTS: [&str; 12] = [
         "HSA_", "HIP_", "ROC_", "ROCR_", "AMD_", "GPU_", "CUDA_", "TORCH_", "PYTORCH_", "VLLM_",
@@ -275,26 +275,28 @@ pub(crate) fn gpu_variables() -> std::collections::BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the user and group that a container's files are to belong to, where somebody says so.
+/// Returns the user and group that should own a container's files, if the environment sets them.
 pub(crate) fn local_ids() -> Result<(Option<u32>, Option<u32>), CommandError> {
-    let number = |name: &str| match variable(name) {
+    let number = |name: &str| {
+        match variable(name) {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
             CommandError::new(ExitCode::Input, format!("{name} `{text}` is not a number"))
-                .hint("`id -u` and `id -g` print yours; without the variables they are taken")
+                .hint("`id -u` and `id -g` print yours, which are the default if the variables are not set")
         }),
+    }
     };
     Ok((number("LOCAL_UID")?, number("LOCAL_GID")?))
 }
 
-/// Returns where this program lies.
+/// Returns the path of this program.
 pub(crate) fn program() -> Result<PathBuf, CommandError> {
     env::current_exe().map_err(|error| {
-        CommandError::caused(ExitCode::Machine, "the program's own path is not known", &error)
+        CommandError::caused(ExitCode::Machine, "cannot find this program's own path", &error)
     })
 }
 
-/// Returns the filter of log lines, where one is set.
+/// Returns the log filter, if one is set.
 pub(crate) fn log_filter() -> Option<String> {
     variable("RUST_LOG")
 }

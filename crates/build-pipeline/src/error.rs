@@ -1,6 +1,6 @@
-//! Errors as people see them: what went wrong, why, and what to do next.
+//! Errors for people: what went wrong, why, and what to do next.
 //!
-//! Library errors know nothing of flags and commands; hints are written here and only here.
+//! Library errors know nothing about flags and commands. Hints are written here.
 
 use std::error::Error;
 
@@ -15,22 +15,22 @@ use crate::exit_code::ExitCode;
 pub(crate) struct CommandError {
     pub(crate) code: ExitCode,
     pub(crate) message: Message,
-    /// What each is caused by, outermost first.
+    /// The causes of the error, outermost first.
     pub(crate) causes: Vec<String>,
-    /// The last lines of what failed, where it said something.
+    /// The last log lines of what failed, if there are any.
     pub(crate) log: Vec<String>,
-    /// What to do next, each naming a command or a file.
+    /// What to do next. Each hint names a command or a file.
     pub(crate) hints: Vec<String>,
 }
 
-/// How the first line of an error is told.
+/// How the first line of an error is shown.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// In one line.
+    /// On one line.
     Line(String),
-    /// As marked places in data files; the text of each file comes along.
+    /// As annotated places in data files, with the text of each file.
     Places(Vec<(pins::ParseError, String)>),
-    /// It was told already, only the exit code is left.
+    /// The message was already printed; only the exit code is left.
     Told,
 }
 
@@ -45,12 +45,12 @@ impl CommandError {
         }
     }
 
-    /// Makes an error of `message` and all that `source` was caused by.
+    /// Creates an error from `message` and the causes of `source`.
     pub(crate) fn caused(code: ExitCode, message: impl Into<String>, source: &dyn Error) -> Self {
         Self { causes: chain(source), ..Self::new(code, message) }
     }
 
-    /// Makes an error of an error and all that it was caused by.
+    /// Creates an error from an error and its causes.
     pub(crate) fn from_chain(code: ExitCode, error: &dyn Error) -> Self {
         let mut all = chain(error).into_iter();
         let first = all.next().unwrap_or_default();
@@ -65,12 +65,12 @@ impl CommandError {
         Self::all_places(vec![(error, text)])
     }
 
-    /// Makes an error of what is wrong with several data files.
+    /// Creates an error from the problems in several data files.
     pub(crate) fn all_places(files: Vec<(pins::ParseError, String)>) -> Self {
         Self { message: Message::Places(files), ..Self::new(ExitCode::Input, "") }
     }
 
-    /// Adds what it was caused by.
+    /// Adds a cause.
     pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
         self.causes.push(cause.into());
         self
@@ -81,7 +81,7 @@ impl CommandError {
         self
     }
 
-    /// Says which of several things went wrong.
+    /// Adds which of several things went wrong.
     pub(crate) fn within(mut self, what: &str) -> Self {
         if let Message::Line(line) = &mut self.message {
             *line = format!("{what}: {line}");
@@ -89,8 +89,7 @@ impl CommandError {
         self
     }
 
-    /// Returns the lines that a record keeps: the message and its causes. Who writes them hides
-    /// secrets.
+    /// Returns the lines that a record keeps: the message and its causes. The caller hides secrets.
     pub(crate) fn lines(&self) -> Vec<String> {
         let first = match &self.message {
             Message::Line(line) => line.clone(),
@@ -103,12 +102,10 @@ impl CommandError {
     }
 }
 
-/// Says which pins a plan uses instead of the one that was named.
+/// Adds hints about the pins that a plan uses instead of the given one.
 fn unused_pin(told: CommandError, used: &UsedPins) -> CommandError {
     let told = match used.images.as_slice() {
-        [] => {
-            told.hint("no image is among its pins, and `--set` changes images only: leave it out")
-        }
+        [] => told.hint("it uses no image pins, and `--set` changes only images: leave it out"),
         images => {
             let all: Vec<String> = images.iter().map(|name| format!("`--set {name}=…`")).collect();
             told.hint(format!("it uses these images: write {}", all.join(" or ")))
@@ -131,7 +128,7 @@ fn chain(error: &dyn Error) -> Vec<String> {
     all
 }
 
-/// Returns the nearest of `known` to what was typed, where one is near.
+/// Returns the closest of `known` to the given text, if one is close enough.
 pub(crate) fn nearest<'a>(
     typed: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -151,35 +148,35 @@ impl From<PlanError> for CommandError {
                 "tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine",
             ),
             PlanError::NoRehearsal { track } => told.hint(format!(
-                "`build-pipeline plan --track {track}` shows what would be done"
+                "`build-pipeline plan --track {track}` shows the plan"
             )),
             PlanError::UnknownVariant { variant, known, .. } => {
                 match nearest(variant, known.iter().map(String::as_str)) {
                     Some(near) => told.hint(format!("did you mean `--variant {near}`?")),
-                    None => told.hint(format!("there are {}", known.join(", "))),
+                    None => told.hint(format!("its variants are {}", known.join(", "))),
                 }
             }
             PlanError::RehearsedOtherwise { variant, .. } => told.hint(format!(
-                "leave out `--variant {variant}`, or leave out `--rehearse` to build it"
+                "leave out `--variant {variant}`, or leave out `--rehearse` to build the variant"
             )),
             PlanError::NoVariants { .. } => {
-                told.hint("leave out `--variant`; tracks `source` and `vulkan` have some")
+                told.hint("leave out `--variant`; only tracks `source` and `vulkan` have variants")
             }
             PlanError::NoSuchFile { path, .. } => {
-                told.hint(format!("`git checkout -- {path}` brings it back"))
+                told.hint(format!("`git checkout -- {path}` restores it"))
             }
             PlanError::NoSuchSet { .. } => {
-                told.hint("`build-pipeline lock` makes the lock again")
+                told.hint("`build-pipeline lock` creates the lock again")
             }
             PlanError::NoLock { track, lock } => told
                 .hint(format!(
-                    "`build-pipeline lock {lock}` makes it, on a network that reaches its index"
+                    "`build-pipeline lock {lock}` creates it, on a network that reaches its index"
                 ))
                 .hint(format!(
-                    "`build-pipeline --track {track} --rehearse` tries its steps without it"
+                    "`build-pipeline --track {track} --rehearse` runs its steps without it"
                 )),
             PlanError::UnresolvedSource { pin, .. } => told.hint(format!(
-                "write its commit or SHA-256 into `versions/versions.toml`, or have the track name a pin that is resolved in place of `{pin}`"
+                "write its commit or SHA-256 into `versions/versions.toml`, or let the track use a resolved pin instead of `{pin}`"
             )),
             PlanError::NoSettings { track } => {
                 told.hint(format!("add a table `[{track}]` to `versions/tracks.toml`"))
@@ -190,14 +187,14 @@ impl From<PlanError> for CommandError {
             PlanError::Unresolved { pin, image, tag } => {
                 let by_tag = match tag {
                     Some(tag) => format!(
-                        "for this run, `--set {pin}={tag}` asks the registry what the tag is now, and records it"
+                        "for this run, `--set {pin}={tag}` asks the registry for the tag's current digest, and records it"
                     ),
                     None => format!(
-                        "for this run, `--set {pin}=TAG` asks the registry what a tag is now, and records it"
+                        "for this run, `--set {pin}=TAG` asks the registry for a tag's current digest, and records it"
                     ),
                 };
                 told.hint(by_tag).hint(format!(
-                    "for good, write the digest of `{image}` into `[image.{pin}]` of `versions/versions.toml`"
+                    "to pin it permanently, write the digest of `{image}` into `[image.{pin}]` in `versions/versions.toml`"
                 )).hint("`--rehearse` builds on a small stand-in and needs no pin")
             }
             PlanError::UnknownPin { pin, known } => {
@@ -208,33 +205,33 @@ impl From<PlanError> for CommandError {
             }
             PlanError::UnusedPin { used, .. } => unused_pin(told, used),
             PlanError::NoPatches { pin, component } => told.hint(format!(
-                "`git checkout -- patches/{component}` brings them back; a pin without patches has no `patches` in `{pin}` of `versions/versions.toml`"
+                "`git checkout -- patches/{component}` restores them; if the pin has no patches, remove `patches` from `{pin}` in `versions/versions.toml`"
             )),
             PlanError::PatchVersion { pin, .. } => told.hint(format!(
                 "correct `version` of pin `{pin}` in `versions/versions.toml`"
             )),
             PlanError::PatchRefuses { component, patch, .. } => told.hint(format!(
-                "`patches/{component}/{patch}.toml` says why; use another version, or change `applies` there"
+                "`patches/{component}/{patch}.toml` gives the reason; use another version, or change `applies` there"
             )),
             PlanError::PatchConflict { component, first, .. } => told.hint(format!(
-                "narrow `applies` of `patches/{component}/{first}.toml`, or remove one of the two"
+                "narrow `applies` in `patches/{component}/{first}.toml`, or remove one of the two patches"
             )),
             PlanError::Invalid { .. } => {
-                Self { code: ExitCode::Bug, ..told }.hint("this is a defect of build-pipeline: please report it with the command")
+                Self { code: ExitCode::Bug, ..told }.hint("this is a bug in build-pipeline: please report it with the command")
             }
             PlanError::UnknownGpu { gpu, known } => {
                 match nearest(gpu, known.iter().map(String::as_str)) {
                     Some(near) => told.hint(format!("did you mean `{near}`?")),
-                    None => told.hint(format!("it knows {}", known.join(", "))),
+                    None => told.hint(format!("known values are {}", known.join(", "))),
                 }
             }
             PlanError::NoSpoof { gpu } => told
-                .hint("`--spoof off` builds without one, `--spoof x.y.z` with the version you name")
-                .hint(format!("or write `spoof` into `[{gpu}]` of `versions/gpus.toml`")),
+                .hint("`--spoof off` builds without a spoof, `--spoof x.y.z` with the version that you name")
+                .hint(format!("or add `spoof` to `[{gpu}]` in `versions/gpus.toml`")),
             PlanError::NotASpoofTrack { .. } => {
-                told.hint("leave `--spoof` out, or build track `locked-spoof` or `nightly-spoof`")
+                told.hint("leave out `--spoof`, or build track `locked-spoof` or `nightly-spoof`")
             }
-            PlanError::Epoch(_) => told.hint("it is in seconds since 1970-01-01 UTC"),
+            PlanError::Epoch(_) => told.hint("the value is in seconds since 1970-01-01 UTC"),
         }
     }
 }
@@ -263,39 +260,43 @@ impl From<&executor::ExecuteError> for CommandError {
         }
         match error.kind() {
             ExecuteKind::Registry(kind) => registry_hints(told, kind),
-            ExecuteKind::Integrity => told.hint("nothing was written; if the registry is a mirror, look at what it serves"),
-            ExecuteKind::Base => told.hint("pin an image of linux/amd64 with an OCI or Docker schema 2 manifest"),
-            ExecuteKind::Disk { full: true } => told.hint("free some space, or write elsewhere with `--output oci:DIR`; what was there before is intact"),
+            ExecuteKind::Integrity => told.hint("nothing was written; if the registry is a mirror, check what it serves"),
+            ExecuteKind::Base => told.hint("pin an image for linux/amd64 that has an OCI or Docker schema 2 manifest"),
+            ExecuteKind::Disk { full: true } => told.hint("free some space, or write elsewhere with `--output oci:DIR`; existing output was not changed"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or write elsewhere with `--output oci:DIR`"),
             ExecuteKind::Target => told.hint("name a new or empty folder or file, or one that build-pipeline wrote: `--output oci:DIR`, `--output oci-archive:FILE`"),
             ExecuteKind::Source(kind) => source_hints(told, kind),
-            ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` says where and why; no RUN was begun"),
-            ExecuteKind::Changed => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
+            ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN was started"),
+            ExecuteKind::Changed => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => engine_hints(told),
             ExecuteKind::Build => told
-                .hint("the lines above are the last ones of its log; steps that are finished are kept")
-                .hint("`--keep-failed` leaves what there was before the RUN as an image, and says how to get a shell in it"),
-            ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; engines must make one image of a Dockerfile"),
-            ExecuteKind::Capture => told.hint("this is a defect of build-pipeline or of the engine: please report it with the engine's version"),
+                .hint("the lines above are the last ones of its log; finished steps are cached")
+                .hint("`--keep-failed` keeps the state before the RUN as an image, and shows how to get a shell in it"),
+            ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; all engines must build the same image from a Dockerfile"),
+            ExecuteKind::Capture => told.hint("this is a bug in build-pipeline or in the engine: please report it with the engine's version"),
             ExecuteKind::Packages => told
                 .hint("mirrors delete old packages: `versions/locks/` may need newer ones")
                 .hint(DEBIAN_MIRROR),
             ExecuteKind::Lock => told.hint("`build-pipeline lock` looks the packages up again"),
-            ExecuteKind::Plan => told.hint("this is a defect of build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
+            ExecuteKind::Plan => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
     }
 }
 
-/// Where Debian packages are fetched, and how to change that.
-pub(crate) const DEBIAN_MIRROR: &str = "packages come from the mirrors of `/etc/apt`, else from https://deb.debian.org; `--mirror https://deb.debian.org=URL` reads from another one";
+/// Where Debian packages come from, and how to change that.
+pub(crate) const DEBIAN_MIRROR: &str = "packages come from the mirrors in `/etc/apt`, or from https://deb.debian.org if it names none; `--mirror https://deb.debian.org=URL` selects another mirror";
 
-/// Adds what to do if no engine can build.
+/// Adds hints for the case that no engine can build.
 pub(crate) fn engine_hints(told: CommandError) -> CommandError {
-    told.hint("podman or docker must be there: `build-pipeline doctor` looks at both, `--engine` chooses one")
-        .hint("tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine")
+    told.hint(
+        "podman or docker is required: `build-pipeline doctor` checks both, `--engine` selects one",
+    )
+    .hint(
+        "tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine",
+    )
 }
 
-/// Returns the exit code of what a registry said or did.
+/// Returns the exit code for a registry error.
 pub(crate) fn registry_code(kind: RegistryKind) -> ExitCode {
     match kind {
         RegistryKind::Authentication | RegistryKind::Denied => ExitCode::Authentication,
@@ -304,23 +305,23 @@ pub(crate) fn registry_code(kind: RegistryKind) -> ExitCode {
     }
 }
 
-/// Adds what to do about what a registry said or did.
+/// Adds hints for a registry error.
 pub(crate) fn registry_hints(told: CommandError, kind: RegistryKind) -> CommandError {
     match kind {
         RegistryKind::NotFound => told.hint(
             "the vendor may have deleted it; if you have a copy, `--mirror docker.io=HOST` reads from there",
         ),
-        RegistryKind::Authentication => told.hint("log in with `podman login HOST` or `docker login HOST`; their files are read"),
-        RegistryKind::Denied => told.hint("the account is known and may not do this; check the repository's name and rights"),
+        RegistryKind::Authentication => told.hint("log in with `podman login HOST` or `docker login HOST`; the tool uses their credentials"),
+        RegistryKind::Denied => told.hint("the login worked, but the account lacks permission; check the repository's name and the account's rights"),
         RegistryKind::RateLimited { .. } => told.hint("log in (`podman login HOST`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"),
         RegistryKind::Unreachable | RegistryKind::Timeout => told
-            .hint("check the network and `HTTPS_PROXY`; `--mirror FROM=TO` reads from a registry you can reach")
+            .hint("check the network and `HTTPS_PROXY`; `--mirror FROM=TO` reads from a registry that you can reach")
             .hint("`--rehearse` needs no network"),
-        RegistryKind::Tls => told.hint("a company's certificate authority is read from `SSL_CERT_FILE`"),
-        RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a fault of the line"),
-        RegistryKind::Integrity => told.hint("nothing was written; if the registry is a mirror, look at what it serves"),
-        RegistryKind::Registry => told.hint("the fault is the registry's; try again later"),
-        RegistryKind::Protocol | RegistryKind::TooLarge => told.hint("check that the address is a registry's and no login page or proxy stands between"),
+        RegistryKind::Tls => told.hint("set `SSL_CERT_FILE` to use your company's certificate authority"),
+        RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a network problem"),
+        RegistryKind::Integrity => told.hint("nothing was written; if the registry is a mirror, check what it serves"),
+        RegistryKind::Registry => told.hint("the registry is at fault; try again later"),
+        RegistryKind::Protocol | RegistryKind::TooLarge => told.hint("check that the address is that of a registry, and that no login page or proxy intercepts it"),
     }
 }
 
@@ -331,7 +332,7 @@ impl From<sources::SourceError> for CommandError {
     }
 }
 
-/// Returns the exit code of a source that cannot be had.
+/// Returns the exit code for a source that cannot be fetched.
 fn source_code(kind: sources::ErrorKind) -> ExitCode {
     use sources::ErrorKind as Kind;
     match kind {
@@ -344,18 +345,18 @@ fn source_code(kind: sources::ErrorKind) -> ExitCode {
     }
 }
 
-/// Adds what to do about a source that cannot be had.
+/// Adds hints for a source that cannot be fetched.
 fn source_hints(told: CommandError, kind: sources::ErrorKind) -> CommandError {
     use sources::ErrorKind as Kind;
     match kind {
             Kind::Unreachable | Kind::Timeout => told.hint(
-                "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server you can reach",
+                "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server that you can reach",
             )
-            .hint("release archives on the Python index are pins too: `build-pipeline patch` takes one with `--pin NAME`"),
+            .hint("`build-pipeline patch` can also use a pinned release archive from the Python index: `--pin NAME`"),
             Kind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
-            Kind::Authentication => told.hint("only what is public is fetched; `--mirror FROM=TO` reads from a copy"),
-            Kind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, look at what that serves"),
-            Kind::Moved => told.hint("upstream changed what the name means; decide what you want, and pin that commit"),
+            Kind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
+            Kind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, check what the mirror serves"),
+            Kind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
             Kind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
             Kind::Tool | Kind::Refused => told,
     }

@@ -1,4 +1,4 @@
-//! Fetches pinned sources into the cache, and says what comes.
+//! Fetches pinned sources into the cache and shows progress.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -30,7 +30,7 @@ pub(crate) enum TreePin<'a> {
 }
 
 impl<'a> TreePin<'a> {
-    /// Finds the pin of that name.
+    /// Returns the pin with the given name.
     pub(crate) fn find(pins: &'a Pins, name: &str) -> Result<Self, CommandError> {
         let of_name = |pin: &&names::PinName| pin.as_str() == name;
         if let Some(name) = pins.sources.keys().find(of_name) {
@@ -39,17 +39,17 @@ impl<'a> TreePin<'a> {
         if let Some(name) = pins.archives.keys().find(of_name) {
             return Ok(Self::Archive(&pins.archives[name]));
         }
-        let told = CommandError::new(ExitCode::Input, format!("`{name}` is no pin of a source"));
+        let told = CommandError::new(ExitCode::Input, format!("`{name}` is not a source pin"));
         let known = pins.sources.keys().chain(pins.archives.keys()).map(names::PinName::as_str);
         Err(match nearest(name, known) {
             Some(near) => told.hint(format!("did you mean `{near}`?")),
             None => {
-                told.hint("`[source.…]` and `[archive.…]` of `versions/versions.toml` list them")
+                told.hint("`[source.…]` and `[archive.…]` in `versions/versions.toml` list them")
             }
         })
     }
 
-    /// Returns all pins of trees that the patches of a component fit, by name.
+    /// Returns all pins of source trees that a component's patches are for, by name.
     pub(crate) fn of_component(pins: &'a Pins, component: &str) -> BTreeMap<&'a str, Self> {
         let fits = |patches: &Option<String>| patches.as_deref() == Some(component);
         let git = pins.sources.iter().filter(|(_, pin)| fits(&pin.patches));
@@ -58,7 +58,7 @@ impl<'a> TreePin<'a> {
         git.chain(archives.map(|(name, pin)| (name.as_str(), Self::Archive(pin)))).collect()
     }
 
-    /// Returns the version that the pin states.
+    /// Returns the version in the pin.
     pub(crate) fn version(&self) -> Option<&'a str> {
         match self {
             Self::Git(pin) => pin.version.as_deref(),
@@ -74,7 +74,7 @@ impl<'a> TreePin<'a> {
         }
     }
 
-    /// Returns what is pinned, for people: `URL at COMMIT`, `PROJECT VERSION (sha256 …)`.
+    /// Returns a description of the pin for people: `URL at COMMIT`, `PROJECT VERSION (sha256 …)`.
     pub(crate) fn what(&self) -> String {
         match self {
             Self::Git(pin) => {
@@ -94,27 +94,27 @@ impl<'a> TreePin<'a> {
 pub(crate) struct Fetcher {
     sources: Sources,
     runtime: tokio::runtime::Runtime,
-    /// The index that was named, if one was.
+    /// The index given on the command line.
     index: Option<String>,
 }
 
 impl Fetcher {
-    /// Makes a way to fetch sources. Nothing is asked for yet.
+    /// Creates a fetcher. Makes no requests yet.
     pub(crate) fn new(global: &Global) -> Result<Self, CommandError> {
         Ok(Self { sources: sources(global)?, runtime: crate::runtime()?, index: None })
     }
 
-    /// Returns the same with the Python index that was named, if one was.
+    /// Returns the fetcher with the given Python index, if there is one.
     pub(crate) fn at(self, index: Option<&str>) -> Self {
         Self { index: index.map(str::to_owned), ..self }
     }
 
-    /// Returns where the Python index is asked, mirrors counted in.
+    /// Returns the URL of the Python index after applying mirrors.
     pub(crate) fn index_place(&self, global: &Global) -> Result<SourceUrl, CommandError> {
         mirrored(&mirrors::read(global)?.sources, &index(self.index.as_deref())?)
     }
 
-    /// Returns the tree of a pin, from the cache where it is there.
+    /// Returns the tree of a pin, from the cache if possible.
     pub(crate) fn tree(
         &self,
         name: &str,
@@ -141,7 +141,7 @@ impl Fetcher {
         }
     }
 
-    /// Returns an archive by its hash; where it lies is looked up only if it is not in the cache.
+    /// Returns an archive by its hash. Looks up its location only if it is not in the cache.
     fn archive(
         &self,
         project: &str,
@@ -154,7 +154,7 @@ impl Fetcher {
             sha256: sha256.clone(),
             url: None,
         };
-        // Asking pip takes a while, so it is asked only where the cache does not have it.
+        // Asking pip takes a while, so do it only if the archive is not cached.
         let cached = self.runtime.block_on(self.sources.fetch_archive(&source));
         if !cached.as_ref().is_err_and(|error| error.kind() == sources::ErrorKind::NotFound) {
             return Ok(cached?);
@@ -169,7 +169,7 @@ impl Fetcher {
         Ok(self.runtime.block_on(self.sources.releases(&index, project))?)
     }
 
-    /// Returns the tree of a released source archive, which the index alone says the hash of.
+    /// Returns the tree of a released source archive. Its hash comes from the index alone.
     pub(crate) fn release(
         &self,
         project: &str,
@@ -188,14 +188,14 @@ impl Fetcher {
     }
 }
 
-/// Makes what fetches sources, and tells what comes.
+/// Creates the client for sources, which shows progress.
 pub(crate) fn sources(global: &Global) -> Result<Sources, CommandError> {
     let cache = environment::cache_folder().ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "there is no home directory to keep sources in")
+        CommandError::new(ExitCode::Machine, "no home directory to keep sources in")
             .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
     })?;
     let mirrors = mirrors::read(global)?.sources;
-    // A rule of the user's own may lead to a path; urls of data files may not.
+    // A mirror rule of the user may point to a path; URLs in data files may not.
     let settings = Settings {
         allow_local: !mirrors.is_empty(),
         mirrors,
@@ -205,7 +205,7 @@ pub(crate) fn sources(global: &Global) -> Result<Sources, CommandError> {
     Ok(Sources::new(settings).with_listener(move |event| progress.tell(event)))
 }
 
-/// Returns the Python index to ask: the one that was named, else that of pip.
+/// Returns the Python index to use: the given one, or pip's.
 pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, CommandError> {
     match named {
         Some(text) => url(text),
@@ -213,12 +213,12 @@ pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, CommandError> {
     }
 }
 
-/// Returns where a url is really asked.
+/// Returns the URL after applying mirrors.
 pub(crate) fn mirrored(mirrors: &[Mirror], url: &SourceUrl) -> Result<SourceUrl, CommandError> {
     Mirror::resolve(mirrors, url).map_err(|error| CommandError::from_chain(ExitCode::Input, &error))
 }
 
-/// Reads the url of a source.
+/// Parses the URL of a source.
 pub(crate) fn url(text: &str) -> Result<SourceUrl, CommandError> {
     text.parse().map_err(|error: sources::ParseSourceError| {
         CommandError::from_chain(ExitCode::Input, &error)
@@ -226,20 +226,22 @@ pub(crate) fn url(text: &str) -> Result<SourceUrl, CommandError> {
 }
 
 fn unresolved(name: &str, key: &str, from: &str) -> CommandError {
-    CommandError::new(ExitCode::Input, format!("the pin `{name}` is unresolved"))
-        .hint(format!("write its `{key}`, looked up at `{from}`, into `versions/versions.toml`"))
-        .hint("`--pin NAME` takes another pin, `--root DIR` a tree that you have")
+    CommandError::new(ExitCode::Input, format!("pin `{name}` is unresolved"))
+        .hint(format!(
+            "look up its `{key}` at `{from}`, and write it into `versions/versions.toml`"
+        ))
+        .hint("`--pin NAME` selects another pin, `--root DIR` a tree that you have")
 }
 
-/// The public index of Python packages, pip's own default.
+/// The public index of Python packages, which is pip's default.
 const PUBLIC_INDEX: &str = "https://pypi.org/simple";
 
-/// Returns the url of the package index: what pip was told, or the public one.
+/// Returns the URL of the package index: the one that pip is configured to use, or the public one.
 pub(crate) fn python_index() -> String {
     if let Some(index) = environment::python_index() {
         return index.expose().to_owned();
     }
-    // The help text names what is in force, pip's configuration files counted in.
+    // The help text names the effective value, including pip's configuration files.
     let help = Command::new("python3")
         .args(["-m", "pip", "download", "--help"])
         .env("COLUMNS", "1000")
@@ -250,7 +252,7 @@ pub(crate) fn python_index() -> String {
     told.unwrap_or_else(|| PUBLIC_INDEX.to_owned())
 }
 
-/// Finds the default of `--index-url` in pip's help.
+/// Returns the default of `--index-url` from pip's help.
 fn index_in_help(text: &str) -> Option<String> {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (_, behind) = words.split_once("--index-url <url>")?;
@@ -259,9 +261,9 @@ fn index_in_help(text: &str) -> Option<String> {
     Some(url.to_owned())
 }
 
-/// Shows what comes.
+/// Shows download progress.
 struct Progress {
-    /// Live lines, one a url, on a terminal.
+    /// Live lines on a terminal, one per URL.
     live: Option<(MultiProgress, Mutex<BTreeMap<String, ProgressBar>>)>,
 }
 
@@ -281,7 +283,7 @@ impl Progress {
             }
             Event::Received { url, bytes } => self.received(url, bytes),
             Event::Resumed { url, from } => {
-                self.say(&format!("going on with {url} at {}", size(from)));
+                self.say(&format!("continuing with {url} at {}", size(from)));
             }
             Event::Retry { url, reason } => self.say(&format!("trying {url} again: {reason}")),
             Event::Waiting { path } => {

@@ -1,5 +1,5 @@
-//! An image that was named on the command line: a track's under `dist/`, a layout or archive, or a
-//! reference on a registry.
+//! An image given on the command line: a track's image under `dist/`, a layout or archive, or a
+//! registry reference.
 
 use std::path::Path;
 
@@ -17,27 +17,27 @@ use crate::error::{CommandError, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
 use crate::project::Project;
 
-/// An image whose manifest and config were read and have the digests they are named by.
+/// An image whose manifest and config were read and match their digests.
 pub(crate) struct Image {
-    /// What people call it.
+    /// The name shown to people.
     pub(crate) name: String,
     pub(crate) manifest_digest: Digest,
     pub(crate) manifest: Bytes,
     pub(crate) config: Bytes,
-    /// Its layers, lowest first.
+    /// The layers, lowest first.
     pub(crate) layers: Vec<Descriptor>,
     place: Place,
 }
 
-/// Where the layers of an image lie.
+/// Where to find the layers of an image.
 enum Place {
     Files(Box<LayoutImage>),
     Registry(Box<ImageRef>),
 }
 
 impl Image {
-    /// Reads the image that was named. A track's, or one that was built under this name, is looked
-    /// for in the project around `folder`.
+    /// Reads the given image. Searches the project around `folder` for a track's image or one built
+    /// under this name.
     pub(crate) async fn find(
         target: &str,
         folder: &Path,
@@ -58,7 +58,7 @@ impl Image {
             Ok(reference) => Self::on_registry(reference, client).await,
             Err(error) => Err(CommandError::new(
                 ExitCode::Input,
-                format!("`{target}` is no track, no file and no image reference"),
+                format!("`{target}` is not a track, file or image reference"),
             )
             .hint(format!("{error}"))
             .hint(
@@ -76,17 +76,17 @@ impl Image {
         let rehearsed = format!("rehearsal-{name}");
         let told = CommandError::new(
             ExitCode::Input,
-            format!("there is no image of track `{name}` at `{}`", path.display()),
+            format!("no image of track `{name}` at `{}`", path.display()),
         );
         Err(match project.root.join("dist").join(&rehearsed).exists() {
             true => {
-                told.hint(format!("there is a rehearsed one: `build-pipeline verify {rehearsed}`"))
+                told.hint(format!("a rehearsed one exists: `build-pipeline verify {rehearsed}`"))
             }
-            false => told.hint(format!("`build-pipeline --track {name}` builds it")),
+            false => told.hint(format!("build it with `build-pipeline --track {name}`")),
         })
     }
 
-    /// Reads the image of a layout or archive.
+    /// Reads the image in a layout or archive.
     pub(crate) fn at(path: &Path) -> Result<Self, CommandError> {
         let image = LayoutImage::read(path).map_err(|error| {
             let code = match &error {
@@ -134,7 +134,7 @@ impl Image {
             .await
             .map_err(failed)?;
         oci::read_config(&config).map_err(|error| {
-            let what = format!("the config of `{name}` cannot be used");
+            let what = format!("cannot use the config of `{name}`");
             CommandError::caused(ExitCode::Input, what, &error)
         })?;
         Ok(Self {
@@ -151,7 +151,7 @@ impl Image {
         Documents { manifest: &self.manifest, config: &self.config }
     }
 
-    /// Returns how many layers were there and were checked.
+    /// Returns the number of layers that are present and were checked.
     pub(crate) fn layers_checked(&self) -> usize {
         match &self.place {
             Place::Files(image) => image.present_layers.len(),
@@ -159,8 +159,8 @@ impl Image {
         }
     }
 
-    /// Reads what is in a layer, sorted by path. One that a thin layout leaves where it is comes from
-    /// the base that the image names. Returns nothing where none is named.
+    /// Reads the entries of a layer, sorted by path. Reads a layer that a thin layout does not
+    /// contain from the base that the image names. Returns `None` if the image names no base.
     pub(crate) async fn entries(
         &self,
         number: usize,
@@ -196,7 +196,7 @@ impl Image {
         read.await.map(Some).map_err(|error| CommandError::from(&error))
     }
 
-    /// Returns the digest that the config gives for the content of a layer.
+    /// Returns the digest of the layer's content according to the config.
     fn diff_id(&self, number: usize) -> Option<Digest> {
         let config = oci::read_config(&self.config).ok()?;
         let diff_ids = config.get("rootfs")?.get("diff_ids")?.as_array()?;
@@ -211,24 +211,26 @@ impl Image {
     }
 }
 
-/// Returns the name that the image of a plan has in an engine. Nothing can be pulled by it by
-/// mistake: both engines take `localhost` for this machine.
+/// Returns the name of a plan's image in an engine. It cannot be pulled by mistake: in both
+/// engines, `localhost` is this machine.
 pub(crate) fn name_in_engine(plan: &str) -> String {
     format!("localhost/build-pipeline/{plan}:latest")
 }
 
-/// Reads a manifest, which must not be an index.
+/// Parses a manifest, which must not be an index.
 fn manifest(name: &str, bytes: &[u8], media_type: Option<&str>) -> Result<Manifest, CommandError> {
     match Document::parse(bytes, media_type) {
         Ok(Document::Manifest(parsed)) => Ok(parsed),
         Ok(Document::Index(_)) => Err(CommandError::new(
             ExitCode::Differs,
-            format!("`{name}` is an index, and build-pipeline makes single manifests"),
+            format!("`{name}` is an index, but build-pipeline needs a single manifest"),
         )
-        .hint("name the image that `build-pipeline --push` made, or one manifest by its digest")),
+        .hint(
+            "name the image that `build-pipeline --push` wrote, or a single manifest by its digest",
+        )),
         Err(error) => Err(CommandError::caused(
             ExitCode::Failed,
-            format!("`{name}` is not an image of ours"),
+            format!("cannot parse the manifest of `{name}`"),
             &error,
         )),
     }

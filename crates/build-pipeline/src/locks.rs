@@ -1,9 +1,10 @@
 //! Locks that make runs with the same output wait for each other.
 //!
-//! An output is known by what it is on disk, not by its name: links, relative paths and bind mounts
-//! give one place many names. Two locks guard a place: that of its name in the folder it is in, which
-//! is there before the output is; and that of the folder itself, once it exists. The files of both are
-//! in the state folder. An existing folder is locked too, so that other users' runs wait as well.
+//! An output is identified by its place on disk, not by its name: because of links, relative paths
+//! and bind mounts, one place can have many names. Two locks guard a place: one for its name in the
+//! parent folder, which exists before the output does, and one for the folder itself once it
+//! exists. Their files are in the state folder. An existing folder is locked too, so that runs of
+//! other users also wait.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -20,18 +21,18 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::{environment, output, typed};
 
-/// How long a run waits for another by default: longer than a push of a large image takes.
+/// How long a run waits for another by default: longer than it takes to push a large image.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// How often a held lock is tried again.
+/// How often to retry a lock.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Locks that this run holds until the value is dropped. The system frees them when the process ends,
-/// however it ends.
+/// Locks that this run holds until the value is dropped. The system releases them when the process
+/// ends, even if it is killed.
 #[derive(Debug, Default)]
 pub(crate) struct Locks(Vec<File>);
 
-/// What is locked for some outputs: places by their identity, with the name that messages use and the
-/// folder itself where it exists.
+/// The places to lock for some outputs, by identity, with the name for messages and the folder if
+/// it exists.
 type Wanted = BTreeMap<String, (String, Option<PathBuf>)>;
 
 /// How long this run waits, and what it writes about itself.
@@ -42,7 +43,7 @@ struct Wait<'a> {
 }
 
 impl Locks {
-    /// Takes the locks of all outputs of a run, waiting for runs that hold one of them.
+    /// Takes the locks of all outputs of a run, and waits for runs that hold one of them.
     pub(crate) async fn take(
         outputs: &[&Output],
         timeout: Option<u64>,
@@ -55,12 +56,12 @@ impl Locks {
         loop {
             let wanted = wanted(outputs)?;
             let mut locks = Self::default();
-            // In one order for all runs, so that no two wait for each other.
+            // All runs use the same order, so that no two runs wait for each other.
             for (key, (name, place)) in &wanted {
                 let path = folder.join(format!("{}.lock", Digest::of(key.as_bytes()).hex()));
                 locks.add(&path, place.as_deref(), name, &mut wait).await?;
             }
-            // A run that was waited for may have made the folder of an output.
+            // The run that held the lock may have created the folder of an output.
             if self::wanted(outputs)? == wanted {
                 return Ok(locks);
             }
@@ -91,7 +92,7 @@ impl Locks {
             typed::line(wait.words),
             jiff::Timestamp::now().strftime("%H:%M:%S UTC")
         );
-        // Who holds the lock is for messages only; a lock without it still locks.
+        // The holder's name is only for messages; a lock without it still works.
         drop((&file).rewind().and_then(|()| (&file).write_all(text.as_bytes())));
         self.0.push(file);
         Ok(())
@@ -99,7 +100,7 @@ impl Locks {
 }
 
 impl Wait<'_> {
-    /// Waits for a lock. `note` says who holds it.
+    /// Waits for a lock. `note` names the holder.
     async fn for_lock(
         &mut self,
         lock: &File,
@@ -111,14 +112,15 @@ impl Wait<'_> {
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(()),
-                // A file system without locks on folders: the file in the state folder is locked.
+                // The file system cannot lock folders; the file in the state folder is locked
+                // instead.
                 Err(TryLockError::Error(_)) if !std::ptr::eq(lock, note) => return Ok(()),
                 Err(TryLockError::Error(error)) => return Err(failed("locking", path, &error)),
                 Err(TryLockError::WouldBlock) if self.started.elapsed() >= self.limit => {
                     let (holder, seconds) = (holder(note), self.limit.as_secs());
                     let message = format!("`{name}` is still held by {holder} after {seconds} s");
                     return Err(CommandError::new(ExitCode::Busy, message).hint(
-                        "wait for that run, end it, or wait longer with `--lock-timeout SECONDS`",
+                        "wait for that run, stop it, or wait longer with `--lock-timeout SECONDS`",
                     ));
                 }
                 Err(TryLockError::WouldBlock) => {
@@ -134,7 +136,7 @@ impl Wait<'_> {
     }
 }
 
-/// Returns the first line of a lock's file. What is after it is of an earlier holder.
+/// Returns the first line of a lock's file. The rest may come from an earlier holder.
 fn holder(mut file: &File) -> String {
     let mut text = Vec::new();
     let read = file.rewind().and_then(|()| file.take(4096).read_to_end(&mut text));
@@ -145,7 +147,7 @@ fn holder(mut file: &File) -> String {
     }
 }
 
-/// Returns what is to be locked for some outputs. The folders that they are in are made.
+/// Returns the places to lock for some outputs. Creates their parent folders.
 fn wanted(outputs: &[&Output]) -> Result<Wanted, CommandError> {
     let mut wanted = Wanted::new();
     for output in outputs {
@@ -156,13 +158,13 @@ fn wanted(outputs: &[&Output]) -> Result<Wanted, CommandError> {
     Ok(wanted)
 }
 
-/// Returns whether two outputs are one place, whatever they are called.
+/// Returns whether two outputs are the same place, whatever their names.
 pub(crate) fn are_one(one: &Output, other: &Output) -> Result<bool, CommandError> {
     let [one, other] = [identities(one)?, identities(other)?];
     Ok(one.iter().any(|(key, _)| other.iter().any(|(found, _)| found == key)))
 }
 
-/// Returns by what an output is known, however it is called; with the folder that it is, if it exists.
+/// Returns the identities of an output, whatever its name, with its folder if it exists.
 fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, CommandError> {
     let (path, is_folder) = match output {
         Output::Layout { path, .. } => (path, true),
@@ -171,7 +173,7 @@ fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, Command
             return Ok(vec![(output.to_string(), None)]);
         }
     };
-    // A link to a folder leads to the output; one to an archive is replaced.
+    // A link to a folder leads to the output; a link to an archive is replaced.
     let real = is_folder.then(|| fs::canonicalize(path).ok()).flatten();
     let path = real.as_deref().unwrap_or(path);
     let mut all = Vec::new();

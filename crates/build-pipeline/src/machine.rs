@@ -1,7 +1,7 @@
-//! What the commands about a machine need: the machine, and the data files it is judged by.
+//! The machine to check, and the data files it is checked against.
 //!
-//! `doctor`, `env` and `diagnose` are of use outside of a checkout too, where nobody has the data
-//! files. There those that the program was built with take their place.
+//! `doctor`, `env` and `diagnose` are also useful outside a checkout, where there are no data
+//! files. There, the program uses its built-in copies.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::{engines, environment, output, working_folder};
 /// A data file: its name, and its text when the program was built.
 type DataFile = (&'static str, &'static str);
 
-/// Returns a script of `smoke` by its name.
+/// Returns a `smoke` script by name.
 macro_rules! script {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../versions/smoke/", $name)))
@@ -38,7 +38,7 @@ const FAILURES: DataFile =
 
 const RUN: DataFile = ("versions/run.toml", include_str!("../../../versions/run.toml"));
 
-/// The scripts of `smoke`, with their texts when the program was built.
+/// The `smoke` scripts, with their texts when the program was built.
 const SCRIPTS: [DataFile; 13] = [
     script!("llama-compute.sh"),
     script!("llama-device.sh"),
@@ -55,14 +55,14 @@ const SCRIPTS: [DataFile; 13] = [
     script!("vllm-serve.py"),
 ];
 
-/// Where the data files are read from: a project, or the program itself.
+/// Where data files are read from: a project, or the program itself.
 #[derive(Debug)]
 pub(crate) struct Data {
     project: Option<Project>,
 }
 
 impl Data {
-    /// Finds the project that the program works in, if it does in one.
+    /// Finds the project that the program works in, if there is one.
     pub(crate) fn find(global: &Global) -> Result<Self, CommandError> {
         Ok(Self { project: Project::find(&working_folder(global)?).ok() })
     }
@@ -97,7 +97,7 @@ impl Data {
         self.parse(RUN, parse_rows)
     }
 
-    /// Reads a script of `smoke`.
+    /// Reads a `smoke` script.
     pub(crate) fn script(&self, name: &str) -> Result<String, CommandError> {
         let Some(project) = &self.project else {
             let built_in = SCRIPTS.iter().find(|(known, _)| *known == name);
@@ -109,12 +109,12 @@ impl Data {
         std::fs::read_to_string(&path).map_err(|error| {
             let what = format!("reading `{}` failed", path.display());
             CommandError::caused(ExitCode::Input, what, &error)
-                .hint("versions/run.toml names it; write it, or name another")
+                .hint("versions/run.toml names it; create it, or name another one")
         })
     }
 
-    /// Parses a file of the project, or the built-in one where there is no project. A project whose
-    /// file is missing or wrong is told so: it is never replaced in silence.
+    /// Parses a file of the project, or the built-in copy if there is no project. A missing or
+    /// wrong project file is an error; it is never replaced silently.
     fn parse<T>(
         &self,
         (name, built_in): DataFile,
@@ -128,7 +128,7 @@ impl Data {
     }
 }
 
-/// Returns the root of the machine that is looked at.
+/// Returns the root of the machine to check.
 pub(crate) fn root(global: &Global, host_root: Option<&Path>) -> Result<PathBuf, CommandError> {
     let Some(host_root) = host_root else { return Ok(PathBuf::from("/")) };
     let root = working_folder(global)?.join(host_root);
@@ -136,21 +136,22 @@ pub(crate) fn root(global: &Global, host_root: Option<&Path>) -> Result<PathBuf,
         true => Ok(root),
         false => Err(CommandError::new(
             ExitCode::Input,
-            format!("`--host-root {}` names no folder", host_root.display()),
+            format!("`--host-root {}` is not a folder", host_root.display()),
         )
-        .hint("name the folder that has the machine's `proc`, `sys` and `etc` in it")),
+        .hint("name the folder that contains the machine's `proc`, `sys` and `etc`")),
     }
 }
 
-/// Looks at the machine below `root`.
+/// Reads the state of the machine below `root`.
 pub(crate) fn look(root: &Path) -> Snapshot {
     Snapshot::read(root, &Caller::this_process(environment::gpu_variables()))
 }
 
-/// Asks the engines of this machine for what no file tells: version, runtime, builder, rootless or
-/// not. One that does not answer stays as it is. Engines at sockets that variables name are added.
+/// Asks the engines of this machine for what no file contains: version, runtime, builder, and
+/// whether they are rootless. Leaves engines that do not answer unchanged. Adds engines at sockets
+/// that variables name.
 pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), CommandError> {
-    // podman would make a store where there is none, and asking is to change nothing.
+    // podman would create a store if there is none, but asking must change nothing.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
     let runtime = crate::runtime()?;
     machine.engines.extend(runtime.block_on(engines::others(&machine.engines))?);
@@ -179,8 +180,8 @@ async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine
     facts
 }
 
-/// Returns the GPU target of the machine, or else the one that images are made for, and where it
-/// comes from. Of several GPUs it is one that is no part of the processor.
+/// Returns the machine's GPU target, or else the default target of images, and its origin. Prefers
+/// a GPU that is not integrated into the processor.
 pub(crate) fn choose_gpu(
     asked: Option<&str>,
     gpus: &Gpus,
@@ -197,7 +198,7 @@ pub(crate) fn choose_gpu(
     let Some((target, node)) = own else {
         let default = data.tracks()?.gpu;
         output::hint(&format!(
-            "no GPU of AMD was found; this is for {default}, for which images are made, and `--gpu` names another"
+            "no AMD GPU was found; using {default}, the default target of images; `--gpu` selects another"
         ));
         return Ok((default, "versions/tracks.toml".to_owned()));
     };
@@ -205,14 +206,14 @@ pub(crate) fn choose_gpu(
         output::warn(
             "gpu-wanted",
             &format!(
-                "`versions/gpus.toml` does not know {target}; only what is for all GPUs is set"
+                "`versions/gpus.toml` does not contain {target}; only settings for all GPUs are used"
             ),
         );
     }
     Ok((target, format!("/{node}")))
 }
 
-/// Returns the variable that hides the other GPUs, where there are others.
+/// Returns the variable that hides the other GPUs, if there are any.
 pub(crate) fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
     let targets: Vec<&GpuTarget> = found.iter().filter_map(|gpu| gpu.target.as_ref()).collect();
     let own: Vec<String> = targets
@@ -225,12 +226,12 @@ pub(crate) fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
         name: "ROCR_VISIBLE_DEVICES".to_owned(),
         value: own.join(","),
         when: When::Run,
-        why: "hides the other GPUs, on which programs would start too".to_owned(),
+        why: "hides the other GPUs, which programs would otherwise use too".to_owned(),
         evidence: "ROCm's documentation of ROCR_VISIBLE_DEVICES".to_owned(),
     })
 }
 
-/// Reads the name of a GPU target that `gpus.toml` knows.
+/// Parses the name of a GPU target that `gpus.toml` contains.
 pub(crate) fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, CommandError> {
     let target: GpuTarget = text.parse().map_err(|error| {
         CommandError::from_chain(ExitCode::Input, &error).hint("a target looks like `gfx1151`")
@@ -241,10 +242,10 @@ pub(crate) fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, CommandErr
     let names: Vec<&str> = gpus.gpus.keys().map(GpuTarget::as_str).collect();
     let told = CommandError::new(
         ExitCode::Input,
-        format!("`versions/gpus.toml` does not know `{target}`"),
+        format!("`versions/gpus.toml` does not contain `{target}`"),
     );
     Err(match nearest(text, names.iter().copied()) {
         Some(near) => told.hint(format!("did you mean `{near}`?")),
-        None => told.hint(format!("it knows {}", names.join(", "))),
+        None => told.hint(format!("known targets are {}", names.join(", "))),
     })
 }

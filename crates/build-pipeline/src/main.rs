@@ -1,11 +1,13 @@
-//! Turns arguments and files into requests, and outcomes into text and an exit code.
+//! Turns arguments and files into requests, and results into text and an exit code.
 //!
-//! The way through: [`cli`] says what can be typed; `commands` has one module per command; `project`
-//! reads the data files and `request` makes build requests of both; `planner` makes the plan,
-//! `executor` carries it out; `state` keeps records and locks, `typed` writes the command for them; `error` says what went wrong and what
-//! to do next, with the codes of `exit_code`; `prepare` makes plans, `advice` adds what is known of their pins; `fetch` fetches pinned sources; `engines` finds the
-//! engine; `patching` is what patching needs of the machine, `machine` what looking at one does.
-//! Only `output` prints, only `environment` reads variables.
+//! Overview: [`cli`] defines the command line, and `commands` has one module per command. `project`
+//! reads the data files, and `request` creates build requests from both. `planner` makes the plan,
+//! and `executor` runs it. `state` keeps records and locks, and `typed` writes the command line for
+//! them. `error` explains what went wrong and what to do next, with the codes of `exit_code`.
+//! `prepare` makes plans, and `advice` adds findings about their pins. `fetch` fetches pinned
+//! sources, and `engines` finds the engine. `patching` contains the local parts of patching, and
+//! `machine` those of checking a machine. Only `output` prints, and only `environment` reads
+//! variables.
 
 mod advice;
 mod annotations;
@@ -73,7 +75,7 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-/// Reads the command line. What clap prints by itself (help, errors) is printed here.
+/// Parses the command line. Prints clap's own output (help, errors).
 fn parse() -> Result<Cli, std::process::ExitCode> {
     let told = |error: &clap::Error| {
         let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
@@ -96,7 +98,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
     Ok(cli)
 }
 
-/// Has panics printed without secrets.
+/// Hides secrets in panic messages.
 fn hide_secrets_in_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let trace = std::backtrace::Backtrace::capture();
@@ -107,7 +109,7 @@ fn hide_secrets_in_panics() {
     }));
 }
 
-/// Carries out the command. One that runs another program ends as that does.
+/// Runs the command. If the command runs another program, returns that program's exit code.
 fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, CommandError> {
     match &cli.command {
         Some(Command::Run(args)) => commands::run::run(&cli.global, args).map(Into::into),
@@ -115,7 +117,7 @@ fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, CommandError> {
     }
 }
 
-/// Carries out a command that ends with a code of our own.
+/// Runs a command that uses this program's own exit codes.
 fn of_ours(cli: &Cli) -> Result<(), CommandError> {
     let Some(command) = &cli.command else {
         let nothing_asked =
@@ -126,8 +128,11 @@ fn of_ours(cli: &Cli) -> Result<(), CommandError> {
         };
     };
     if !cli.build.subject.tracks.is_empty() {
-        return Err(CommandError::new(ExitCode::Input, "`--track` stands before the command")
-            .hint("write it behind: `build-pipeline plan --track locked-spoof`"));
+        return Err(CommandError::new(
+            ExitCode::Input,
+            "`--track` is not allowed before the command",
+        )
+        .hint("write it after the command: `build-pipeline plan --track locked-spoof`"));
     }
     match command {
         Command::Build(args) => commands::build::run(&cli.global, args),
@@ -159,7 +164,7 @@ fn of_ours(cli: &Cli) -> Result<(), CommandError> {
     }
 }
 
-/// Writes one manual page a command.
+/// Writes one manual page per command.
 fn man(folder: &std::path::Path) -> Result<(), CommandError> {
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
@@ -172,10 +177,10 @@ fn man(folder: &std::path::Path) -> Result<(), CommandError> {
         })
 }
 
-/// Returns the folder that the program works as if started in.
+/// Returns the folder that the program runs in.
 fn working_folder(global: &Global) -> Result<PathBuf, CommandError> {
     let here = std::env::current_dir().map_err(|error| {
-        CommandError::caused(ExitCode::Machine, "the current folder cannot be read", &error)
+        CommandError::caused(ExitCode::Machine, "cannot read the current folder", &error)
     })?;
     match &global.directory {
         None => Ok(here),
@@ -185,33 +190,33 @@ fn working_folder(global: &Global) -> Result<PathBuf, CommandError> {
             .ok_or_else(|| {
                 CommandError::new(
                     ExitCode::Input,
-                    format!("`-C {}` names no folder", folder.display()),
+                    format!("`-C {}` is not a folder", folder.display()),
                 )
-                .hint("name the folder that has `versions/` in it")
+                .hint("name the folder that contains `versions/`")
             }),
     }
 }
 
-/// Makes the runtime of the commands that talk to registries; the others never pay for one.
+/// Creates the runtime for commands that use a network or an engine.
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     let failed = |error: std::io::Error| {
-        CommandError::caused(ExitCode::Machine, "no threads can be started", &error)
-            .hint("allow this user more processes: see `ulimit -u`")
+        CommandError::caused(ExitCode::Machine, "cannot start threads", &error)
+            .hint("allow this user more processes; `ulimit -u` shows the limit")
     };
     check_threads().map_err(failed)?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)
 }
 
-/// The limit of processes from which on it is not tried out whether threads can be started.
+/// If the process limit is higher than this, thread creation is not tested.
 const MANY_PROCESSES: u64 = 1024;
 
-/// Finds out whether as many threads can be started as a runtime needs, which panics where it cannot.
+/// Checks that a runtime can start its threads, because it panics if it cannot.
 fn check_threads() -> std::io::Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nproc).current;
     if limit.is_none_or(|limit| limit > MANY_PROCESSES) {
         return Ok(());
     }
-    // One for each processor, and one for what waits for files.
+    // One per processor, and one for blocking file access.
     let count = std::thread::available_parallelism().map_or(1, usize::from) + 1;
     let (end, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
@@ -219,7 +224,7 @@ fn check_threads() -> std::io::Result<()> {
     let mut started = Ok(());
     for _ in 0..count {
         let wait = std::sync::Arc::clone(&wait);
-        // All of them are there until the last one was started.
+        // Every thread stays alive until the last one has started.
         let body = move || drop(wait.lock().map(|wait| wait.recv()));
         match std::thread::Builder::new().spawn(body) {
             Ok(thread) => threads.push(thread),

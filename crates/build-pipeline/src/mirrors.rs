@@ -1,7 +1,8 @@
-//! Where registries and repositories are asked for instead: `--mirror` and the user's configuration.
+//! Mirrors of registries and repositories, from `--mirror` and the user's configuration.
 //!
-//! One list for both: a rule whose FROM is a url (`https://…`) is for git repositories and package
-//! indexes, any other for registries. What the command line says comes before the file.
+//! Both use the same list of rules. If FROM is a URL (`https://…`), the rule is for git
+//! repositories and package indexes; otherwise it is for registries. Rules on the command line take
+//! precedence over the file.
 
 use names::Secret;
 use pins::ParseError;
@@ -13,7 +14,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::project::read_text;
 
-/// What a rule of either kind looks like.
+/// An example of each kind of rule.
 const EXAMPLES: [&str; 2] = [
     "docker.io=127.0.0.1:5000",
     "https://github.com/vllm-project=https://git.example.org/vllm-project",
@@ -35,12 +36,12 @@ enum Rule {
 }
 
 impl Rule {
-    /// Reads `FROM` and `TO`, or says why they are none.
+    /// Parses `FROM` and `TO`, or returns why they are invalid.
     fn new(from: &str, to: &str) -> Result<Self, String> {
-        // Before they are taken apart. The message says which, with the secret hidden.
+        // Check this before splitting them. The message names the side, with the secret hidden.
         for side in [Secret::from(from), Secret::from(to)] {
             if side.is_secret() {
-                return Err(format!("`{side}` holds a user name, a password or a token"));
+                return Err(format!("`{side}` contains a user name, a password or a token"));
             }
         }
         match from.contains("://") {
@@ -63,13 +64,16 @@ impl Extend<Rule> for Mirrors {
     }
 }
 
-/// Reads the rules of the command line, then those of the user's configuration.
+/// Reads the rules on the command line, then those in the user's configuration.
 pub(crate) fn read(global: &Global) -> Result<Mirrors, CommandError> {
     let mut mirrors = Mirrors::default();
     for text in &global.mirror {
-        let parts = text.expose().split_once('=').ok_or_else(|| "it is not FROM=TO".to_owned());
+        let parts = text
+            .expose()
+            .split_once('=')
+            .ok_or_else(|| "it does not have the form FROM=TO".to_owned());
         let rule = parts.and_then(|(from, to)| Rule::new(from, to)).map_err(|because| {
-            let message = format!("`--mirror {text}` cannot be used");
+            let message = format!("cannot use `--mirror {text}`");
             let told = CommandError::new(ExitCode::Input, message);
             EXAMPLES.iter().fold(CommandError { causes: vec![because], ..told }, |told, example| {
                 told.hint(format!("write `--mirror {example}`"))
@@ -88,7 +92,7 @@ pub(crate) fn read(global: &Global) -> Result<Mirrors, CommandError> {
     Ok(mirrors)
 }
 
-/// Reads a configuration file: a table `[mirrors]` from FROM to TO.
+/// Parses a configuration file: a table `[mirrors]` that maps FROM to TO.
 fn parse(name: &str, text: &str) -> Result<Vec<Rule>, ParseError> {
     let mut report = Report::new(name, text);
     let rules = document(&mut report).and_then(|document| {
@@ -106,14 +110,13 @@ fn rules(report: &mut Report<'_>, root: &Table<'_>) -> Result<Vec<Rule>, Reporte
     for entry in table.entries() {
         rules.push(entry.checked_text(report, |to| {
             Rule::new(entry.key, to).map_err(|because| {
-                let message =
-                    format!("the mirror of {} cannot be used: {because}", quote(entry.key));
+                let message = format!("cannot use the mirror of {}: {because}", quote(entry.key));
                 let examples = EXAMPLES.map(|example| example.replacen('=', "\" = \"", 1));
                 wrong(message, format!("write `\"{}\"` or `\"{}\"`", examples[0], examples[1]))
             })
         }));
     }
-    // All were looked at before the first failure ends it.
+    // All problems are collected before the first one ends this.
     rules.into_iter().collect()
 }
 

@@ -1,4 +1,4 @@
-//! The only place that prints: results to standard output, all talk to standard error.
+//! The only module that prints: results to standard output, everything else to standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::Range;
@@ -16,42 +16,42 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
-/// Whether all talk is JSON, one object a line.
+/// Whether messages are JSON, one object per line.
 static TALKS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// What is said beside events, as a line of `--progress json`.
+/// A message that is not a build event, as a line of `--progress json`.
 #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Talk {
-    /// Something a person should know before the build.
+    /// A warning before the build.
     Warning {
         /// The rule's name.
         rule: String,
-        /// What is so, and what follows.
+        /// The finding and its consequence.
         message: String,
     },
     /// A source is being fetched.
     Fetching {
-        /// What, and from where.
+        /// The source, and where it comes from.
         message: String,
     },
-    /// The run waits for another.
+    /// The run waits for another run.
     Waiting {
-        /// What for, and who holds it.
+        /// The lock, and its holder.
         message: String,
     },
-    /// A failure that is known.
+    /// A known failure was found.
     KnownFailure {
         /// Its name.
         name: String,
-        /// What happened.
+        /// The cause.
         cause: String,
         /// The first line that shows it.
         line: Option<String>,
     },
     /// What to do next.
     Hint {
-        /// The command to type.
+        /// The next step.
         message: String,
     },
     /// The run ends with an error.
@@ -60,9 +60,9 @@ pub(crate) enum Talk {
         exit_code: u8,
         /// What went wrong.
         message: String,
-        /// What it was caused by, outermost first.
+        /// The causes, outermost first.
         causes: Vec<String>,
-        /// The last lines of what failed, where it said something.
+        /// The last log lines of what failed, if there are any.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         log: Vec<String>,
         /// What to do next.
@@ -70,7 +70,7 @@ pub(crate) enum Talk {
     },
 }
 
-/// A text that is put together line by line.
+/// A text that is built line by line.
 #[derive(Debug, Default)]
 pub(crate) struct Page(String);
 
@@ -78,22 +78,22 @@ impl Page {
     /// Adds a line.
     pub(crate) fn line(&mut self, text: std::fmt::Arguments<'_>) {
         use std::fmt::Write as _;
-        self.0.write_fmt(text).expect("a string takes any text");
+        self.0.write_fmt(text).expect("writing to a string never fails");
         self.0.push('\n');
     }
 
-    /// Returns the whole text.
+    /// Returns the complete text.
     pub(crate) fn into_text(self) -> String {
         self.0
     }
 }
 
-/// Makes all talk JSON from here on.
+/// Switches all messages to JSON.
 pub(crate) fn talk_json() {
     TALKS_JSON.store(true, Ordering::Relaxed);
 }
 
-/// Says something as a JSON line where that is asked for; returns whether it was.
+/// Prints a message as a JSON line in JSON mode. Returns whether it did.
 fn said_as_json(talk: impl FnOnce() -> Talk) -> bool {
     let is_json = TALKS_JSON.load(Ordering::Relaxed);
     if is_json {
@@ -102,7 +102,7 @@ fn said_as_json(talk: impl FnOnce() -> Talk) -> bool {
     is_json
 }
 
-/// Says a JSON object on a line of its own.
+/// Prints a JSON object on one line of standard error.
 pub(crate) fn json_line(object: &impl serde::Serialize) {
     if let Ok(mut value) = serde_json::to_value(object) {
         sanitise_json(&mut value);
@@ -110,17 +110,17 @@ pub(crate) fn json_line(object: &impl serde::Serialize) {
     }
 }
 
-/// Prints a result. A reader that went away (`| head`) is no error.
+/// Prints a result. It is not an error if the reader has closed the pipe (`| head`).
 pub(crate) fn result(text: &str) -> Result<(), CommandError> {
     written(anstream::stdout().write_all(text.as_bytes()).and_then(|()| anstream::stdout().flush()))
 }
 
-/// Prints a result that may hold text from outside.
+/// Prints a result that may contain untrusted text.
 pub(crate) fn sanitised_result(text: &str) -> Result<(), CommandError> {
     result(&sanitise(text))
 }
 
-/// Prints a result byte by byte, unless it goes to a terminal.
+/// Prints a result unchanged, unless it goes to a terminal.
 pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), CommandError> {
     match io::stdout().is_terminal() {
         true => sanitised_result(&String::from_utf8_lossy(bytes)),
@@ -131,26 +131,27 @@ pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), CommandError> {
 /// Prints a document as indented JSON.
 pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CommandError> {
     let bug = |e: serde_json::Error| {
-        CommandError::caused(ExitCode::Bug, "a result cannot be written as JSON", &e)
+        CommandError::caused(ExitCode::Bug, "cannot write a result as JSON", &e)
     };
     let mut value = serde_json::to_value(document).map_err(bug)?;
     sanitise_json(&mut value);
     result(&format!("{value:#}\n"))
 }
 
-/// Prints a document as [`json`] does, piece by piece, because it may be large. Its texts are clean.
+/// Prints a document like [`json`], but piece by piece, because it may be large. Its texts must be
+/// sanitised.
 pub(crate) fn large_json(document: &impl serde::Serialize) -> Result<(), CommandError> {
     let mut writer = io::BufWriter::new(anstream::stdout());
     let done = serde_json::to_writer_pretty(&mut writer, document).map_err(io::Error::from);
     written(done.and_then(|()| writer.write_all(b"\n")).and_then(|()| writer.flush()))
 }
 
-/// Hands on what a program that the user started says, byte by byte, to the stream that it said it on.
+/// Passes on the output of a program that the user started, unchanged, to the same stream.
 pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), CommandError> {
     match is_error {
         false => written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())),
         true => {
-            // Who does not listen to errors may still want results.
+            // If standard error is closed, standard output may still be wanted.
             drop(io::stderr().write_all(bytes));
             Ok(())
         }
@@ -163,42 +164,40 @@ fn written(done: io::Result<()>) -> Result<(), CommandError> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             Err(CommandError::told(ExitCode::Done))
         }
-        Err(error) => Err(CommandError::caused(
-            ExitCode::Machine,
-            "standard output cannot be written",
-            &error,
-        )),
+        Err(error) => {
+            Err(CommandError::caused(ExitCode::Machine, "cannot write to standard output", &error))
+        }
     }
 }
 
-/// Says something on standard error, without secrets. If nobody listens, nothing is lost that a record
-/// does not hold.
+/// Prints a line to standard error, without secrets. Errors are ignored, because the record
+/// contains everything important.
 pub(crate) fn say(text: &str) {
     drop(writeln!(anstream::stderr(), "{}", names::mask(text)));
 }
 
-/// Says a warning.
+/// Prints a warning.
 pub(crate) fn warn(rule: &str, message: &str) {
     if !said_as_json(|| Talk::Warning { rule: rule.to_owned(), message: message.to_owned() }) {
         say(&format!("{WARNING}warning{WARNING:#}: {} [{rule}]", sanitise_line(message)));
     }
 }
 
-/// Says that a source is being fetched.
+/// Reports that a source is being fetched.
 pub(crate) fn fetching(message: &str) {
     if !said_as_json(|| Talk::Fetching { message: message.to_owned() }) {
         say(&sanitise_line(message));
     }
 }
 
-/// Says that the run waits for another.
+/// Reports that the run waits for another run.
 pub(crate) fn waiting(message: &str) {
     if !said_as_json(|| Talk::Waiting { message: message.to_owned() }) {
         say(&sanitise_line(message));
     }
 }
 
-/// Says that an output shows a failure that is known.
+/// Reports that an output shows a known failure.
 pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
     let as_talk = || Talk::KnownFailure {
         name: name.to_owned(),
@@ -214,14 +213,14 @@ pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
     }
 }
 
-/// Says what to do next.
+/// Prints a hint about what to do next.
 pub(crate) fn hint(message: &str) {
     if !said_as_json(|| Talk::Hint { message: message.to_owned() }) {
         say(&format!("{HINT}hint{HINT:#}: {}", sanitise_line(message)));
     }
 }
 
-/// Says an error: what, why, what next.
+/// Prints an error: what, why, and what to do next.
 pub(crate) fn error(error: &CommandError) {
     if matches!(error.message, Message::Told) {
         return;
@@ -254,8 +253,8 @@ pub(crate) fn error(error: &CommandError) {
     }
 }
 
-/// Returns the bytes of `masked` that hold the same characters as `span` of `plain`: a `*` may take
-/// fewer bytes than the character that it hides.
+/// Returns the byte range in `masked` of the characters at `span` in `plain`. A `*` may take fewer
+/// bytes than the character that it hides.
 fn moved(plain: &str, masked: &str, span: Range<usize>) -> Range<usize> {
     let place = |at: usize| {
         let count = plain[..at].chars().count();
@@ -264,14 +263,14 @@ fn moved(plain: &str, masked: &str, span: Range<usize>) -> Range<usize> {
     place(span.start)..place(span.end)
 }
 
-/// Says what is wrong with a data file, each place with its line.
+/// Prints the problems in a data file, each with its line.
 fn places_in(error: &pins::ParseError, text: &str) {
     let renderer = Renderer::styled();
     let (plain, text) = sanitise_in_place(text);
     for problem in &error.problems {
         let message = sanitise_line(&problem.message);
         let help = sanitise_line(&problem.help);
-        // A text that had to be sanitised may have moved; the line and column in words are right.
+        // Sanitising may have moved the text; the line and column in the message are still right.
         let span = problem.span.clone();
         let fits = span.end <= plain.len()
             && plain.is_char_boundary(span.start)
@@ -292,7 +291,7 @@ fn places_in(error: &pins::ParseError, text: &str) {
     say(&format!("{ERROR}error{ERROR:#}: `{}` has {count} {problems}", error.file));
 }
 
-/// A writer of log lines to standard error that hides secrets: each event comes as one text.
+/// Writes log lines to standard error without secrets. Each event arrives as one text.
 #[derive(Debug)]
 pub(crate) struct LogWriter;
 
@@ -308,11 +307,11 @@ impl io::Write for LogWriter {
     }
 }
 
-/// Prints what clap says of the command line: help to standard output, errors to standard error. It
-/// quotes what was typed, so secrets are hidden.
+/// Prints clap's output: help to standard output, errors to standard error. Errors quote the
+/// arguments, so secrets are hidden.
 pub(crate) fn clap_error(error: &clap::Error, typed: &[Secret]) -> Result<(), CommandError> {
     let text = error.render().ansi().to_string();
-    // Each word by itself first: in the text, a quote in a password would end it.
+    // Mask each argument separately first: in the text, a quote in a password would end it.
     let text = typed
         .iter()
         .filter(|word| word.is_secret())

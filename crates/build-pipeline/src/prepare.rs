@@ -1,9 +1,9 @@
-//! From a request to a plan, in one place: `plan`, `build`, `verify`, `explain` and the home screen
-//! all get their plans here, so that they agree.
+//! Turns a request into a plan. `plan`, `build`, `verify`, `explain` and the home screen all get
+//! their plans here, so that they agree.
 //!
-//! [`prepare`] reads the command line, resolves tags and makes the plans. [`Preparer::plan`] makes one
-//! plan. It reads the data files, and of patches, Dockerfiles and locks those that this plan needs,
-//! each once. The result is a function of the request and of the content of those files.
+//! [`prepare`] reads the command line, resolves tags and makes the plans. [`Preparer::plan`] makes
+//! one plan. It reads the data files, and those patches, Dockerfiles and locks that the plan needs,
+//! each once. The result depends only on the request and on the content of those files.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,24 +24,23 @@ use crate::project::{DATA_FILES, Project};
 use crate::request::{self, PendingRequest, RevisionChoice};
 use crate::{advice, mirrors, recipe, registry, rehearsal};
 
-/// A plan, and what is known about it.
+/// A plan with its warnings and its input files.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) plan: Arc<Plan>,
-    /// What a person should know before the plan runs.
+    /// Warnings for the user before the plan runs.
     pub(crate) warnings: Vec<Warning>,
-    /// The files that it was made from.
+    /// The files that the plan was made from.
     files: recipe::Files,
     root: PathBuf,
-    /// The image that takes the place of the base, where the plan is a rehearsal of metadata.
+    /// The image that replaces the base, if the plan is a rehearsal of metadata.
     pub(crate) stand_in: Option<StandIn>,
-    /// The labels whose values were taken from an image, because this project cannot confirm them.
+    /// Labels whose values came from an image because this project cannot confirm them.
     pub(crate) unconfirmed: Vec<Unconfirmed>,
 }
 
 impl Prepared {
-    /// Asks git where the files of the plan are in the history of the project. The plan does not
-    /// depend on it.
+    /// Asks git about the history of the plan's files. The plan does not depend on it.
     pub(crate) fn recipe(&self) -> Recipe {
         recipe::read(&self.root, self.files.clone())
     }
@@ -54,25 +53,25 @@ pub(crate) struct Unconfirmed {
     pub(crate) why: &'static str,
 }
 
-/// Plans that are carried out together.
+/// Plans that run together.
 #[derive(Debug)]
 pub(crate) struct Preparation {
     pub(crate) plans: Vec<Prepared>,
-    /// The texts that the plans name by their digests.
+    /// The texts that the plans refer to by digest.
     pub(crate) materials: Arc<Materials>,
 }
 
-/// Makes the plans of the command line. Registries are asked only where a tag must be resolved.
+/// Makes the plans for the command line. Contacts registries only to resolve tags.
 ///
 /// # Errors
-/// The command line or a file of the project is wrong, a tag cannot be resolved, or a pin that a plan
-/// needs is unresolved.
+/// The command line or a file of the project is wrong, a tag cannot be resolved, or a pin that a
+/// plan needs is unresolved.
 pub(crate) fn prepare(
     global: &Global,
     project: &Project,
     subject: &Subject,
 ) -> Result<Preparation, CommandError> {
-    // A mirror that cannot be used is an error, also where nothing is fetched.
+    // An invalid mirror is an error even if nothing is fetched.
     mirrors::read(global)?;
     let mut preparer = Preparer::new(project)?;
     let mut pending = request::read(subject, &preparer.input)?;
@@ -106,12 +105,12 @@ impl<'a> Preparer<'a> {
         Ok(Self { project, input: project.data()?, materials: Materials::default() })
     }
 
-    /// Returns the texts of all plans that were made.
+    /// Returns the texts of all plans made so far.
     pub(crate) fn into_materials(self) -> Arc<Materials> {
         Arc::new(Materials { patches: self.input.patches, ..self.materials })
     }
 
-    /// Makes the plan of a request whose tags are resolved.
+    /// Makes the plan of a request whose tags are already resolved.
     pub(crate) fn plan(&mut self, pending: PendingRequest) -> Result<Prepared, CommandError> {
         let PendingRequest { mut request, revision, of_image, .. } = pending;
         let refused = |error: PlanError| refused(error, of_image.as_deref());
@@ -141,8 +140,8 @@ impl<'a> Preparer<'a> {
         Ok(Prepared { plan: Arc::new(plan), warnings, files, root, stand_in, unconfirmed })
     }
 
-    /// Reads what a plan needs beside the data files. A file that is missing is left to the planner,
-    /// which knows what it is needed for.
+    /// Reads the other files that a plan needs. Leaves missing files to the planner, which knows
+    /// why they are needed.
     fn read(&mut self, needs: &planner::Needs) -> Result<(), CommandError> {
         for component in &needs.components {
             if !self.input.patches.contains_key(component) {
@@ -181,11 +180,11 @@ impl<'a> Preparer<'a> {
         names.into_iter().map(digest).collect()
     }
 
-    /// Returns what this project cannot say about the commit that an image names.
+    /// Returns the labels about the image's commit that this project cannot confirm.
     fn unconfirmed(&self, claimed: &Revision, recipe: &Recipe) -> Vec<Unconfirmed> {
         let mut all = Vec::new();
         if recipe::has_commit(&self.project.root, &claimed.commit).is_none() {
-            let why = "the history of this project cannot tell; a full clone can";
+            let why = "the git history of this project is incomplete; use a full clone";
             all.extend([labels::REVISION, labels::VCS_REF].map(|label| Unconfirmed { label, why }));
         }
         if claimed.url.is_some() && claimed.url != recipe.url {
@@ -195,8 +194,8 @@ impl<'a> Preparer<'a> {
         all
     }
 
-    /// Returns the commit that an image names, unless the history of this project does not have it:
-    /// then the one that the project itself would name.
+    /// Returns the commit that an image names. If the project's history does not contain it,
+    /// returns the commit that the project itself would name.
     fn checked_revision(&self, claimed: Revision, recipe: &Recipe) -> Revision {
         let is_denied = recipe::has_commit(&self.project.root, &claimed.commit) == Some(false);
         match &recipe.commit {
@@ -206,8 +205,8 @@ impl<'a> Preparer<'a> {
     }
 }
 
-/// Words an error of the planner. Where the labels of an image ask for what no build gives, the image
-/// is wrong, and not the command.
+/// Turns an error of the planner into a command error. If the labels of an image request something
+/// that no build produces, the image is at fault, not the command.
 fn refused(error: PlanError, of_image: Option<&str>) -> CommandError {
     let is_of_request = matches!(
         error,
@@ -224,10 +223,9 @@ fn refused(error: PlanError, of_image: Option<&str>) -> CommandError {
     );
     match of_image {
         Some(image) if is_of_request => {
-            let what =
-                format!("the labels of `{image}` ask for what no build of this project gives");
+            let what = format!("no build of this project would produce the labels of `{image}`");
             CommandError::caused(ExitCode::Differs, what, &error)
-                .hint("the labels were changed, or the image is of another project")
+                .hint("the labels were changed, or another project built the image")
         }
         _ => error.into(),
     }
@@ -236,20 +234,17 @@ fn refused(error: PlanError, of_image: Option<&str>) -> CommandError {
 /// Returns the commit that last changed a file of the plan.
 fn own_revision(recipe: &Recipe) -> Result<Revision, CommandError> {
     let refuse = |why: String| {
-        CommandError::new(
-            ExitCode::Input,
-            format!("the image cannot be labelled with a commit: {why}"),
-        )
+        CommandError::new(ExitCode::Input, format!("cannot label the image with a commit: {why}"))
     };
     let Some(commit) = &recipe.commit else {
-        let why = recipe.unknown.clone().unwrap_or_else(|| "none is known".to_owned());
+        let why = recipe.unknown.clone().unwrap_or_else(|| "the commit is unknown".to_owned());
         return Err(
-            refuse(why).hint("leave out `--label-revision`; the image is the same otherwise")
+            refuse(why).hint("leave out `--label-revision`; the image is otherwise the same")
         );
     };
     if !recipe.modified.is_empty() {
         let files = recipe.modified.join("`, `");
-        return Err(refuse(format!("`{files}` has changes that are not committed"))
+        return Err(refuse(format!("`{files}` has uncommitted changes"))
             .hint("commit the changes, or leave out `--label-revision`"));
     }
     Ok(Revision { url: recipe.url.clone(), commit: commit.clone() })

@@ -13,26 +13,27 @@ use planner::PlanningInput;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
-/// The data files that every plan is made from: pins, GPU targets, tracks.
+/// The data files that every plan uses: pins, GPU targets, tracks.
 pub(crate) const DATA_FILES: [&str; 3] =
     ["versions/versions.toml", "versions/gpus.toml", "versions/tracks.toml"];
 
-/// The most bytes of a data file; they are edited by hand.
+/// The maximum size of a data file in bytes; people edit these files.
 const DATA_FILE_CAP: u64 = 1 << 20;
 
-/// The most bytes of a lock or Dockerfile. Locks of many wheels are long.
+/// The maximum size of a lock or Dockerfile in bytes. Locks of many wheels are long.
 const MATERIAL_CAP: u64 = 16 << 20;
 
-/// A folder with `versions/versions.toml` in it.
+/// A folder that contains `versions/versions.toml`.
 #[derive(Debug, Clone)]
 pub(crate) struct Project {
     pub(crate) root: PathBuf,
-    /// The texts that were read. Each file is read once.
+    /// The texts of the files that were read. Each file is read once.
     texts: Arc<Mutex<BTreeMap<String, Arc<str>>>>,
 }
 
 impl Project {
-    /// Finds the project that `start` is in: the nearest folder upwards with `versions/versions.toml`.
+    /// Finds the project that contains `start`: the nearest parent folder with
+    /// `versions/versions.toml`.
     pub(crate) fn find(start: &Path) -> Result<Self, CommandError> {
         let is_project = |folder: &&Path| folder.join("versions/versions.toml").is_file();
         match start.ancestors().find(is_project) {
@@ -58,7 +59,7 @@ impl Project {
         Ok(PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() })
     }
 
-    /// Returns the text of a file by its path from the root of the project. It is read once.
+    /// Returns the text of a file, given its path from the project's root. Reads each file once.
     pub(crate) fn text(&self, name: &str) -> std::io::Result<Arc<str>> {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = texts.get(name) {
@@ -71,23 +72,24 @@ impl Project {
         Ok(text)
     }
 
-    /// Returns the text of a file as [`Project::text`] does, and says how to get a missing one back.
+    /// Returns the text of a file like [`Project::text`], with a hint on how to restore a missing
+    /// file.
     pub(crate) fn told_text(&self, name: &str) -> Result<Arc<str>, CommandError> {
         let path = || self.root.join(name).display().to_string();
         self.text(name).map_err(|error| unreadable(&path(), name, &error))
     }
 
-    /// Reads the pins alone.
+    /// Reads only the pins.
     pub(crate) fn pins(&self) -> Result<pins::Pins, CommandError> {
         self.parse(DATA_FILES[0], pins::parse_versions)
     }
 
-    /// Reads the GPU target that images are made for where none is asked for.
+    /// Reads the default GPU target of images.
     pub(crate) fn default_gpu(&self) -> Result<GpuTarget, CommandError> {
         Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
     }
 
-    /// Reads what Python locks are made from, where the project has some.
+    /// Reads the requirements of Python locks, if the project has any.
     pub(crate) fn python_sets(&self) -> Result<pins::PythonSets, CommandError> {
         const NAME: &str = "versions/python.toml";
         if !self.root.join(NAME).exists() {
@@ -97,7 +99,7 @@ impl Project {
         self.parse(NAME, |file, text| pins::parse_python_with(file, text, &pins))
     }
 
-    /// Reads what runs with what, where the project says so.
+    /// Reads the compatibility table, if the project has one.
     pub(crate) fn compat(&self) -> Result<Option<pins::Compat>, CommandError> {
         const NAME: &str = "versions/compat.toml";
         if !self.root.join(NAME).exists() {
@@ -117,25 +119,25 @@ impl Project {
     }
 }
 
-/// Reads the text of a data file that is not one of a project.
+/// Reads the text of a data file outside a project.
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     read_capped(path, DATA_FILE_CAP)
 }
 
-/// Makes the error of a file of the project that cannot be read. `name` is its path from the root.
+/// Creates the error for a project file that cannot be read. `name` is its path from the root.
 pub(crate) fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> CommandError {
     let told = CommandError::caused(ExitCode::Input, format!("reading `{shown}` failed"), error);
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            told.hint("check the permissions of the file and of the folders that it is in")
+            told.hint("check the permissions of the file and its parent folders")
         }
-        _ => told.hint(format!("`git checkout -- {name}` brings the file back")),
+        _ => told.hint(format!("`git checkout -- {name}` restores the file")),
     }
 }
 
 fn read_capped(path: &Path, cap: u64) -> std::io::Result<String> {
     use std::io::{Error, ErrorKind};
-    // A FIFO would wait for its writer.
+    // Reading a FIFO would block.
     if !fs::metadata(path)?.is_file() {
         return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
@@ -144,7 +146,7 @@ fn read_capped(path: &Path, cap: u64) -> std::io::Result<String> {
         Vec::with_capacity(usize::try_from(file.metadata()?.len().min(cap)).unwrap_or(0) + 1);
     file.take(cap + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > cap {
-        let message = format!("the file has more than {} MiB", cap >> 20);
+        let message = format!("the file is larger than {} MiB", cap >> 20);
         return Err(Error::new(ErrorKind::FileTooLarge, message));
     }
     String::from_utf8(bytes).map_err(|error| {

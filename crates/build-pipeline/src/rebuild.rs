@@ -1,4 +1,4 @@
-//! Building an image once more from nothing, beside what there is.
+//! Rebuilds an image from scratch, without touching the existing one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::signals::{Signals, interrupted};
 use crate::workshop::{self, Way};
 use crate::{engines, environment};
 
-/// Where an image that was built again lies, until this is dropped.
+/// The location of a rebuilt image. The image is deleted on drop.
 pub(crate) struct Rebuilt {
     pub(crate) image: Image,
     _folder: TempDir,
 }
 
-/// Carries out every step of a plan with an engine, into a folder that goes with the result. Only
-/// sources and packages, which are known by hash, may come from the cache.
+/// Runs every step of a plan with an engine, into a folder that the result owns. Only sources and
+/// packages, which are known by hash, may come from the cache.
 pub(crate) async fn rebuild(
     global: &Global,
     materials: &Arc<Materials>,
@@ -69,15 +69,20 @@ pub(crate) async fn rebuild(
         (End::Succeeded, _) => {}
         (End::Failed(error), _) => return Err((&*error).into()),
         (_, Some(code)) => return Err(interrupted(code)),
-        _ => return Err(CommandError::new(ExitCode::Bug, "a build ended by itself")),
+        _ => {
+            return Err(CommandError::new(
+                ExitCode::Bug,
+                "internal error: the build task stopped unexpectedly",
+            ));
+        }
     }
-    let with = asked.map(|kind| format!(" by {kind}")).unwrap_or_default();
+    let with = asked.map(|kind| format!(" with {kind}")).unwrap_or_default();
     let mut image = Image::at(&layout)?;
-    image.name = format!("built again{with}");
+    image.name = format!("image rebuilt{with}");
     Ok(Rebuilt { image, _folder: folder })
 }
 
-/// Makes the folder, where there is room for engines: beside the store of finished steps.
+/// Creates the folder next to the store of finished steps, where there is space for engines.
 fn folder() -> Result<TempDir, CommandError> {
     let work: PathBuf = environment::store_folder()?.join("work");
     let made = std::fs::create_dir_all(&work)

@@ -1,9 +1,9 @@
-//! Where the files of a plan are in the history of the project: the commit that last changed one of
-//! them, and whether they have changes that are not committed.
+//! The state of a plan's files in git: the commit that last changed one of them, and whether they
+//! have uncommitted changes.
 //!
-//! No plan and no image depends on it unless the request asks for the commit as a label
-//! (docs/adr/0003-what-goes-into-labels.md). It is recorded with every build, so that people find
-//! the commit again.
+//! No plan or image depends on it unless the request asks for the commit as a label
+//! (docs/adr/0003-what-goes-into-labels.md). Every record contains it, so that people can find the
+//! commit again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,11 +12,11 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, RepositoryOpenFlags, Tree};
 use names::{CommitId, Digest, Secret};
 use record::Recipe;
 
-/// The files of a plan, by their path from the root of the project, with their SHA-256.
+/// The files of a plan, by path from the project's root, with their SHA-256.
 pub(crate) type Files = BTreeMap<String, Digest>;
 
-/// Asks the history of the project about the files of a plan. A history that cannot answer is no
-/// error: the recipe says why.
+/// Asks the project's history about the files of a plan. Never fails: if the history cannot answer,
+/// the recipe contains the reason.
 pub(crate) fn read(root: &Path, files: Files) -> Recipe {
     let mut recipe = Recipe { files, ..Recipe::default() };
     if let Err(why) = ask(root, &mut recipe) {
@@ -25,7 +25,8 @@ pub(crate) fn read(root: &Path, files: Files) -> Recipe {
     recipe
 }
 
-/// Returns whether a commit is part of the history of the project. `None`: the history cannot tell.
+/// Returns whether the project's history contains a commit. `None` means that the history is
+/// incomplete.
 pub(crate) fn has_commit(root: &Path, commit: &CommitId) -> Option<bool> {
     let repository = open(root).ok()?;
     let oid = Oid::from_str(commit.as_str()).ok()?;
@@ -36,10 +37,9 @@ pub(crate) fn has_commit(root: &Path, commit: &CommitId) -> Option<bool> {
     Some(head == oid || repository.graph_descendant_of(head, oid).unwrap_or(false))
 }
 
-/// Opens the repository whose root is the project. One that a folder above happens to be does not
-/// count.
+/// Opens the repository whose root is the project. A repository in a parent folder does not count.
 fn open(root: &Path) -> Result<Repository, String> {
-    // Objects are looked at here, not built from; checking their hashes is half of what this takes.
+    // Objects are only inspected, not used to build; verifying their hashes takes half of the time.
     git2::opts::strict_hash_verification(false);
     let opened = Repository::open_ext(root, RepositoryOpenFlags::NO_SEARCH, &[] as &[&Path]);
     opened.map_err(|error| match error.code() {
@@ -87,8 +87,8 @@ fn ask(root: &Path, recipe: &mut Recipe) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the last commit on the first-parent line that changed one of the files. `None`: it may be
-/// beyond the end of a shallow clone.
+/// Returns the last commit on the first-parent line that changed one of the files. `None` means
+/// that it may be missing from a shallow clone.
 fn last_change(
     repository: &Repository,
     head: git2::Commit<'_>,
@@ -98,7 +98,7 @@ fn last_change(
         let id = |name: &&str| tree.get_path(Path::new(name)).ok().map(|entry| entry.id());
         files.iter().map(id).collect()
     };
-    // Folders are compared first: most commits change none of them.
+    // Compare folders first: most commits change none of them.
     let tops: BTreeSet<&str> = files.iter().filter_map(|file| file.split('/').next()).collect();
     let folders = |tree: &Tree<'_>| -> Vec<Option<Oid>> {
         tops.iter().map(|name| tree.get_name(name).map(|entry| entry.id())).collect()
@@ -124,16 +124,16 @@ fn last_change(
     }
 }
 
-/// Returns whether a file is not what the tree has. Asking for git's whole status would take longer
-/// than everything else that a plan does.
+/// Returns whether a file differs from the tree. A full git status would take longer than the rest
+/// of a plan.
 fn is_modified(root: &Path, tree: &Tree<'_>, file: &str) -> bool {
     let committed = tree.get_path(Path::new(file)).map(|entry| entry.id());
     let found = Oid::hash_file(ObjectType::Blob, root.join(file));
     committed.ok() != found.ok()
 }
 
-/// Returns the address that the checkout was cloned from, where everybody can read it: `https`,
-/// without credentials, so that clones by https and by ssh agree.
+/// Returns the public address that the checkout was cloned from: `https`, without credentials, so
+/// that clones by https and by ssh agree.
 fn origin(repository: &Repository) -> Option<String> {
     let remote = repository.find_remote("origin").ok()?;
     public_address(remote.url().ok()?)
@@ -159,7 +159,7 @@ fn public_address(url: &str) -> Option<String> {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && !"?#'\"`\\<>".contains(c))
     };
     let address = Secret::new(format!("https://{host}/{path}"));
-    // A password may have a slash in it, and then its end seems to be the path.
+    // A password may contain a slash, so its end can look like the path.
     let is_public = is_plain(host) && is_plain(path) && !address.is_secret();
     is_public.then(|| address.expose().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Makes the client that talks to registries, from the command line and the machine's files.
+//! Creates the registry client from the command line and the machine's files.
 
 use oci::client::{ClientSettings, Mirror, ParseMirrorError, RegistryClient};
 use oci::credentials::CredentialFiles;
@@ -14,7 +14,7 @@ fn user_agent() -> String {
     format!("build-pipeline/{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Makes the client of a real run.
+/// Creates the client of a real run.
 pub(crate) fn client(global: &Global) -> Result<RegistryClient, CommandError> {
     let settings = ClientSettings {
         credentials: CredentialFiles {
@@ -29,8 +29,8 @@ pub(crate) fn client(global: &Global) -> Result<RegistryClient, CommandError> {
     Ok(RegistryClient::new(settings))
 }
 
-/// Makes the client of a rehearsal: it reads everything from the registry inside this process, and
-/// no file of the machine.
+/// Creates the client of a rehearsal. It reads everything from the registry inside this process,
+/// and no file of the machine.
 pub(crate) fn rehearsal_client(bases: &[&str], host: &str) -> Result<RegistryClient, CommandError> {
     let mirrors: Result<_, ParseMirrorError> =
         bases.iter().map(|base| Mirror::new(base, host)).collect();
@@ -46,12 +46,12 @@ fn registries_conf() -> Result<RegistriesConf, CommandError> {
         let name = file.display().to_string();
         let text = std::fs::read_to_string(&file).map_err(|e| {
             CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &e)
-                .hint("`CONTAINERS_REGISTRIES_CONF=FILE` names another")
+                .hint("`CONTAINERS_REGISTRIES_CONF=FILE` selects another file")
         })?;
         texts.push((name, text));
     }
     RegistriesConf::parse(texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(|e| {
         CommandError::from_chain(ExitCode::Input, &e)
-            .hint("containers-registries.conf(5) tells the form; `CONTAINERS_REGISTRIES_CONF=FILE` names another file")
+            .hint("containers-registries.conf(5) describes the format; `CONTAINERS_REGISTRIES_CONF=FILE` selects another file")
     })
 }

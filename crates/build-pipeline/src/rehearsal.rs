@@ -1,4 +1,4 @@
-//! Rehearsals: the same plan, client and outputs as in earnest, on small stand-in bases.
+//! Rehearsals: the same plan, client and outputs as in a real run, on small stand-in bases.
 
 use oci::client::RegistryClient;
 use oci::loopback::LoopbackRegistry;
@@ -9,8 +9,8 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::registry;
 
-/// Makes the stand-in of the track's base, and names it in the request. Nothing is served yet.
-/// A track that an engine builds has a variant for rehearsals, and no stand-in.
+/// Creates the stand-in for the track's base, and names it in the request. Serves nothing yet. A
+/// track that an engine builds has a variant for rehearsals instead of a stand-in.
 pub(crate) fn stand_in(
     request: &mut BuildRequest,
     input: &PlanningInput,
@@ -28,7 +28,7 @@ pub(crate) fn stand_in(
     Ok(Some(made))
 }
 
-/// The registry that serves the stand-ins, for as long as the value lives.
+/// The registry that serves the stand-ins, until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Rehearsal {
     pub(crate) client: RegistryClient,
@@ -36,12 +36,12 @@ pub(crate) struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Begins to serve stand-ins.
+    /// Starts to serve stand-ins.
     pub(crate) async fn start(stand_ins: &[StandIn]) -> Result<Self, CommandError> {
         let registry = LoopbackRegistry::start().await.map_err(|e| {
             CommandError::caused(
                 ExitCode::Machine,
-                "no port on 127.0.0.1 can be had for the rehearsal's registry",
+                "cannot open a port on 127.0.0.1 for the rehearsal's registry",
                 &e,
             )
         })?;

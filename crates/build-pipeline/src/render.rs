@@ -1,4 +1,4 @@
-//! Plans in the forms that people read and draw. JSON is the plan's own canonical text.
+//! Prints plans in formats for people and diagrams. JSON is the plan's own canonical text.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) fn tree(prepared: &Prepared) -> String {
     ));
     let state = match recipe.modified.as_slice() {
         [] => String::new(),
-        files => format!("; not committed: {}", files.join(", ")),
+        files => format!("; uncommitted: {}", files.join(", ")),
     };
     match (&recipe.commit, &recipe.unknown) {
         (Some(commit), _) => out.line(format_args!("├─ recipe      {commit}{state}")),
@@ -59,7 +59,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
         Action::FetchBase { platform, .. } => {
             out.line(format_args!("{bar}├─ {}", input.map(spelled).unwrap_or_default()));
             out.line(format_args!(
-                "{bar}└─ {platform}: manifest and config, every byte checked; no layer moves"
+                "{bar}└─ {platform}: manifest and config, every byte checked; no layers transferred"
             ));
         }
         Action::FetchSource { input: name, patches } => {
@@ -72,7 +72,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
                 let effect = &effect.as_str()[..12];
                 let expect = match expect {
                     Expectation::InEffect => "",
-                    Expectation::Upstream => "; upstream must have it",
+                    Expectation::Upstream => "; upstream must contain it",
                 };
                 out.line(format_args!("{bar}{branch} patch {component}/{id} ({effect}{expect})"));
             }
@@ -99,12 +99,12 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             for (folder, step) in context {
                 out.line(format_args!("{bar}├─ context {folder}/ from {step}"));
             }
-            let network = if *network { "with the network" } else { "without network" };
+            let network = if *network { "with network access" } else { "without network access" };
             out.line(format_args!("{bar}└─ RUN {network}"));
         }
         Action::SealImage { seal, edit, .. } => {
             self::seal(out, (bar, "├─"), seal);
-            // A stage on the way has no labels of its own.
+            // An intermediate stage has no labels of its own.
             let none = BTreeMap::new();
             self::edit(out, bar, edit, if edit.labels.is_empty() { &none } else { labels });
         }
@@ -115,7 +115,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
     }
 }
 
-/// Returns an input as people write it.
+/// Returns an input in the form that people write.
 fn spelled(input: &Input) -> String {
     match input {
         Input::Image { reference, manifest } => {
@@ -131,7 +131,7 @@ fn spelled(input: &Input) -> String {
     }
 }
 
-/// Returns the digest of a lock or file, short and in brackets.
+/// Returns the short digest of a lock or file, in brackets.
 fn short_digest(input: Option<&Input>) -> String {
     match input {
         Some(Input::Lock { digest } | Input::File { digest }) => format!(" ({})", digest.short()),
@@ -155,7 +155,7 @@ fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, S
     }
     let branch = if labels.is_empty() { "└─" } else { "├─" };
     out.line(format_args!(
-        "{bar}{branch} {} labels of the base are reset where it has them",
+        "{bar}{branch} resets {} labels, if the base has them",
         edit.reset.len()
     ));
     let last = labels.len().saturating_sub(1);
@@ -185,7 +185,7 @@ pub(crate) fn mermaid(plan: &Plan) -> String {
     let mut out = Page::default();
     out.line(format_args!("flowchart LR"));
     for step in &plan.steps {
-        // In Mermaid a quote is written as an entity, a line break as <br/>.
+        // Mermaid writes a quote as an entity and a line break as <br/>.
         let text = caption(plan, step).replace('"', "#quot;").replace('\n', "<br/>");
         out.line(format_args!("  {}[\"{text}\"]", step.id));
         for need in step.action.needs() {

@@ -1,4 +1,4 @@
-//! Tells a person, a CI log or a program what is happening. All of it goes to standard error.
+//! Reports progress to a person, a CI log or a program. All output goes to standard error.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal as _;
@@ -14,46 +14,46 @@ use crate::cli::Progress;
 use crate::sanitise::sanitise_line;
 use crate::{environment, output, state};
 
-/// From how many milliseconds on it is worth saying how long a step took last time.
+/// The shortest previous duration in milliseconds that is worth showing.
 const LONG: u64 = 10_000;
 
-/// How many of the last lines of a build are shown live.
+/// The number of recent build log lines that are shown live.
 const TAIL: usize = 3;
 
-/// One of the ways to show progress.
+/// A progress format.
 #[derive(Debug)]
 pub(crate) enum Reporter {
     /// Live lines on a terminal.
     Tty(Live),
-    /// One line when something ends.
+    /// One line for each finished step or output.
     Plain,
-    /// One JSON object an event.
+    /// One JSON object per event.
     Json,
 }
 
-/// A plan whose events are told.
+/// A plan whose events are reported.
 struct Teller {
     reporter: Arc<Reporter>,
     /// The name of its image.
     plan: String,
-    /// What stands in front of the names of its steps, where others are told of at the same time.
+    /// The prefix of step names, if several plans run at the same time.
     prefix: String,
-    /// How long steps took when they were last carried out, in milliseconds. Looked up once one
-    /// begins that an engine may take part in.
+    /// How long each step took last time, in milliseconds. Loaded when the first step starts that
+    /// an engine may run.
     last_times: OnceLock<BTreeMap<String, u64>>,
 }
 
-/// An event of a plan, as `--progress json` tells it.
+/// An event of a plan, as a line of `--progress json`.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct PlanEvent {
-    /// The name of the image that the plan makes.
+    /// The name of the image that the plan builds.
     plan: String,
     #[serde(flatten)]
     event: Event,
 }
 
 impl Reporter {
-    /// Chooses how to show progress: what was asked for, else what fits where it is shown.
+    /// Selects how to show progress: the requested format, or one that suits the output.
     pub(crate) fn new(asked: Progress) -> Self {
         match with_buildkit(asked) {
             Progress::Json => Self::Json,
@@ -66,7 +66,7 @@ impl Reporter {
         }
     }
 
-    /// Returns whether progress is shown as JSON, and with it everything else that is said.
+    /// Returns whether progress and all other messages are JSON.
     pub(crate) fn is_json(asked: Progress) -> bool {
         with_buildkit(asked) == Progress::Json
     }
@@ -76,11 +76,11 @@ impl Reporter {
         Self::Tty(Live { all, shown: Mutex::default() })
     }
 
-    /// Returns what tells of the events of a plan, which may be one of several.
+    /// Returns the event handler for a plan, which may be one of several.
     pub(crate) fn for_plan(self: &Arc<Self>, plan: &Plan, is_one_of_several: bool) -> OnEvent {
         let last_times = OnceLock::new();
         if !plan.is_built() {
-            // Its steps take no time worth telling.
+            // Its steps are too short for a duration.
             last_times.get_or_init(BTreeMap::new);
         }
         let prefix = match is_one_of_several {
@@ -106,24 +106,23 @@ impl Teller {
         }
     }
 
-    /// Returns what a step or output is called.
+    /// Returns the displayed name of a step or output.
     fn name(&self, step: &str) -> String {
         format!("{}{step}", self.prefix)
     }
 
-    /// Returns what a step does, and how long it took last time where that was long.
+    /// Returns what a step does, and how long it took last time if that was long.
     fn under_way(&self, step: &str, what: &str) -> (String, bool) {
         let (name, what) = (self.name(step), sanitise_line(what));
         match self.last_times.get_or_init(|| state::last_times(&self.plan)).get(step) {
             Some(last @ LONG..) => {
-                (format!("{name}: {what}; last time it took {}", seconds(*last)), true)
+                (format!("{name}: {what}; took {} last time", seconds(*last)), true)
             }
             _ => (format!("{name}: {what}"), false),
         }
     }
 
-    /// Returns the line that tells of an event; nothing for what is only under way, unless it takes
-    /// long.
+    /// Returns the line for an event, or `None` for progress that is not worth a line.
     fn line(&self, event: &Event) -> Option<String> {
         match event {
             Event::PlanBegun { plan_digest, steps } => {
@@ -139,7 +138,7 @@ impl Teller {
                     StepState::Cached => ("✓", ", cached"),
                     StepState::Failed => ("✗", ", failed"),
                     StepState::Interrupted => ("✗", ", interrupted"),
-                    StepState::NotBegun => ("-", ", not begun"),
+                    StepState::NotBegun => ("-", ", not started"),
                 };
                 Some(format!("{mark} {} ({}{word})", self.name(step), seconds(*milliseconds)))
             }
@@ -149,14 +148,14 @@ impl Teller {
             Event::OutputEnded { output, state, layer_bytes_copied } => {
                 let output = self.name(output);
                 let moved = match layer_bytes_copied {
-                    0 => "no layer bytes moved".to_owned(),
-                    bytes => format!("{} of layers copied", size(*bytes)),
+                    0 => "no layers transferred".to_owned(),
+                    bytes => format!("{} of layers transferred", size(*bytes)),
                 };
                 Some(match state {
                     OutputState::Written => format!("✓ {output} ({moved})"),
                     OutputState::UpToDate => format!("✓ {output} (up to date)"),
                     OutputState::Failed | OutputState::Interrupted => {
-                        format!("✗ {output} (failed; what was there before is intact)")
+                        format!("✗ {output} (failed; existing output was not changed)")
                     }
                 })
             }
@@ -171,10 +170,10 @@ impl Teller {
             Event::LayerSealed { step, entries, unchanged, scrubbed, stale_bytecode } => {
                 let stale = match stale_bytecode {
                     0 => String::new(),
-                    count => format!(", {count} files of bytecode are stale"),
+                    count => format!(", {count} bytecode files are stale"),
                 };
                 Some(format!(
-                    "  {} sealed: {entries} entries; {unchanged} were as in the base, {scrubbed} scrubbed{stale}",
+                    "  {} sealed: {entries} entries; {unchanged} same as in the base, {scrubbed} scrubbed{stale}",
                     self.name(step)
                 ))
             }
@@ -183,7 +182,7 @@ impl Teller {
     }
 }
 
-/// Returns what was asked for, or where nothing was, what BuildKit's variable asks for.
+/// Returns the requested format, or the one that BuildKit's variable requests.
 fn with_buildkit(asked: Progress) -> Progress {
     match (asked, environment::buildkit_progress().as_deref()) {
         (Progress::Auto, Some("plain")) => Progress::Plain,
@@ -200,11 +199,11 @@ pub(crate) struct Live {
     shown: Mutex<BTreeMap<String, Shown>>,
 }
 
-/// What is shown of something that is under way.
+/// The live display of a running step or output.
 #[derive(Debug)]
 struct Shown {
     head: ProgressBar,
-    /// The last lines that it said, below.
+    /// Its last output lines, shown below.
     tail: Vec<ProgressBar>,
     lines: VecDeque<String>,
 }
@@ -260,10 +259,11 @@ impl Live {
             | Event::BuildInstruction { .. }
             | Event::LayerSealed { .. } => {}
         }
-        // The whole log would scroll everything else away, and what is under way is shown live.
+        // A whole log would scroll everything else away, and running steps are shown live.
         let is_line = !matches!(event, Event::BuildLine { .. } | Event::StepBegun { .. });
         if let Some(line) = teller.line(event).filter(|_| is_line) {
-            // Above the live lines. `println` of a hidden target prints nothing, `suspend` always does.
+            // Print above the live lines. `println` prints nothing if the target is hidden;
+            // `suspend` always works.
             self.all.suspend(|| output::say(&line));
         }
     }
@@ -281,7 +281,7 @@ impl Shown {
         Self { head, tail: Vec::new(), lines: VecDeque::new() }
     }
 
-    /// Shows a line below, and one less of those before.
+    /// Shows a new line below, and drops the oldest.
     fn say(&mut self, all: &MultiProgress, line: String) {
         if self.lines.len() == TAIL {
             self.lines.pop_front();
@@ -304,7 +304,7 @@ impl Shown {
     }
 }
 
-/// Reads a template of ours.
+/// Parses a built-in template.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
@@ -316,7 +316,7 @@ fn seconds(milliseconds: u64) -> String {
     }
 }
 
-/// Returns a size in the decimal units that registries and disks are sold by.
+/// Returns a size in decimal units, as registries and disks use them.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     match UNITS.iter().find(|(unit, _)| bytes >= *unit) {

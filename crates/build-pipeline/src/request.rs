@@ -1,4 +1,4 @@
-//! Turns the command line into build requests, and resolves the tags that they name.
+//! Turns the command line into build requests, and resolves the tags in them.
 
 use names::{Digest, ImageRef, Tag};
 use names::{GpuTarget, PinName};
@@ -11,18 +11,18 @@ use crate::environment;
 use crate::error::{CommandError, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
 
-/// A request, and what must be found out before it can be planned.
+/// A request, and what to look up before it can be planned.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) request: BuildRequest,
-    /// The tags that a registry must be asked about.
+    /// The tags to resolve at a registry.
     pub(crate) tags: Vec<TagOfPin>,
     pub(crate) revision: RevisionChoice,
-    /// The image whose labels the request was read from, if it was.
+    /// The image whose labels the request was read from, if any.
     pub(crate) of_image: Option<String>,
 }
 
-/// The tag that a pin has in one run.
+/// The tag of a pin in this run.
 #[derive(Debug, Clone)]
 pub(crate) struct TagOfPin {
     pub(crate) pin: PinName,
@@ -32,22 +32,22 @@ pub(crate) struct TagOfPin {
 /// The commit that the labels name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RevisionChoice {
-    /// None: the image depends on the content of the files alone.
+    /// None: the image depends only on the content of the files.
     Absent,
     /// The commit that last changed a file of the plan.
     OfFiles,
-    /// The one that an image says it has. It is kept unless the history of the project denies it.
+    /// The commit that an image names. It is kept unless the project's history contradicts it.
     OfImage(plan::Revision),
 }
 
 impl PendingRequest {
-    /// Returns the plain request of a track.
+    /// Returns the request of a track without options.
     pub(crate) fn new(request: BuildRequest) -> Self {
         Self { request, tags: Vec::new(), revision: RevisionChoice::Absent, of_image: None }
     }
 }
 
-/// Reads the command line for every track. Nothing is asked of a registry yet.
+/// Reads the command line for every track. Makes no requests to registries yet.
 pub(crate) fn read(
     subject: &Subject,
     input: &PlanningInput,
@@ -56,7 +56,7 @@ pub(crate) fn read(
     if subject.rehearse && !subject.set.is_empty() {
         return Err(CommandError::new(
             ExitCode::Input,
-            "`--set` changes an image pin, and a rehearsal uses none: it builds on stand-ins",
+            "`--set` changes an image pin, but a rehearsal uses no image pins: it builds on stand-ins",
         )
         .hint("leave out `--set` or `--rehearse`"));
     }
@@ -67,7 +67,7 @@ pub(crate) fn read(
         .find_map(|(number, (pin, _))| set[..number].iter().find(|(other, _)| other == pin))
     {
         return Err(CommandError::new(ExitCode::Input, format!("`--set {pin}=…` is given twice"))
-            .hint("a pin has one value in a run"));
+            .hint("a pin can have only one value in a run"));
     }
     let gpu = subject.gpu.as_deref().map(gpu).transpose()?;
     let spoof = spoof(subject.spoof.as_deref())?;
@@ -83,8 +83,8 @@ pub(crate) fn read(
         request.variant.clone_from(&subject.variant);
         requests.push(request);
     }
-    // A pin that one of the tracks is based on is meant for that one; the planner refuses it where no
-    // track is.
+    // A pin that is the base of one of the tracks is meant for that track; if no track uses it, the
+    // planner refuses it.
     let stands_on = |request: &BuildRequest, pin| planner::stands_on(request, pin, input);
     let is_for = |request: &BuildRequest, pin| {
         stands_on(request, pin) || !requests.iter().any(|other| stands_on(other, pin))
@@ -109,7 +109,7 @@ pub(crate) fn read(
     Ok(all)
 }
 
-/// Returns the tag that the track's base follows, where its digest is not settled otherwise.
+/// Returns the tag that the track's base follows, if nothing else sets its digest.
 pub(crate) fn followed_tag(
     request: &BuildRequest,
     set: &[TagOfPin],
@@ -127,7 +127,7 @@ pub(crate) fn followed_tag(
     Ok(tag.map(|tag| TagOfPin { pin: name.clone(), tag: tag.clone() }))
 }
 
-/// Asks registries what the tags of a request are now, and makes them overrides.
+/// Asks registries for the current digests of a request's tags, and makes them overrides.
 pub(crate) async fn resolve(
     pending: &mut PendingRequest,
     input: &PlanningInput,
@@ -146,7 +146,8 @@ pub(crate) async fn resolve(
                 .hint(format!("`--set {name}=sha256:…` uses a digest that you know"))
         })?;
         let Some(digest) = found else {
-            let told = CommandError::new(ExitCode::Network, format!("there is no `{reference}`"));
+            let told =
+                CommandError::new(ExitCode::Network, format!("tag `{reference}` does not exist"));
             let why = pin.discontinued.as_ref().map(|why| format!("pin `{name}`: {why}"));
             let told = registry_hints(told, ErrorKind::NotFound);
             return Err(why.into_iter().fold(told, CommandError::hint));
@@ -156,7 +157,7 @@ pub(crate) async fn resolve(
     Ok(())
 }
 
-/// Returns the track of a name that the command line let through.
+/// Returns the track with a name that the command line accepted.
 pub(crate) fn track(name: &str) -> Result<Track, CommandError> {
     let has_letter = |track: &Track| name.eq_ignore_ascii_case(&track.letter().to_string());
     Track::from_name(name)
@@ -186,21 +187,29 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Comman
         Some(pins::PinKind::Image) => {}
         Some(_) => {
             return Err(bad(format!(
-                "pin `{pin}` is not an image, and `--set` changes images only"
+                "pin `{pin}` is not an image, and `--set` changes only images"
             ))
-            .hint("`build-pipeline plan --track TRACK` shows what a track uses"));
+            .hint("`build-pipeline plan --track TRACK` shows the pins that a track uses"));
         }
     }
     if value.contains(':') {
         let digest = value.parse().map_err(|e| {
-            CommandError::caused(ExitCode::Input, format!("`--set {text}` has no valid digest"), &e)
-                .hint(form)
+            CommandError::caused(
+                ExitCode::Input,
+                format!("`--set {text}` does not contain a valid digest"),
+                &e,
+            )
+            .hint(form)
         })?;
         return Ok((pin, Value::Digest(digest)));
     }
     let tag = value.parse().map_err(|e| {
-        CommandError::caused(ExitCode::Input, format!("`--set {text}` has no valid tag"), &e)
-            .hint(form)
+        CommandError::caused(
+            ExitCode::Input,
+            format!("`--set {text}` does not contain a valid tag"),
+            &e,
+        )
+        .hint(form)
     })?;
     Ok((pin, Value::Tag(tag)))
 }
@@ -217,12 +226,8 @@ fn spoof(text: Option<&str>) -> Result<SpoofChoice, CommandError> {
         Some("off") => Ok(SpoofChoice::Off),
         Some(text) => {
             text.parse().map(SpoofChoice::Version).map_err(|e: names::ParseGfxVersionError| {
-                CommandError::caused(
-                    ExitCode::Input,
-                    format!("`--spoof {text}` cannot be used"),
-                    &e,
-                )
-                .hint("write `--spoof x.y.z`, `--spoof off` or `--spoof auto`")
+                CommandError::caused(ExitCode::Input, format!("cannot use `--spoof {text}`"), &e)
+                    .hint("write `--spoof x.y.z`, `--spoof off` or `--spoof auto`")
             })
         }
     }

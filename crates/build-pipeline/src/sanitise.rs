@@ -1,16 +1,17 @@
-//! Makes text from outside fit for a terminal, a CI log or a JSON document, and hides secrets in it.
+//! Makes untrusted text safe for a terminal, a CI log or a JSON document, and hides secrets in it.
 //!
-//! Registries, labels and files may hold terminal escapes (CVE-2024-52005 and its kin). Removing
-//! ANSI sequences leaves single control characters, the C1 block and the bidirectional overrides of
-//! "Trojan Source" (CVE-2021-42574) in place, so those are replaced one by one.
+//! Registries, labels and files may contain terminal escapes (CVE-2024-52005 and similar). Removing
+//! ANSI sequences would leave single control characters, the C1 block and the bidirectional
+//! overrides of "Trojan Source" (CVE-2021-42574), so those are replaced one by one.
 
-/// Returns `text` without escape sequences, control characters (line feed and tab stay),
+/// Returns `text` without escape sequences, control characters (except line feed and tab),
 /// bidirectional overrides and secrets.
 pub(crate) fn sanitise(text: &str) -> String {
     names::mask(&plain(text)).into_owned()
 }
 
-/// The same with as many characters as without the secrets hidden, so that columns stay right.
+/// Returns the sanitised text twice: first with secrets, then with secrets hidden but the same
+/// number of characters, so that columns stay right.
 pub(crate) fn sanitise_in_place(text: &str) -> (String, String) {
     let plain = plain(text);
     let masked = names::mask_in_place(&plain).into_owned();
@@ -29,7 +30,7 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-/// The same for text that must stay on its line.
+/// Returns the sanitised text on a single line.
 pub(crate) fn sanitise_line(text: &str) -> String {
     sanitise(text).replace(['\n', '\t'], " ")
 }
@@ -104,7 +105,7 @@ mod tests {
             let clean = sanitise(&text);
             assert!(!clean.chars().any(|c| bad(c) && c != '\n' && c != '\t'), "{clean:?}");
             assert!(!sanitise_line(&text).chars().any(bad), "{clean:?}");
-            assert_eq!(sanitise(&clean), clean, "what is clean stays as it is");
+            assert_eq!(sanitise(&clean), clean, "clean text does not change");
             let (plain, masked) = sanitise_in_place(&text);
             assert_eq!(plain.chars().count(), masked.chars().count(), "{plain:?}");
         });

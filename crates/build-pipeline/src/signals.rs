@@ -1,11 +1,11 @@
-//! The signals that end a run in good order.
+//! The signals that end a run cleanly.
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
-/// The signals that end a run in good order.
+/// Listens for the signals that end a run cleanly.
 pub(crate) struct Signals(Vec<(tokio::signal::unix::Signal, ExitCode)>);
 
 impl Signals {
@@ -15,13 +15,13 @@ impl Signals {
             (SignalKind::terminate(), ExitCode::Terminated),
             (SignalKind::hangup(), ExitCode::Terminated),
         ];
-        // A signal that cannot be listened for keeps its default, which ends the process.
+        // A signal that cannot be handled keeps its default, which ends the process.
         Self(
             codes.into_iter().filter_map(|(kind, code)| Some((signal(kind).ok()?, code))).collect(),
         )
     }
 
-    /// Waits for one of them.
+    /// Waits for one of the signals. Returns its exit code.
     pub(crate) async fn next(&mut self) -> ExitCode {
         std::future::poll_fn(|context| {
             for (signal, code) in &mut self.0 {
@@ -35,8 +35,8 @@ impl Signals {
     }
 }
 
-/// Returns the error that a signal ends a run with.
+/// Returns the error for a run that a signal ended.
 pub(crate) fn interrupted(code: ExitCode) -> CommandError {
-    CommandError::new(code, "interrupted; what was there before is intact")
-        .hint("the same command begins again, with what is cached")
+    CommandError::new(code, "interrupted; existing output was not changed")
+        .hint("rerun the same command to continue from the cache")
 }

@@ -13,7 +13,7 @@ use crate::exit_code::ExitCode;
 use crate::sanitise::sanitise_json;
 use crate::{environment, output};
 
-/// How many runs are looked at for how long steps take.
+/// How many recent runs to search for step durations.
 const LATEST: usize = 20;
 
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandError {
@@ -21,12 +21,12 @@ fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandError {
         .hint("records are under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
 }
 
-/// Returns the folder that records lie in.
+/// Returns the folder of records.
 fn records_folder() -> Result<PathBuf, CommandError> {
     Ok(environment::state_folder()?.join("records"))
 }
 
-/// Checks that records can be written, before there is anything to record.
+/// Checks that records can be written before there is anything to record.
 pub(crate) fn check_records() -> Result<(), CommandError> {
     let folder = records_folder()?;
     fs::create_dir_all(&folder)
@@ -34,7 +34,7 @@ pub(crate) fn check_records() -> Result<(), CommandError> {
         .map_err(|error| failed("writing into", &folder, &error))
 }
 
-/// Writes a record beside, synced and renamed. Returns where it lies.
+/// Writes a record atomically: to a temporary file that is synced and renamed. Returns its path.
 pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, CommandError> {
     let folder = records_folder()?;
     let path = folder.join(format!("{}.json", record.id));
@@ -48,8 +48,8 @@ pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, CommandError
     Ok(path)
 }
 
-/// Returns a record with the secrets masked that errors and warnings may quote. The plan stays as it
-/// is, so that its digest does; no secret gets into a plan.
+/// Returns a record in which the secrets in errors and warnings are masked. The plan is unchanged,
+/// so its digest stays the same; plans never contain secrets.
 fn without_secrets(record: &BuildRecord) -> BuildRecord {
     let Ok(mut document) = serde_json::to_value(record) else { return record.clone() };
     if let Some(fields) = document.as_object_mut() {
@@ -77,8 +77,8 @@ fn read_record(path: &Path) -> Result<BuildRecord, String> {
     BuildRecord::parse(&text).map_err(|error| error.to_string())
 }
 
-/// Returns how long the steps of an image took when they were last carried out, in milliseconds: of
-/// the latest runs, for people only. What cannot be read is left out.
+/// Returns how long each step of an image took last time, in milliseconds, from the latest runs.
+/// This is only for display. Skips unreadable records.
 pub(crate) fn last_times(image: &str) -> BTreeMap<String, u64> {
     let mut times = BTreeMap::new();
     let files = record_files().unwrap_or_default();
@@ -95,7 +95,7 @@ pub(crate) fn last_times(image: &str) -> BTreeMap<String, u64> {
     times
 }
 
-/// Reads all records, oldest first, and says which files are none.
+/// Reads all records, oldest first. Warns about files that are not records.
 pub(crate) fn read_records() -> Result<Vec<BuildRecord>, CommandError> {
     let mut records = Vec::new();
     for path in record_files()? {
@@ -103,27 +103,24 @@ pub(crate) fn read_records() -> Result<Vec<BuildRecord>, CommandError> {
             Ok(record) => records.push(record),
             Err(why) => output::warn(
                 "unreadable-record",
-                &format!(
-                    "`{}` is left out: {why}; remove it if you do not need it",
-                    path.display()
-                ),
+                &format!("skipping `{}`: {why}; remove it if you do not need it", path.display()),
             ),
         }
     }
     Ok(records)
 }
 
-/// Returns whether the process of a record that has not ended is still there.
+/// Returns whether the process of an unfinished record is still running.
 pub(crate) fn is_alive(record: &BuildRecord) -> bool {
     is_process(record.process)
 }
 
-/// Returns whether a record is of a run that is under way.
+/// Returns whether the run of a record is still in progress.
 pub(crate) fn is_under_way(record: &BuildRecord) -> bool {
     record.status == Status::Running && is_alive(record)
 }
 
-/// Returns whether there is a process of this number.
+/// Returns whether a process with this number exists.
 pub(crate) fn is_process(number: u32) -> bool {
     Path::new("/proc").join(number.to_string()).is_dir()
 }

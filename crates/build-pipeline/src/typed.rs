@@ -1,8 +1,8 @@
-//! The command as it was understood: for records and locks, with no secret in it.
+//! The command line as the program understood it, for records and locks, without secrets.
 //!
 //! Start at [`words`]. The words come from clap's parsed matches, never from argv: options by their
-//! long names, values from the command line and the environment, default values left out. Pasted
-//! into a shell, they do the same once every `***` is filled in.
+//! long names, values from the command line and the environment, no default values. Pasted into a
+//! shell, they do the same once every `***` is filled in.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -11,7 +11,7 @@ use names::Secret;
 use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 
-/// The options and arguments that name an image or a place to fetch from or to push to.
+/// Options and arguments that name an image, or a place to fetch from or push to.
 const PLACES: [&str; 8] = ["mirror", "outputs", "push", "set", "url", "target", "left", "right"];
 
 /// Returns the words of the command, with `***` in place of every secret.
@@ -34,14 +34,14 @@ pub(crate) fn words(command: &Command, matches: &ArgMatches) -> Vec<String> {
 
 /// Returns words as one line for a POSIX shell.
 pub(crate) fn line(words: &[String]) -> String {
-    // No word of an operating system has a NUL in it.
+    // Arguments from an operating system never contain NUL.
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Refuses a command that names an image or a place together with a password or token.
+/// Refuses a command in which an image or a place contains a password or token.
 ///
-/// It is called before any of them is taken apart: a password may have every character that
-/// separates the parts, and a part of it is no longer recognised as one.
+/// Call it before splitting any of them: a password may contain any separator, and a part of a
+/// password cannot be recognised as one.
 pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), CommandError> {
     let (mut command, mut matches) = (command, matches);
     loop {
@@ -56,7 +56,7 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Comma
 
 fn check_one(arg: &Arg, value: &Secret) -> Result<(), CommandError> {
     let is_mirror = arg.get_id() == "mirror";
-    // A comma in a password separated it from what precedes it.
+    // A comma in a password split the value here.
     let is_rest = is_mirror && value.expose().contains('@') && !value.expose().contains('=');
     if !value.is_secret() && !is_rest {
         return Ok(());
@@ -66,20 +66,20 @@ fn check_one(arg: &Arg, value: &Secret) -> Result<(), CommandError> {
         arg.get_long().map_or_else(|| format!("`{shown}`"), |long| format!("`--{long} {shown}`"));
     let refused = CommandError::new(
         ExitCode::Input,
-        format!("{what} holds a user name, a password or a token"),
+        format!("{what} contains a user name, a password or a token"),
     );
     let is_url = is_mirror || arg.get_id() == "url";
     let refused = if is_url { refused.hint(SOURCE_HINT) } else { refused };
     Err(refused.hint(LOGIN_HINT))
 }
 
-/// Where the credentials of a registry belong.
-const LOGIN_HINT: &str = "write the place without them, and log in with `podman login HOST` or `docker login HOST`: their files are read";
-/// What there is for git repositories and package indexes.
+/// The hint for registry credentials.
+const LOGIN_HINT: &str = "write the place without them, and log in with `podman login HOST` or `docker login HOST`; the tool uses those credentials";
+/// The hint for git repositories and package indexes.
 const SOURCE_HINT: &str =
-    "repositories and package indexes are asked without credentials; name a mirror that needs none";
+    "repositories and package indexes are read without credentials; name a mirror that needs none";
 
-/// Returns the values of an argument that somebody gave, on the command line or by a variable.
+/// Returns the values of an argument from the command line or a variable.
 fn values(arg: &Arg, matches: &ArgMatches) -> Vec<Secret> {
     let id = arg.get_id().as_str();
     let source = matches.value_source(id);
@@ -108,11 +108,11 @@ fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<String> {
     }
 }
 
-/// Returns the words of an option with a value; a value that looks like an option needs the `=`.
+/// Returns the words of an option with its value; a value that looks like an option needs the `=`.
 fn option(long: &str, value: &Secret) -> Vec<String> {
     let whole = Secret::new(format!("--{long}={}", value.expose()));
     let shown = value.to_string();
-    // The option's own name may say that all of the value is secret.
+    // The option's own name may mark the whole value as secret.
     let is_named = whole.to_string() == format!("--{long}=***");
     match (is_named, value.expose().starts_with('-')) {
         (true, _) => vec![whole.to_string()],
@@ -121,7 +121,7 @@ fn option(long: &str, value: &Secret) -> Vec<String> {
     }
 }
 
-/// Returns the arguments without names, after `--` where one looks like an option.
+/// Returns the positional arguments, after `--` if one looks like an option.
 fn positional_words(args: &[&Arg], matches: &ArgMatches) -> Vec<String> {
     let given = args.iter().flat_map(|arg| values(arg, matches));
     let words: Vec<String> = given.map(|value| value.to_string()).collect();
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// Returns the line of what was typed, with the program's name in front.
+    /// Returns the command line for some arguments, including the program's name.
     fn typed(arguments: &[&str]) -> String {
         let command = Cli::command();
         let all = ["build-pipeline"].iter().chain(arguments);

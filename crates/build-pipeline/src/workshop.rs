@@ -1,4 +1,4 @@
-//! Makes the workshop that built tracks are carried out in: the store, and where to fetch from.
+//! Creates the workshop in which an engine's tracks are built: the store, and where to fetch from.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::num::NonZeroUsize;
@@ -13,28 +13,28 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::{environment, fetch};
 
-/// How steps are carried out.
+/// How steps are executed.
 #[derive(Debug)]
 pub(crate) struct Way {
-    /// Whether finished steps are carried out again.
+    /// Whether finished steps run again.
     pub(crate) is_fresh: bool,
-    /// Whether what there was before a RUN that failed is left in the engine.
+    /// Whether the state before a failed RUN is kept in the engine.
     pub(crate) keeps_failed: bool,
     /// The folder of finished steps.
     pub(crate) store: PathBuf,
 }
 
-/// Returns a name for this run: the number of the process, by which `clean` sees whether it lives,
+/// Returns a name for this run: the process number, by which `clean` sees whether the run is alive,
 /// and a random number. Runs in several containers or on several machines may share an engine and
-/// have the same process number, and none may remove what is of another.
+/// have the same process number, and no run may remove what belongs to another.
 pub(crate) fn new_run() -> Result<RunId, CommandError> {
     let random = RandomState::new().build_hasher().finish();
     let name = format!("run-{}-{random:016x}", std::process::id());
     RunId::parse(&name)
-        .ok_or_else(|| CommandError::new(ExitCode::Bug, "the name of the run is not valid"))
+        .ok_or_else(|| CommandError::new(ExitCode::Bug, "the generated run name is not valid"))
 }
 
-/// Makes the workshop. Nothing is looked for yet.
+/// Creates the workshop. Fetches nothing yet.
 pub(crate) fn open(
     global: &Global,
     materials: Arc<Materials>,

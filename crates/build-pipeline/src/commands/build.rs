@@ -33,10 +33,10 @@ use crate::signals::{Signals, interrupted};
 use crate::workshop::Way;
 use crate::{engines, environment, output, registry, render, state, workshop};
 
-/// Builds the tracks that were asked for, at the same time.
+/// Builds the requested tracks, all at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
     if args.subject.tracks.is_empty() {
-        return Err(CommandError::new(ExitCode::Input, "no track was named")
+        return Err(CommandError::new(ExitCode::Input, "no track given")
             .hint("write `--track locked-spoof`, or `--track locked-spoof --rehearse` to try it without a network"));
     }
     let project = Project::find(&crate::working_folder(global)?)?;
@@ -51,7 +51,7 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
     crate::runtime()?.block_on(session.all(plans))
 }
 
-/// What the builds of one run share.
+/// The shared state of the builds of one run.
 struct Session<'a> {
     global: &'a Global,
     args: &'a Build,
@@ -60,7 +60,7 @@ struct Session<'a> {
     reporter: Arc<Reporter>,
 }
 
-/// What came of one build, for `--format json`.
+/// The result of one build, for `--format json`.
 #[derive(Debug, Serialize)]
 struct Built {
     name: String,
@@ -71,28 +71,28 @@ struct Built {
     record: PathBuf,
 }
 
-/// A build that was begun.
+/// A build that was started.
 struct Begun {
     prepared: Prepared,
     record: BuildRecord,
     settings: Settings,
 }
 
-/// The record of a beginning, while it is written.
+/// The initial record of a build, while it is being written.
 type Beginning = JoinHandle<Result<PathBuf, CommandError>>;
 
-/// A build that ended, and was recorded.
+/// A build that ended and was recorded.
 struct Ended {
     record: BuildRecord,
-    /// Where the record lies.
+    /// The path of the record.
     written: Result<PathBuf, CommandError>,
-    /// Why it failed, where it did so by itself.
+    /// Why the build failed, unless a signal or an earlier error ended it.
     failure: Option<Arc<ExecuteError>>,
 }
 
 impl Ended {
-    /// Records how a build ended, behind the record of its beginning; `early` is why it was broken
-    /// off, if it was.
+    /// Records how a build ended, after its initial record. `early` is why it was interrupted, if
+    /// it was.
     async fn of(
         begun: &Begun,
         beginning: Beginning,
@@ -119,7 +119,7 @@ impl Ended {
             record.error = own.as_ref().or(early).map(CommandError::lines).unwrap_or_default();
         }
         let beginning = beginning.await.unwrap_or_else(|error| {
-            let what = "writing a record ended by itself";
+            let what = "internal error: the task that writes a record stopped unexpectedly";
             Err(CommandError::caused(ExitCode::Bug, what, &error))
         });
         let written = beginning.and(state::write_record(&record));
@@ -128,7 +128,7 @@ impl Ended {
 }
 
 impl Begun {
-    /// Says what is to be said of a plan, and begins its record.
+    /// Prints the warnings of a plan, and starts its record.
     fn new(prepared: Prepared, settings: Settings, words: &[String]) -> Self {
         prepared.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
         let warnings = prepared.warnings.iter();
@@ -148,7 +148,7 @@ impl Begun {
 impl Session<'_> {
     async fn all(&self, mut plans: Vec<Prepared>) -> Result<(), CommandError> {
         let stand_ins: Vec<_> = plans.iter_mut().filter_map(|one| one.stand_in.take()).collect();
-        // Served for as long as the builds run.
+        // The rehearsal serves the stand-ins until the builds end.
         let rehearsal = match stand_ins.is_empty() {
             true => None,
             false => Some(Rehearsal::start(&stand_ins).await?),
@@ -169,7 +169,7 @@ impl Session<'_> {
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
             let workshop = match is_built || is_loaded {
-                // All of them build with one engine, into one store.
+                // All builds share one engine and one store.
                 true => Some(Arc::clone(match &workshop {
                     Some(workshop) => workshop,
                     None => workshop.insert(self.workshop()?),
@@ -189,12 +189,12 @@ impl Session<'_> {
         Ok(Arc::new(workshop::open(self.global, Arc::clone(&self.materials), way)?))
     }
 
-    /// Carries out plans and records each as soon as it ends, whatever becomes of it. Of several errors
-    /// all are told, and the first one is returned.
+    /// Runs plans, and records each as soon as it ends, even if it failed. Prints all errors but
+    /// the first, and returns the first.
     async fn carry_out(&self, mut begun: Vec<Begun>) -> Result<(), CommandError> {
-        // Before the first record: a signal that nobody listens for would leave it without an end.
+        // Listen before the first record is written: an unhandled signal would leave it unfinished.
         let signals = Signals::listen();
-        // Synced while the first request is under way.
+        // Sync the records while the first request is in progress.
         let beginnings = begun.iter().map(|one| {
             let record = one.record.clone();
             tokio::task::spawn_blocking(move || state::write_record(&record))
@@ -208,12 +208,12 @@ impl Session<'_> {
             let name = one.prepared.plan.name.as_str();
             let failure = failure.map(|cause| {
                 let error = CommandError::from(&*cause);
-                // A step that several of them need fails once.
+                // A step that several plans need fails only once.
                 if let Some((_, first)) = told.iter().find(|(other, _)| Arc::ptr_eq(other, &cause))
                 {
                     return CommandError::new(
                         error.code,
-                        format!("a step of `{first}` that it needs failed"),
+                        format!("it needs a step of `{first}` that failed"),
                     );
                 }
                 told.push((cause, name));
@@ -230,7 +230,8 @@ impl Session<'_> {
                     (None, Ok(path)) if record.status == Status::Succeeded => {
                         self.show(&one.prepared, &record, &one.settings, &path).await.map(Some)
                     }
-                    // What ended all of them early is told once, with where to look at each.
+                    // An error that ended all builds early is printed once, with the path of each
+                    // record.
                     (None, Ok(path)) => {
                         let hint = format!("the record is `{}`", path.display());
                         if let Some(early) = failures.first_mut() {
@@ -256,7 +257,7 @@ impl Session<'_> {
         Err(failure)
     }
 
-    /// Shows what was built.
+    /// Shows the result of a build.
     async fn show(
         &self,
         prepared: &Prepared,
@@ -268,7 +269,7 @@ impl Session<'_> {
             output::warn("mirror-distrusted", &warning);
         }
         let Some(image) = &record.image else {
-            return Err(CommandError::new(ExitCode::Bug, "the plan made no image"));
+            return Err(CommandError::new(ExitCode::Bug, "the plan did not produce an image"));
         };
         if self.args.format == Format::Text {
             output::sanitised_result(&summary(record, image, path))?;
@@ -286,12 +287,12 @@ impl Session<'_> {
         })
     }
 
-    /// Says which known failures the last lines of a RUN show.
+    /// Prints the known failures in the last lines of a RUN.
     fn offer(&self, failure: &CommandError) {
         if failure.log.is_empty() {
             return;
         }
-        // What is known must not hide what went wrong.
+        // A problem with the list of known failures must not hide the real error.
         let Ok(failures) = Data::find(self.global).and_then(|data| data.failures()) else { return };
         let log = failure.log.join("\n");
         if let Ok(found) = failures.diagnose(log.as_bytes()) {
@@ -299,10 +300,10 @@ impl Session<'_> {
         }
     }
 
-    /// Takes the locks of the outputs, finds the engine, and carries out the plans, until they end or a
-    /// signal comes.
+    /// Takes the locks of the outputs, finds the engine, and runs the plans until they end or a
+    /// signal arrives.
     ///
-    /// Returns the error too where the plans were not begun or a signal ended them.
+    /// Also returns the error if the plans were not started or a signal ended them.
     async fn execute(
         &self,
         begun: &mut [Begun],
@@ -347,9 +348,9 @@ impl Session<'_> {
         (ended, came.map(interrupted))
     }
 
-    /// Returns the locks, which are held until the plans are carried out, and the engine, if a plan needs
-    /// one. It is found before anything is fetched, and after the wait for another run: that may have
-    /// finished the steps that need it.
+    /// Returns the locks, which are held until the plans have run, and the engine, if a plan needs
+    /// one. Finds the engine before fetching anything, and after waiting for other runs, because
+    /// those may have finished the steps that need it.
     async fn ready(&self, begun: &mut [Begun]) -> Result<(Locks, Option<Engine>), CommandError> {
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         let locks = self.take_locks(outputs.collect()).await?;
@@ -377,14 +378,15 @@ impl Session<'_> {
                 if locks::are_one(output, other)? {
                     let what = format!("`{output}` and `{other}` are the same place");
                     return Err(CommandError::new(ExitCode::Input, what)
-                        .hint("name each place once, and another one for each track"));
+                        .hint("name each place once, and give each track its own"));
                 }
             }
         }
         Locks::take(&outputs, self.args.lock_timeout, &self.global.words).await
     }
 
-    /// Shows what a newcomer wants to see of a rehearsal: the labels, the proof, and what is next.
+    /// Shows what a newcomer wants to know about a rehearsal: the labels, the proof, and the next
+    /// steps.
     async fn show_rehearsed(&self, plan: &Plan, settings: &Settings) -> Result<(), CommandError> {
         let mut text = Page::default();
         text.line(format_args!("\nlabels"));
@@ -403,17 +405,17 @@ impl Session<'_> {
         let track = &plan.track;
         let next = match plan.is_built() {
             true => format!(
-                "`build-pipeline plan --track {track}` shows what the real one is made from; on a machine that reaches it, `build-pipeline --track {track}` builds it by the same steps"
+                "`build-pipeline plan --track {track}` shows the inputs of the real image; on a machine that reaches them, `build-pipeline --track {track}` builds it in the same steps"
             ),
             false => format!(
-                "with a network, `build-pipeline --track {track}` does the same on the pinned base, by digest; its layers stay where they are"
+                "with a network, `build-pipeline --track {track}` does the same on the pinned base; its layers stay in the base's registry"
             ),
         };
         output::hint(&next);
         Ok(())
     }
 
-    /// Returns where the image of a plan is put.
+    /// Returns the outputs of a plan.
     fn outputs(&self, plan: &Plan, several: bool) -> Result<Vec<Output>, CommandError> {
         let pushes = self.args.push.iter().map(|one| format!("registry:{}", one.expose()));
         let named = self.args.outputs.iter().map(|one| one.expose().to_owned());
@@ -426,10 +428,10 @@ impl Session<'_> {
             if several && !is_for_all {
                 return Err(CommandError::new(
                     ExitCode::Input,
-                    format!("`--output {text}` is one place for several images"),
+                    format!("`--output {text}` is a single place, but there are several images"),
                 )
                 .hint(
-                    "build one track at a time, or leave out `--output`: each goes to `dist/TRACK`",
+                    "build one track at a time, or leave out `--output`: each image then goes to `dist/TRACK`",
                 ));
             }
             if let Output::Registry { reference } = &output {
@@ -441,14 +443,14 @@ impl Session<'_> {
         }
         if all.is_empty() {
             let path = self.project.root.join("dist").join(&plan.name);
-            // Shorter to read where the project is the folder we stand in.
+            // A relative path is shorter if the project is the current folder.
             let path = std::env::current_dir()
                 .ok()
                 .and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()))
                 .unwrap_or(path);
             all.push(Output::Layout { path, with_layers: self.args.with_layers });
         }
-        // The layers of what was built lie nowhere else.
+        // No registry has the layers that an engine built.
         for output in all.iter_mut().filter(|_| plan.is_built()) {
             if let Output::Layout { with_layers, .. } = output {
                 *with_layers = true;
@@ -458,19 +460,21 @@ impl Session<'_> {
     }
 }
 
-/// Refuses to publish a rehearsed image, or to push to what is not a place for a new image.
+/// Refuses to publish a rehearsed image, or to push to something other than a tag.
 fn check_push(plan: &Plan, reference: &ImageRef) -> Result<(), CommandError> {
     if reference.digest.is_some() {
         return Err(CommandError::new(
             ExitCode::Input,
-            format!("`{reference}` names a digest, and an image is pushed to a tag"),
+            format!("`{reference}` contains a digest, but images are pushed to a tag"),
         )
-        .hint("leave out `@sha256:…`; without a tag the image is pushed under its own digest"));
+        .hint("leave out `@sha256:…`; without a tag, the image is pushed by its own digest"));
     }
     if plan.rehearsal && !is_loopback(reference.repository.registry()) {
         return Err(CommandError::new(
             ExitCode::Input,
-            format!("a rehearsed image is not pushed to `{reference}`: it stands on a stand-in"),
+            format!(
+                "a rehearsed image cannot be pushed to `{reference}`: it is based on a stand-in"
+            ),
         )
         .hint("push it to a registry on 127.0.0.1, or build without `--rehearse`"));
     }
@@ -486,41 +490,45 @@ fn is_loopback(registry: &str) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The output that is the engine, under the name that images have there by convention.
+/// The output that loads the image into the engine, under its default name.
 const ENGINE: &str = "engine";
 
-/// Reads `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
+/// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
 fn parse_output(text: &str, plan: &Plan, with_layers: bool) -> Result<Output, CommandError> {
     let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| CommandError::new(ExitCode::Input, what).hint(form);
     let engine = |name: &str| -> Result<Output, CommandError> {
         let reference: ImageRef = name.parse().map_err(|e| {
-            CommandError::caused(ExitCode::Input, format!("`--output {text}` names no image"), &e)
-                .hint("write the whole name: `localhost/NAME:TAG`")
+            CommandError::caused(
+                ExitCode::Input,
+                format!("`--output {text}` does not name an image"),
+                &e,
+            )
+            .hint("write the full name: `localhost/NAME:TAG`")
         })?;
         match (&reference.tag, &reference.digest) {
             (Some(_), None) => Ok(Output::Engine { reference }),
-            _ => Err(bad(format!("`--output {text}` must name a tag, and no digest"))),
+            _ => Err(bad(format!("`--output {text}` must contain a tag and no digest"))),
         }
     };
     match text.split_once(':') {
         None if text == ENGINE => engine(&name_in_engine(&plan.name)),
         Some((ENGINE, name)) if !name.is_empty() => engine(name),
-        Some((_, "")) => Err(bad(format!("`--output {text}` names no place"))),
+        Some((_, "")) => Err(bad(format!("`--output {text}` does not name a place"))),
         Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),
         Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
         Some(("registry", reference)) => {
             let reference = reference.parse().map_err(|e| {
-                CommandError::caused(ExitCode::Input, format!("`--output {text}` names no image"), &e)
+                CommandError::caused(ExitCode::Input, format!("`--output {text}` does not name an image"), &e)
                     .hint("write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/locked-spoof:latest`")
             })?;
             Ok(Output::Registry { reference })
         }
-        _ => Err(bad(format!("`--output {text}` has no known kind in front"))),
+        _ => Err(bad(format!("`--output {text}` does not start with a known kind"))),
     }
 }
 
-/// Returns what came of a build, for people.
+/// Returns the result of a build as text.
 fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> String {
     let mut text = Page::default();
     text.line(format_args!("{}", record.plan.name));
@@ -538,9 +546,13 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
     for outcome in &record.outputs {
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
             (0, 0) => {
-                format!("{} layers, {}, stay at the base", image.layers, size(image.layer_bytes))
+                format!(
+                    "{} layers, {}, stay in the base's registry",
+                    image.layers,
+                    size(image.layer_bytes)
+                )
             }
-            (0, mounted) => format!("{mounted} layers mounted, no byte moved"),
+            (0, mounted) => format!("{mounted} layers mounted, none transferred"),
             (copied, 0) => format!("{copied} layers copied, {}", size(outcome.layer_bytes_copied)),
             (copied, mounted) => format!(
                 "{mounted} layers mounted, {copied} copied, {}",

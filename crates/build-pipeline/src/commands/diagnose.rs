@@ -1,4 +1,4 @@
-//! `build-pipeline diagnose`: known failures in a log.
+//! `build-pipeline diagnose`: finds known failures in a log.
 
 use std::fs::File;
 use std::io;
@@ -16,30 +16,30 @@ use crate::machine::Data;
 use crate::output::{self, Page};
 use crate::working_folder;
 
-/// Recognise known failures in a log
+/// Find known failures in a log
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Ends with 1 where the log shows a known failure, with 0 where it shows none. versions/failures.toml has what is known."
+    after_help = "The exit code is 1 if the log shows a known failure, and 0 if it shows none. The known failures are in versions/failures.toml."
 )]
 pub(crate) struct Diagnose {
-    /// The log of a build or a run; `-` or nothing for standard input
+    /// The log of a build or a run; `-` for standard input
     #[arg(value_name = "LOG", default_value = "-")]
     log: PathBuf,
-    /// The form of the report
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// What `diagnose --format json` prints.
+/// The output of `diagnose --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DiagnoseReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
-    /// How many lines the log has.
+    /// The number of lines in the log.
     lines: u64,
-    /// How many bytes the log has.
+    /// The size of the log in bytes.
     bytes: u64,
-    /// The failures it shows, the first first.
+    /// The failures in the log, in order of appearance.
     failures: Vec<Known>,
 }
 
@@ -48,13 +48,13 @@ pub(crate) struct DiagnoseReport {
 pub(crate) struct Known {
     /// Its name.
     pub(crate) name: String,
-    /// What happened.
+    /// The cause.
     pub(crate) cause: String,
-    /// What to do, in order of promise.
+    /// What to do, most promising first.
     pub(crate) fix: Vec<String>,
-    /// Where that was read.
+    /// The source of this information.
     evidence: String,
-    /// How many lines show it.
+    /// The number of lines that show it.
     count: u64,
     /// The first lines that show it.
     lines: Vec<Line>,
@@ -63,13 +63,13 @@ pub(crate) struct Known {
 /// A line of the log.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Line {
-    /// Its number, from 1.
+    /// Its number; the first line is 1.
     number: u64,
-    /// Its text, cut where it is long.
+    /// Its text, shortened if it is long.
     text: String,
 }
 
-/// Reads the log and prints what it shows.
+/// Reads the log and prints the known failures in it.
 pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), CommandError> {
     let failures = Data::find(global)?.failures()?;
     let is_input = args.log == Path::new("-");
@@ -100,8 +100,7 @@ pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), CommandError> 
     }
 }
 
-/// Says which known failures something showed that was run for another purpose; nothing where it
-/// shows none.
+/// Prints the known failures in the output of another command, if there are any.
 pub(crate) fn offer(found: &Diagnoses<'_>) {
     for Diagnosis { failure, lines, .. } in &found.found {
         output::known_failure(

@@ -1,4 +1,4 @@
-//! `build-pipeline diff`: says in what two images differ, down to the file.
+//! `build-pipeline diff`: compares two images file by file.
 
 use crate::cli::{Diff, Format, Global};
 use crate::comparison::Comparison;
@@ -8,7 +8,7 @@ use crate::image::Image;
 use crate::output::Page;
 use crate::{output, registry};
 
-/// Compares the two images that were named.
+/// Compares the two given images.
 pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), CommandError> {
     let folder = crate::working_folder(global)?;
     let client = registry::client(global)?;

@@ -1,4 +1,4 @@
-//! `build-pipeline doctor`: what is not right on this machine, and what repairs it.
+//! `build-pipeline doctor`: finds problems on this machine and shows how to fix them.
 
 use std::path::PathBuf;
 
@@ -15,51 +15,52 @@ use crate::exit_code::ExitCode;
 use crate::machine::{self, Data};
 use crate::output::{self, Page};
 
-/// Look at this machine and say what is not right, with the commands that repair it
+/// Check this machine for problems and show how to fix them
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Ends with 0 where nothing is worse than a note, with 1 for a warning, with 3 where something does not work."
+    after_help = "The exit code is 0 if there is nothing worse than a note, 1 if there is a warning, and 3 if something does not work."
 )]
 pub(crate) struct Doctor {
-    /// Judge by what this track's image needs; its letter will do (repeatable) [default: all]
+    /// Check what this track's image needs; takes a name or letter (repeatable) [default: all
+    /// tracks]
     #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
     tracks: Vec<String>,
-    /// The GPU target that images are made for [default: that of tracks.toml]
+    /// The GPU target of the images [default: the one in tracks.toml]
     #[arg(long, value_name = "GFX")]
     gpu: Option<String>,
-    /// Look at the machine below this folder [default: /]
+    /// Check the system below this folder [default: /]
     #[arg(long, value_name = "DIR")]
     host_root: Option<PathBuf>,
-    /// The form of the report
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// What `doctor --format json` prints.
+/// The output of `doctor --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DoctorReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
     /// The machine.
     machine: Machine,
-    /// The GPU target that images are made for.
+    /// The GPU target of the images.
     wanted: String,
-    /// The images that are to run here.
+    /// The images that should run here.
     images: Vec<PinnedImage>,
-    /// The worst severity, where anything was found.
+    /// The worst severity, if there are any findings.
     worst: Option<Severity>,
-    /// Every rule, in a fixed order.
+    /// All checks, in a fixed order.
     checks: Vec<Check>,
 }
 
-/// The machine in short.
+/// A summary of the machine.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Machine {
     /// The operating system.
     system: Option<String>,
     /// The kernel's release.
     kernel: Option<String>,
-    /// All memory in bytes.
+    /// The total memory in bytes.
     memory: Option<u64>,
     /// The GPUs.
     gpus: Vec<MachineGpu>,
@@ -70,15 +71,15 @@ struct Machine {
 /// A GPU of the machine.
 #[derive(Debug, Serialize, JsonSchema)]
 struct MachineGpu {
-    /// Its target, where the compute driver names one.
+    /// Its target, if the compute driver names one.
     target: Option<String>,
     /// Its PCI address.
     address: Option<String>,
     /// Its driver.
     driver: Option<String>,
-    /// Bytes of its own memory, or carved out for it.
+    /// The size of its own or reserved memory in bytes.
     vram: Option<u64>,
-    /// Bytes of the host's memory that it may use.
+    /// The bytes of host memory that it may use.
     gtt: Option<u64>,
 }
 
@@ -89,28 +90,28 @@ struct MachineEngine {
     kind: &'static str,
     /// Its socket.
     socket: Option<String>,
-    /// Whether it runs without root.
+    /// Whether it is rootless.
     rootless: bool,
-    /// Its version, where it answered.
+    /// Its version, if it answered.
     version: Option<String>,
     /// The OCI runtime.
     runtime: Option<String>,
-    /// What it runs Dockerfiles with, where it answered: `podman`, `classic` or `buildkit`.
+    /// What builds Dockerfiles, if the engine answered: `podman`, `classic` or `buildkit`.
     builder: Option<String>,
 }
 
-/// An image that is to run on the machine.
+/// An image that should run on the machine.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PinnedImage {
     /// Its track.
     track: &'static str,
-    /// The pin it stands on.
+    /// The pin that it is based on.
     pin: Option<String>,
-    /// The ROCm in it.
+    /// Its ROCm version.
     rocm: Option<String>,
 }
 
-/// Looks, judges and prints.
+/// Runs the checks and prints the report.
 pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), CommandError> {
     let data = Data::find(global)?;
     let (gpus, tracks) = (data.gpus()?, data.tracks()?);
@@ -152,7 +153,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), CommandError> {
     }
 }
 
-/// Returns the images of the tracks that were asked for, or of all that have one.
+/// Returns the images of the requested tracks, or of all tracks that have one.
 fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Vec<Image> {
     let is_asked = |track: &Track| match asked.is_empty() {
         true => tracks.tracks.contains_key(track),
@@ -204,11 +205,11 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
     found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
     for (rule, finding) in &found {
         page.line(format_args!("\n{}: {} [{rule}]", name(finding.severity), finding.seen));
-        page.line(format_args!("  right   {}", finding.right));
+        page.line(format_args!("  correct {}", finding.right));
         page.line(format_args!("  why     {}", finding.why));
         page.line(format_args!("  source  {}", finding.source));
         for (index, command) in finding.repair.iter().enumerate() {
-            let head = if index == 0 { "repair" } else { "" };
+            let head = if index == 0 { "fix" } else { "" };
             page.line(format_args!("  {head:7} {command}"));
         }
     }
@@ -219,7 +220,7 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
     page.into_text()
 }
 
-/// Returns the last line: how much was found.
+/// Returns the last line, with the number of findings.
 fn count(machine: &Snapshot, found: &[Severity]) -> String {
     let of = |severity: Severity| {
         let count = found.iter().filter(|one| **one == severity).count();
@@ -229,12 +230,12 @@ fn count(machine: &Snapshot, found: &[Severity]) -> String {
     let counts: Vec<String> =
         [Severity::Error, Severity::Warning, Severity::Note].into_iter().filter_map(of).collect();
     let counts = match counts.is_empty() {
-        true => "nothing to repair".to_owned(),
+        true => "nothing to fix".to_owned(),
         false => counts.join(", "),
     };
     match machine.gpus.is_empty() {
         true => format!(
-            "{counts}; without a GPU of AMD, images can be built, verified and pushed here, and not run on ROCm"
+            "{counts}; this machine has no AMD GPU: it can build, verify and push images, but not run them on ROCm"
         ),
         false => counts,
     }

@@ -1,4 +1,5 @@
-//! `build-pipeline env`: the environment that a GPU wants, for a shell, a container or a program.
+//! `build-pipeline env`: prints a GPU's environment variables for a shell, a container or a
+//! program.
 
 use std::path::PathBuf;
 
@@ -15,53 +16,53 @@ use crate::exit_code::ExitCode;
 use crate::machine::{self, Data};
 use crate::output::{self, Page};
 
-/// Print the environment that a GPU wants, for `eval "$(build-pipeline env)"`
+/// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --gpu the GPU is the machine's; of several it is one that is no part of the processor, and the others are hidden. versions/gpus.toml says what each variable does, and so does --format json."
+    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several, it prefers one that is not integrated into the processor, and hides the others. versions/gpus.toml and --format json explain each variable."
 )]
 pub(crate) struct Env {
-    /// The GPU target [default: the machine's, otherwise that of tracks.toml]
+    /// The GPU target [default: this machine's, or else the one in tracks.toml]
     #[arg(long, value_name = "GFX")]
     gpu: Option<String>,
-    /// The ROCm release that programs run with; it decides whether an override is needed
+    /// The ROCm release of the programs; it determines whether an override is needed
     #[arg(long, value_name = "X.Y")]
     rocm: Option<String>,
-    /// The form: shell for eval, dotenv for --env-file, json for programs
+    /// Output format: shell for eval, dotenv for --env-file, json for programs
     #[arg(long, value_enum, default_value_t = EnvFormat::Shell)]
     format: EnvFormat,
-    /// Also what is read while something is compiled
+    /// Add variables that matter only during compilation
     #[arg(long)]
     build: bool,
-    /// Also what finds the place of a fault, and makes everything slow; never bake it into an image
+    /// Add variables that locate faults but make everything slow; never put them into an image
     #[arg(long)]
     debug: bool,
-    /// Look for the GPU on the machine below this folder [default: /]
+    /// Look for the GPU of the system below this folder [default: /]
     #[arg(long, value_name = "DIR")]
     host_root: Option<PathBuf>,
 }
 
-/// The form of an environment.
+/// The output format of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum EnvFormat {
     /// Lines for a POSIX shell
     Shell,
     /// Lines for `podman run --env-file`
     Dotenv,
-    /// For programs, with what each variable does and where that was read
+    /// For programs, with the purpose and source of each variable
     Json,
 }
 
-/// What `env --format json` prints.
+/// The output of `env --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EnvReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
     /// The GPU target.
     gpu: String,
-    /// Where it comes from.
+    /// The origin of the GPU target.
     gpu_from: String,
-    /// The ROCm release, where one was given.
+    /// The ROCm release, if one was given.
     rocm: Option<String>,
     /// Variables that must not be set.
     unset: Vec<String>,
@@ -76,11 +77,11 @@ struct Variable {
     name: String,
     /// Its value.
     value: String,
-    /// When it is read: `build`, `run` or `debug`.
+    /// When it has an effect: `build`, `run` or `debug`.
     when: &'static str,
-    /// What it does.
+    /// Its purpose.
     why: String,
-    /// Where that was read.
+    /// The source of this information.
     evidence: String,
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), CommandError> {
     if has_override && gpus.gpus.get(&gpu).is_some_and(|known| known.native_since.is_some()) {
         output::warn(
             "spoof",
-            &format!("{OVERRIDE} is not supported by AMD; ROCm 7.2.1 and newer run {gpu} without"),
+            &format!("AMD does not support {OVERRIDE}; ROCm 7.2.1 and newer run {gpu} without it"),
         );
     }
     let unset = if has_override { Vec::new() } else { vec![OVERRIDE.to_owned()] };
@@ -127,8 +128,8 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), CommandError> {
     }
 }
 
-/// Returns lines that a POSIX shell takes, also where somebody forgets the quotes around `$(…)`:
-/// each ends with a semicolon, and there are no comments.
+/// Returns lines for a POSIX shell. They work even if the quotes around `$(…)` are missing: each
+/// ends with a semicolon, and there are no comments.
 fn shell(unset: &[String], set: &[Setting]) -> String {
     let mut page = Page::default();
     unset.iter().for_each(|name| page.line(format_args!("unset {name};")));
@@ -138,7 +139,7 @@ fn shell(unset: &[String], set: &[Setting]) -> String {
     page.into_text()
 }
 
-/// Returns lines for `--env-file`, which takes a value as it stands, without quotes.
+/// Returns lines for `--env-file`, which takes values literally, without quotes.
 fn dotenv(gpu: &GpuTarget, set: &[Setting]) -> String {
     let mut page = Page::default();
     page.line(format_args!("# {gpu}, written by `build-pipeline env --format dotenv`"));

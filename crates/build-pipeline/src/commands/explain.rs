@@ -1,4 +1,4 @@
-//! `build-pipeline explain`: a rule of `lint`, or why a track is built again.
+//! `build-pipeline explain`: explains a `lint` rule, or why a track needs a rebuild.
 
 use clap::Args;
 use record::{BuildRecord, InputChange, Standing, Status, StepChange, step_changes};
@@ -13,10 +13,10 @@ use crate::prepare::prepare;
 use crate::project::Project;
 use crate::{output, request, state};
 
-/// Explain a rule of `lint`, or which inputs of a track changed since it was built
+/// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// The rule or track; all rules are listed without
+    /// The rule or track; without one, all rules are listed
     #[arg(value_name = "RULE|TRACK")]
     name: Option<String>,
     /// Explain this variant of the track
@@ -25,25 +25,25 @@ pub(crate) struct Explain {
     /// Explain the track's rehearsal
     #[arg(long)]
     rehearse: bool,
-    /// How to print what is said of a track
+    /// Output format for a track
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// The number of the JSON form.
+/// The version of the JSON format.
 const SCHEMA: u32 = 1;
 
-/// What of a track is another than when it was built.
+/// The differences between a track's current plan and its last build.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ExplainReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
     /// The name of the image.
     name: String,
-    /// The record of the last build that succeeded; absent where there is none.
+    /// The record of the last successful build; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     record: Option<String>,
-    /// The steps of the plan of today, in order.
+    /// The steps of the current plan, in order.
     steps: Vec<StepChange>,
 }
 
@@ -82,23 +82,26 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), CommandError> {
 fn text(report: &ExplainReport) -> String {
     let mut page = Page::default();
     let Some(record) = &report.record else {
-        page.line(format_args!("{}: there is no record of a build that succeeded", report.name));
+        page.line(format_args!("{}: there is no record of a successful build", report.name));
         return page.into_text();
     };
-    page.line(format_args!("{} against record {record}", report.name));
+    page.line(format_args!("{} compared with record {record}", report.name));
     for change in &report.steps {
         let because = change.because.join(", ");
         match change.standing {
             Standing::Same => page.line(format_args!("  = {}", change.step)),
             Standing::New => page.line(format_args!("  + {}: new", change.step)),
             Standing::Behind => {
-                page.line(format_args!("  ~ {}: behind {because}", change.step));
+                page.line(format_args!("  ~ {}: depends on {because}", change.step));
             }
             Standing::Changed if because.is_empty() => {
                 page.line(format_args!("  ~ {}", change.step));
             }
             Standing::Changed => {
-                page.line(format_args!("  ~ {}: behind {because}, and", change.step));
+                page.line(format_args!(
+                    "  ~ {}: depends on {because}, and its own inputs changed:",
+                    change.step
+                ));
             }
         }
         for InputChange { input, before, after } in &change.inputs {
@@ -108,7 +111,9 @@ fn text(report: &ExplainReport) -> String {
                         "      {input}\n        was {before}\n        is  {after}"
                     ));
                 }
-                (Some(before), None) => page.line(format_args!("      {input} is gone: {before}")),
+                (Some(before), None) => {
+                    page.line(format_args!("      {input} was removed: {before}"))
+                }
                 (None, after) => {
                     let after = after.as_deref().unwrap_or_default();
                     page.line(format_args!("      {input} is new: {after}"));
@@ -117,7 +122,7 @@ fn text(report: &ExplainReport) -> String {
         }
     }
     if report.steps.iter().all(|change| change.standing == Standing::Same) {
-        page.line(format_args!("nothing changed: the same image"));
+        page.line(format_args!("nothing changed: the image is the same"));
     }
     page.into_text()
 }

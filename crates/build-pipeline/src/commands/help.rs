@@ -1,4 +1,5 @@
-//! `build-pipeline help`: commands, and the topics that belong to no single command.
+//! `build-pipeline help`: prints the help of commands, and of topics that do not belong to one
+//! command.
 
 use clap::CommandFactory as _;
 
@@ -37,7 +38,7 @@ pub(crate) fn run(topic: Option<&str>) -> Result<(), CommandError> {
             );
             Err(match nearest(name, names.iter().copied()) {
                 Some(near) => told.hint(format!("did you mean `build-pipeline help {near}`?")),
-                None => told.hint(format!("there are {}", names.join(", "))),
+                None => told.hint(format!("known topics and commands are {}", names.join(", "))),
             })
         }
     }

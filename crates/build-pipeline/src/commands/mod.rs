@@ -1,4 +1,5 @@
-//! One module per command: reads its arguments, calls the crates, prints what came of it.
+//! One module per command. Each reads its arguments, calls the library crates, and prints the
+//! result.
 
 pub(crate) mod build;
 pub(crate) mod bump;

@@ -1,4 +1,4 @@
-//! `build-pipeline plan`: prints what would be done, and does nothing.
+//! `build-pipeline plan`: prints plans, and builds nothing.
 
 use crate::cli::{Global, PlanArgs, PlanFormat};
 use crate::error::CommandError;
@@ -7,16 +7,16 @@ use crate::prepare::prepare;
 use crate::project::Project;
 use crate::{output, render};
 
-/// Prints the plans of the tracks that were asked for.
+/// Prints the plans of the requested tracks.
 pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), CommandError> {
     if args.subject.tracks.is_empty() {
-        return Err(CommandError::new(ExitCode::Input, "no track was named")
+        return Err(CommandError::new(ExitCode::Input, "no track given")
             .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan, ollama and trainer"));
     }
     let project = Project::find(&crate::working_folder(global)?)?;
     let plans = prepare(global, &project, &args.subject)?.plans;
     for one in &plans {
-        // The outline says them itself.
+        // The tree format contains the warnings itself.
         if args.format != PlanFormat::Tree {
             one.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
         }

@@ -1,4 +1,4 @@
-//! `build-pipeline records`: what was built, when, and what became of it.
+//! `build-pipeline records`: prints past builds and their results.
 
 use record::{BuildRecord, Status};
 
@@ -34,13 +34,13 @@ pub(crate) fn run(args: &Records) -> Result<(), CommandError> {
             ExitCode::Input,
             format!("{} records begin or end with `{wanted}`", several.len()),
         )
-        .hint(format!("name one in full, for example `{}`", several[several.len() - 1].id))),
+        .hint(format!("write the full name, for example `{}`", several[several.len() - 1].id))),
     }
 }
 
 fn list(records: &[BuildRecord]) -> Result<(), CommandError> {
     if records.is_empty() {
-        output::say("nothing was built yet");
+        output::say("no builds yet");
         return Ok(());
     }
     let mut page = Page::default();
@@ -51,7 +51,7 @@ fn list(records: &[BuildRecord]) -> Result<(), CommandError> {
     output::sanitised_result(&page.into_text())
 }
 
-/// Returns how a run stands; one that never ended and whose process is gone was killed.
+/// Returns the status of a run. A run without an end whose process no longer exists was killed.
 fn status(record: &BuildRecord) -> &'static str {
     match record.status {
         Status::Running if state::is_alive(record) => "running",
@@ -66,7 +66,7 @@ fn text(record: &BuildRecord) -> String {
     let mut page = Page::default();
     page.line(format_args!("{}", record.id));
     page.line(format_args!("  status   {}", status(record)));
-    page.line(format_args!("  began    {}", record.began));
+    page.line(format_args!("  started  {}", record.began));
     if let Some(ended) = &record.ended {
         page.line(format_args!("  ended    {ended}"));
     }
@@ -76,7 +76,7 @@ fn text(record: &BuildRecord) -> String {
         page.line(format_args!("  commit   {commit}"));
     }
     for file in &record.recipe.modified {
-        page.line(format_args!("  changed  {file} (not committed)"));
+        page.line(format_args!("  changed  {file} (uncommitted)"));
     }
     for (name, input) in record.plan.inputs.iter().filter(|(_, input)| input.is_pinned()) {
         page.line(format_args!("  pin      {name} = {input}"));
@@ -88,7 +88,7 @@ fn text(record: &BuildRecord) -> String {
     if let Some(engine) = &record.engine {
         page.line(format_args!("  engine   {engine}"));
         for one in &engine.passed_over {
-            page.line(format_args!("  not used {}: {}", one.origin, one.reason));
+            page.line(format_args!("  skipped  {}: {}", one.origin, one.reason));
         }
     }
     for outcome in &record.outputs {

@@ -1,4 +1,4 @@
-//! `build-pipeline schema`: the JSON schemas of what the tool prints.
+//! `build-pipeline schema`: prints the JSON schemas of the tool's documents.
 
 use crate::cli::{Document, SchemaArgs};
 use crate::commands::bump::report::BumpReport;
@@ -23,7 +23,7 @@ use crate::output;
 /// A line of `--progress json`.
 #[derive(schemars::JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is wanted")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum Line {
     Event(crate::reporter::PlanEvent),
     Talk(crate::output::Talk),

@@ -1,4 +1,4 @@
-//! `build-pipeline smoke`: tries the image of a track out, level by level, each in a container of its own.
+//! `build-pipeline smoke`: smoke-tests a track's image, level by level, each in its own container.
 
 use clap::{Args, ValueEnum};
 use engine::Engine;
@@ -16,24 +16,24 @@ use crate::exit_code::ExitCode;
 use crate::machine::Data;
 use crate::output::{self, Page};
 
-/// Try the image of a track out: from an import to a served token
+/// Smoke-test a track's image, from an import to a served token
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each level runs in a container as `run` starts it; a level that fails is the last. Ends with 0 where nothing failed, with 1 where a level failed, with 3 where the level that was asked for could not be tried. versions/run.toml has the levels, versions/smoke what they do."
+    after_help = "Each level runs in a container like that of `run`. Testing stops at the first level that fails. The exit code is 0 if nothing failed, 1 if a level failed, and 3 if the level that --level names could not run. The levels are defined in versions/run.toml, and their scripts are in versions/smoke."
 )]
 pub(crate) struct Smoke {
-    /// The track; its letter will do
+    /// The track, given by name or letter
     #[arg(value_name = "TRACK", value_parser = track_names())]
     track: String,
     #[command(flatten)]
     given: Given,
-    /// The last level to try [default: all that the track has]
+    /// The last level to run [default: all levels of the track]
     #[arg(long, value_enum)]
     level: Option<LevelChoice>,
-    /// The model that is served: a name that the image's server knows, or a file below the models' folder
+    /// The model to serve: a name that the image's server knows, or a file below the models folder
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// The form of the report
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -43,18 +43,18 @@ pub(crate) struct Smoke {
 enum LevelChoice {
     /// The programs of the image start
     Import,
-    /// They find the GPU
+    /// The programs find the GPU
     Device,
-    /// They compute on it, and rightly
+    /// The GPU computes correct results
     Compute,
-    /// They serve a token
+    /// The server returns a token
     Serve,
 }
 
-/// What `smoke --format json` prints.
+/// The output of `smoke --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SmokeReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
     /// The track.
     track: &'static str,
@@ -64,46 +64,46 @@ pub(crate) struct SmokeReport {
     engine: &'static str,
     /// Whether the containers had a GPU.
     gpu: bool,
-    /// Whether anything failed.
+    /// Whether nothing failed.
     passed: bool,
-    /// The levels, from the least to the most.
+    /// The levels, lowest first.
     levels: Vec<Tried>,
 }
 
-/// What came of a level.
+/// The result of a level.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Tried {
     /// Its name.
     level: Level,
-    /// Whether it was tried, and passed.
+    /// Whether it ran and passed.
     outcome: Outcome,
-    /// How it ended, or why it was not tried.
+    /// How it ended, or why it did not run.
     why: String,
-    /// The exit status, where it was tried; 128 and its number for a signal.
+    /// The exit status, if it ran; if a signal ended it, 128 plus the signal's number.
     status: Option<i64>,
     /// Whether it ran on a software device.
     software: bool,
     /// The last lines of its output.
     output: Vec<String>,
-    /// What the GPU's driver said meanwhile; none where the kernel's log may not be read.
+    /// Messages of the GPU driver during the level; null if the kernel log cannot be read.
     kernel: Option<Vec<String>>,
-    /// The known failures that its output and the kernel's log show.
+    /// The known failures in its output and in the kernel log.
     failures: Vec<Known>,
 }
 
-/// Whether a level was tried, and passed.
+/// Whether a level ran and passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
-    /// It ended well, and showed what it had to.
+    /// It ended successfully and printed what was expected.
     Passed,
-    /// It did not.
+    /// It ended in another way.
     Failed,
-    /// It was not tried.
+    /// It did not run.
     NotTried,
 }
 
-/// How many of the last lines of an output are shown.
+/// How many of the last output lines are shown.
 const SHOWN: usize = 12;
 
 impl From<LevelChoice> for Level {
@@ -117,11 +117,11 @@ impl From<LevelChoice> for Level {
     }
 }
 
-/// Tries the levels and reports them.
+/// Runs the levels and reports the results.
 pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), CommandError> {
     let report = crate::runtime()?.block_on(async {
         let mut prepared = Prepared::read(global, &args.track, &args.given, true, None).await?;
-        // Levels that need no GPU are tried without one, too.
+        // Levels that need no GPU run even without one.
         let lacks = host::run::check_devices(prepared.row.gpu, &prepared.machine).err();
         let why = match &lacks {
             Some(error) if prepared.has_gpu => error.to_string(),
@@ -149,7 +149,7 @@ pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), CommandError> {
     }
 }
 
-/// What the levels share.
+/// The shared state of the levels.
 struct Session<'a> {
     prepared: &'a Prepared,
     args: &'a Smoke,
@@ -189,7 +189,7 @@ impl Session<'_> {
         })
     }
 
-    /// Returns what a level needs and does not have.
+    /// Returns what a level needs but does not have.
     fn lacking(&self, trial: &Trial) -> Option<String> {
         if trial.needs == Needs::Gpu && !self.prepared.has_gpu {
             return Some(format!("it needs a GPU: {}", self.why));
@@ -214,7 +214,7 @@ impl Session<'_> {
             wish.environment.insert("SOFTWARE".to_owned(), "1".to_owned());
         }
         let mut container = host::run::container(&wish).map_err(prepare::run_error)?;
-        // What serves does so inside; a port that is taken must not fail a level.
+        // The server is only used inside the container; a port in use must not fail a level.
         container.port = None;
         let before = host::kernel_log(&self.prepared.root);
         let ended = session::kept(engine, self.prepared, &container).await?;
@@ -234,11 +234,12 @@ impl Session<'_> {
         kernel: Option<Vec<String>>,
     ) -> Result<Tried, CommandError> {
         let failures = self.data.failures()?;
-        let unread =
-            |error| CommandError::caused(ExitCode::Bug, "what a level said cannot be read", &error);
+        let unread = |error| {
+            CommandError::caused(ExitCode::Bug, "cannot read the output of a level", &error)
+        };
         let driver = kernel.clone().unwrap_or_default().join("\n");
         let driver = failures.diagnose(driver.as_bytes()).map_err(unread)?;
-        // The kernel's word counts also where the program did not notice.
+        // A failure in the kernel log counts even if the program did not notice it.
         let is_good = *ending == Ending::Good && driver.found.is_empty();
         let own = failures.diagnose(said).map_err(unread)?;
         let known = own.found.iter().filter(|_| !is_good).chain(&driver.found);
@@ -248,7 +249,7 @@ impl Session<'_> {
             level,
             outcome: if is_good { Outcome::Passed } else { Outcome::Failed },
             why: match (ending, driver.found.is_empty()) {
-                (Ending::Good, false) => "the kernel's log shows a known failure".to_owned(),
+                (Ending::Good, false) => "the kernel log shows a known failure".to_owned(),
                 (ending, _) => ending.words(),
             },
             status: Some(status),
@@ -301,7 +302,7 @@ fn text(report: &SmokeReport) -> String {
     }
     let of = |outcome| report.levels.iter().filter(|one| one.outcome == outcome).count();
     page.line(format_args!(
-        "\n{} passed, {} failed, {} not tried",
+        "\n{} passed, {} failed, {} not run",
         of(Outcome::Passed),
         of(Outcome::Failed),
         of(Outcome::NotTried)

@@ -1,5 +1,5 @@
-//! `build-pipeline verify`: proves an image against plan and pins, field by field; with `--rebuild`
-//! against the same image built again from nothing, byte by byte.
+//! `build-pipeline verify`: compares an image with the plan and the pins, field by field. With
+//! `--rebuild`, builds it again from scratch and compares every byte.
 
 use std::path::Path;
 
@@ -28,35 +28,35 @@ use crate::rehearsal::Rehearsal;
 use crate::request::{PendingRequest, RevisionChoice};
 use crate::{environment, output, registry};
 
-/// The number of the JSON form of a verification.
+/// The version of the JSON format of a verification.
 const SCHEMA: u32 = 1;
 
-/// What `verify --format json` prints.
+/// The output of `verify --format json`.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct Verification {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
-    /// What was verified.
+    /// The image that was verified.
     image: String,
     /// The digest of its manifest.
     manifest_digest: Digest,
-    /// What it was compared with: the digest of the plan of today.
+    /// The digest of the current plan, with which the image was compared.
     plan_digest: Digest,
-    /// What is proven.
+    /// The result.
     outcome: Outcome,
-    /// Every field that was compared.
+    /// All fields that were compared.
     checks: Vec<FieldCheck>,
-    /// Layers whose bytes were there and have the digest that the manifest names.
+    /// The number of layers whose content is present and matches the digest in the manifest.
     layers_checked: usize,
-    /// Layers that the manifest names and whose bytes lie elsewhere.
+    /// The number of layers in the manifest whose content is stored elsewhere.
     layers_elsewhere: usize,
-    /// What came of building it again, once for each engine that did.
+    /// The result of each rebuild, one per engine.
     rebuilds: Vec<Comparison>,
 }
 
 impl Verification {
-    /// Says of labels that were taken from the image that they were not compared. What is proven
-    /// does not change: all else is as the plan gives it.
+    /// Marks labels whose values came from the image as not compared. This does not change the
+    /// outcome: everything else matches the plan.
     fn mark(&mut self, unconfirmed: &[Unconfirmed]) {
         for Unconfirmed { label, why } in unconfirmed {
             let fields = [format!("label {label}"), format!("annotation {label}")];
@@ -70,7 +70,7 @@ impl Verification {
     }
 }
 
-/// Verifies what was named.
+/// Verifies the given image.
 pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
     let folder = crate::working_folder(global)?;
     let project = Project::find(&folder)?;
@@ -80,7 +80,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
         let mut preparer = Preparer::new(&project)?;
         let prepared = preparer.plan(request_of(&found)?)?;
         let (plan, materials) = (prepared.plan, preparer.into_materials());
-        // Served for as long as something is read of it.
+        // The rehearsal's registry runs as long as something is read from it.
         let rehearsal = match prepared.stand_in {
             Some(stand_in) => Some(Rehearsal::start(&[stand_in]).await?),
             None => None,
@@ -95,7 +95,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
             }
         };
         let mut verification = verified(&found, &plan, &client, &cache).await?;
-        // What was made of other pins is not made again by those of today.
+        // An image from other pins is not rebuilt with the current ones.
         let can_be_same = !matches!(verification.outcome, Outcome::Differs | Outcome::OtherPins);
         if args.rebuild && can_be_same {
             for engine in &args.engine {
@@ -121,7 +121,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
     })
 }
 
-/// Verifies a layout or archive against a plan, and prints the outcome in short.
+/// Verifies a layout or archive against a plan, and prints a short result.
 pub(crate) async fn verify_path(
     path: &Path,
     plan: &Plan,
@@ -133,7 +133,8 @@ pub(crate) async fn verify_path(
     verdict(&verification)
 }
 
-/// Reads from an image's labels what was asked for when it was built. If they lie, the comparison shows it.
+/// Reads the build request from an image's labels. If the labels are wrong, the comparison shows
+/// it.
 fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
     let config: Value = serde_json::from_slice(&found.config).unwrap_or_default();
     let label = |key: &str| {
@@ -143,12 +144,12 @@ fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
         return Err(CommandError::new(
             ExitCode::Differs,
             format!(
-                "`{}` carries no label `{}`: it was not built by build-pipeline",
+                "`{}` has no label `{}`: build-pipeline did not build it",
                 found.name,
                 labels::TRACK
             ),
         )
-        .hint("name an image that `build-pipeline --track …` made"));
+        .hint("name an image that `build-pipeline --track …` built"));
     };
     let mut request = BuildRequest::new(track);
     request.rehearse = label(labels::REHEARSAL) == Some("true");
@@ -157,17 +158,13 @@ fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
     request.read_overrides(overrides).map_err(|error| {
         CommandError::caused(
             ExitCode::Differs,
-            format!(
-                "label `{}` of `{}` was changed by another tool",
-                labels::OVERRIDES,
-                found.name
-            ),
+            format!("another tool changed label `{}` of `{}`", labels::OVERRIDES, found.name),
             &error,
         )
         .hint("build the image again")
     })?;
     if request.rehearse && !request.overrides.is_empty() {
-        let what = format!("`{}` is a rehearsal, and its labels name other pins", found.name);
+        let what = format!("`{}` is a rehearsal, but its labels name other pins", found.name);
         return Err(CommandError::new(ExitCode::Differs, what).hint("build the image again"));
     }
     let of_image = Some(found.name.clone());
@@ -175,7 +172,7 @@ fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
     if let Some(commit) = label(labels::REVISION) {
         let commit = commit.parse().map_err(|error| {
             let label = labels::REVISION;
-            let what = format!("label `{label}` of `{}` names no commit", found.name);
+            let what = format!("label `{label}` of `{}` does not contain a commit", found.name);
             CommandError::caused(ExitCode::Differs, what, &error).hint("build the image again")
         })?;
         let url = label(labels::SOURCE).map(str::to_owned);
@@ -184,7 +181,8 @@ fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
     Ok(pending)
 }
 
-/// Compares an image with what the plan gives over the base, or over nothing where the base cannot be had.
+/// Compares an image with the plan's result on its base, or without the base if it cannot be
+/// fetched.
 async fn verified(
     found: &Image,
     plan: &Plan,
@@ -204,7 +202,7 @@ async fn verified(
     }
     let checks = match fetch {
         None => {
-            let why = "only `--rebuild` compares built layers, with those of another build";
+            let why = "`--rebuild` compares built layers with those of another build";
             compare_with_plan(plan, documents, why).map_err(not_json)?
         }
         Some(Ok(base)) => {
@@ -238,16 +236,18 @@ async fn verified(
 }
 
 fn not_json(found: &Image, error: &serde_json::Error) -> CommandError {
-    let what = format!("`{}` has a manifest or config that is not JSON", found.name);
+    let what = format!("the manifest or config of `{}` is not JSON", found.name);
     CommandError::caused(ExitCode::Differs, what, error)
 }
 
-/// Returns the verification for reading: every difference, and the fields that are right by number.
+/// Returns the verification as text: every difference, and the number of correct fields.
 fn text(verification: &Verification, plan: &Plan) -> String {
     let mut out = Page::default();
     out.line(format_args!("{}  {}", verification.image, verification.manifest_digest));
     for (name, value) in &plan.overrides {
-        out.line(format_args!("  made with {name} = {value}, not the data files' value"));
+        out.line(format_args!(
+            "  built with {name} = {value} instead of the value in the data files"
+        ));
     }
     let same = verification.checks.iter().filter(|check| check.verdict == Verdict::Same).count();
     for FieldCheck { field, verdict } in &verification.checks {
@@ -259,7 +259,7 @@ fn text(verification: &Verification, plan: &Plan) -> String {
                 out.line(format_args!("  ✗ {field} is missing\n      must be {expected}"));
             }
             Verdict::Unexpected { found } => {
-                out.line(format_args!("  ✗ {field} must not be there\n      is      {found}"));
+                out.line(format_args!("  ✗ {field} must not exist\n      is      {found}"));
             }
             Verdict::Unchecked { why } => {
                 out.line(format_args!("  ? {field}: not compared, {why}"));
@@ -267,39 +267,41 @@ fn text(verification: &Verification, plan: &Plan) -> String {
         }
     }
     out.line(format_args!(
-        "  ✓ {same} of {} fields are as plan {} gives them",
+        "  ✓ {same} of {} fields match plan {}",
         verification.checks.len(),
         plan.digest().short()
     ));
     let (here, elsewhere) = (verification.layers_checked, verification.layers_elsewhere);
     if here > 0 {
-        out.line(format_args!("  ✓ {here} layers have the bytes that the manifest names"));
+        out.line(format_args!("  ✓ {here} layers match their digests in the manifest"));
     }
     if elsewhere > 0 {
-        out.line(format_args!("  ✓ {elsewhere} layers lie at the base, named by digest"));
+        out.line(format_args!(
+            "  ✓ {elsewhere} layers are in the base's registry, named by digest"
+        ));
     }
     for rebuild in &verification.rebuilds {
         rebuild.show(&mut out);
     }
     let verdict = match verification.outcome {
         Outcome::Proven if !verification.rebuilds.is_empty() => {
-            "proven: built again from nothing, it is the same image"
+            "proven: a rebuild from scratch gave the same image"
         }
-        Outcome::Proven => "proven: the image is exactly what plan and pins give",
-        Outcome::Differs => "differs: the image is not what plan and pins give",
+        Outcome::Proven => "proven: the image is exactly what the plan and the pins define",
+        Outcome::Differs => "differs: the image is not what the plan and the pins define",
         Outcome::OtherPins => {
-            "out of date: the image says it was made from other pins than those of today"
+            "out of date: according to its labels, the image was made from pins other than the current ones"
         }
         Outcome::AsPlanned => {
-            "as planned: nothing differs from what plan and pins say; `--rebuild` proves the layers too"
+            "as planned: nothing differs from the plan and the pins; `--rebuild` also checks the layers"
         }
-        Outcome::Incomplete => "incomplete: nothing differs, but not all could be compared",
+        Outcome::Incomplete => "incomplete: nothing differs, but not everything could be compared",
     };
     out.line(format_args!("{verdict}"));
     out.into_text()
 }
 
-/// Makes the exit code of an outcome.
+/// Returns the result of the command for an outcome.
 fn verdict(verification: &Verification) -> Result<(), CommandError> {
     match verification.outcome {
         Outcome::Proven | Outcome::AsPlanned => Ok(()),

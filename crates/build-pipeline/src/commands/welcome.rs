@@ -1,4 +1,4 @@
-//! `build-pipeline` alone: what a newcomer can do next.
+//! `build-pipeline` without arguments: shows a newcomer the next steps.
 
 use pins::Track;
 use planner::BuildRequest;
@@ -10,11 +10,11 @@ use crate::prepare::Preparer;
 use crate::project::Project;
 use crate::request::{self, PendingRequest};
 
-/// Prints what can be done here.
+/// Prints what the user can do here.
 pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
     let mut page = Page::default();
     page.line(format_args!(
-        "build-pipeline builds reproducible containers for AMD gfx1151 (Strix Halo).\n"
+        "build-pipeline builds reproducible container images for AMD gfx1151 (Strix Halo).\n"
     ));
     let project = crate::working_folder(global).and_then(|folder| Project::find(&folder));
     match project {
@@ -22,9 +22,9 @@ pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
             page.line(format_args!("project {}\n", project.root.display()));
             page.line(format_args!("try it, without a network or an engine:"));
             page.line(format_args!("  build-pipeline --track locked-spoof --rehearse\n"));
-            page.line(format_args!("see what would be done:"));
+            page.line(format_args!("print the full plan:"));
             page.line(format_args!("  build-pipeline plan --track locked-spoof\n"));
-            page.line(format_args!("build, and prove what was built:"));
+            page.line(format_args!("build an image, and verify it:"));
             page.line(format_args!("  build-pipeline --track locked-spoof"));
             page.line(format_args!("  build-pipeline verify locked-spoof\n"));
             page.line(format_args!("tracks:"));
@@ -37,7 +37,7 @@ pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
         }
         Err(_) => {
             page.line(format_args!(
-                "this folder is not inside a project (no versions/versions.toml here or above)."
+                "no project found: no versions/versions.toml in this folder or any parent folder."
             ));
             page.line(format_args!("go to a checkout of build-pipeline, or name one:"));
             page.line(format_args!("  build-pipeline -C DIR --track locked-spoof --rehearse"));
@@ -47,7 +47,7 @@ pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
     output::sanitised_result(&page.into_text())
 }
 
-/// Returns the title of a track, and what is missing before it can be built.
+/// Returns the title of a track, and what prevents building it, if anything.
 fn about(preparer: &mut Preparer<'_>, track: Track) -> Result<String, CommandError> {
     let tracks = &preparer.input.tracks;
     let of_built = tracks.built.get(&track).map(|settings| &settings.title);

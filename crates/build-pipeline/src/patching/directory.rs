@@ -1,7 +1,7 @@
-//! A directory as a tree that patches are applied to: nothing behind a symbolic link is read.
+//! A directory as a tree to patch. Symbolic links are never followed.
 //!
-//! Every part of a path is opened from the one before it (`openat` with `O_NOFOLLOW`), so that no
-//! link leads out of the tree, also not one that somebody puts there meanwhile.
+//! Every part of a path is opened relative to the one before it (`openat` with `O_NOFOLLOW`), so
+//! that no link leads out of the tree, even if it is created while the program runs.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -15,18 +15,18 @@ use rustix::io::Errno;
 
 use crate::patching::Rooted;
 
-/// How a folder on the way is opened.
+/// Flags for opening a folder in a path.
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A directory that is open.
+/// An open directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: File,
     path: PathBuf,
 }
 
-/// The place of a file: the folder it lies in, open, and its name in there.
+/// The location of a file: its open folder and its name in that folder.
 #[derive(Debug)]
 pub(crate) struct Place<'p> {
     pub(crate) folder: OwnedFd,
@@ -34,38 +34,39 @@ pub(crate) struct Place<'p> {
 }
 
 impl Directory {
-    /// Opens the directory at `path`, which may itself be named through links: that is the caller's word.
+    /// Opens the directory at `path`. Links in `path` itself are followed, because the caller chose
+    /// it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self { root: File::from(root), path: fs::canonicalize(path)? })
     }
 
-    /// Opens it once more.
+    /// Opens the directory again.
     pub(crate) fn again(&self) -> io::Result<Self> {
-        // Not a copy of the descriptor: that would share the place of reading, and the lock.
+        // Not a copy of the descriptor, which would share the read position and the lock.
         let root = openat(&self.root, ".", FOLDER, Mode::empty())?;
         Ok(Self { root: File::from(root), path: self.path.clone() })
     }
 
-    /// Returns where it is, without links.
+    /// Returns its path, with links resolved.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the root, to lock it.
+    /// Returns the root directory, for locking.
     pub(crate) fn root(&self) -> &File {
         &self.root
     }
 
-    /// Opens a folder inside, if it is one and not behind a link.
+    /// Opens a folder inside, unless it is missing or reached through a link.
     pub(crate) fn inside(&self, path: &TreePath) -> Option<Self> {
         let place = self.place(path).ok().flatten()?;
         let root = openat(&place.folder, place.name, FOLDER, Mode::empty()).ok()?;
         Some(Self { root: File::from(root), path: self.path.join(path.as_str()) })
     }
 
-    /// Opens the folders down to a file's; there is no place where one of them is missing.
+    /// Opens the folders on the path to a file. Returns `None` if one of them is missing.
     pub(crate) fn place<'p>(&self, path: &'p TreePath) -> Result<Option<Place<'p>>, Unreadable> {
         let unreadable = |at: &str, error: &io::Error| Unreadable(format!("`{at}`: {error}"));
         let text = path.as_str();
@@ -92,14 +93,14 @@ impl Directory {
 }
 
 fn link(path: &str) -> Unreadable {
-    Unreadable(format!("`{path}` is a symbolic link; nothing behind links is read or patched"))
+    Unreadable(format!("`{path}` is a symbolic link; links are never followed or patched"))
 }
 
 impl Place<'_> {
-    /// Opens the file for reading, where there is one; anything that is no regular file is refused.
+    /// Opens the file for reading, if it exists. Refuses anything other than a regular file.
     pub(crate) fn open(&self, path: &TreePath) -> Result<Option<File>, Unreadable> {
         let unreadable = |error: Errno| Unreadable(io::Error::from(error).to_string());
-        // Asked before it is opened: opening a device or a pipe may do something.
+        // Check the type before opening: opening a device or a pipe may have side effects.
         match statat(&self.folder, self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(unreadable(error)),
@@ -107,7 +108,7 @@ impl Place<'_> {
                 FileType::RegularFile => {}
                 FileType::Symlink => return Err(link(path.as_str())),
                 FileType::Directory => return Err(Unreadable("it is a directory".to_owned())),
-                _ => return Err(Unreadable("it is no regular file".to_owned())),
+                _ => return Err(Unreadable("it is not a regular file".to_owned())),
             },
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -116,7 +117,7 @@ impl Place<'_> {
         let metadata = file.metadata().map_err(|error| Unreadable(error.to_string()))?;
         match metadata.is_file() {
             true => Ok(Some(file)),
-            false => Err(Unreadable("it is no regular file".to_owned())),
+            false => Err(Unreadable("it is not a regular file".to_owned())),
         }
     }
 }
@@ -144,7 +145,9 @@ impl Tree for Directory {
         let failed = |error: io::Error| Unreadable(error.to_string());
         let size = file.metadata().map_err(failed)?.size();
         if size > MAX_FILE_BYTES as u64 {
-            return Err(Unreadable(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
+            return Err(Unreadable(format!(
+                "it has {size} bytes; the maximum is {MAX_FILE_BYTES}"
+            )));
         }
         let mut bytes = Vec::new();
         file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What lies in an installed system: places of Python packages, ROCm, the GPU.
+//! Detects what is installed in a system: Python packages, ROCm and GPUs.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::patching::Rooted as _;
 use crate::patching::directory::Directory;
 use crate::patching::version::dist_infos;
 
-/// Folders that hold `lib/python3…`, beside all that lie in `opt`.
+/// Folders that contain `lib/python3…`, in addition to all folders in `opt`.
 const PREFIXES: [&str; 5] = ["", "usr", "usr/local", ".venv", "venv"];
 
-/// Returns the tree itself and the places of Python packages in it. What lies behind links is none.
+/// Returns the tree itself and its folders of Python packages. Ignores folders behind links.
 pub(crate) fn places(root: Directory) -> Vec<Directory> {
     let inside = |path: &str| root.inside(&path.parse::<TreePath>().ok()?);
     let joined = |prefix: &str, name: &str| match prefix {
@@ -40,7 +40,7 @@ pub(crate) fn places(root: Directory) -> Vec<Directory> {
 }
 
 /// Returns the version of ROCm in a system, and where it was found. `/opt/rocm` is often a link, so
-/// the folders beside it are looked at too; the newest wins.
+/// this also checks the folders next to it; the newest version wins.
 pub(crate) fn rocm(places: &[Directory]) -> Option<(Version, String)> {
     let root = places.first()?;
     let opt = root.inside(&"opt".parse().ok()?);
@@ -48,7 +48,7 @@ pub(crate) fn rocm(places: &[Directory]) -> Option<(Version, String)> {
     let from_opt = folders.iter().filter(|name| name.starts_with("rocm")).filter_map(|name| {
         let path: TreePath = format!("opt/{name}/.info/version").parse().ok()?;
         let text = String::from_utf8(root.read(&path).ok()??).ok()?;
-        // `6.4.1-83`: what stands behind the dash is the build.
+        // In `6.4.1-83`, the part after the dash is the build number.
         let version = text.trim().split('-').next()?.parse().ok()?;
         Some((version, path.to_string()))
     });
@@ -61,8 +61,8 @@ pub(crate) fn rocm(places: &[Directory]) -> Option<(Version, String)> {
     newest(from_opt.collect()).or_else(|| newest(from_packages.collect()))
 }
 
-/// Returns the GPU targets that the kernel of a system names, each once. An override of the HSA
-/// runtime has no say here.
+/// Returns the GPU targets that a system's kernel reports, without duplicates. An override of the
+/// HSA runtime has no effect on this.
 pub(crate) fn gpus(host: &Path) -> Vec<(GpuTarget, String)> {
     let mut found: Vec<(GpuTarget, String)> = Vec::new();
     for gpu in host::gpus(host) {

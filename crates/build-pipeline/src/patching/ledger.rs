@@ -1,8 +1,8 @@
-//! The receipts in a tree: what was applied to it, so that it can be told and taken back.
+//! The receipts in a tree, which record the applied patches so that they can be listed and undone.
 //!
-//! While files are being replaced the ledger holds the old receipts and the new one; afterwards one
-//! receipt a component is left. So a run that was killed between two files can be gone on with, and
-//! taken back.
+//! While files are being replaced, the ledger contains the old receipts and the new one; afterwards
+//! it contains one receipt per component. A run that was killed between two files can therefore be
+//! continued or undone.
 
 use names::Sha256;
 use patcher::{PatchReceipt, Receipt, Tree as _, TreePath, Unreadable};
@@ -13,13 +13,13 @@ use crate::exit_code::ExitCode;
 use crate::patching::directory::Directory;
 use crate::patching::replace::ReplaceError;
 
-/// The number of the ledger's form.
+/// The version of the ledger format.
 const SCHEMA: u32 = 1;
 
-/// What to do with a ledger that cannot be read.
-const DAMAGED: &str = "it was damaged or edited; without it nothing can be reverted, with it removed the patches can be applied anew";
+/// The explanation for a ledger that cannot be read.
+const DAMAGED: &str = "it was damaged or edited; without it nothing can be reverted, but if you remove it, the patches can be applied again";
 
-/// Where the ledger lies in a tree.
+/// The path of the ledger in a tree.
 pub(crate) const PATH: &str = ".build-pipeline/patches.json";
 
 /// All receipts of a tree, oldest first.
@@ -31,7 +31,7 @@ pub(crate) struct Ledger {
 }
 
 fn path() -> TreePath {
-    PATH.parse().expect("the ledger's path lies inside a tree")
+    PATH.parse().expect("the ledger's path is inside the tree")
 }
 
 /// Returns the hash of a file's content.
@@ -40,12 +40,12 @@ pub(crate) fn hash(bytes: &[u8]) -> Sha256 {
 }
 
 impl Ledger {
-    /// Returns the ledger of a tree that nothing was applied to.
+    /// Returns the ledger of a tree without patches.
     pub(crate) fn empty() -> Self {
         Self { schema: SCHEMA, receipts: Vec::new() }
     }
 
-    /// Reads the ledger of a tree; without one it is empty.
+    /// Reads the ledger of a tree. A missing ledger is empty.
     pub(crate) fn read(tree: &Directory) -> Result<Self, CommandError> {
         let shown = tree.path().join(PATH);
         let fault = |what: String| {
@@ -56,10 +56,10 @@ impl Ledger {
             Ok(None) => return Ok(Self::empty()),
             Err(Unreadable(reason)) => {
                 return Err(fault(format!("cannot be read: {reason}"))
-                    .hint("check the permissions of the file and of the folders that it is in"));
+                    .hint("check the permissions of the file and its parent folders"));
             }
         };
-        // The number alone first, so that a newer form is told from a damaged one.
+        // Parse the version alone first, to distinguish a newer format from a damaged file.
         #[derive(Deserialize)]
         struct Numbered {
             schema: u32,
@@ -70,21 +70,22 @@ impl Ledger {
                 return Err(fault(what.to_owned()).hint("update build-pipeline"));
             }
             Ok(Numbered { schema }) if schema < SCHEMA => {
-                return Err(fault(format!("has schema {schema}, which never was")).hint(DAMAGED));
+                return Err(
+                    fault(format!("has schema {schema}, which never existed")).hint(DAMAGED)
+                );
             }
             _ => {}
         }
-        serde_json::from_slice(&bytes).map_err(|error| {
-            fault(format!("is no list of receipts: {error}")).hint(DAMAGED)
-        })
+        serde_json::from_slice(&bytes)
+            .map_err(|error| fault(format!("is not a list of receipts: {error}")).hint(DAMAGED))
     }
 
-    /// Writes the ledger, or removes it where nothing is left in it.
+    /// Writes the ledger, or removes it if it is empty.
     pub(crate) fn write(&self, tree: &Directory) -> Result<(), ReplaceError> {
         if self.receipts.is_empty() {
             return tree.remove_own(&path());
         }
-        let text = serde_json::to_string_pretty(self).expect("receipts are plain data");
+        let text = serde_json::to_string_pretty(self).expect("receipts always serialise");
         tree.write_own(&path(), format!("{text}\n").as_bytes())
     }
 
@@ -93,14 +94,14 @@ impl Ledger {
         self.receipts.iter().flat_map(|receipt| &receipt.files).map(|file| &file.path)
     }
 
-    /// Returns the ledger with one more receipt.
+    /// Returns the ledger with another receipt.
     pub(crate) fn with(&self, receipt: Option<Receipt>) -> Self {
         let receipts = self.receipts.iter().cloned().chain(receipt).collect();
         Self { schema: SCHEMA, receipts }
     }
 
-    /// Returns the ledger with one receipt a component, which tells how the files came to be what
-    /// they are now. What somebody put back or replaced since is left out.
+    /// Returns the ledger with one receipt per component that describes the current files. Leaves
+    /// out files that were restored or replaced since.
     pub(crate) fn settled(&self, tree: &Directory) -> Self {
         let mut receipts: Vec<Receipt> = Vec::new();
         for receipt in &self.receipts {
@@ -119,7 +120,7 @@ impl Ledger {
     }
 }
 
-/// Adds what was done later to a receipt.
+/// Adds a later change to a receipt.
 fn merge(receipt: &mut Receipt, later: &Receipt) {
     receipt.version.clone_from(&later.version);
     receipt.gpu.clone_from(&later.gpu);
@@ -136,7 +137,7 @@ fn merge(receipt: &mut Receipt, later: &Receipt) {
                 one.after.clone_from(&file.after);
                 one.splices.extend(file.splices.iter().cloned());
             }
-            // It was put back or replaced in between.
+            // The file was restored or replaced in between.
             Some(one) => one.clone_from(file),
             None => receipt.files.push(file.clone()),
         }

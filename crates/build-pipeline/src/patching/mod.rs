@@ -1,9 +1,9 @@
-//! What patching needs of the machine: patch files, trees on disk, receipts, versions.
+//! The local parts of patching: patch files, trees on disk, receipts, versions.
 //!
-//! `patches` reads the project's patch files, `directory` a tree on disk and `replace` writes it,
-//! `ledger` keeps the receipts in it, `pinned` is the tree of a pin, `version` finds out of what
-//! version a tree is, `installed` what lies in an installed system and on which GPU. What the
-//! patches do to it is worked out in the crate `patcher`, which touches no disk.
+//! `patches` reads the project's patch files. `directory` reads a tree on disk, `replace` writes
+//! it, and `ledger` keeps its receipts. `pinned` is the tree of a pin, `version` detects the
+//! version of a tree, and `installed` detects what is installed in a system and its GPUs. The crate
+//! `patcher`, which touches no disk, works out the changes.
 
 pub(crate) mod directory;
 pub(crate) mod installed;
@@ -15,11 +15,11 @@ pub(crate) mod version;
 
 use patcher::Tree;
 
-/// A tree whose root can be listed, and that people know by a name.
+/// A tree with a name for people and a root that can be listed.
 pub(crate) trait Rooted: Tree + std::fmt::Debug {
-    /// Returns the names in the root, sorted; what cannot be read is left out.
+    /// Returns the names in the root, sorted. Leaves out unreadable names.
     fn names(&self) -> Vec<String>;
 
-    /// Returns which tree it is, for people.
+    /// Returns the tree's name for people.
     fn shown(&self) -> String;
 }

@@ -9,7 +9,7 @@ use crate::error::{CommandError, nearest};
 use crate::exit_code::ExitCode;
 use crate::project::Project;
 
-/// Returns the names of the components that there are patches for, in order.
+/// Returns the names of the components that have patches, in order.
 pub(crate) fn components(project: &Project) -> Result<Vec<String>, CommandError> {
     let folder = project.root.join("patches");
     let mut names: Vec<String> = entries(&folder)?
@@ -21,13 +21,13 @@ pub(crate) fn components(project: &Project) -> Result<Vec<String>, CommandError>
     Ok(names)
 }
 
-/// Reads the patches of a component; all problems of all its files are reported at once.
+/// Reads the patches of a component. Reports all problems in all its files at once.
 pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, CommandError> {
     let known = components(project)?;
     if !known.iter().any(|name| name == component) {
         let told = CommandError::new(
             ExitCode::Input,
-            format!("there are no patches for a component `{component}`"),
+            format!("there are no patches for component `{component}`"),
         );
         return Err(match nearest(component, known.iter().map(String::as_str)) {
             Some(near) => told.hint(format!("did you mean `{near}`?")),
@@ -57,13 +57,13 @@ pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Com
     }
 }
 
-/// Returns the path of a patch file, from the root of the project.
+/// Returns the path of a patch file, relative to the project's root.
 pub(crate) fn file_of(component: &str, id: &str) -> String {
     format!("patches/{component}/{id}.toml")
 }
 
-/// Returns the id that the name of a patch file gives. A file that could be a patch under a wrong name
-/// is refused, so that no patch is left out silently.
+/// Returns the patch id in a file name. Refuses a file that looks like a misnamed patch, so that no
+/// patch is skipped silently.
 fn id_of(path: &Path) -> Result<Option<String>, CommandError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with('.') || name.ends_with('~') || name.starts_with("README") {
@@ -79,14 +79,14 @@ fn id_of(path: &Path) -> Result<Option<String>, CommandError> {
     }
 }
 
-/// Makes a set of the patches that were asked for; of all of them where none was named.
+/// Returns a set of the given patches, or of all patches if none is given.
 pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, CommandError> {
     let ids: Vec<String> = patches.iter().map(|patch| patch.id.clone()).collect();
     if let Some(id) = only.iter().find(|id| !ids.contains(id)) {
         let told = CommandError::new(ExitCode::Input, format!("there is no patch `{id}`"));
         return Err(match nearest(id, ids.iter().map(String::as_str)) {
             Some(near) => told.hint(format!("did you mean `--only {near}`?")),
-            None => told.hint(format!("there are {}", ids.join(", "))),
+            None => told.hint(format!("known patches are {}", ids.join(", "))),
         });
     }
     let is_wanted = |patch: &Patch| only.is_empty() || only.contains(&patch.id);
@@ -95,11 +95,11 @@ pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, C
         let told = CommandError::from_chain(ExitCode::Input, &error);
         match &error {
             PatchSetError::Missing { required, .. } => {
-                told.hint(format!("add `--only {required}`, or leave `--only` out"))
+                told.hint(format!("add `--only {required}`, or leave out `--only`"))
             }
             PatchSetError::Duplicate(_) => told.hint("rename one of the two"),
             PatchSetError::Components { .. } | PatchSetError::Cycle(_) => {
-                told.hint("the tables `[relations]` of the patch files say what requires what")
+                told.hint("the tables `[relations]` in the patch files list their requirements")
             }
         }
     })
@@ -124,5 +124,5 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
 
 fn failed(path: &Path, error: &std::io::Error) -> CommandError {
     CommandError::caused(ExitCode::Input, format!("reading `{}` failed", path.display()), error)
-        .hint("`git checkout -- patches` brings the files back")
+        .hint("`git checkout -- patches` restores the files")
 }

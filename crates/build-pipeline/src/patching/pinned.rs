@@ -1,4 +1,4 @@
-//! The tree of a pin, as a tree that patches are tried on. It lies in the cache; nothing is unpacked.
+//! The tree of a pin, as a tree to patch. It is in the cache; nothing is unpacked.
 
 use executor::SourceTree;
 use patcher::{Tree, TreePath, Unreadable};
@@ -13,12 +13,12 @@ pub(crate) struct PinnedTree {
 }
 
 impl PinnedTree {
-    /// Makes it of a fetched tree; `shown` says which one it is.
+    /// Wraps a fetched tree; `shown` is its name for people.
     pub(crate) fn new(tree: sources::Tree, shown: String) -> Self {
         Self { tree: SourceTree(tree), shown }
     }
 
-    /// Returns the tree with some files in place of those it had.
+    /// Returns the tree with some files replaced.
     pub(crate) fn with<'f>(
         &self,
         files: impl IntoIterator<Item = (&'f TreePath, &'f [u8])>,

@@ -1,9 +1,10 @@
 //! Replaces files of a tree, all or none of them.
 //!
-//! All new contents are written beside the old ones and synced before the first is renamed. A
-//! failure takes the renames back. A kill between two renames leaves some files old and some new,
-//! each of them whole; the ledger, which is written before the first rename, lets the next run go on
-//! or back. Leftovers have fixed names, and the next run over the same files removes them.
+//! All new contents are written next to the old files and synced before the first rename. A failure
+//! undoes the renames. If the process is killed between two renames, some files are old and some
+//! new, but each is complete; the ledger, which is written before the first rename, lets the next
+//! run continue or undo them. Leftovers have fixed names, and the next run on the same files
+//! removes them.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write as _};
@@ -14,7 +15,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, linkat, mkdirat, openat, renameat, unlin
 
 use crate::patching::directory::{Directory, Place};
 
-/// A file with its contents, as they were read and as they shall be.
+/// A file with its old and new contents.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replacement<'a> {
     pub(crate) path: &'a TreePath,
@@ -22,10 +23,10 @@ pub(crate) struct Replacement<'a> {
     pub(crate) new: &'a [u8],
 }
 
-/// Why files were not replaced. All are as they were.
+/// Why files were not replaced. All but [`Self::Stuck`] leave every file unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplaceError {
-    /// Somebody changed a file since it was read.
+    /// Something else changed a file after it was read.
     #[error("`{0}` was changed while it was being patched")]
     Changed(TreePath),
     /// A file cannot be read.
@@ -34,9 +35,9 @@ pub(crate) enum ReplaceError {
     /// A file cannot be written.
     #[error("`{0}` cannot be written")]
     Write(String, #[source] io::Error),
-    /// A file cannot be written, and neither can one that was written before be put back.
+    /// A file cannot be written, and an already written file cannot be restored.
     #[error(
-        "`{path}` cannot be written, and `{stuck}` cannot be put back; its old content lies beside it as `{beside}`"
+        "cannot write `{path}`, and cannot restore `{stuck}`; its old content is next to it as `{beside}`"
     )]
     Stuck {
         path: String,
@@ -55,7 +56,7 @@ fn old_name(name: &str) -> String {
     format!(".{name}.build-pipeline-old")
 }
 
-/// A file whose new content lies beside it.
+/// A file whose new content is ready next to it.
 struct Ready<'a> {
     path: &'a TreePath,
     place: Place<'a>,
@@ -66,18 +67,18 @@ impl Ready<'_> {
         Ok(renameat(&self.place.folder, from, &self.place.folder, to)?)
     }
 
-    /// Removes what lies beside the file.
+    /// Removes the temporary files.
     fn clean(&self) {
         for name in [new_name(self.place.name), old_name(self.place.name)] {
-            // It is not there, or it will be tried again by the next run.
+            // If it exists and cannot be removed, the next run tries again.
             let _ = unlinkat(&self.place.folder, name, AtFlags::empty());
         }
     }
 }
 
 impl Directory {
-    /// Replaces files, all or none. `commit` is called when everything is ready, before the first
-    /// rename; if it fails, nothing is renamed.
+    /// Replaces files, all or none. Calls `commit` when everything is ready, before the first
+    /// rename; if `commit` fails, nothing is renamed.
     pub(crate) fn replace(
         &self,
         all: &[Replacement<'_>],
@@ -108,14 +109,14 @@ impl Directory {
             }
         }
         for one in &ready {
-            // The renames are done; a folder that cannot be synced is no reason to take them back.
+            // The renames are done; a failed sync of a folder is no reason to undo them.
             let _ = rustix::fs::fsync(&one.place.folder);
             one.clean();
         }
         Ok(())
     }
 
-    /// Removes what a killed run left beside files. The caller holds the lock of the tree.
+    /// Removes the temporary files that a killed run left. The caller holds the tree's lock.
     pub(crate) fn sweep<'p>(&self, paths: impl IntoIterator<Item = &'p TreePath>) {
         for path in paths {
             if let Ok(Some(place)) = self.place(path) {
@@ -146,7 +147,7 @@ impl Directory {
         let written = || {
             let metadata = file.metadata()?;
             write_beside(&one.place, &new_name(name), content.new, &metadata)?;
-            // A second name for the old file; where the file system has none, a copy.
+            // A hard link to the old file, or a copy if the file system has no hard links.
             let (folder, old) = (&one.place.folder, old_name(name));
             match linkat(folder, name, folder, old.as_str(), AtFlags::empty()) {
                 Ok(()) => Ok(()),
@@ -156,7 +157,7 @@ impl Directory {
         written().map_err(|error| ReplaceError::Write(one.path.to_string(), error))
     }
 
-    /// Writes a small file of ours into a folder of ours, beside and renamed.
+    /// Writes a small file into one of the tool's own folders, atomically.
     pub(crate) fn write_own(&self, path: &TreePath, bytes: &[u8]) -> Result<(), ReplaceError> {
         let written = |error: io::Error| ReplaceError::Write(path.to_string(), error);
         if let Some((folder, _)) = path.as_str().split_once('/') {
@@ -183,7 +184,7 @@ impl Directory {
         write().map_err(written)
     }
 
-    /// Removes a file of ours, and its folder where that is empty then.
+    /// Removes one of the tool's own files, and its folder if that is then empty.
     pub(crate) fn remove_own(&self, path: &TreePath) -> Result<(), ReplaceError> {
         let Ok(Some(place)) = self.place(path) else { return Ok(()) };
         match unlinkat(&place.folder, place.name, AtFlags::empty()) {
@@ -198,7 +199,7 @@ impl Directory {
     }
 }
 
-/// Puts the old files back over new ones.
+/// Restores the old files.
 fn put_back(done: &[Ready<'_>], failed: &TreePath, cause: &io::Error) -> Result<(), ReplaceError> {
     for one in done {
         let old = old_name(one.place.name);
@@ -225,7 +226,7 @@ fn write_beside(place: &Place<'_>, name: &str, bytes: &[u8], like: &Metadata) ->
     if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
         fchown(&file, Some(like.uid()), Some(like.gid()))?;
     }
-    // Behind the owner: changing that clears the set-user-ID bit.
+    // After the owner, because changing the owner clears the set-user-ID bit.
     file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
     file.sync_all()
 }
@@ -254,11 +255,11 @@ mod tests {
         assert!(matches!(error, ReplaceError::Write(path, _) if path == "b"));
         assert_eq!(["a", "b", "c"].map(read), ["old", "old", "old"]);
         assert_eq!(std::fs::metadata(folder.path().join("a")).unwrap().ino(), inode);
-        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "nothing lies beside");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "no temporary files remain");
 
         directory.replace(&all, || Ok(())).unwrap();
         assert_eq!(["a", "b", "c"].map(read), ["new", "new", "new"]);
-        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "nothing lies beside");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "no temporary files remain");
     }
 
     #[test]

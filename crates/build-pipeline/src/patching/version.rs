@@ -1,4 +1,4 @@
-//! Finds out of what version a tree is, from what its packaging wrote into it.
+//! Detects the version of a tree from what its packaging wrote into it.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -11,18 +11,18 @@ use std::collections::BTreeMap;
 use crate::patching::Rooted;
 use crate::patching::ledger::hash;
 
-/// `__version__ = "1.2.3"`, also as setuptools-scm writes it, with a second name between.
+/// `__version__ = "1.2.3"`, also in the form of setuptools-scm with a second name.
 const PYTHON: &str =
     r#"(?m)^__version__[ \t]*(?::[^=\n]*)?=[ \t]*(?:version[ \t]*=[ \t]*)?["']([^"'\n]+)["']"#;
 
-/// A version that stands in setup.py as a text.
+/// A version string in setup.py.
 const SETUP: &str = r#"(?m)^[ \t]*version[ \t]*=[ \t]*["']([0-9][^"'\n]*)["']"#;
 
-/// A component, the names of its Python packages, and the files that hold its version.
+/// A component, the names of its Python packages, and the files that contain its version.
 type Source = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
 
-/// Where the version of each component stands, the most reliable place first. Metadata of Python
-/// packages come before them.
+/// Where to find the version of each component, most reliable place first. Metadata of Python
+/// packages takes precedence over them.
 const SOURCES: [Source; 5] = [
     ("vllm", &["vllm"], &[("vllm/_version.py", PYTHON), ("vllm/version.py", PYTHON)]),
     ("flash-attention", &["flash-attn"], &[("flash_attn/__init__.py", PYTHON)]),
@@ -53,7 +53,7 @@ pub(crate) struct DistInfo {
     pub(crate) version: String,
 }
 
-/// Returns the installed Python packages whose metadata lie in the root of a tree.
+/// Returns the installed Python packages whose metadata is in the root of a tree.
 pub(crate) fn dist_infos(tree: &dyn Rooted) -> Vec<DistInfo> {
     let folders = tree.names().into_iter().filter(|name| name.ends_with(".dist-info"));
     folders
@@ -65,13 +65,13 @@ pub(crate) fn dist_infos(tree: &dyn Rooted) -> Vec<DistInfo> {
         .collect()
 }
 
-/// Returns the names that a component's Python packages have.
+/// Returns the names of a component's Python packages.
 pub(crate) fn package_names(component: &str) -> Vec<&str> {
     let source = SOURCES.iter().find(|(name, ..)| *name == component);
     source.map_or_else(|| vec![component], |(_, packages, _)| packages.to_vec())
 }
 
-/// Returns the folder that a component's Python package is imported from, if it is one.
+/// Returns the folder from which a component's Python package is imported, if it has one.
 pub(crate) fn package_folder(component: &str) -> Option<&'static str> {
     match component {
         "vllm" => Some("vllm"),
@@ -83,7 +83,7 @@ pub(crate) fn package_folder(component: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the version of a component's tree, where the tree tells.
+/// Returns the version of a component's tree, if the tree contains it.
 pub(crate) fn detect(tree: &dyn Rooted, component: &str) -> Option<Found> {
     let packages = package_names(component);
     let is_package = |name: &str| packages.contains(&name);
@@ -107,7 +107,7 @@ pub(crate) fn detect(tree: &dyn Rooted, component: &str) -> Option<Found> {
     })
 }
 
-/// Returns whether the patches tell one version from another.
+/// Returns whether the patches depend on the version.
 pub(crate) fn is_needed(patches: &[Patch]) -> bool {
     patches.iter().any(|patch| {
         let applies = &patch.applies;
@@ -116,8 +116,8 @@ pub(crate) fn is_needed(patches: &[Patch]) -> bool {
     })
 }
 
-/// Returns the files of `patches` that are as an installed package's RECORD says, with their hashes.
-/// Others may have been changed on purpose, so nothing is said about them.
+/// Returns those files of `patches` that match an installed package's RECORD, with their hashes.
+/// Other files may have been changed on purpose, so they are left out.
 pub(crate) fn untouched(
     tree: &dyn Rooted,
     component: &str,
@@ -142,7 +142,7 @@ pub(crate) fn untouched(
     untouched
 }
 
-/// Returns the SHA-256 that a RECORD states for a path, in hexadecimal digits.
+/// Returns the SHA-256 of a path in a RECORD, in hexadecimal digits.
 fn recorded(record: &str, path: &TreePath) -> Option<String> {
     let row = record.lines().find_map(|line| {
         line.strip_prefix(path.as_str())?.strip_prefix(",sha256=")?.split(',').next()
@@ -156,7 +156,8 @@ fn text(tree: &dyn Tree, path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Reads the head of a METADATA or PKG-INFO file. The name comes back as PEP 503 normalises it.
+/// Parses the header of a METADATA or PKG-INFO file. Returns the name normalised according to PEP
+/// 503.
 fn name_and_version(metadata: &str) -> Option<(String, String)> {
     let head = || metadata.lines().take_while(|line| !line.trim().is_empty());
     let field = |name: &str| head().find_map(|line| Some(line.strip_prefix(name)?.trim()));

@@ -1,25 +1,25 @@
-//! Finds the calls of `sed -i` among the commands of a file.
+//! Finds `sed -i` calls among the commands of a file.
 
 use lint::shell::{ShellCommand, UNKNOWN, Word};
 
 /// A call of `sed -i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SedCall {
-    /// The line it begins on.
+    /// The line where it starts.
     pub(crate) line: usize,
-    /// What is said behind `-i`, where anything is.
+    /// The text after `-i`, empty if there is none.
     pub(crate) suffix: String,
-    /// The options that say how the script is read: `-E`, `-n`, `-s`, `-z`.
+    /// The options that affect how the script is read: `-E`, `-n`, `-s`, `-z`.
     pub(crate) options: Vec<String>,
     /// The scripts, in order.
     pub(crate) scripts: Vec<String>,
-    /// A script that lies in a file of its own.
+    /// The file that contains the script, if it is not on the command line.
     pub(crate) script_file: Option<String>,
-    /// The files, with the folder they are named from.
+    /// The files, relative to `folder`.
     pub(crate) files: Vec<String>,
-    /// The folder that the command runs in.
+    /// The working folder of the command.
     pub(crate) folder: String,
-    /// The program that chooses the files, where one does: `find`, `xargs`.
+    /// The program that chooses the files, if any: `find`, `xargs`.
     pub(crate) chooser: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn sed_call(command: &ShellCommand) -> Option<SedCall> {
     is_in_place.then_some(call)
 }
 
-/// Reads the words behind `sed`; returns whether it edits in place.
+/// Parses the words after `sed`. Returns whether the call edits in place.
 fn read(call: &mut SedCall, words: &[Word]) -> bool {
     let mut is_in_place = false;
     let mut others: Vec<String> = Vec::new();
@@ -83,7 +83,8 @@ fn read(call: &mut SedCall, words: &[Word]) -> bool {
             let mut value =
                 || if rest.is_empty() { words.next() } else { Some(rest) }.map(str::to_owned);
             match letter {
-                // Everything behind it is the ending of a copy, also what looks like an option.
+                // Everything after it is the suffix of a backup file, even if it looks like an
+                // option.
                 'i' => {
                     is_in_place = true;
                     rest.clone_into(&mut call.suffix);
@@ -115,23 +116,21 @@ fn read(call: &mut SedCall, words: &[Word]) -> bool {
 }
 
 impl SedCall {
-    /// Says why the call cannot be judged, if so.
+    /// Returns why the call cannot be checked, if so.
     pub(crate) fn obstacle(&self) -> Option<String> {
         if let Some(file) = &self.script_file {
-            return Some(format!("its script lies in `{file}`"));
+            return Some(format!("its script is in `{file}`"));
         }
         if let Some(chooser) = &self.chooser {
             return Some(format!("`{chooser}` chooses the files when it runs"));
         }
         if self.scripts.iter().any(|script| script.contains(UNKNOWN)) {
-            return Some(
-                "its script depends on a variable or command that is not known here".to_owned(),
-            );
+            return Some("its script depends on an unknown variable or command".to_owned());
         }
-        self.files.is_empty().then(|| "it names no file".to_owned())
+        self.files.is_empty().then(|| "it does not name a file".to_owned())
     }
 
-    /// Returns the scripts in short, for messages.
+    /// Returns the scripts, shortened for messages.
     pub(crate) fn shown(&self) -> String {
         const LONGEST: usize = 70;
         let text = self.scripts.join("; ").replace('\n', "\\n").replace(UNKNOWN, "…");
@@ -180,7 +179,7 @@ mod tests {
             ("grep -rl a | xargs sed -i 's/a/b/'", Some("`xargs` chooses")),
             ("sed -i \"s/$A/b/\" f", Some("variable")),
             ("sed -i -f x.sed f", Some("`x.sed`")),
-            ("sed -i 's/a/b/'", Some("no file")),
+            ("sed -i 's/a/b/'", Some("not name a file")),
             ("A=1; sed -i \"s/$A/b/\" f", None),
         ] {
             let call = commands("x.sh", line).iter().find_map(sed_call).expect(line);

@@ -1,7 +1,7 @@
-//! Runs calls of sed on copies of their files, twice, and looks at what became of them.
+//! Runs sed calls twice on copies of their files, and examines the results.
 //!
-//! Sed runs with `--sandbox`, so a script cannot run commands or reach other files. The calls of one
-//! file follow each other: each sees what those before it made of the tree.
+//! Sed runs with `--sandbox`, so a script cannot run commands or reach other files. Calls on the
+//! same file run in sequence: each sees the changes of those before it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::sed::lists;
 use crate::sed::script::{pieces, waits_for_line_ends};
 use lint::shell::UNKNOWN;
 
-/// What can be wrong with a call of `sed -i`.
+/// A problem with a `sed -i` call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub(crate) enum Rule {
     /// Sed refuses the script.
@@ -25,37 +25,37 @@ pub(crate) enum Rule {
     /// It changes nothing.
     #[serde(rename = "sed-no-op")]
     NoOp,
-    /// Its pattern asks for a line end, and sed reads line by line.
+    /// Its pattern contains a newline, but sed reads line by line.
     #[serde(rename = "sed-line-end")]
     LineEnd,
-    /// It puts an item into a list that has it.
+    /// It adds an item to a list that already contains it.
     #[serde(rename = "sed-doubles")]
     Doubles,
-    /// It takes items out of a list.
+    /// It removes items from a list.
     #[serde(rename = "sed-drops")]
     Drops,
-    /// The file is no Python any more.
+    /// The file is no longer valid Python.
     #[serde(rename = "sed-breaks-syntax")]
     BreaksSyntax,
     /// A second run changes the file again.
     #[serde(rename = "sed-not-idempotent")]
     NotIdempotent,
-    /// A second run makes the file no Python any more.
+    /// A second run makes the file invalid Python.
     #[serde(rename = "sed-breaks-on-rerun")]
     BreaksOnRerun,
-    /// What stands behind `-i` is the ending of a copy, and looks like options.
+    /// The text after `-i` is the suffix of a backup file, but looks like options.
     #[serde(rename = "sed-suffix")]
     Suffix,
     /// The tree has no such file.
     #[serde(rename = "sed-no-file")]
     NoFile,
-    /// It could not be judged.
+    /// It could not be checked.
     #[serde(rename = "sed-not-checked")]
     NotChecked,
 }
 
 impl Rule {
-    /// Returns the name, as reports print it.
+    /// Returns the rule's name, as reports print it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Error => "sed-error",
@@ -72,22 +72,22 @@ impl Rule {
         }
     }
 
-    /// Returns whether it is a fault, and not only something to know.
+    /// Returns whether the problem is a fault and not only a note.
     pub(crate) fn is_fault(self) -> bool {
         !matches!(self, Self::NoFile | Self::NotChecked)
     }
 }
 
-/// What was found about a call.
+/// A finding about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Judgement {
     pub(crate) rule: Rule,
     pub(crate) message: String,
-    /// The file of the tree it is about.
+    /// The affected file of the tree.
     pub(crate) target: Option<TreePath>,
 }
 
-/// A tree that calls are tried on, in memory.
+/// An in-memory copy of a tree on which calls are tried.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
     tree: Option<&'a dyn Rooted>,
@@ -95,17 +95,17 @@ pub(crate) struct Bench<'a> {
     contents: BTreeMap<TreePath, Vec<u8>>,
 }
 
-/// Compiles the file that is its argument.
+/// Compiles the Python file that is its argument.
 const COMPILE: &str = "import sys\nname = sys.argv[1]\n\
     compile(open(name, 'rb').read(), name, 'exec', dont_inherit=True)\n";
 
 impl<'a> Bench<'a> {
-    /// Starts with a tree as it is, or without one.
+    /// Starts with the given tree, or without one.
     pub(crate) fn new(tree: Option<&'a dyn Rooted>, tools: &'a Tools) -> Self {
         Self { tree, tools, contents: BTreeMap::new() }
     }
 
-    /// Judges a call by its text, and by what it does to the tree.
+    /// Checks a call by its text and by its effect on the tree.
     pub(crate) fn judge(&mut self, call: &SedCall) -> Vec<Judgement> {
         let mut all = Vec::new();
         let mut say = |rule, message: String| all.push(Judgement { rule, message, target: None });
@@ -113,7 +113,7 @@ impl<'a> Bench<'a> {
             say(
                 Rule::Suffix,
                 format!(
-                    "`-i{0}` is no `-{0}`: it leaves a copy whose name ends in `{0}`",
+                    "`-i{0}` does not mean `-{0}`: it creates a backup file whose name ends in `{0}`",
                     call.suffix
                 ),
             );
@@ -122,7 +122,9 @@ impl<'a> Bench<'a> {
             let shown = SedCall { scripts: vec![script.clone()], ..call.clone() }.shown();
             say(
                 Rule::LineEnd,
-                format!("`{shown}` waits for `\\n`, which sed never sees: it reads line by line"),
+                format!(
+                    "`{shown}` matches `\\n`, which sed never sees, because it reads line by line"
+                ),
             );
         }
         let Some(tree) = self.tree else { return all };
@@ -139,7 +141,7 @@ impl<'a> Bench<'a> {
         all
     }
 
-    /// Finds the file of the tree that a call names: the longest end of its path that there is.
+    /// Finds the file of the tree that a call names, by the longest suffix of its path that exists.
     fn locate(
         &self,
         tree: &dyn Rooted,
@@ -149,7 +151,7 @@ impl<'a> Bench<'a> {
         let shown = file.replace(UNKNOWN, "…");
         let not_checked = |why: &str| Err((Rule::NotChecked, format!("not run: `{shown}` {why}")));
         if file.contains(['*', '?', '[', '{']) {
-            return not_checked("is a pattern of names");
+            return not_checked("is a glob pattern");
         }
         let whole = match file.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
             true => file.to_owned(),
@@ -158,7 +160,7 @@ impl<'a> Bench<'a> {
         let known = match whole.rsplit_once(UNKNOWN) {
             None => whole.as_str(),
             Some((_, rest)) if rest.starts_with('/') => rest,
-            Some(_) => return not_checked("depends on a variable that is not known here"),
+            Some(_) => return not_checked("depends on an unknown variable"),
         };
         let mut parts: Vec<&str> = Vec::new();
         for part in known.split('/') {
@@ -179,7 +181,7 @@ impl<'a> Bench<'a> {
         self.contents.get(path).cloned().or_else(from_tree).unwrap_or_default()
     }
 
-    /// Runs a call on a file, twice.
+    /// Runs a call on a file twice.
     fn try_on(&mut self, call: &SedCall, path: &TreePath) -> Vec<Judgement> {
         let mut all = Vec::new();
         let mut say = |rule, message| {
@@ -204,29 +206,27 @@ impl<'a> Bench<'a> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let first = lists::compare(&text(&before), &text(&once));
         if !first.doubled.is_empty() {
-            say(Rule::Doubles, format!("writes {} twice into `{path}`", items(&first.doubled)));
+            say(Rule::Doubles, format!("adds {} to `{path}` a second time", items(&first.doubled)));
         }
         if !first.dropped.is_empty() {
-            say(Rule::Drops, format!("takes {} out of `{path}`", items(&first.dropped)));
+            say(Rule::Drops, format!("removes {} from `{path}`", items(&first.dropped)));
         }
         let is_python = path.as_str().ends_with(".py");
         let broken = |bytes: &[u8]| is_python.then(|| self.syntax_error(path, bytes)).flatten();
         let is_broken_before = broken(&before).is_some();
         let broken_once = broken(&once).filter(|_| !is_broken_before);
         if let Some(error) = &broken_once {
-            say(Rule::BreaksSyntax, format!("leaves `{path}` as no Python: {error}"));
+            say(Rule::BreaksSyntax, format!("makes `{path}` invalid Python: {error}"));
         }
         if twice != once {
             let second = lists::compare(&text(&once), &text(&twice));
             let broken = broken(&twice).filter(|_| !is_broken_before && broken_once.is_none());
             let (rule, what) = match broken {
-                Some(error) => (Rule::BreaksOnRerun, format!("leaves it as no Python: {error}")),
+                Some(error) => (Rule::BreaksOnRerun, format!("makes it invalid Python: {error}")),
                 None if second.doubled.is_empty() => {
                     (Rule::NotIdempotent, "changes it again".to_owned())
                 }
-                None => {
-                    (Rule::NotIdempotent, format!("writes {} once more", items(&second.doubled)))
-                }
+                None => (Rule::NotIdempotent, format!("adds {} once more", items(&second.doubled))),
             };
             say(rule, format!("a second run over `{path}` {what}"));
         }
@@ -234,7 +234,7 @@ impl<'a> Bench<'a> {
         all
     }
 
-    /// Returns the commands of a call that change nothing, where the others do.
+    /// Returns the commands of a call that change nothing although others do.
     fn idle_pieces(
         &self,
         call: &SedCall,
@@ -257,7 +257,8 @@ impl<'a> Bench<'a> {
             }
             content = next;
         }
-        // Where the parts do not make the whole, they depend on each other and tell nothing.
+        // If the parts together do not give the whole result, they depend on each other, so their
+        // individual effects mean nothing.
         if content == whole { idle } else { Vec::new() }
     }
 
@@ -285,7 +286,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Returns why a text is no Python. Where Python is not installed, nothing is said.
+    /// Returns why a text is not valid Python. Returns `None` if Python is not installed.
     fn syntax_error(&self, path: &TreePath, content: &[u8]) -> Option<String> {
         let name = path.as_str().rsplit('/').next().unwrap_or_default().to_owned();
         let job = ProbeJob {
@@ -307,8 +308,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Adds what a run has shown. That nothing changes is known already where a pattern waits for a line
-/// end; then only the file is new.
+/// Adds the findings of a run. If a pattern matches a newline, it is already known that nothing
+/// changes; only the file is added.
 fn add(all: &mut Vec<Judgement>, shown: Vec<Judgement>) {
     for one in shown {
         let known = all.iter_mut().find(|known| known.rule == Rule::LineEnd);
@@ -319,7 +320,7 @@ fn add(all: &mut Vec<Judgement>, shown: Vec<Judgement>) {
     }
 }
 
-/// Returns items for a message: the first few, and the line of the first.
+/// Returns items for a message: the first few, with the line of the first.
 fn items(all: &[(usize, String)]) -> String {
     const MOST: usize = 6;
     let mut names: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();

@@ -1,27 +1,27 @@
-//! Finds the lists in a text: what may stand twice or get lost when a script edits one.
+//! Finds lists in a text, to detect items that a script duplicates or removes.
 
 use std::collections::BTreeMap;
 
 use regex::Regex;
 
-/// A list of items, and the line it begins on.
+/// A list of items, and the line where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct List {
     pub(crate) line: usize,
     pub(crate) items: Vec<String>,
 }
 
-/// What a change did to the lists of a text.
+/// The effect of a change on the lists of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// Items that stand more often than before and more than once, with the line of their list.
+    /// Items that occur more than once and more often than before, with the line of their list.
     pub(crate) doubled: Vec<(usize, String)>,
-    /// Items that are gone from a list that is still there.
+    /// Items that were removed from a list that still exists.
     pub(crate) dropped: Vec<(usize, String)>,
 }
 
-/// How lists are written: `"a;b"`, `["a", "b"]`, `("a", "b")`, `defined(A) || defined(B)`, and lines
-/// with names of GPU targets.
+/// Returns the list syntaxes: `"a;b"`, `["a", "b"]`, `("a", "b")`, `defined(A) || defined(B)`, and
+/// lines with names of GPU targets.
 fn forms() -> Vec<(Regex, Regex)> {
     let form = |list: &str, item: &str| Some((Regex::new(list).ok()?, Regex::new(item).ok()?));
     [
@@ -42,7 +42,7 @@ pub(crate) fn compare(before: &str, after: &str) -> Difference {
     for (form, item) in forms() {
         let old = find(before, &form, &item);
         let new = find(after, &form, &item);
-        // Where lists came or went, only those that are new are looked at by themselves.
+        // If lists were added or removed, only new lists are checked, each by itself.
         let pairs: Vec<(Option<&List>, &List)> = match old.len() == new.len() {
             true => old.iter().map(Some).zip(&new).collect(),
             false => {
@@ -116,7 +116,7 @@ mod tests {
             &[],
         );
         check("arch: gfx1100 gfx1151\n", "arch: gfx1151 gfx1100 gfx1151\n", &["gfx1151"], &[]);
-        // A list that had it twice before is not this change's work.
+        // The change does not cause a duplicate that was there before.
         check("x \"a;a\"\ny", "x \"a;a\"\nz", &[], &[]);
     }
 

@@ -1,8 +1,8 @@
-//! Finds `sed -i` in Dockerfiles and scripts, and says what each does to a tree.
+//! Finds `sed -i` in Dockerfiles and scripts, and shows what each call does to a tree.
 //!
-//! `shell` takes a file apart into commands, `call` finds the calls of sed among them, `script` takes
-//! a sed script apart, `lists` finds the lists in a text, and `judge` runs a call on a copy of its
-//! file, twice, and looks at what became of it.
+//! `shell` splits a file into commands, `call` finds the sed calls among them, `script` splits a
+//! sed script, `lists` finds the lists in a text, and `judge` runs a call twice on a copy of its
+//! file and examines the result.
 
 pub(crate) mod call;
 pub(crate) mod judge;

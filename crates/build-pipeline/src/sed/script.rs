@@ -1,19 +1,20 @@
-//! Takes a sed script apart into commands, so that each can be judged by itself.
+//! Splits a sed script into commands, so that each can be checked separately.
 //!
-//! Only scripts whose commands do not depend on each other are taken apart; any other is one piece.
+//! Only scripts whose commands do not depend on each other are split; any other script stays in one
+//! piece.
 
-/// Returns the commands of a script. Joined by line ends they do what the script does.
+/// Returns the commands of a script. Joined by newlines, they do the same as the script.
 pub(crate) fn pieces(script: &str) -> Vec<String> {
     split(script).unwrap_or_else(|| vec![script.to_owned()])
 }
 
-/// Returns whether a pattern of `script` asks for a line end that it never sees, since sed reads
+/// Returns whether a pattern of `script` contains a newline, which it never sees because sed reads
 /// line by line.
 pub(crate) fn waits_for_line_ends(script: &str, options: &[String]) -> bool {
     if options.iter().any(|option| option == "-z") {
         return false;
     }
-    // A script that cannot be taken apart may join lines (`N`, `G`, `H`).
+    // A script that cannot be split may join lines (`N`, `G`, `H`).
     let Some(pieces) = split(script) else { return false };
     pieces.iter().any(|piece| {
         let mut scanner = Scanner { chars: piece.chars().collect(), at: 0 };
@@ -84,7 +85,7 @@ impl Scanner {
         self.at = self.at.min(self.chars.len());
     }
 
-    /// Reads up to `delimiter`, which is skipped. Inside of brackets it stands for itself.
+    /// Reads up to `delimiter`, which is skipped. Inside brackets, it is an ordinary character.
     fn delimited(&mut self, delimiter: char, is_pattern: bool) -> Option<std::ops::Range<usize>> {
         let start = self.at;
         loop {
@@ -97,7 +98,7 @@ impl Scanner {
                 '[' if is_pattern => {
                     self.at += 1;
                     self.skip(|c| c == '^');
-                    // A bracket in first place is one of the characters.
+                    // A bracket in first place is an ordinary character.
                     self.at += 1;
                     self.skip(|c| c != ']' && c != '\n');
                 }
@@ -106,7 +107,7 @@ impl Scanner {
         }
     }
 
-    /// Reads no, one or two addresses.
+    /// Reads zero, one or two addresses.
     fn address(&mut self) -> Option<()> {
         loop {
             match self.peek() {
@@ -139,7 +140,7 @@ impl Scanner {
         }
     }
 
-    /// Reads a command that depends on no other.
+    /// Reads a command that does not depend on others.
     fn command(&mut self) -> Option<()> {
         let command = self.peek()?;
         self.at += 1;
@@ -157,7 +158,7 @@ impl Scanner {
             _ => return None,
         }
         self.skip(|c| c == ' ');
-        // A closing brace, or something that is not understood.
+        // A closing brace, or something unknown.
         self.peek().is_none_or(|c| matches!(c, ';' | '\n')).then_some(())
     }
 }
@@ -177,7 +178,7 @@ mod tests {
             ("/a/!d", &["/a/!d"]),
             ("/x/a\\\n  y; z", &["/x/a\\\n  y; z"]),
             ("/x/i y; z", &["/x/i y; z"]),
-            // Not taken apart.
+            // Not split.
             ("N;s/a\\nb/c/", &["N;s/a\\nb/c/"]),
             ("/a/{s/b/c/;d}", &["/a/{s/b/c/;d}"]),
             (":a;s/x//;ta", &[":a;s/x//;ta"]),

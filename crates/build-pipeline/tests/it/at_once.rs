@@ -1,4 +1,5 @@
-//! Two commands at once, where one changes what the other reads: each does what it would do alone.
+//! Two commands at the same time, where one changes what the other reads: each has the same result
+//! as when it runs alone.
 
 use std::time::Duration;
 
@@ -7,10 +8,11 @@ use testkit::{gate_cases, gate_passed};
 use crate::dsl::{Project, Two, ran, same};
 
 const FILE: &str = "versions/versions.toml";
-/// The promise that two runs at once do not mix.
+/// The promise that two concurrent runs do not mix.
 const GATE: u8 = 6;
 
-/// Begins two commands, so that now one and now the other is ahead, and returns what the build made.
+/// Starts two commands so that sometimes the first and sometimes the second is ahead. Returns what
+/// the build made.
 fn at_once(two: &Two, round: usize, build: &str, other: &str) -> String {
     let turn = round % 2;
     let first = two.begin([build, other][turn]);
@@ -34,7 +36,10 @@ fn a_build_beside_a_bump_reads_the_old_pins_or_the_new_ones() {
     for round in 0..rounds {
         let next = round % 2;
         let digest = at_once(&two, round, &two.build(), &two.bump(next));
-        assert!(digests.contains(&digest), "round {round}: neither the old pins nor the new ones");
+        assert!(
+            digests.contains(&digest),
+            "round {round}: the image has neither the old pins nor the new ones"
+        );
         assert_eq!(two.image_at("dist/locked-spoof"), digest, "round {round}");
         assert!(two.project.read(FILE) == texts[next], "round {round}: the bump is lost");
     }

@@ -1,4 +1,4 @@
-//! Images are built where they were asked to be, and nothing moves that nobody asked for.
+//! Images are built where they were requested, and nothing is transferred without need.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use testkit::{FaultProxy, Flavour, RandomImage, shared_registry};
 
 use crate::dsl::{Base, Project, Ran, ran};
 
-/// Runs skopeo, an independent reader of what we write.
+/// Runs skopeo, an independent reader of the written images.
 fn skopeo(arguments: &[&str]) -> Ran {
     let output = Command::new("skopeo").args(arguments).output();
     ran(output.expect("these tests need skopeo: apt-get install skopeo"))
@@ -45,9 +45,12 @@ fn every_metadata_only_track_rehearses_and_is_proven() {
 #[test]
 fn explain_says_which_input_changed_since_a_track_was_built() {
     let project = Project::new();
-    project.run("explain ollama --rehearse").expect(0).prints("no record of a build");
+    project.run("explain ollama --rehearse").expect(0).prints("no record of a successful build");
     project.run("--track ollama --rehearse").expect(0);
-    project.run("explain ollama --rehearse").expect(0).prints("nothing changed: the same image");
+    project
+        .run("explain ollama --rehearse")
+        .expect(0)
+        .prints("nothing changed: the image is the same");
     project.edit(
         "versions/tracks.toml",
         "OLLAMA_NUM_PARALLEL = \"1\"",
@@ -74,7 +77,7 @@ fn labels_of_the_base_that_would_lie_are_reset_and_others_stay() {
     assert!(!labels.contains_key("org.opencontainers.image.ref.name"), "{labels:#?}");
     assert!(!labels.contains_key("maintainer"));
     assert_ne!(labels["org.opencontainers.image.version"], "24.04");
-    assert_eq!(labels["com.example.kept"], "a label that says nothing about the image itself");
+    assert_eq!(labels["com.example.kept"], "a label that does not describe the image itself");
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn a_push_beside_the_base_mounts_and_a_second_one_asks_once() {
     let host = shared_registry().host();
     let target = format!("{host}/ours-{}/spoof:v1", std::process::id());
     let line = format!("{} --push {target}", base.locked_spoof(host));
-    let first = project.run(&line).expect(0).prints("2 layers mounted, no byte moved");
+    let first = project.run(&line).expect(0).prints("2 layers mounted, none transferred");
     let digest = first.digest();
     let record = project.records().pop().unwrap();
     assert_eq!(record["outputs"][0]["layer_bytes_copied"], 0);
@@ -164,7 +167,7 @@ fn a_thin_layout_moves_no_layer_and_a_full_one_can_be_copied_by_others() {
     let (project, base) = (Project::new(), Base::push(14));
     let proxy = FaultProxy::to(shared_registry().host());
     let line = base.locked_spoof(&proxy.host());
-    let thin = project.run(&line).expect(0).prints("stay at the base").digest();
+    let thin = project.run(&line).expect(0).prints("stay in the base's registry").digest();
     assert!(base.image.layers.iter().all(|layer| proxy.count("GET", layer.digest.as_str()) == 0));
     assert_eq!(
         project.run(&format!("{line} --with-layers")).expect(0).prints("2 layers copied").digest(),
@@ -172,7 +175,7 @@ fn a_thin_layout_moves_no_layer_and_a_full_one_can_be_copied_by_others() {
     );
     let asked = proxy.requests().len();
     project.run(&format!("{line} --with-layers")).expect(0).prints("up to date");
-    assert_eq!(proxy.requests().len(), asked, "a finished build asks nobody");
+    assert_eq!(proxy.requests().len(), asked, "a finished build makes no requests");
 
     let full = format!("oci:{}", project.path("dist/locked-spoof").display());
     let target =
@@ -181,7 +184,7 @@ fn a_thin_layout_moves_no_layer_and_a_full_one_can_be_copied_by_others() {
     project
         .run("verify locked-spoof --mirror docker.io/rocm/vllm-dev=127.0.0.1:1")
         .expect(0)
-        .prints("2 layers have the bytes");
+        .prints("2 layers match their digests");
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn several_outputs_are_all_written_in_one_run() {
     skopeo(&["inspect", "--tls-verify=false", &format!("docker://{target}")]).expect(0);
 }
 
-/// Tracks of one run are built at the same time, and one that fails does not end the others.
+/// Tracks of one run are built at the same time, and a failing track does not stop the others.
 #[test]
 fn of_several_tracks_one_that_fails_is_named_and_the_others_are_built() {
     let project = Project::new();
@@ -302,7 +305,7 @@ fn nightly_asks_for_the_digest_now_and_records_it() {
 #[test]
 fn a_base_that_supports_the_gpu_is_noticed_while_building() {
     let project = Project::new();
-    // The stand-in's PYTORCH_ROCM_ARCH has gfx1100 and not gfx1151.
+    // The stand-in's PYTORCH_ROCM_ARCH contains gfx1100 but not gfx1151.
     project
         .run("--track locked-spoof --rehearse --gpu gfx1100 --spoof 10.3.0")
         .expect(0)
@@ -357,7 +360,7 @@ fn docker_without_the_containerd_store_loads_an_archive() {
     copy("oci-archive", "by-oci");
     let read = |name: &str| oci::LayoutImage::read(&project.path(name)).unwrap();
     assert_eq!(read("by-oci").manifest_digest, image.manifest_digest);
-    // Skopeo writes docker archives anew; the content stays.
+    // Skopeo rewrites docker archives; their content stays the same.
     let diff_ids = |image: &oci::LayoutImage| {
         oci::read_config(&image.config).unwrap()["rootfs"]["diff_ids"].clone()
     };

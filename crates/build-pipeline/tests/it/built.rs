@@ -1,4 +1,5 @@
-//! A track that engines build, by the command: into folders and engines, built again, compared.
+//! A track that engines build, through the command line: into folders and engines, rebuilt,
+//! compared.
 
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -9,11 +10,11 @@ use testkit::{Dockerd, PodmanStore, PushedImage, RandomImage, busybox_root, shar
 
 use crate::dsl::{Project, Ran, ran};
 
-/// A project whose track `vulkan` has a variant that takes seconds, and engines of its own.
+/// A project whose track `vulkan` has a variant that builds in seconds, with its own engines.
 pub(crate) struct Bench {
     pub(crate) project: Project,
     pub(crate) podman: PodmanStore,
-    /// The digest of what the variant stands on.
+    /// The digest of the variant's base.
     pub(crate) base: String,
 }
 
@@ -22,10 +23,10 @@ pub(crate) fn dockerd() -> &'static Dockerd {
     SHARED.get_or_init(Dockerd::start)
 }
 
-/// Makes a project whose track `vulkan` has a variant `tiny` that takes seconds, and returns the digest
-/// of its base, which the shared registry has.
+/// Creates a project whose track `vulkan` has a variant `tiny` that builds in seconds. Returns the
+/// digest of its base, which is on the shared registry.
 pub(crate) fn tiny_project(dockerfile: &str) -> (Project, String) {
-    // A registry does not take the same image from two at the same time.
+    // A registry does not accept the same image from two clients at the same time.
     static BASE: OnceLock<PushedImage> = OnceLock::new();
     let base = BASE.get_or_init(|| {
         let base = RandomImage { below: vec![busybox_root()], ..RandomImage::new(77) };
@@ -59,7 +60,7 @@ impl Bench {
         ran(self.command(line).output().unwrap())
     }
 
-    /// Runs a command with one more variable.
+    /// Runs a command with an additional variable.
     fn run_with(&self, line: &str, variable: (&str, &str)) -> Ran {
         ran(self.command(line).env(variable.0, variable.1).output().unwrap())
     }
@@ -81,7 +82,7 @@ impl Bench {
         command
     }
 
-    /// Runs a container of an image in an engine, and returns what it prints.
+    /// Runs a container of an image in an engine, and returns its output.
     fn container(&self, engine: &str, image: &str, words: &[&str]) -> String {
         let mut command = Command::new(engine);
         let options = ["run", "--rm", "--network=none"];
@@ -109,7 +110,7 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
         podman.expect(0).prints("engine:localhost/build-pipeline/vulkan-tiny:latest (written");
     let digest = podman.digest();
     let docker = bench.run(&format!("{build} --load --fresh --engine docker")).expect(0);
-    assert_eq!(docker.digest(), digest, "docker makes the same image");
+    assert_eq!(docker.digest(), digest, "docker builds the same image");
     bench.run(&format!("{build} --load --engine docker")).expect(0).prints("up to date");
 
     let name = "localhost/build-pipeline/vulkan-tiny:latest";
@@ -121,13 +122,13 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
     bench
         .run("verify vulkan --rebuild --engine podman,docker")
         .expect(0)
-        .prints("+ built again by podman")
-        .prints("+ built again by docker")
-        .prints("proven: built again from nothing, it is the same image");
-    bench.run("diff vulkan dist/vulkan").expect(0).prints("the same image, bit by bit");
+        .prints("+ image rebuilt with podman")
+        .prints("+ image rebuilt with docker")
+        .prints("proven: a rebuild from scratch gave the same image");
+    bench.run("diff vulkan dist/vulkan").expect(0).prints("the images are identical");
 }
 
-/// A later RUN that changes a file does not change the other names that an earlier RUN gave it.
+/// If a later RUN changes a file, the other names that an earlier RUN gave it do not change.
 #[test]
 fn hard_links_over_several_runs_are_the_same_in_a_build_from_nothing() {
     let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /a && ln /a /b && ln /a /c\n\
@@ -139,7 +140,7 @@ fn hard_links_over_several_runs_are_the_same_in_a_build_from_nothing() {
         assert_eq!(bench.run(&format!("{build} {more}")).expect(0).digest(), digest, "{more}");
     }
     let rebuilt = bench.run("verify dist/vulkan-tiny --rebuild --engine podman,docker").expect(0);
-    rebuilt.prints("proven: built again from nothing, it is the same image");
+    rebuilt.prints("proven: a rebuild from scratch gave the same image");
 }
 
 #[test]
@@ -149,7 +150,7 @@ fn docker_builds_with_the_builder_that_its_own_variable_names() {
                 FROM ${BASE}\nCOPY --from=build /1 /1\n";
     let build = "--track vulkan --variant tiny --engine docker";
     let digest = Bench::new(text).run(build).expect(0).says("by ccache.").digest();
-    // The classic builder knows no such mount, so nothing is kept in one.
+    // The classic builder does not have such mounts, so it keeps nothing.
     let classic = Bench::new(text).run_with(build, ("DOCKER_BUILDKIT", "0")).expect(0).says("by .");
     assert_eq!(classic.digest(), digest);
 }
@@ -169,7 +170,7 @@ fn a_step_that_took_long_last_time_says_how_long() {
         }
     }
     std::fs::write(&path, record.to_string()).unwrap();
-    let line = "· build-tiny: build dockerfiles/tiny.Dockerfile; last time it took 20 s";
+    let line = "· build-tiny: build dockerfiles/tiny.Dockerfile; took 20 s last time";
     bench.run(build).expect(0).says(line);
 }
 
@@ -182,7 +183,7 @@ fn a_step_that_two_tracks_need_fails_once() {
     bench.project.write("versions/tracks.toml", &tracks.replace("[source.env]", tiny));
     let ran = bench.run("--track vulkan,source --variant tiny --engine podman").expect(1);
     assert_eq!(ran.stderr.matches("ended with status 9").count(), 1, "{}", ran.stderr);
-    ran.says("error: source-tiny: a step of `vulkan-tiny` that it needs failed");
+    ran.says("error: source-tiny: it needs a step of `vulkan-tiny` that failed");
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn a_track_that_has_ended_has_its_record_while_another_goes_on() {
     let deadline = Instant::now() + Duration::from_secs(600);
     while !states().contains(&"\"ollama\" \"succeeded\"".to_owned()) {
         assert!(Instant::now() < deadline, "no record: {:?}", states());
-        assert_eq!(child.try_wait().unwrap(), None, "the other track goes on");
+        assert_eq!(child.try_wait().unwrap(), None, "the other track continues");
     }
     let interrupt = ["-INT".to_owned(), child.id().to_string()];
     assert!(Command::new("kill").args(interrupt).status().unwrap().success());
@@ -253,5 +254,5 @@ fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
         .expect(13)
         .prints("- f 0644 0:0 37")
         .prints("content  stamp");
-    bench.run("diff other nothing-there").expect(2).says("no track, no file");
+    bench.run("diff other nothing-there").expect(2).says("is not a track, file");
 }

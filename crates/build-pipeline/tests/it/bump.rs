@@ -1,5 +1,5 @@
-//! `bump` looks values up at real git servers, a real registry and an index, checks them, and
-//! writes nothing but the pin.
+//! `bump` looks up values at real git servers, a real registry and an index, checks them, and
+//! writes only the pin.
 
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use crate::dsl::{Project, Ran, ran, same};
 const FILE: &str = "versions/versions.toml";
 const VLLM: &str = "https://github.com/vllm-project/vllm";
 
-/// A repository of vLLM's tags, with a tree that its patches know.
+/// A repository with vLLM's tags and a tree that fits its patches.
 struct Upstream {
     folder: GitFolder,
     server: GitHttp,
@@ -25,7 +25,7 @@ impl Upstream {
         for tag in tags {
             folder.write("vllm", "README.md", tag);
             folder.commit("vllm");
-            // Annotated, as upstream's are: they must be peeled.
+            // Annotated like upstream's tags, so they must be peeled.
             folder.run("vllm", &["tag", "-a", "-m", tag, tag]);
         }
         let server = GitHttp::start(folder.path());
@@ -41,7 +41,7 @@ impl Upstream {
     }
 }
 
-/// Upstream's real tags around the one that never was.
+/// Upstream's real tags around the version that does not exist.
 const REAL: [&str; 12] = [
     "v0.9.2",
     "v0.10.0",
@@ -57,7 +57,7 @@ const REAL: [&str; 12] = [
     "v0.34.0rc1",
 ];
 
-/// Sets a pin to a tag of `upstream`, as an earlier bump would have.
+/// Pins a tag of `upstream`, as an earlier bump would have done.
 fn pinned(project: &Project, upstream: &Upstream, tag: &str) {
     let text = project.read(FILE);
     let (before, rest) = text.split_once("[source.vllm]\n").unwrap();
@@ -91,7 +91,7 @@ fn a_tag_that_does_not_exist_is_answered_with_its_neighbours() {
 fn the_tag_is_taken_where_a_mirror_has_it() {
     let upstream = Upstream::new(&["v0.10.2", "v0.27.1", "v0.10.3"]);
     let project = Project::new();
-    // v0.10.3 is older than what `vllm` is pinned to, and newer than what `vllm-legacy` is.
+    // v0.10.3 is older than the pinned version of `vllm`, and newer than that of `vllm-legacy`.
     let before = project.files();
     project
         .run(&format!("bump vllm v0.10.3 {}", upstream.mirror()))
@@ -136,7 +136,7 @@ fn latest_is_the_newest_that_is_no_pre_release() {
     assert_eq!(report["to"]["value"], upstream.commit("v0.33.0"));
     assert_eq!((&report["changed"], &report["written"]), (&true.into(), &true.into()));
     let text = project.read(FILE);
-    // The first second of that day, and the day.
+    // The first second of that day, and its date.
     assert!(
         text.contains("source-date-epoch = 1798848000\n")
             && text.contains("checked = 2027-01-02\n")
@@ -156,7 +156,7 @@ fn a_tag_that_moved_is_not_followed() {
     let before = project.files();
     for value in ["v0.11.0", "0.11.0"] {
         let ran = project.run(&format!("bump vllm {value} {}", upstream.mirror())).expect(6);
-        ran.says(&format!("it was `{old}` when it was pinned on 2026-11-20, and is `{new}` now"));
+        ran.says(&format!("it was `{old}` when it was pinned on 2026-11-20, and is now `{new}`"));
     }
     same(&project.files(), &before, "a moved tag");
     testkit::gate_passed(12, 2);
@@ -172,7 +172,7 @@ fn commits_and_branches_are_taken_as_they_are() {
     let mirror = upstream.mirror();
     let tagged = upstream.commit("v0.33.0");
     project.run(&format!("bump vllm {tagged} {mirror}")).expect(0).prints("-> v0.33.0");
-    // A commit between tags: it is there, and no name leads to it.
+    // A commit between tags: it exists, but no tag or branch points to it.
     upstream.folder.commit("vllm");
     let between = upstream.folder.commit("vllm");
     upstream.folder.commit("vllm");
@@ -185,19 +185,19 @@ fn commits_and_branches_are_taken_as_they_are() {
         table.contains(&between) && !table.contains("ref =") && !table.contains("version ="),
         "{table}"
     );
-    // One that nobody has is refused.
+    // A commit that does not exist is refused.
     let before = project.files();
     let ran = project.run(&format!("bump vllm {} {mirror}", "1".repeat(40)));
     assert_ne!(ran.code, 0, "{ran:?}");
-    same(&project.files(), &before, "a commit that is not there");
-    // A branch is followed: that is what its name says.
+    same(&project.files(), &before, "a commit that does not exist");
+    // A branch is followed, because branches are meant to move.
     project.run(&format!("bump vllm main {mirror}")).expect(0).prints("-> main");
     upstream.folder.commit("vllm");
     let tip = upstream.commit("main");
     project.run(&format!("bump vllm {mirror}")).expect(0).prints(&tip[..12]);
 }
 
-/// What vLLM 0.10.2 has at the places that its patches know.
+/// The files of vLLM 0.10.2 that its patches edit.
 const CMAKE: &str = "cmake_minimum_required(VERSION 3.26)\nset(HIP_SUPPORTED_ARCHS \"gfx906;gfx908;gfx90a;gfx942;gfx950;gfx1030;gfx1100;gfx1101;gfx1200;gfx1201\")\n";
 
 #[test]
@@ -233,26 +233,26 @@ fn an_image_is_bound_to_the_digest_of_its_tag() {
     let text = project.read(FILE);
     assert!(text.contains(&format!("tag = \"rocm\"\ndigest = \"{}\"\nkind = \"", first.digest)));
     assert!(text.contains("rocm = \"7.2.1\"\ngpus"));
-    // The tag moves; a bump says so and follows, since that is what image tags are for.
+    // The tag moves; a bump reports that and follows, because image tags are meant to move.
     let second = RandomImage::new(9002).push(host, &path, "rocm");
     let ran = project.run(&format!("bump ollama {mirror}")).expect(0);
     ran.says("moved since it was pinned").says(&first.digest.to_string());
     assert!(project.read(FILE).contains(&second.digest.to_string()));
-    // Another tag is another image, of which nothing is known.
+    // Another tag is another image, about which nothing is known.
     RandomImage::new(9003).push(host, &path, "0.32.15");
     let ran = project.run(&format!("bump ollama 0.32.15 {mirror}")).expect(0);
-    ran.says("`rocm`, `gpus` spoke of the old image");
+    ran.says("`rocm`, `gpus` described the old image");
     RandomImage::new(9004).push(host, &path, "0.6.2");
     project.run(&format!("bump ollama 0.6.2 {mirror}")).expect(2).says("is older than `0.32.15`");
-    // A digest alone.
+    // Only a digest.
     project
         .run(&format!("bump ollama {} {mirror}", first.digest))
         .expect(0)
-        .says("has no `tag` from now on");
+        .says("loses its `tag`");
     let before = project.files();
     project.run(&format!("bump ollama nothing {mirror}")).expect(5).says("nothing was changed");
     project.run("bump vllm-dev-locked").expect(2).says("has no tag");
-    same(&project.files(), &before, "a tag that is not there");
+    same(&project.files(), &before, "a tag that does not exist");
 }
 
 /// Serves a page of the simple API.
@@ -275,7 +275,7 @@ fn release(version: &str, digit: char, more: &str) -> String {
 #[test]
 fn an_archive_is_bound_to_the_hash_that_the_index_gives() {
     let project = Project::new();
-    // Without patches nothing is downloaded, so the hash is the index's word.
+    // Without patches nothing is downloaded, so the hash comes from the index.
     let text = project.read(FILE);
     let known = "f4c33c2503d52bb411146afa9618a4f48bed68912f617e6803ac8d76e4c74112";
     assert!(text.contains(known), "the hash of `vllm-sdist`");
@@ -301,13 +301,13 @@ fn an_archive_is_bound_to_the_hash_that_the_index_gives() {
         .run(&format!("bump vllm-sdist 0.11.0 {option}"))
         .expect(2)
         .says("is older than `0.33.0`");
-    // The index never changes a file: if it did, somebody else has put it there.
+    // The index never changes a file; a changed file means that somebody replaced it.
     project
         .run(&format!("bump vllm-sdist-0-11-0 0.11.0 {option}"))
         .expect(6)
         .says("moved: it was `f435a64c");
     same(&project.files(), &before, "refused archives");
-    // The index of pip's configuration is found.
+    // The index in pip's configuration is used.
     project.write(
         "home/.config/pip/pip.conf",
         &format!("[global]\nindex-url = {}/simple\n", server.url()),
@@ -323,7 +323,7 @@ fn the_real_index_is_understood() {
     let index = real_index();
     project.run(&format!("bump small 2.0.0 --index {index}")).expect(0);
     let text = project.read(FILE);
-    // The hash of a file that never changes again.
+    // The hash of a file that never changes.
     assert!(
         text.contains(
             "sha256 = \"2d91e135bf72d31a410b17c16da610a82cb55f6b0477d1a902134b24a455b8b3\""
@@ -336,7 +336,7 @@ fn the_real_index_is_understood() {
         .says("`2.0.0` below it");
 }
 
-/// Returns the index that pip of this machine asks.
+/// Returns the index that pip uses on this machine.
 fn real_index() -> String {
     let program = "from pip._internal.configuration import Configuration as C\n\
         from pip._internal.models.index import PyPI\n\
@@ -383,7 +383,7 @@ fn windows_files_stay_windows_files() {
     assert!(text.starts_with('\u{feff}') && !text.replace("\r\n", "").contains('\n'));
 }
 
-/// Kills bumps at random moments: the file is always the old text or the new one, byte for byte.
+/// Kills bumps at random moments: the file always contains the old or the new text, byte for byte.
 #[test]
 fn a_killed_bump_leaves_the_old_or_the_new_file() {
     let kills = gate_cases(200, 800);
@@ -408,16 +408,16 @@ fn a_killed_bump_leaves_the_old_or_the_new_file() {
         project.write(FILE, &old);
         let mut child = bump().spawn().unwrap();
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // Most moments lie in the second half, where the file is written.
+        // Most moments are in the second half, in which the file is written.
         let share = 0.4 + f64::from(u32::try_from(seed >> 40).unwrap()) / f64::from(1 << 24) * 0.7;
         std::thread::sleep(whole.mul_f64(share));
         drop(child.kill());
         child.wait().unwrap();
         let text = project.read(FILE);
-        assert!(text == old || text == new, "neither old nor new: {text}");
+        assert!(text == old || text == new, "neither the old nor the new text: {text}");
         *(if text == old { &mut olds } else { &mut news }) += 1;
     }
-    assert!(olds > 0 && news > 0, "{olds} old and {news} new: the moments are badly chosen");
+    assert!(olds > 0 && news > 0, "{olds} old and {news} new: the moments are badly distributed");
     project.run("plan --track locked-spoof").expect(0);
     gate_passed(1, kills);
 }
@@ -454,7 +454,7 @@ fn a_vllm_that_needs_another_torch_is_refused() {
         |torch: &str| format!("[build-system]\nrequires = [\"ninja\", \"torch {torch}\"]\n");
     release("v0.28.0", "pyproject.toml", &build("== 2.11.0"));
     release("v0.29.0", "pyproject.toml", &build("== 2.14.0"));
-    // What is said for ROCm counts, whatever stands there for CUDA.
+    // The requirement for ROCm counts, whatever the one for CUDA is.
     release("v0.30.0", "requirements/build/rocm.txt", "torch==2.11.0+rocm7.14.0\n");
     release("v0.31.0", "requirements/build/rocm.txt", "torch==2.12.0+rocm7.14.0\n");
     let project = Project::new();
@@ -467,14 +467,14 @@ fn a_vllm_that_needs_another_torch_is_refused() {
         project
             .run(&format!("bump vllm {tag} {}", upstream.mirror()))
             .expect(2)
-            .says(&format!("`{tag}` needs torch {need} ({file}), and pin `pytorch` is at 2.11.0"))
+            .says(&format!("`{tag}` needs torch {need} ({file}), but pin `pytorch` is at 2.11.0"))
             .says("`build-pipeline bump pytorch v2.1");
     }
     same(&project.files(), &before, "a refused bump");
     for tag in ["v0.28.0", "v0.30.0"] {
         project.run(&format!("bump vllm {tag} {}", upstream.mirror())).expect(0);
     }
-    // The pin of another set goes with that set's torch, 2.8.0.
+    // A pin of the other set goes with that set's torch, 2.8.0.
     project
         .run(&format!("bump vllm-legacy v0.30.0 {}", upstream.mirror()))
         .expect(2)

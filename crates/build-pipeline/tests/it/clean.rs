@@ -1,4 +1,4 @@
-//! `clean`: what runs left behind goes, from real engines and from disk; nothing else does.
+//! `clean` removes leftovers of runs from real engines and from disk, and nothing else.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
@@ -8,19 +8,19 @@ use testkit::{Dockerd, PodmanStore, busybox_root, kill_with_children};
 
 use crate::dsl::{Project, Ran, ran};
 
-/// Runs whose processes cannot be there: no number of a process is that high.
+/// Runs whose processes cannot exist: no process number is that high.
 const GONE: [&str; 2] = ["run-4194305-0", "run-4194306-ffffffffffffffff"];
 
 fn label(run: &str) -> String {
     format!("--label={}={run}", engine::RUN_LABEL)
 }
 
-/// The label of a container; that of its image it takes over, whoever makes it.
+/// The container's label. It also inherits the label of its image, whoever creates it.
 fn own_label(run: &str) -> String {
     format!("--label={}={run}", engine::CONTAINER_LABEL)
 }
 
-/// podman's store, with an image to begin from.
+/// podman's store, with an image to start from.
 fn store(project: &Project) -> PodmanStore {
     let store = PodmanStore::new();
     let folder = store.root().parent().unwrap().display().to_string();
@@ -34,14 +34,14 @@ fn store(project: &Project) -> PodmanStore {
     store
 }
 
-/// Runs `clean`, which finds podman's store by its configuration.
+/// Runs `clean`, which finds podman's store through its configuration.
 fn clean(project: &Project, options: &str) -> Ran {
     let line = format!("clean {options}");
     let mut command = project.command(&line.split_whitespace().collect::<Vec<_>>());
     ran(command.env("CONTAINERS_STORAGE_CONF", project.path("storage.conf")).output().unwrap())
 }
 
-/// Everything that is in podman's store.
+/// Everything in podman's store.
 fn all(store: &PodmanStore) -> [Vec<String>; 3] {
     [
         store.podman(&["ps", "--all", "--external", "--format", "{{.ID}} {{.Names}}"]),
@@ -50,7 +50,7 @@ fn all(store: &PodmanStore) -> [Vec<String>; 3] {
     ]
 }
 
-/// Begins a build of ours and kills it while its `RUN` sleeps.
+/// Starts a build of this tool and kills it while its `RUN` sleeps.
 fn break_off(project: &Project, store: &PodmanStore) {
     project.write("broken/Dockerfile", "FROM localhost/base:1\nRUN echo asleep; sleep 3000\n");
     let mut child: Child = Command::new("podman")
@@ -75,7 +75,7 @@ fn what_is_ours_goes_from_podman_and_the_rest_stays() {
     let create = ["create", "--network=none"];
     store.podman(&[&create[..], &["--name=foreign", "localhost/base:1", "true"]].concat());
     store.podman(&["volume", "create", "foreign"]);
-    // Ours, of a run that is under way: the one of this test.
+    // This tool's own object, of a run that is still in progress: the one of this test.
     let alive = own_label(&format!("run-{}-1", std::process::id()));
     store.podman(&[&create[..], &["--name=alive", &alive, "localhost/base:1", "true"]].concat());
     let before = all(&store);
@@ -92,7 +92,11 @@ fn what_is_ours_goes_from_podman_and_the_rest_stays() {
     let dry = clean(&project, "--engine podman --dry-run").expect(0);
     assert!(dry.stdout.contains("would be removed"), "{}", dry.stdout);
     assert!(dry.stdout.contains("podman: build container"), "{}", dry.stdout);
-    assert!(dry.stdout.contains("left alone, because its run is under way"), "{}", dry.stdout);
+    assert!(
+        dry.stdout.contains("not touched, because its run is still in progress"),
+        "{}",
+        dry.stdout
+    );
     assert_eq!(all(&store), with_ours, "a dry run removes nothing");
     assert!(!store.container_processes().is_empty());
 
@@ -120,7 +124,8 @@ fn what_is_ours_goes_from_podman_and_the_rest_stays() {
     );
 }
 
-/// Somebody made a container of an image of ours: both stay, and that is said.
+/// Somebody created a container from one of this tool's images: both stay, and `clean` reports
+/// that.
 #[test]
 fn an_image_of_ours_that_somebody_uses_stays() {
     let project = Project::new();
@@ -137,12 +142,13 @@ fn an_image_of_ours_that_somebody_uses_stays() {
     assert!(done.stdout.contains("could not be removed:\n  podman: image "), "{}", done.stdout);
     let [containers, images, _] = all(&store);
     assert_eq!(containers, before[0]);
-    // What podman keeps of its steps may go: its layers are the image's own.
+    // podman's intermediate images may be removed: their layers belong to the image
+    // too.
     let base = before[1].iter().find(|line| line.ends_with("localhost/base")).unwrap();
     assert!(images.contains(base) && images.iter().any(|line| line.contains(&image)), "{images:?}");
 }
 
-/// Somebody named an image of ours, or built on it: that is theirs.
+/// Somebody named one of this tool's images, or built on it: it now belongs to them.
 #[test]
 fn an_image_of_ours_that_somebody_named_stays() {
     let project = Project::new();
@@ -153,7 +159,7 @@ fn an_image_of_ours_that_somebody_named_stays() {
     for (labels, name) in [(label(GONE[0]), "localhost/mine:1"), (base, "localhost/mine:2")] {
         store.podman(&["build", "--network=none", "--no-cache", &labels, "--tag", name, &folder]);
     }
-    // What podman keeps of its steps goes: its layers are the images' own.
+    // podman's intermediate images are removed: their layers belong to the images too.
     clean(&project, "--engine podman").expect(0);
     let [_, images, _] = all(&store);
     for name in ["localhost/mine", "localhost/base"] {

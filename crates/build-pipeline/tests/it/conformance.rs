@@ -1,9 +1,9 @@
-//! What each engine can do, in a table: one digest for each Dockerfile on all engines, what is done
-//! with an image, and builds that are killed.
+//! A table of what each engine can do: one digest for each Dockerfile on all engines, uses of an
+//! image, and killed builds.
 //!
-//! The oldest podman, those of Debian 13 and the newest engines are tried with every run of the
-//! tests. With the feature `engines` every engine is, and 30 builds of each one are killed:
-//! `cargo xtask engines` prints the table of that and writes it into README.md.
+//! Every run of the tests tries the oldest podman, those of Debian 13 and the newest engines. With
+//! the feature `engines`, every engine is tried, and 30 builds of each are killed; `cargo xtask
+//! engines` prints the table and writes it into README.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,11 +18,11 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::site::{BUILD, Contents, Site, Way};
 
-/// How many builds of an engine are killed, if the variable does not say.
+/// How many builds of an engine are killed if the variable does not say.
 const KILLS: u32 = if cfg!(feature = "engines") { 30 } else { 3 };
 const KILLS_VARIABLE: &str = "BUILD_PIPELINE_TEST_KILLS";
 
-/// The Dockerfiles. Their images must be the same on all engines, but for that of [`HARD_LINKS`].
+/// The Dockerfiles. Their images must be the same on all engines, except that of [`HARD_LINKS`].
 const DOCKERFILES: [(&str, &str); 4] = [
     (
         "plain",
@@ -36,19 +36,19 @@ const DOCKERFILES: [(&str, &str); 4] = [
     ("realistic", include_str!("conformance/realistic.Dockerfile")),
 ];
 
-/// The name of the Dockerfile with hard links over several RUNs. Storage drivers do not agree which
-/// names of a file that a RUN changes are of one file after it, so its image is the same on one engine
-/// only.
+/// The name of the Dockerfile with hard links across several RUNs. Storage drivers disagree about
+/// which names still belong to one file after a RUN has changed it, so its image is the same on one
+/// engine only.
 const HARD_LINKS: &str = "hard links";
 
-/// The columns of the table behind those of the Dockerfiles.
+/// The columns of the table after those of the Dockerfiles.
 #[cfg(feature = "engines")]
 const DEEDS: [&str; 6] = ["load", "run", "smoke", "verify --rebuild", "clean", "kills"];
 
 /// The name of the image in the engine.
 const IMAGE: &str = "localhost/build-pipeline/vulkan-tiny:latest";
 
-/// An engine with what it was found to do: a digest or words for each column, or why not.
+/// An engine with its results: a digest or text for each column, or an error.
 struct Row {
     engine: String,
     cells: Vec<Result<String, String>>,
@@ -69,7 +69,7 @@ impl Row {
     }
 }
 
-/// Does something that may fail the test, and returns why.
+/// Runs something that may fail the test, and returns the reason if it does.
 fn tried(deed: impl FnOnce() -> String) -> Result<String, String> {
     catch_unwind(AssertUnwindSafe(deed)).map_err(|why| {
         let text = why.downcast_ref::<String>().cloned();
@@ -101,22 +101,22 @@ fn setcap() -> &'static str {
 
 /// Writes the Dockerfile of the variant.
 fn write(site: &Site, dockerfile: &str) {
-    // The whole table has a file of 300 MB; a tenth of it is enough for every run of the tests.
+    // The file for the complete table has 300 MB; a tenth of it is enough for a normal test run.
     let size = if cfg!(feature = "engines") { "count=300" } else { "count=30" };
     let dockerfile = dockerfile.replace("count=30", size).replace("SETCAP", setcap());
     site.project.write("dockerfiles/tiny.Dockerfile", &dockerfile);
 }
 
-/// Builds a Dockerfile twice, the second time from nothing, and returns the digest.
+/// Builds a Dockerfile twice, the second time from scratch, and returns the digest.
 fn built(site: &Site, name: &str, dockerfile: &str) -> String {
-    /// The digests of images that were built so far, by the names of the Dockerfiles.
+    /// The digests of the images built so far, by Dockerfile.
     static DIGESTS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     write(site, dockerfile);
     let build = format!("{BUILD} --engine {}", site.engine_name());
     let first = site.run(&build).expect(0).digest();
     let second = site.run(&format!("{build} --fresh")).expect(0).digest();
-    assert_eq!(first, second, "{name}: a build from nothing");
-    // All engines could agree that there is none.
+    assert_eq!(first, second, "{name}: a build from scratch");
+    // Otherwise, all engines could agree although the capability is missing.
     assert_eq!(has_capability(site), dockerfile.contains("SETCAP"), "{name}: the capability");
     let digits = first.trim_start_matches("sha256:").get(..12).unwrap().to_owned();
     if name == HARD_LINKS {
@@ -136,12 +136,12 @@ fn grants(mut entry: tar::Entry<'_, impl Read>) -> bool {
     })
 }
 
-/// Returns whether a file of the image that was built last has a capability.
+/// Returns whether a file of the last built image has a capability.
 fn has_capability(site: &Site) -> bool {
     let blobs = std::fs::read_dir(site.project.path("dist/vulkan-tiny/blobs/sha256")).unwrap();
     blobs.flatten().any(|blob| {
         let bytes = std::fs::read(blob.path()).unwrap();
-        // The others are the manifest and the config.
+        // The other blobs are the manifest and the config.
         let is_layer = bytes.starts_with(&[0x1f, 0x8b]);
         let mut tar = tar::Archive::new(flate2::read::MultiGzDecoder::new(&bytes[..]));
         is_layer && tar.entries().unwrap().any(|entry| grants(entry.unwrap()))
@@ -156,7 +156,7 @@ fn loaded(site: &Site) -> String {
     "yes".to_owned()
 }
 
-/// Runs a container of the image that was loaded.
+/// Runs a container of the loaded image.
 fn run_in(site: &Site) -> String {
     let words = ["run", "vulkan", "--no-gpu", "--engine", site.engine_name(), "--image", IMAGE];
     let words = [&words[..], &["--network", "none", "--", "cat", "/greeting"]].concat();
@@ -164,7 +164,7 @@ fn run_in(site: &Site) -> String {
     "yes".to_owned()
 }
 
-/// Tries the image that was loaded.
+/// Tries the loaded image.
 fn smoked(site: &Site) -> String {
     site.project.write("versions/smoke/test-import.sh", "cat /greeting");
     let table = "schema = 1\n[vulkan]\ngpu = \"vulkan\"\nmodels = \"~/models\"\nmodels-at = \"/models\"\n\
@@ -175,7 +175,7 @@ fn smoked(site: &Site) -> String {
     "yes".to_owned()
 }
 
-/// Builds the image again from nothing and compares it.
+/// Rebuilds the image from scratch and compares it.
 fn rebuilt(site: &Site) -> String {
     write(site, DOCKERFILES[3].1);
     site.run(&format!("{BUILD} --engine {}", site.engine_name())).expect(0);
@@ -184,7 +184,7 @@ fn rebuilt(site: &Site) -> String {
     "yes".to_owned()
 }
 
-/// Removes what all of that left.
+/// Removes what all of this left.
 fn cleaned(site: &Site, before: &Contents) -> String {
     site.engine(&["rmi", IMAGE]);
     site.run(&format!("clean --engine {}", site.engine_name())).expect(0);
@@ -192,7 +192,7 @@ fn cleaned(site: &Site, before: &Contents) -> String {
     "yes".to_owned()
 }
 
-/// Kills builds at moments that are spread evenly over their time.
+/// Kills builds at evenly distributed moments.
 fn killed(site: &Site, before: &Contents) -> String {
     let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nCOPY Dockerfile /1\nRUN echo 2 > /2\n\
                 RUN echo asleep; sleep 3000\n";
@@ -228,7 +228,7 @@ fn killed(site: &Site, before: &Contents) -> String {
     }
 }
 
-/// Returns the next of moments that are spread evenly over a time and some more.
+/// Returns the next of several moments that are evenly distributed over a duration and a bit more.
 fn moment(round: u32, span: Duration) -> Duration {
     span.mul_f64((f64::from(round) * 0.618_033_988_75).fract() * 1.2)
 }
@@ -250,7 +250,7 @@ fn row(suite: &str, way: Way) -> Row {
     Row { engine: format!("{} {}", site.version(), way.words()), cells }
 }
 
-/// Fails where an engine does not do what it is said to do.
+/// Fails if an engine does not have the expected results.
 #[track_caller]
 fn conforms(suite: &str, way: Way) {
     let row = row(suite, way);
@@ -288,7 +288,7 @@ fn every_engine_conforms() {
     let docker = ["trixie", "sid"].iter().flat_map(|suite| {
         [Classic, BuildKit, ClassicInContainerd, BuildKitInContainerd].map(|way| (*suite, way))
     });
-    // docker 20.10 has no store of containerd.
+    // docker 20.10 has no containerd image store.
     let docker = [("bookworm", Classic), ("bookworm", BuildKit)].into_iter().chain(docker);
     let mut failures = Vec::new();
     let columns = DOCKERFILES.map(|(name, _)| name).into_iter().chain(DEEDS);

@@ -1,5 +1,5 @@
-//! Every file that we write, damaged in every way: the next run heals it, or says which file it is and
-//! what to do.
+//! Every file that the program writes, damaged in every way: the next run repairs it, or names the
+//! file and what to do.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,12 +12,12 @@ use crate::built::Bench;
 use crate::dsl::{Project, Ran, Two, ran};
 use crate::lock::Release;
 
-/// The promise that damage heals or is refused.
+/// The promise that damage is repaired or refused.
 const GATE: u8 = 7;
-/// The flipped bytes that are promised for each file, and those of a usual run.
+/// The promised number of flipped bytes per file, and that of a normal test run.
 const FLIPS: [usize; 2] = [2, 20];
 
-/// What is done to a file.
+/// A kind of damage.
 #[derive(Debug, Clone, Copy)]
 enum Damage {
     Removed,
@@ -27,7 +27,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// Returns every damage of a file of that many bytes, with flips all over it.
+    /// Returns every way to damage a file of the given size, with flips all over it.
     fn all(length: usize, flips: usize) -> Vec<Self> {
         let mut all = vec![Self::Removed, Self::Unreadable];
         all.extend([0, 2, length / 2].into_iter().filter(|at| *at < length).map(Self::CutTo));
@@ -51,8 +51,8 @@ impl Damage {
     }
 }
 
-/// Damages each file in every way, has `try_it` run what reads it, and puts the file back. Returns how
-/// many cases there were.
+/// Damages each file in every way, lets `try_it` run the commands that read it, and restores the
+/// file. Returns the number of cases.
 fn damage_each(files: &[PathBuf], flips: usize, try_it: &dyn Fn(&Path, Damage)) -> usize {
     assert!(!files.is_empty());
     let mut cases = 0;
@@ -62,7 +62,7 @@ fn damage_each(files: &[PathBuf], flips: usize, try_it: &dyn Fn(&Path, Damage)) 
         for damage in Damage::all(whole.len(), flips) {
             damage.is_done_to(path, &whole);
             try_it(path, damage);
-            // A run that heals it has put another file there.
+            // A run that repaired it has written a new file.
             drop(fs::remove_file(path));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, &whole).unwrap();
@@ -86,7 +86,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs a command that may not read what the modes of files forbid, not even as root.
+/// Runs a command that cannot read files against their modes, even as root.
 fn run(command: &Command) -> Ran {
     let is_root = fs::metadata("/proc/self")
         .is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
@@ -103,8 +103,8 @@ fn run(command: &Command) -> Ran {
     ran(other.output().unwrap())
 }
 
-/// Fails the test where a run neither did what it was asked for nor said which file is damaged, or the
-/// place that it is in, and what to do.
+/// Fails the test if a run neither succeeded nor named the damaged file (or its folder) and what to
+/// do.
 #[track_caller]
 fn healed_or_refused(ran: &Ran, places: &[&str], what: &str) -> bool {
     assert!(!ran.stderr.contains("panicked"), "{what}: {}", ran.stderr);
@@ -122,7 +122,7 @@ fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
-/// A build's output and all that lies in the home of the project.
+/// A build's output and everything in the project's home.
 fn try_builds(seed: u64, output: &str, place: &str) {
     let two = Two::new(seed);
     let line = format!("{} {output}", two.build());
@@ -133,7 +133,7 @@ fn try_builds(seed: u64, output: &str, place: &str) {
     files.extend(files_below(&two.project.path("home")));
     let try_it = |path: &Path, damage: Damage| {
         let what = format!("{} {damage:?}", path.display());
-        // What reads it, and what would write it.
+        // The commands that read it, and those that would write it.
         if path.extension().is_some_and(|end| end == "json") {
             for reader in ["records", "records --format json"] {
                 healed_or_refused(&run(&two.command(reader)), &[name(path)], &what);
@@ -177,7 +177,7 @@ fn damaged_pins_and_locks_are_named() {
         let what = format!("{} {damage:?}", path.display());
         let places = [name(path), "lock `demo`"];
         healed_or_refused(&run(&command("lock demo --check")), &places, &what);
-        // Looked up anew, both are what they were. That takes seconds.
+        // Looked up again, both are unchanged. That takes seconds.
         if !matches!(damage, Damage::Removed) && gate_cases(0, 1) == 0 {
             return;
         }
@@ -262,7 +262,7 @@ fn a_damaged_store_is_made_again() {
     let wanted = gate_cases(1, files.len());
     let files: Vec<PathBuf> = files.into_iter().rev().take(wanted).collect();
     let cases = damage_each(&files, gate_cases(1, 2), &|path, damage| {
-        // Without the rights of root, podman cannot build.
+        // podman cannot build without root's rights.
         if matches!(damage, Damage::Unreadable) {
             return;
         }

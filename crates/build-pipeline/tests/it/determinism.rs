@@ -1,4 +1,4 @@
-//! Equal inputs give equal bytes, whatever the machine around them.
+//! The same inputs give the same bytes in any environment.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,11 +14,12 @@ const MASKS: [&str; 3] = ["000", "022", "077"];
 const CLOCKS: [&str; 4] =
     ["1999-12-31 23:59:59", "2028-02-29 12:00:00", "2038-01-19 03:14:08", "2100-01-01"];
 
-/// Runs `line` in 50 surroundings and returns all outputs that came about.
+/// Runs `line` in 50 environments and returns all distinct outputs.
 fn outputs(line: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for round in 0..50 {
-        // A new copy each time, its files made in another order: readdir gives another one too.
+        // A fresh copy each time, with its files created in another order, so that readdir returns
+        // another order too.
         let project = Project::new();
         for name in if round % 2 == 0 { ["a", "z"] } else { ["z", "a"] } {
             project.write(&format!("versions/{name}.orig"), "not a data file");

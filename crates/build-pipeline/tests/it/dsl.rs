@@ -1,16 +1,16 @@
-//! A project in a folder of its own, and commands run in it.
+//! A project in its own folder, and commands that run in it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// A copy of the data files, with a home of its own. Everything goes when it is dropped.
+/// A copy of the data files, with its own home. Everything is removed on drop.
 pub(crate) struct Project {
     folder: TempDir,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -24,7 +24,7 @@ pub(crate) fn workspace() -> &'static Path {
 }
 
 impl Project {
-    /// Makes a project with the real data files. It is no git checkout.
+    /// Creates a project with the real data files. It is not a git checkout.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let project = Self { folder };
@@ -44,18 +44,18 @@ impl Project {
         for folder in ["patches", "dockerfiles", "versions/locks", "versions/smoke"] {
             project.copy(&workspace().join(folder), folder);
         }
-        // An empty one of our own, so that the machine's has no say.
+        // An empty folder, so that the machine's own has no effect.
         project.write("registries.conf", "");
         std::fs::create_dir_all(project.path("home")).unwrap();
         project
     }
 
-    /// Makes an empty folder.
+    /// Creates an empty folder.
     pub(crate) fn empty() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Moves what is in a folder of the project to its root, and makes a home.
+    /// Moves the content of a folder to the project's root, and creates a home.
     pub(crate) fn adopt(&self, folder: &str) {
         for entry in std::fs::read_dir(self.path(folder)).unwrap().flatten() {
             std::fs::rename(entry.path(), self.path(entry.file_name().to_str().unwrap())).unwrap();
@@ -65,7 +65,7 @@ impl Project {
         std::fs::create_dir_all(self.path("home")).unwrap();
     }
 
-    /// Writes `bin/podman`, a podman that keeps to one store.
+    /// Writes `bin/podman`, a podman that uses only one store.
     pub(crate) fn write_podman(&self, store: &testkit::PodmanStore) {
         let arguments = store.arguments();
         let arguments: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap()).collect();
@@ -85,7 +85,7 @@ impl Project {
         std::fs::write(path, text).unwrap();
     }
 
-    /// Copies a folder of folders of files.
+    /// Copies a folder and its files.
     fn copy(&self, from: &Path, to: &str) {
         for entry in std::fs::read_dir(from).unwrap().flatten() {
             let to = format!("{to}/{}", entry.file_name().to_str().unwrap());
@@ -107,7 +107,7 @@ impl Project {
         self.write(name, &text.replace(from, to));
     }
 
-    /// Returns the program, to be run in the project with nothing of this machine's environment.
+    /// Returns the program as a command in the project, without any of this machine's environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_build-pipeline"));
         command
@@ -126,7 +126,7 @@ impl Project {
         ran(self.command(&line.split_whitespace().collect::<Vec<_>>()).output().unwrap())
     }
 
-    /// Begins a command line and does not wait for it.
+    /// Starts a command line and does not wait for it.
     pub(crate) fn begin(&self, line: &str) -> Child {
         let mut command = self.command(&line.split_whitespace().collect::<Vec<_>>());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -138,7 +138,7 @@ impl Project {
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
-    /// Returns every file below the project but the home, with its bytes.
+    /// Returns every file below the project except the home, with its bytes.
     pub(crate) fn files(&self) -> Files {
         let mut all = std::collections::BTreeMap::new();
         let mut folders = vec![self.folder.path().to_owned()];
@@ -167,7 +167,7 @@ impl Project {
 /// The files of a folder, with their bytes.
 pub(crate) type Files = std::collections::BTreeMap<PathBuf, Vec<u8>>;
 
-/// Fails the test where files differ, and names them.
+/// Fails the test if files differ, and names them.
 #[track_caller]
 pub(crate) fn same(now: &Files, before: &Files, what: &str) {
     let names = now.keys().chain(before.keys());
@@ -177,7 +177,8 @@ pub(crate) fn same(now: &Files, before: &Files, what: &str) {
     assert!(different.is_empty(), "{what}: {different:?} differ");
 }
 
-/// Returns what a finished process came to; the code of a signal is 128 and its number, as in a shell.
+/// Returns the result of a finished process; as in a shell, the code of a signal is 128 plus its
+/// number.
 pub(crate) fn ran(output: Output) -> Ran {
     use std::os::unix::process::ExitStatusExt as _;
     let code =
@@ -187,7 +188,7 @@ pub(crate) fn ran(output: Output) -> Ran {
 }
 
 impl Ran {
-    /// Fails the test where the exit code is another.
+    /// Fails the test if the exit code is different.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
@@ -195,14 +196,14 @@ impl Ran {
         self
     }
 
-    /// Fails the test where standard error lacks a text.
+    /// Fails the test if standard error does not contain a text.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
         assert!(self.stderr.contains(text), "standard error lacks `{text}`:\n{}", self.stderr);
         self
     }
 
-    /// Fails the test where standard output lacks a text.
+    /// Fails the test if standard output does not contain a text.
     #[track_caller]
     pub(crate) fn prints(self, text: &str) -> Self {
         assert!(self.stdout.contains(text), "standard output lacks `{text}`:\n{}", self.stdout);
@@ -245,8 +246,8 @@ impl Base {
         )
     }
 
-    /// Pins track `locked-spoof` of a project to the base at `host`, and returns what builds it. No
-    /// registry stands behind that one, as one does behind a mirror.
+    /// Pins track `locked-spoof` of a project to the base at `host`, and returns the command that
+    /// builds it. Unlike a mirror, this host has no other registry as a fallback.
     pub(crate) fn pinned_at(&self, project: &Project, host: &str) -> String {
         let repository = format!("repository = \"{host}/{}\"", self.path);
         let old = "repository = \"docker.io/rocm/vllm-dev\"";
@@ -259,7 +260,7 @@ impl Base {
     }
 }
 
-/// A project, and two images of one repository that its pin `vllm-dev-locked` may be bound to.
+/// A project, and two images of one repository for its pin `vllm-dev-locked`.
 pub(crate) struct Two {
     pub(crate) project: Project,
     pub(crate) mirror: String,
@@ -281,29 +282,29 @@ impl Two {
         Self { project, mirror, images, layers }
     }
 
-    /// Returns the command that builds what the pin is bound to.
+    /// Returns the command that builds the pinned image.
     pub(crate) fn build(&self) -> String {
         format!("--track locked-spoof --with-layers {}", self.mirror)
     }
 
-    /// Returns the command that builds on one of the images, whatever the pin is bound to.
+    /// Returns the command that builds on one of the images, whatever is pinned.
     pub(crate) fn build_of(&self, image: usize) -> String {
         format!("{} --set vllm-dev-locked={}", self.build(), self.images[image])
     }
 
-    /// Returns the command that binds the pin to one of the images.
+    /// Returns the command that pins one of the images.
     pub(crate) fn bump(&self, image: usize) -> String {
         format!("bump vllm-dev-locked {} {}", self.images[image], self.mirror)
     }
 
-    /// Returns a command on a day that is always the same.
+    /// Returns a command whose clock always shows the same day.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = self.project.command(&line.split_whitespace().collect::<Vec<_>>());
         command.env("SOURCE_DATE_EPOCH", "1798848000");
         command
     }
 
-    /// Begins such a command.
+    /// Starts such a command.
     pub(crate) fn begin(&self, line: &str) -> Child {
         self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -313,7 +314,7 @@ impl Two {
         ran(self.command(line).output().unwrap())
     }
 
-    /// Returns the digest of a layout or archive; one that is not whole fails the test.
+    /// Returns the digest of a layout or archive. Fails the test if it is incomplete.
     #[track_caller]
     pub(crate) fn image_at(&self, name: &str) -> String {
         let image = oci::LayoutImage::read(&self.project.path(name)).unwrap();

@@ -1,5 +1,5 @@
-//! The engine comes first: it is found and tried before anything is fetched, failures of a probe are
-//! not taken for answers, and the record says which engine it was and why.
+//! The engine comes first: it is found and tested before anything is fetched, failures of a probe
+//! are not mistaken for results, and the record shows which engine was used and why.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -12,8 +12,8 @@ use testkit::{EngineProxy, FaultProxy, shared_registry};
 use crate::built::{Bench, dockerd};
 use crate::dsl::{Ran, ran};
 
-/// Returns a Dockerfile whose RUN says with which launcher compilers are started: `ccache` where the
-/// builder keeps its folder. No other Dockerfile has the same RUN, so no engine knows its result.
+/// Returns a Dockerfile whose RUN prints the compiler launcher: `ccache` if the builder keeps its
+/// folder. No other Dockerfile has the same RUN, so no engine has cached its result.
 fn dockerfile() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -26,7 +26,7 @@ fn dockerfile() -> String {
 
 const BUILD: &str = "--track vulkan --variant tiny";
 
-/// A project whose base is behind a proxy that writes requests down.
+/// A project whose base is behind a proxy that records requests.
 struct Watched {
     bench: Bench,
     registry: FaultProxy,
@@ -44,13 +44,13 @@ impl Watched {
         self.bench.command_at(line, &self.registry.host())
     }
 
-    /// Runs a command on the docker at a socket.
+    /// Runs a command with the docker at a socket.
     fn on(&self, socket: &Path, line: &str) -> Ran {
         let host = format!("unix://{}", socket.display());
         ran(self.command(line).env("DOCKER_HOST", host).output().unwrap())
     }
 
-    /// Runs a build on the docker at a socket, with a value of `DOCKER_BUILDKIT`.
+    /// Runs a build with the docker at a socket and a value of `DOCKER_BUILDKIT`.
     fn with_buildkit(&self, socket: &Path, value: &str) -> Ran {
         let host = format!("unix://{}", socket.display());
         let mut command = self.command(BUILD);
@@ -62,7 +62,7 @@ impl Watched {
         self.bench.project.records().pop().unwrap()
     }
 
-    /// Fails the test where something was fetched, or a step was begun.
+    /// Fails the test if something was fetched or a step was started.
     #[track_caller]
     fn nothing_was_begun(&self) {
         let requests = self.registry.requests();
@@ -76,7 +76,7 @@ impl Watched {
     }
 }
 
-/// Returns whether a record has a note of this rule.
+/// Returns whether a record contains a note of this rule.
 fn has_note(record: &Value, rule: &str) -> bool {
     record["notes"].as_array().unwrap().iter().any(|note| note["rule"] == rule)
 }
@@ -85,9 +85,9 @@ fn has_note(record: &Value, rule: &str) -> bool {
 fn without_an_engine_nothing_is_fetched() {
     let watched = Watched::new();
     let dead = watched.bench.project.path("no.sock");
-    watched.on(&dead, BUILD).expect(3).says("there is no engine to build with").says("no.sock");
+    watched.on(&dead, BUILD).expect(3).says("no engine found to build with").says("no.sock");
     watched.nothing_was_begun();
-    // A track that adds metadata only needs one where the image is put into it.
+    // A track that only adds metadata needs an engine only if the image is loaded into one.
     let base = watched.bench.base.clone();
     let mirror = format!("docker.io/ollama/ollama={}/built/tiny", watched.registry.host());
     let load = format!("--track ollama --set ollama={base} --load --mirror {mirror}");
@@ -95,10 +95,11 @@ fn without_an_engine_nothing_is_fetched() {
     watched.nothing_was_begun();
     let plain = format!("--track ollama --set ollama={base} --mirror {mirror}");
     watched.on(&dead, &plain).expect(0);
-    assert!(!watched.registry.requests().is_empty(), "the proxy does see what is fetched");
+    assert!(!watched.registry.requests().is_empty(), "the proxy sees what is fetched");
 }
 
-/// The other track of a run could be built, and is not begun either: the run cannot succeed.
+/// The other track of the run could be built, but is not started either, because the run cannot
+/// succeed.
 #[test]
 fn a_track_that_needs_no_engine_waits_for_the_one_that_does() {
     let watched = Watched::new();
@@ -121,7 +122,7 @@ fn tracks_of_one_run_share_an_engine_that_was_tried_once() {
     watched.bench.project.write("versions/tracks.toml", &tracks.replace("[source.env]", tiny));
     let proxy = EngineProxy::start(&dockerd().socket());
     watched.on(&proxy.socket(), "--track vulkan,source --variant tiny").expect(0);
-    assert_eq!(proxy.builds(), 2, "one probe, and the one step that both need");
+    assert_eq!(proxy.builds(), 2, "one probe, and one step that both need");
     for record in watched.bench.project.records() {
         assert_eq!(record["engine"]["kind"], "docker");
     }
@@ -134,7 +135,7 @@ fn what_is_finished_needs_no_engine() {
     assert_eq!(watched.record()["engine"]["kind"], "docker");
     let dead = watched.bench.project.path("no.sock");
     watched.on(&dead, BUILD).expect(0);
-    assert!(watched.record()["engine"].is_null(), "no engine was looked for");
+    assert!(watched.record()["engine"].is_null(), "no engine was searched");
     watched.on(&dead, &format!("{BUILD} --fresh")).expect(3);
 }
 
@@ -165,8 +166,8 @@ fn docker_buildkit_1_never_falls_back_and_0_asks_for_no_warning() {
     assert!(!has_note(&record, "builder-fallback"));
 }
 
-/// Two runs on one daemon have the same instructions; one of them ends and removes its images while
-/// the other one has just taken them from the cache.
+/// Two runs on one daemon have the same instructions; one ends and removes its images just after
+/// the other has taken them from the cache.
 #[test]
 fn a_build_whose_cache_another_run_removes_is_repeated() {
     let watched = Watched::new();
@@ -191,13 +192,13 @@ fn a_connection_that_breaks_is_no_answer_about_buildkit() {
     assert_eq!(
         proxy.builds(),
         4,
-        "two tries of the probe fail, the third one and the build succeed"
+        "two attempts of the probe fail; the third one and the build succeed"
     );
     assert_eq!(watched.record()["engine"]["builder"], "buildkit");
 
     let watched = Watched::new();
     proxy.break_builds(usize::MAX);
-    let ran = watched.on(&proxy.socket(), BUILD).expect(3).says("tried several times");
+    let ran = watched.on(&proxy.socket(), BUILD).expect(3).says("several attempts failed");
     assert!(!ran.stderr.contains("classic"), "{}", ran.stderr);
     watched.nothing_was_begun();
 }
@@ -224,7 +225,7 @@ fn the_record_names_the_engine_and_why_it_was_chosen() {
     assert_eq!(engine["origin"], "DOCKER_HOST");
     assert_eq!(engine["address"], format!("unix://{}", socket.display()));
     assert_eq!(engine["runtime"], "runc");
-    // A record of an earlier release has no such field.
+    // A record of an earlier release does not have this field.
     let path = watched.bench.project.path("home/.local/state/build-pipeline/records");
     let path = path.join(format!("{id}.json"));
     let mut old: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -233,7 +234,7 @@ fn the_record_names_the_engine_and_why_it_was_chosen() {
     watched.bench.project.run(&format!("records {id}")).expect(0).prints("status   succeeded");
 }
 
-/// A podman with which no OCI runtime works, a socket that nobody listens on, and a docker.
+/// A podman without a working OCI runtime, a socket without a listener, and a docker.
 #[test]
 fn a_broken_engine_is_passed_over_with_a_warning() {
     let watched = Watched::new();
@@ -261,7 +262,7 @@ fn a_broken_engine_is_passed_over_with_a_warning() {
     let passed_over = record["engine"]["passed_over"].as_array().unwrap();
     assert_eq!(passed_over[0]["origin"], "the podman program", "{passed_over:?}");
     assert!(!passed_over[0]["reason"].as_str().unwrap().is_empty());
-    // Who asks for podman gets no docker.
+    // A user who asks for podman does not get docker.
     let podman = crate::dsl::ran(auto().args(["--engine", "podman", "--fresh"]).output().unwrap());
     podman.expect(3).says("podman does not work");
 }

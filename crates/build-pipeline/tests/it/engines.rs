@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use testkit::{Dockerd, PodmanStore, busybox_root};
 
-/// The image that is in every engine of the tests.
+/// The image that every engine of the tests has.
 pub(crate) const BUSYBOX: &str = "localhost/busybox:latest";
 
-/// An engine, and what keeps it alive.
+/// An engine, and the values that keep it alive.
 pub(crate) struct Engine {
     pub(crate) name: &'static str,
     pub(crate) socket: PathBuf,
@@ -22,7 +22,7 @@ enum Keeper {
     Docker { _daemon: Dockerd },
 }
 
-/// A podman service on a store of its own.
+/// A podman service with its own store.
 struct Service {
     child: Child,
     _store: PodmanStore,
@@ -62,7 +62,7 @@ pub(crate) fn docker() -> Engine {
     filled(Engine { name: "docker", socket, _keeper: Keeper::Docker { _daemon: daemon } })
 }
 
-/// Waits until an engine answers, and gives it the image.
+/// Waits until an engine answers, and loads the image into it.
 fn filled(engine: Engine) -> Engine {
     let deadline = Instant::now() + Duration::from_secs(300);
     while UnixStream::connect(&engine.socket).is_err() {
@@ -94,7 +94,7 @@ impl Engine {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns the names of all containers, ended ones too.
+    /// Returns the names of all containers, including stopped ones.
     pub(crate) fn containers(&self) -> Vec<String> {
         let text = self.curl(&[], "/containers/json?all=true");
         let all: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -103,7 +103,7 @@ impl Engine {
     }
 }
 
-/// A registry of ours with busybox in it as `base/busybox`. It serves as long as the runtime lives.
+/// A registry with busybox in it as `base/busybox`. It serves as long as the runtime lives.
 pub(crate) struct BusyboxRegistry {
     pub(crate) host: String,
     pub(crate) digest: names::Digest,

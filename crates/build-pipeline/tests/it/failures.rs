@@ -1,4 +1,5 @@
-//! When something goes wrong: the right exit code, a next step, a record, and nothing half-written.
+//! If something goes wrong, there is the right exit code, a next step and a record, and nothing is
+//! half-written.
 
 use base64::Engine as _;
 use serde_json::Value;
@@ -6,12 +7,13 @@ use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, RandomImage, shared_regis
 
 use crate::dsl::{Base, Project, same};
 
-/// Builds through a proxy that was told to misbehave; returns the project and what was said.
+/// Builds through a proxy that misbehaves as told. Returns the project and the output.
 fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project, String) {
     let (project, base) = (Project::new(), Base::push(seed));
     let proxy = FaultProxy::to(shared_registry().host());
     prepare(&proxy, &base);
-    // The registry itself, not a mirror, behind which the run would go on to the registry.
+    // The registry itself, not a mirror, because with a mirror the run would fall back to the
+    // registry.
     let repository = format!("repository = \"{}/{}\"", proxy.host(), base.path);
     project.edit("versions/versions.toml", "repository = \"docker.io/rocm/vllm-dev\"", &repository);
     let before = project.files();
@@ -21,7 +23,7 @@ fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project
     let record = project.records().pop().unwrap();
     assert_eq!(record["status"], "failed");
     assert!(!record["error"].as_array().unwrap().is_empty());
-    // A whole layer that was checked may stay, so that the next run need not fetch it again.
+    // A complete, checked layer may stay, so that the next run need not fetch it again.
     for (path, bytes) in project.files() {
         let is_whole = path.starts_with("dist/locked-spoof/blobs/sha256")
             && path.file_name().unwrap() == names::Digest::of(&bytes).hex();
@@ -143,7 +145,7 @@ fn a_full_disk_is_named_and_costs_nothing() {
         base.path,
         image.digest,
     );
-    // A mount of its own needs no root, but a name space of its own.
+    // A private mount needs its own mount namespace, but no root.
     let mut command = std::process::Command::new("unshare");
     command
         .args(["--map-root-user", "--mount", "sh", "-c", &script])
@@ -216,7 +218,7 @@ fn an_archive_replaces_no_other_file_and_no_device() {
     project.write("short", "x");
     project.write("empty.tar", "");
     std::os::unix::fs::symlink(project.path("notes.txt"), project.path("link.tar")).unwrap();
-    // Locks beside outputs do not count.
+    // Lock files next to outputs do not count.
     let files = || {
         let mut files = project.files();
         files.retain(|path, _| path.extension().is_none_or(|extension| extension != "lock"));
@@ -238,7 +240,7 @@ fn an_archive_replaces_no_other_file_and_no_device() {
     let line = "--track ollama --rehearse --output oci-archive:pipe.tar";
     project.run(line).expect(2).says("exists and is not an OCI archive");
     let kind = std::fs::symlink_metadata(&fifo).unwrap().file_type();
-    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind), "it is the FIFO that it was");
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind), "it is still the same FIFO");
 }
 
 #[test]
@@ -282,7 +284,7 @@ fn too_few_processes_are_an_error_and_no_panic() {
     let project = Project::new();
     let program = project.path("program");
     std::fs::copy(env!("CARGO_BIN_EXE_build-pipeline"), &program).unwrap();
-    // The limit does not count for root, and another user must reach the files.
+    // The limit does not apply to root, and another user must be able to reach the files.
     let mut open = std::process::Command::new("chmod");
     assert!(open.args(["-R", "a+rwX"]).arg(project.path("")).status().unwrap().success());
     for limit in ["1", "2", "3"] {
@@ -294,7 +296,7 @@ fn too_few_processes_are_an_error_and_no_panic() {
         let ran = crate::dsl::ran(command.output().unwrap());
         assert!(!ran.stderr.contains("panicked"), "{limit}: {}", ran.stderr);
         if ran.code != 0 {
-            ran.expect(3).says("no threads can be started").says("ulimit -u");
+            ran.expect(3).says("cannot start threads").says("ulimit -u");
         }
     }
 }

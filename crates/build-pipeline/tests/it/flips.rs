@@ -1,4 +1,5 @@
-//! Only what was pinned is built, whatever a registry, a file or another person changes meanwhile.
+//! Only pinned content is built, even if a registry, a file or another person changes something in
+//! the meantime.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,7 @@ use testkit::{
 
 use crate::dsl::{Base, Project, same};
 
-/// Returns what the image of a layout says of itself: the digest of its base, and its layers.
+/// Returns what the image in a layout says about itself: the digest of its base, and its layers.
 fn built(project: &Project, name: &str) -> (String, Vec<String>) {
     let image = oci::LayoutImage::read(&project.path(&format!("dist/{name}"))).unwrap();
     let config: Value = serde_json::from_slice(&image.config).unwrap();
@@ -20,7 +21,7 @@ fn built(project: &Project, name: &str) -> (String, Vec<String>) {
     (base.as_str().unwrap().to_owned(), layers.iter().map(digest).collect())
 }
 
-/// Fails the test where an image does not stand on `base`, whole.
+/// Fails the test if an image is not based on `base`, completely.
 #[track_caller]
 fn stands_on(project: &Project, name: &str, base: &PushedImage) {
     let (digest, layers) = built(project, name);
@@ -28,7 +29,7 @@ fn stands_on(project: &Project, name: &str, base: &PushedImage) {
     assert_eq!((digest, layers), (base.digest.to_string(), wanted));
 }
 
-/// Tells a thread to end, also where the test fails.
+/// Stops a thread, even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -37,7 +38,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// The tag of a base is moved to and fro while the track that follows it is built.
+/// The tag of a base is moved back and forth while a track that follows it is built.
 #[test]
 fn a_tag_that_flips_during_a_build_gives_one_image_or_the_other_and_never_a_mixture() {
     let rounds = gate_cases(3, 20);
@@ -75,12 +76,12 @@ fn a_tag_that_flips_during_a_build_gives_one_image_or_the_other_and_never_a_mixt
     gate_passed(12, rounds);
 }
 
-/// At each request in turn, the registry answers with what belongs to another image.
+/// For each request in turn, the registry answers with content that belongs to another image.
 #[test]
 fn a_registry_that_changes_its_content_at_any_request_is_found_out() {
     let host = shared_registry().host();
     let (base, other) = (Base::push(1311), RandomImage::new(1312).push(host, "rocm/flipped", "x"));
-    // How many requests there are, and of what.
+    // The number of requests, and what they are for.
     let quiet = FaultProxy::to(host);
     let run = |proxy: &FaultProxy| {
         let project = Project::new();
@@ -101,7 +102,7 @@ fn a_registry_that_changes_its_content_at_any_request_is_found_out() {
             let proxy = FaultProxy::to(host);
             proxy.on("GET", target).does(Fault::Body(content.clone()));
             let (project, ran) = run(&proxy);
-            // The registry's own pages say nothing of the image; what is asked for by digest counts.
+            // The registry's own pages do not describe the image; only requests by digest count.
             if ran.code == 0 {
                 assert!(!target.contains("sha256"), "{target}: {}", ran.stderr);
                 stands_on(&project, "locked-spoof", &base.image);
@@ -115,7 +116,7 @@ fn a_registry_that_changes_its_content_at_any_request_is_found_out() {
     gate_passed(12, tried);
 }
 
-/// A digest that a registry does not have is not looked for under the tag that stands beside it.
+/// If a registry does not have a digest, its tag is not tried instead.
 #[test]
 fn a_pinned_digest_that_is_gone_is_not_replaced_by_what_the_tag_has_now() {
     let (project, base) = (Project::new(), Base::push(1321));

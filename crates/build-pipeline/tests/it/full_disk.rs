@@ -1,4 +1,4 @@
-//! A disk that gets full: the error names the file and says what to do, and what was there is whole.
+//! A disk becomes full: the error names the file and what to do, and existing files stay intact.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,11 +10,11 @@ use crate::dsl::{Ran, Two, ran};
 use crate::lock::Release;
 
 const FILE: &str = "versions/versions.toml";
-/// The promise that a full disk costs nothing.
+/// The promise that a full disk destroys nothing.
 const GATE: u8 = 5;
 
-/// Copies a folder onto a disk of its own with some KiB to spare, runs a command, and leaves a copy of
-/// what is there then. Nobody but the command sees the disk.
+/// Copies a folder to a separate disk with some KiB to spare, runs a command, and leaves a copy of
+/// the resulting files. Only the command sees that disk.
 const SCRIPT: &str = r#"
 folder=$1 after=$2 spare=$3
 shift 3
@@ -40,7 +40,7 @@ exit $code
 /// Runs a command whose folder is on a small disk. The second path is where the copy is left.
 fn on_small_disk(command: &Command, folder: &Path, after: &Path, spare: usize) -> Ran {
     let mut small = Command::new("unshare");
-    // Root needs no other users, and engines have their own.
+    // root needs no other users, and engines have their own.
     let is_root = std::fs::metadata("/proc/self")
         .is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
     small.args(if is_root { &["--mount"][..] } else { &["--map-root-user", "--mount"] });
@@ -51,17 +51,17 @@ fn on_small_disk(command: &Command, folder: &Path, after: &Path, spare: usize) -
     }
     let small = small.current_dir(command.get_current_dir().unwrap());
     let ran = ran(small.stdin(std::process::Stdio::null()).output().unwrap());
-    assert_ne!(ran.code, 99, "the disk cannot be made: {}", ran.stderr);
+    assert_ne!(ran.code, 99, "cannot create the disk: {}", ran.stderr);
     ran
 }
 
-/// Fails the test where a run did not say that the disk is full, where, and what to do.
+/// Fails the test if a run did not report that the disk is full, where, and what to do.
 #[track_caller]
 fn says_full(ran: Ran, place: &str) {
     ran.expect(3).says("No space left on device").says(place).says("hint: ").says("space");
 }
 
-/// Returns the KiB that disks have to spare, so many of them.
+/// Returns the given number of spare sizes, in KiB.
 fn sizes(usual: usize, promised: &[usize]) -> Vec<usize> {
     let count = gate_cases(usual, promised.len());
     promised.iter().copied().take(count).collect()
@@ -100,7 +100,8 @@ fn records_on_a_full_disk_are_what_they_were() {
     for spare in &sizes {
         let (small, after) = (two.project.path(state), two.project.path("after"));
         let ran = on_small_disk(&two.command(&two.build_of(1)), &small, &after, *spare);
-        // A disk that has room for the first record of a run and not for the second has it as it began.
+        // If the disk has space for the first record of a run but not for the second, the record
+        // stays as it was at the start.
         if ran.code != 0 {
             says_full(ran, "build-pipeline/records");
         }
@@ -122,11 +123,11 @@ fn pins_and_locks_on_a_full_disk_are_what_they_were() {
     let mut cases = 0;
     for spare in sizes(1, &[0, 4, 8]) {
         let (small, after) = (two.project.path("versions"), two.project.path("after"));
-        // The file is longer than that.
+        // The file is larger than that.
         let ran = on_small_disk(&two.command(&two.bump(1)), &small, &after, spare);
         says_full(ran, "versions.toml");
         assert!(two.project.read("after/versions.toml") == old, "{spare} KiB");
-        assert!(two.project.read(FILE) == old, "it was not written on the disk");
+        assert!(two.project.read(FILE) == old, "it was not written to the disk");
         cases += 1;
     }
     let release = Release::new(&["1.0", "2.0"]);
@@ -138,7 +139,7 @@ fn pins_and_locks_on_a_full_disk_are_what_they_were() {
     let locks = ["pylock.demo.toml", "demo.requirements.lock"];
     let wholes = locks.map(|name| project.read(&format!("versions/locks/{name}")));
     release.ask_for("2.0");
-    // The folder of the locks is full, or that of temporary files, or the cache of uv.
+    // The folder of locks is full, or that of temporary files, or uv's cache.
     project.write("tmp/something", "of somebody");
     let uv = "home/.cache/build-pipeline/uv";
     for (folder, spare) in [("versions/locks", 0), ("tmp", 0), (uv, 0)] {

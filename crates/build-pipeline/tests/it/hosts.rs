@@ -1,4 +1,4 @@
-//! A base of Debian packages on hosts that are no Debian: the same image, and nothing of the host.
+//! A base of Debian packages on hosts other than Debian: the same image, and nothing from the host.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use testkit::{Guest, PodmanStore};
 
 use crate::dsl::{Project, Ran, ran};
 
-/// Takes away all that makes a machine a Debian, then runs the command that it is given, if any. A
-/// Fedora has none of it.
+/// Removes everything that makes a machine a Debian system, then runs the given command, if any. A
+/// Fedora machine has none of these files.
 const NO_DEBIAN: &str = r#"set -eu
 rm -rf /etc/apt /var/lib/apt /var/cache/apt /var/lib/dpkg /etc/debian_version
 for program in apt apt-get apt-cache apt-mark dpkg dpkg-deb dpkg-query mmdebstrap debootstrap; do
@@ -17,7 +17,8 @@ if command -v apt-get dpkg mmdebstrap; then exit 99; fi
 if [ $# -gt 0 ]; then exec "$@"; fi
 "#;
 
-/// A project whose track `vulkan` has a variant on a base of Debian packages, which takes seconds.
+/// A project whose track `vulkan` has a variant on a base of Debian packages, which builds in
+/// seconds.
 fn project(podman: &PodmanStore) -> Project {
     let project = Project::new();
     project.write_podman(podman);
@@ -36,7 +37,7 @@ fn project(podman: &PodmanStore) -> Project {
 
 const BUILD: &str = "build --track vulkan --variant small --engine podman --output oci:out";
 
-/// Builds on a machine that is no Debian.
+/// Builds on a machine that is not Debian.
 fn build_without_debian(project: &Project, podman: &PodmanStore) -> Ran {
     let program = Path::new(env!("CARGO_BIN_EXE_build-pipeline"));
     let (folder, store) = (project.path(""), podman.root());
@@ -58,14 +59,14 @@ fn a_base_of_debian_packages_needs_no_debian() {
     let mut command = project.command(&BUILD.split(' ').collect::<Vec<_>>());
     let here = ran(command.env("PATH", path).output().unwrap()).expect(0).digest();
     std::fs::remove_dir_all(project.path("out")).unwrap();
-    // The packages stay in the cache: the mirror of this machine is known to apt only.
+    // The packages stay in the cache, because only apt knows this machine's mirror.
     std::fs::remove_dir_all(project.path("home/.cache/build-pipeline/store")).unwrap();
     let there = build_without_debian(&project, &podman).expect(0).digest();
     assert_eq!(here, there);
 }
 
-/// Builds tracks `vulkan` and `source` (rehearsed) for real on one host after the other: engines of
-/// each release, as root and rootless, and a host without apt. Each must make the same images.
+/// Builds tracks `vulkan` and `source` (rehearsed) on several hosts: engines of each release, as
+/// root and rootless, and a host without apt. Each must build the same images.
 #[cfg(feature = "engines")]
 #[test]
 fn the_tracks_that_are_compiled_are_the_same_on_every_host() {
@@ -87,7 +88,7 @@ fn the_tracks_that_are_compiled_are_the_same_on_every_host() {
                 .success()
         );
     };
-    // What one host has fetched, all use: a mirror may be known to the first one only.
+    // All hosts share what one has fetched, because only the first one may know a mirror.
     let sources = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let sources = sources.path().join("sources");
     let mut digests: BTreeMap<&str, String> = BTreeMap::new();

@@ -1,11 +1,11 @@
-//! Bad input gets a clear error, exit code 2, a next step, and changes nothing.
+//! Bad input gives a clear error, exit code 2 and a next step, and changes nothing.
 
 use crate::dsl::Project;
 
-/// Command lines, what the error says, and what the hint says.
+/// Command lines, with the text of the error and of the hint.
 const CASES: [(&str, &str, &str); 32] = [
-    ("--rehearse", "no track was named", "--track locked-spoof"),
-    ("plan", "no track was named", "--track locked-spoof"),
+    ("--rehearse", "no track given", "--track locked-spoof"),
+    ("plan", "no track given", "--track locked-spoof"),
     ("--track source", "pin `fedora` is unresolved", "`--rehearse` builds on a small stand-in"),
     (
         "plan --track vulkan --variant debain",
@@ -32,7 +32,11 @@ const CASES: [(&str, &str, &str); 32] = [
         "did you mean `vllm-dev-locked`?",
     ),
     ("--track locked-spoof --set vllm-dev-locked", "has no `=`", "--set PIN=sha256:"),
-    ("--track locked-spoof --set vllm-dev-locked=sha256:abc", "has no valid digest", "--set PIN="),
+    (
+        "--track locked-spoof --set vllm-dev-locked=sha256:abc",
+        "does not contain a valid digest",
+        "--set PIN=",
+    ),
     (
         "--track locked-spoof --set vllm-dev-locked=sha512:abc",
         "uses an algorithm other than sha256",
@@ -46,7 +50,7 @@ const CASES: [(&str, &str, &str); 32] = [
     ),
     (
         "--track locked-spoof --rehearse --set vllm-dev-locked=a",
-        "a rehearsal uses none",
+        "a rehearsal uses no image pins",
         "leave out",
     ),
     ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "gpus.toml"),
@@ -57,29 +61,29 @@ const CASES: [(&str, &str, &str); 32] = [
     ("--track ollama --rehearse --spoof 11.0.0", "track `ollama` sets no spoof", "locked-spoof"),
     (
         "--track locked-spoof --rehearse --push ghcr.io/a/b:c",
-        "a rehearsed image is not pushed",
+        "a rehearsed image cannot be pushed",
         "without `--rehearse`",
     ),
     ("--track locked-spoof --rehearse --push a/b:c", "is a short name", "HOST/NAME:TAG"),
     (
         "--track locked-spoof --rehearse --output dist",
-        "has no known kind in front",
+        "does not start with a known kind",
         "oci-archive:FILE",
     ),
-    ("--track locked-spoof --rehearse --output oci:", "names no place", "oci:DIR"),
+    ("--track locked-spoof --rehearse --output oci:", "does not name a place", "oci:DIR"),
     (
         "--track locked-spoof,ollama --rehearse --output oci:x",
-        "one place for several images",
+        "there are several images",
         "one track at a time",
     ),
     (
         "--track locked-spoof --mirror docker.io",
-        "it is not FROM=TO",
+        "it does not have the form FROM=TO",
         "--mirror docker.io=127.0.0.1:5000",
     ),
-    ("--track locked-spoof plan", "`--track` stands before the command", "plan --track"),
-    ("verify nothing", "`nothing` is no track, no file and no image reference", "HOST/NAME:TAG"),
-    ("-C nowhere plan --track ollama", "`-C nowhere` names no folder", "versions/"),
+    ("--track locked-spoof plan", "`--track` is not allowed before the command", "plan --track"),
+    ("verify nothing", "`nothing` is not a track, file or image reference", "HOST/NAME:TAG"),
+    ("-C nowhere plan --track ollama", "`-C nowhere` is not a folder", "versions/"),
 ];
 
 #[test]
@@ -140,7 +144,7 @@ fn missing_and_unreadable_data_files_are_named() {
     std::fs::write(project.path("versions/versions.toml"), b"schema = 1\n# \xff\n").unwrap();
     project.run("plan --track locked-spoof").expect(2).says("line 2 is not UTF-8");
     project.write("versions/versions.toml", &"#".repeat((1 << 20) + 1));
-    project.run("plan --track locked-spoof").expect(2).says("more than 1 MiB");
+    project.run("plan --track locked-spoof").expect(2).says("larger than 1 MiB");
 
     let project = Project::new();
     std::fs::remove_dir_all(project.path("versions")).unwrap();

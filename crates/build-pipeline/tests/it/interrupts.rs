@@ -1,4 +1,4 @@
-//! Signals at any moment, suspended runs and readers that go away: each run ends in good order.
+//! Signals at any moment, suspended runs and readers that disappear: each run ends cleanly.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,26 +10,26 @@ use crate::dsl::{Project, Ran, Two, ran};
 use crate::lock::Release;
 
 const FILE: &str = "versions/versions.toml";
-/// The promise that a signal or a reader that goes away ends a run in good order.
+/// The promise that a run ends cleanly after a signal or when its reader disappears.
 const GATE: u8 = 19;
 
-/// The signals that end a run, with the codes that it may end with: ours, and the one of a signal that
-/// comes before anybody listens.
+/// The signals that end a run, with the possible exit codes: the program's own, and that of a
+/// signal that arrives before it listens.
 const SIGNALS: [(&str, [i32; 2]); 3] =
     [("-INT", [130, 130]), ("-TERM", [143, 143]), ("-HUP", [143, 129])];
 
-/// Sends a signal; the process may have ended.
+/// Sends a signal. The process may already have ended.
 fn send(child: &Child, signal: &str) {
     drop(Command::new("kill").args([signal, &child.id().to_string()]).output());
 }
 
-/// Begins a command, whose output is kept.
+/// Starts a command whose output is kept.
 fn begin(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Interrupts a command so many times, at moments all over the time that it takes here and now, and has
-/// each end looked at. Every third run is told twice.
+/// Interrupts a command the given number of times, at moments distributed over the time that it
+/// takes on this machine, and checks each result. Every third run is signalled twice.
 fn interrupt(rounds: usize, command: &dyn Fn(usize) -> Command, look: &dyn Fn(usize, &Ran)) {
     let begun = Instant::now();
     ran(command(0).output().unwrap()).expect(0);
@@ -44,7 +44,7 @@ fn interrupt(rounds: usize, command: &dyn Fn(usize) -> Command, look: &dyn Fn(us
         }
         let ended = ran(child.wait_with_output().unwrap());
         let is_known = ended.code == 0 || codes.contains(&ended.code);
-        assert!(is_known, "round {round}: {signal} ends it with {}: {}", ended.code, ended.stderr);
+        assert!(is_known, "round {round}: {signal} ended it with {}: {}", ended.code, ended.stderr);
         assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
         look(round, &ended);
     }
@@ -119,7 +119,7 @@ fn a_build_in_an_engine_that_is_interrupted_leaves_nothing_running() {
         send(&child, signal);
         ran(child.wait_with_output().unwrap()).expect(codes[0]).says("interrupted");
         assert_eq!(bench.project.records().pop().unwrap()["status"], "interrupted");
-        // Its keeper ends what the service ran, which may be a moment after us.
+        // Its supervisor ends the service's processes, perhaps a moment after the program.
         let limit = Instant::now() + Duration::from_secs(600);
         while !bench.podman.container_processes().is_empty() {
             assert!(Instant::now() < limit, "round {round}: the RUN goes on");
@@ -148,7 +148,7 @@ fn a_build_that_is_suspended_goes_on() {
     gate_passed(GATE, rounds);
 }
 
-/// Commands that print, with the codes that they end with where all is read.
+/// Commands that print, with their exit codes if all output is read.
 const PRINTING: [&str; 20] = [
     "--help",
     "help exit-codes",

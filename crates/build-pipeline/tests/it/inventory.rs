@@ -1,4 +1,4 @@
-//! What each command changes in the project and in the home: what is its own, and nothing else.
+//! What each command changes in the project and in the home: its own files, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::built::Bench;
 use crate::dsl::{Project, Two, ran};
 use crate::lock::Release;
 
-/// The promise that nothing is touched that is not ours.
+/// The promise that the program touches only its own files.
 const GATE: u8 = 23;
 
 const CACHE: &str = "home/.cache/build-pipeline";
@@ -24,7 +24,7 @@ const VERIFIED: &str = "home/.local/state/build-pipeline/verified";
 const SOCKETS: &str = "home/.local/state/build-pipeline/sockets";
 const BLOBS: &str = "home/.cache/build-pipeline/blobs";
 
-/// Files of others: beside ours, and in our own folders.
+/// Foreign files, next to the program's own files and in its folders.
 const FOREIGN: [&str; 20] = [
     "home/.bashrc",
     "home/.cache/other/blobs/sha256/aa",
@@ -48,10 +48,10 @@ const FOREIGN: [&str; 20] = [
     "tmp/x",
 ];
 
-/// What tells a file, folder or link from a changed one.
+/// The properties that show whether a file, folder or link changed.
 type Seen = BTreeMap<PathBuf, String>;
 
-/// Looks at everything below a folder.
+/// Records everything below a folder.
 fn look(root: &Path) -> Seen {
     let mut seen = Seen::new();
     let mut folders = vec![root.to_owned()];
@@ -75,7 +75,7 @@ fn look(root: &Path) -> Seen {
     seen
 }
 
-/// Puts files of others into a project.
+/// Puts foreign files into a project.
 fn seed(project: &Project) {
     for name in FOREIGN {
         project.write(name, &format!("years of work on {name}"));
@@ -86,10 +86,10 @@ fn seed(project: &Project) {
     symlink("nowhere", project.path("versions/.link")).unwrap();
 }
 
-/// Runs a command, and fails the test where it changes anything but what is below the paths that are its
-/// own, or a file of others in there.
+/// Runs a command, and fails the test if it changes anything outside its own paths, or a foreign
+/// file inside them.
 fn try_command(project: &Project, command: &mut Command, own: &[&str], codes: &[i32]) {
-    // A podman service goes a moment after the command that had it.
+    // A podman service ends a moment after the command that used it.
     let work = project.path("home/.cache/build-pipeline/store/work");
     let is_service =
         |entry: fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b"podman-");
@@ -109,7 +109,7 @@ fn try_command(project: &Project, command: &mut Command, own: &[&str], codes: &[
             continue;
         }
         let is_foreign = FOREIGN.iter().any(|name| path == Path::new(name));
-        // A folder on the way to what is its own may be made.
+        // The command may create parent folders of its own paths.
         let is_own = own.iter().any(|own| path.starts_with(own))
             || (!before.contains_key(path)
                 && own.iter().any(|own| Path::new(own).starts_with(path)));
@@ -147,7 +147,7 @@ fn each_command_changes_what_is_its_own_and_nothing_else() {
         (format!("verify dist/image {mirror}"), vec![BLOBS, VERIFIED]),
         (format!("diff dist/image dist/image.tar {mirror}"), vec![CACHE, VERIFIED]),
         ("man pages".to_owned(), vec!["pages"]),
-        // These try the engines that are there.
+        // These commands try the available engines.
         ("doctor".to_owned(), vec![CACHE, SOCKETS]),
         ("run locked-spoof --print quadlet".to_owned(), vec![CACHE, SOCKETS]),
         (
@@ -199,13 +199,13 @@ fn a_lock_changes_its_files_and_the_cache() {
     seed(project);
     release.ask_for("1.0");
     let line = release.lock();
-    // pip asks rustc what it is, and a rustup without a home makes one.
+    // pip runs rustc, and a rustup without a home creates one.
     let rustup = "home/.rustup";
     let files = ["versions/locks/pylock.demo.toml", "versions/locks/demo.requirements.lock"];
     let own = [files[0], files[1], CACHE, rustup];
     let mut command = project.command(&line.split_whitespace().collect::<Vec<_>>());
     try_command(project, &mut command, &own, &[0]);
-    // What is asked for again changes the cache of uv, and no lock.
+    // Looking up the same requirements again changes uv's cache, but no lock.
     let mut command = project.command(&line.split_whitespace().collect::<Vec<_>>());
     try_command(project, &mut command, &[CACHE], &[0]);
     gate_passed(GATE, 2);

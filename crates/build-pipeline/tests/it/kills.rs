@@ -1,5 +1,5 @@
-//! Kills at every step of writing and at random moments: what lies there is the old content or the
-//! new one, and the next run does what the killed one was asked for.
+//! Kills at every step of writing and at random moments: files have the old or the new content, and
+//! the next run completes the task of the killed one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,23 +15,24 @@ const FILE: &str = "versions/versions.toml";
 /// The promise that a kill corrupts nothing.
 const GATE: u8 = 1;
 
-/// The system calls that change what is on disk. A thread counts its own calls, so those that only
-/// write are killed at apart from those that make files and put them in their places.
+/// System calls that change the disk. Each thread counts its own calls, so calls that only write
+/// are tested separately from those that create files and move them into place.
 const STEPS: [&str; 2] = [
     "mkdir,mkdirat,fchmod,fchown,flock,fsync,fdatasync,ftruncate,linkat,rename,renameat,renameat2,unlink,unlinkat",
     "write,writev,pwrite64,copy_file_range,sendfile",
 ];
 
-/// Something that we write, which may have one of two contents.
+/// Something that the program writes, with one of two contents.
 struct Target<'a> {
-    /// Returns the command that gives it one of them.
+    /// Returns the command that writes one of them.
     command: &'a dyn Fn(usize) -> Command,
-    /// Returns which of them is there, for each of its files; anything else fails the test.
+    /// Returns which content each of its files has; fails the test on anything else.
     found: &'a dyn Fn() -> Vec<usize>,
 }
 
 impl Target<'_> {
-    /// Kills the command before each `apart`-th call of its threads, and returns how many kills there were.
+    /// Kills the command before every `apart`-th call of its threads, and returns the number of
+    /// kills.
     fn kill_at_steps(&self, project: &Project, apart: usize) -> usize {
         let mut kills = 0;
         for calls in STEPS {
@@ -49,16 +50,17 @@ impl Target<'_> {
         kills
     }
 
-    /// Returns the command as strace runs it, to be killed before the call of that number.
+    /// Returns the command under strace, to be killed before the call with that number.
     fn traced(&self, project: &Project, calls: &str, number: usize, next: usize) -> Command {
         let inject = format!("inject={calls}:signal=KILL:when={number}");
         let trace = format!("trace={calls}");
-        // What the command starts, such as uv, makes many calls of its own. strace leaves it alone.
+        // Child processes such as uv make many calls of their own. strace does not trace them.
         let options = ["-qq", "-b", "execve", "-e", &trace, "-e", &inject];
         strace(project, &options, &(self.command)(next))
     }
 
-    /// Kills the command so many times, at moments all over the time that it takes here and now.
+    /// Kills the command the given number of times, at moments distributed over the time that it
+    /// takes on this machine.
     fn kill_at_random(&self, kills: usize) -> usize {
         if kills == 0 {
             return 0;
@@ -73,7 +75,7 @@ impl Target<'_> {
             let mut child = command.spawn().unwrap();
             let share = u32::try_from(round * 37 % 100).unwrap();
             std::thread::sleep(length * share / 85);
-            // One that has finished is a good case too.
+            // A run that has already finished is a valid case too.
             drop(child.kill());
             child.wait().unwrap();
             (self.found)();
@@ -83,14 +85,14 @@ impl Target<'_> {
         kills
     }
 
-    /// Fails the test where what is there is half of something, and where a run cannot go on from it.
+    /// Fails the test if the content is incomplete, or if a run cannot continue from it.
     fn check(&self, next: usize, when: &str) {
         let found = (self.found)();
         assert!(found.iter().all(|one| *one < 2), "{when}");
         self.written(next);
     }
 
-    /// Gives it a content, and returns which.
+    /// Writes one of the contents, and returns which.
     fn written(&self, next: usize) -> usize {
         ran((self.command)(next).output().unwrap()).expect(0);
         assert!((self.found)().iter().all(|one| *one == next), "{:?}", (self.found)());
@@ -98,7 +100,7 @@ impl Target<'_> {
     }
 }
 
-/// Returns a command as strace runs it, which writes below the home of the project.
+/// Returns a command under strace that writes below the project's home.
 fn strace(project: &Project, options: &[&str], command: &Command) -> Command {
     let mut traced = Command::new("strace");
     traced.args(["-f", "-o"]).arg(project.path("home/trace")).args(options).arg("--");
@@ -110,21 +112,21 @@ fn strace(project: &Project, options: &[&str], command: &Command) -> Command {
     traced
 }
 
-/// Returns which of two texts a file has.
+/// Returns which of two texts a file contains.
 fn which(project: &Project, name: &str, texts: &[String; 2]) -> usize {
     let text = project.read(name);
     let known = texts.iter().position(|one| *one == text);
-    assert!(known.is_some(), "`{name}` is half: {text}");
+    assert!(known.is_some(), "`{name}` is incomplete: {text}");
     known.unwrap()
 }
 
-/// Fails the test where a record cannot be read.
+/// Fails the test if a record cannot be read.
 fn records_are_whole(project: &Project) {
     let said = project.run("records").expect(0);
     assert!(!said.stderr.contains("unreadable-record"), "{}", said.stderr);
 }
 
-/// Tries what is written by builds: a layout, an archive, an image in a registry, and the records.
+/// Tests what builds write: a layout, an archive, an image in a registry, and the records.
 fn try_images(
     seed: u64,
     output: &str,
@@ -138,7 +140,7 @@ fn try_images(
     let found = || {
         let digest = found(&two);
         let known = digests.iter().position(|one| *one == digest);
-        assert!(known.is_some(), "{digest} is none of {digests:?}");
+        assert!(known.is_some(), "{digest} is not one of {digests:?}");
         vec![known.unwrap()]
     };
     let target = Target { command: &|image| two.command(&line(image)), found: &found };
@@ -187,7 +189,7 @@ fn a_killed_bump_leaves_whole_pins() {
     };
     let cases = target.kill_at_steps(&two.project, gate_cases(20, 1));
     assert!(cases > 0);
-    // A kill between two of the calls leaves the new text beside the file. Nobody reads it.
+    // A kill between two of the calls leaves the new text in a temporary file, which is never read.
     let names = two.project.path("versions").read_dir().unwrap().flatten();
     for name in names.map(|entry| entry.file_name().into_string().unwrap()) {
         assert!(!name.starts_with('.') || name.starts_with(".versions.toml."), "{name}");
@@ -220,7 +222,7 @@ fn a_killed_lock_leaves_whole_files() {
     gate_passed(GATE, cases);
 }
 
-/// A call that strace wrote down.
+/// A call in strace's output.
 struct Call {
     thread: String,
     name: String,
@@ -228,11 +230,11 @@ struct Call {
     number: String,
     /// The paths of its descriptors.
     open: Vec<String>,
-    /// The texts among its arguments.
+    /// The strings among its arguments.
     texts: Vec<String>,
 }
 
-/// Reads what `strace -f -y` wrote: the calls that were carried out, in the order in which they ended.
+/// Parses the output of `strace -f -y`: the completed calls, in the order in which they ended.
 fn calls(trace: &str) -> Vec<Call> {
     let between = |text: &str, begin: char, end: char| -> Vec<String> {
         let parts = text.split(begin).skip(1).filter_map(|part| part.split_once(end));
@@ -266,8 +268,8 @@ fn calls(trace: &str) -> Vec<Call> {
     calls
 }
 
-/// Fails the test where a file is put in its place before its bytes are on disk, or where its folder is
-/// not written to disk before the thread goes on. Returns what was put in its place.
+/// Fails the test if a file is moved into place before its bytes are on disk, or if its folder is
+/// not synced before the thread continues. Returns the files that were moved into place.
 fn renamed_in_order(project: &Project, trace: &str) -> BTreeSet<String> {
     let root = project.path("");
     let calls = calls(trace);
@@ -278,17 +280,17 @@ fn renamed_in_order(project: &Project, trace: &str) -> BTreeSet<String> {
             false => format!("{}/{}", call.open[number], call.texts[number]),
         };
         let (from, to) = (path(0), path(1));
-        // What other programs make of their own is theirs.
+        // Files that other programs write are their own business.
         if !Path::new(&to).starts_with(&root) {
             continue;
         }
-        // Nothing is lost where these are: they are made again.
+        // Losing these is harmless, because they can be created again.
         if to.contains("/.cache/") || to.contains("/build-pipeline/verified/") {
             continue;
         }
         let folder = to.rsplit_once('/').unwrap().0.to_owned();
         let before = || calls[..at].iter().rev().filter(|before| before.thread == call.thread);
-        // A file without a name gets one by its descriptor.
+        // An unnamed file gets its name through its descriptor.
         let is_link = |link: &&Call| link.name == "linkat" && link.texts[1] == call.texts[0];
         let number = before().find(is_link).map(|link| link.texts[0].replace("/proc/self/fd/", ""));
         let is_of_it = |sync: &Call| match &number {
@@ -297,10 +299,10 @@ fn renamed_in_order(project: &Project, trace: &str) -> BTreeSet<String> {
         };
         let is_sync = |sync: &&Call| sync.name == "fsync" || sync.name == "fdatasync";
         let is_synced = before().take_while(|before| !before.name.starts_with("rename"));
-        assert!(is_synced.filter(is_sync).any(is_of_it), "`{to}` is not synced before");
+        assert!(is_synced.filter(is_sync).any(is_of_it), "`{to}` was not synced before");
         let mut after = calls[at + 1..].iter().filter(|next| next.thread == call.thread);
         let next = after.next().map(|next| (next.name.as_str(), next.open.clone()));
-        assert_eq!(next, Some(("fsync", vec![folder])), "the folder of `{to}` is not synced");
+        assert_eq!(next, Some(("fsync", vec![folder])), "the folder of `{to}` was not synced");
         renamed.insert(to);
     }
     renamed

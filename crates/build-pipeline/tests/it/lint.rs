@@ -1,10 +1,11 @@
-//! `lint` reads our files and other people's, in four forms; `explain` says why.
+//! `lint` reads the project's files and other people's, in four formats; `explain` gives the
+//! reasons.
 
 use serde_json::Value;
 
 use crate::dsl::Project;
 
-/// A folder as the first public version of such a pipeline had it.
+/// A folder like that of the first public version of such a pipeline.
 fn legacy() -> Project {
     let project = Project::new();
     project.write(
@@ -45,7 +46,7 @@ fn the_mistakes_of_the_first_public_version_are_found() {
         assert!(is_there, "{place} {rule}\n{}", ran.stdout);
     }
     ran.prints("source: ROCm libhsakmt topology.c").prints("4 files: ");
-    // The file that is built is found beside the script, too.
+    // The built file is also found next to the script.
     project.write("old/Dockerfile.nightly", "FROM scratch\n");
     let ran = project.run("lint old/build.sh old/versions.env").expect(1);
     assert!(!ran.stdout.contains("missing-file"), "{}", ran.stdout);
@@ -79,9 +80,9 @@ fn all_forms_say_the_same() {
     )
     .unwrap();
     assert_eq!(sarif["version"], "2.1.0");
-    // The schema is OASIS's own, as the crate serde-sarif brings it.
+    // The schema is OASIS's own, as included in the crate serde-sarif.
     let mut schema: Value = serde_json::from_str(include_str!("sarif-2.1.0.schema.json")).unwrap();
-    // A pattern has a bracket too many, so that strict readers refuse it.
+    // One of its patterns has an extra bracket, which strict parsers refuse.
     for owner in ["run", "toolComponent"] {
         let language = &mut schema["definitions"][owner]["properties"]["language"];
         assert!(language.as_object_mut().unwrap().remove("pattern").is_some());
@@ -106,7 +107,7 @@ fn all_forms_say_the_same() {
     }
     let github = project.run(&format!("lint --format github {FILES}")).expect(1).stdout;
     assert!(
-        github.lines().all(|line| line.starts_with("::") || line.ends_with("are not marked")),
+        github.lines().all(|line| line.starts_with("::") || line.ends_with("are not shown")),
         "{github}"
     );
     assert!(
@@ -140,7 +141,7 @@ fn what_cannot_be_read_is_said() {
     project.run("lint nothing.sh").expect(2).says("reading `nothing.sh` failed");
     std::fs::write(project.path("binary"), [0xff, 0xfe, 0]).unwrap();
     project.run("lint binary").expect(2).says("is not UTF-8");
-    // Elsewhere there is no project, and none is needed.
+    // Files outside a project can be checked too.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("x.env"), "HSA_OVERRIDE_GFX_VERSION=\n").unwrap();
     let path = folder.path().display().to_string();

@@ -1,5 +1,5 @@
-//! `lock` looks packages up at Debian's real mirrors and on the real Python index, writes them with
-//! their hashes, and refuses what is stale, was replaced, or is for CUDA.
+//! `lock` looks up packages at Debian's real mirrors and on the real Python index, and writes them
+//! with their hashes. It refuses packages that are stale, were replaced, or are for CUDA.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ const PYTHON: &str = "versions/python.toml";
 const PYLOCK: &str = "versions/locks/pylock.demo.toml";
 const REQUIREMENTS: &str = "versions/locks/demo.requirements.lock";
 
-/// A project that asks for these Python packages.
+/// A project with the given Python requirements.
 fn asks_for(requirements: &str, provided: &str) -> Project {
     let project = Project::new();
     project.write(PYTHON, &set(requirements, provided));
@@ -32,17 +32,17 @@ fn torch_of_the_default_index_is_refused_with_what_brought_it() {
     let before = project.files();
     let ran = project.run("lock demo").expect(2);
     let ran = ran
-        .says("lock `demo` would have `torch` ")
+        .says("lock `demo` would contain `torch` ")
         .says("caused by: versions/python.toml -> compressed-tensors -> torch")
-        .says("with it came ")
+        .says("it also adds ")
         .says("nvidia-");
     assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     same(&project.files(), &before, "a refused lock");
-    // Asked for by name, or at a version for CUDA, it is no better.
+    // Requested by name, or in a version for CUDA, it is refused too.
     project.write(PYTHON, &set("\"torch==2.8.0\"", ""));
     project.run("lock demo").expect(2).says("caused by: versions/python.toml -> torch");
 
-    // What the image has is left out, also where others need it.
+    // Packages that the image provides are left out, even if others need them.
     project.write(PYTHON, &set("\"compressed-tensors==0.11.0\"", "\"torch\", \"triton\""));
     let json = project.run("lock demo --format json").expect(0).stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -61,15 +61,15 @@ fn torch_of_the_default_index_is_refused_with_what_brought_it() {
     project.run("lock demo --check").expect(0);
 }
 
-/// What the versions of a release end with. Without it they are for CUDA.
+/// The version suffix of a release. Versions without it are for CUDA.
 const FOR_ROCM: &str = "+rocm7.14.0";
-/// The index of the packages of a release.
+/// The index of a release's packages.
 const AMD: &str = "https://amd.example/whl/";
-/// A set of the packages of a release.
+/// A set of packages from a release.
 const DEMO_OF_RELEASE: &str =
     "[demo]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrelease = \"rocm\"\n";
 
-/// Makes a wheel as AMD's index has them, with nothing in it but what it is.
+/// Creates a wheel like those on AMD's index, with only its metadata.
 const MAKE_WHEEL: &str = r#"
 import hashlib, sys, zipfile
 name, version, needs, folder = sys.argv[1:]
@@ -83,7 +83,7 @@ digest = hashlib.sha256(open(f"{folder}/{file}", "rb").read()).hexdigest()
 print(f'<!DOCTYPE html><a href="../{file.replace("+", "%2B")}#sha256={digest}">{file}</a>')
 "#;
 
-/// Puts a wheel on an index.
+/// Adds a wheel to an index.
 fn publish(index: &Index, name: &str, version: &str, needs: &str) {
     let folder = index.folder.path().join("whl");
     std::fs::create_dir_all(folder.join(name)).unwrap();
@@ -97,7 +97,7 @@ fn publish(index: &Index, name: &str, version: &str, needs: &str) {
     page.unwrap().write_all(&output.stdout).unwrap();
 }
 
-/// A project whose set `demo` is one package that an index of ours has in some versions.
+/// A project whose set `demo` is one package, of which a local index has several versions.
 pub(crate) struct Release {
     pub(crate) project: Project,
     index: Index,
@@ -112,7 +112,7 @@ impl Release {
         Self { project, index }
     }
 
-    /// Makes the project ask for a version.
+    /// Makes the project require a version.
     pub(crate) fn ask_for(&self, version: &str) {
         let packages = format!("packages = {{ torch = \"{version}{FOR_ROCM}\" }}");
         self.project.write(
@@ -147,8 +147,8 @@ fn a_release_is_looked_up_on_its_own_index_and_all_else_on_the_default_one() {
     };
     with("2.11.0+rocm7.14.0");
     project.write(PYTHON, &format!("schema = 1\n{DEMO_OF_RELEASE}"));
-    // A lock that was never made is like a pin that is unresolved.
-    run("lock --check").expect(0).says("lock `demo` was never made");
+    // A lock that does not exist yet is like an unresolved pin.
+    run("lock --check").expect(0).says("lock `demo` does not exist yet");
     run("lock demo --check").expect(8).says("lock `demo` is stale");
     run("lock demo").expect(0);
     let text = project.read(PYLOCK);
@@ -162,10 +162,10 @@ fn a_release_is_looked_up_on_its_own_index_and_all_else_on_the_default_one() {
     }
     assert!(!text.contains("nvidia"), "{text}");
     run("lock demo --check").expect(0);
-    // The default index's torch of that number is another one, and is not taken in its place.
+    // The default index has a different torch of that version, which is not used instead.
     with("2.8.0");
     run("lock demo --check").expect(8).says("lock `demo` is stale");
-    run("lock demo").expect(2).says("uv finds no set of packages that fits");
+    run("lock demo").expect(2).says("uv found no set of packages that meets the requirements");
     assert_eq!(project.read(PYLOCK), text);
 }
 
@@ -175,12 +175,12 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
     project
         .run("lock demo --check")
         .expect(8)
-        .says("there is no `versions/locks/pylock.demo.toml`");
+        .says("`versions/locks/pylock.demo.toml` does not exist");
     project.run("lock demo --dry-run").expect(0).prints("+ tqdm 4.67.1");
     assert!(!project.path(PYLOCK).exists());
     project.run("lock demo").expect(0).prints("+ tqdm 4.67.1").prints(REQUIREMENTS);
     let written = project.files();
-    project.run("lock demo").expect(0).prints("demo: 1 packages, as they were");
+    project.run("lock demo").expect(0).prints("demo: 1 packages, unchanged");
     same(&project.files(), &written, "a second look-up");
     project.run("lock demo --locked").expect(0);
 
@@ -190,7 +190,7 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
         .run("lock demo --check")
         .expect(8)
         .says("it was made from another `versions/python.toml`")
-        .says("`build-pipeline lock demo` looks it up anew");
+        .says("`build-pipeline lock demo` updates it");
     project.run("lock demo").expect(0).prints("1 added, 0 removed").prints("+ six 1.17.0");
     project.write(PYTHON, &whole);
     project.run("lock demo").expect(0).prints("0 added, 1 removed").prints("- six 1.17.0");
@@ -203,7 +203,7 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
         project.run("lock demo --check").expect(8);
         project.write(file, &text);
     }
-    // The index has another file under a name that is locked.
+    // The index has another file under a locked name.
     let hash = project.read(PYLOCK);
     let hash = hash.split("sha256 = \"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     project.edit(PYLOCK, &hash, &"0".repeat(64));
@@ -211,18 +211,18 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
     project
         .run("lock demo")
         .expect(6)
-        .says(&format!("it was `{}`, and is `{hash}`", "0".repeat(64)))
+        .says(&format!("its hash was `{}`, and is now `{hash}`", "0".repeat(64)))
         .says("--accept-moved");
     same(&project.files(), &before, "a refused lock");
     project.run("lock demo --accept-moved").expect(0);
-    same(&project.files(), &written, "the lock that was");
+    same(&project.files(), &written, "the lock is unchanged");
     testkit::gate_passed(12, 3);
 }
 
 #[test]
 fn the_lock_of_this_project_is_what_is_asked_for() {
     let project = Project::new();
-    // Nobody is asked: what the source is pinned to is all that counts.
+    // No requests are made: only the pinned source counts.
     project.run("lock vllm-legacy --check").expect(0);
     project.edit(
         "versions/versions.toml",
@@ -251,22 +251,28 @@ fn a_plan_stands_on_no_stale_lock() {
     project.edit(PYTHON, "python = \"3.13\"", "python = \"3.12\"");
     project.run("plan --track vulkan").expect(8).says("lock `vllm-legacy` is stale");
     project.run("--track vulkan").expect(8).says("lock `vllm-legacy` is stale");
-    // A track that does not use it is not stopped by it.
+    // A track that does not use it can still be built.
     project.run("plan --track locked-spoof").expect(0);
 }
 
 #[test]
 fn what_is_not_asked_for_well_is_said() {
     let project = Project::new();
-    project.run("lock vulkan --check").expect(0).prints("1 lock is what");
+    project.run("lock vulkan --check").expect(0).prints("1 lock matches");
     project.run("lock debain").expect(2).says("did you mean `build-pipeline lock debian`?");
     project.run("lock official").expect(2).says("track `official` uses no lock");
     project.write(PYTHON, &set("\"git+https://h.example/x\"", ""));
     project.run("lock demo").expect(2).says("is not a requirement");
     project.write(PYTHON, &set("\"no-such-package-of-build-pipeline==1\"", ""));
-    project.run("lock demo").expect(2).says("uv finds no set of packages that fits");
+    project
+        .run("lock demo")
+        .expect(2)
+        .says("uv found no set of packages that meets the requirements");
     project.write(PYTHON, &set("\"six\"", "").replace("[demo]", "[debian]"));
-    project.run("lock").expect(2).says("`debian` is a lock of Debian packages and one of Python");
+    project
+        .run("lock")
+        .expect(2)
+        .says("`debian` is the name of both a Debian lock and a Python lock");
 }
 
 #[test]
@@ -295,14 +301,14 @@ fn debian_packages_are_looked_up_anew() {
     let text = project.read(lock);
     assert!(text.contains("name = \"hello\"") && text.contains("sha256 = "), "{text}");
 
-    // A name that is added is looked up, and one that does not exist is named.
+    // A new name is looked up, and a name that does not exist is reported.
     project.edit(lock, "wanted = [\"hello\"]", "wanted = [\"hello\", \"no-such-package\"]");
     project
         .run("lock tiny --snapshot")
         .expect(2)
         .says("no-such-package")
         .says("nothing was written");
-    // A file that was replaced under its name.
+    // A file was replaced without a change of its name.
     let hash = text.split("hello_").nth(1).unwrap().split("sha256 = \"").nth(1).unwrap();
     project.write(lock, &text.replace(&hash[..64], &"0".repeat(64)));
     project.run("lock tiny --snapshot").expect(6).says("--accept-moved");

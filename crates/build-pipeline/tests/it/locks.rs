@@ -1,4 +1,5 @@
-//! One place has one lock, whatever it is called, and no lock's file is where others can put a link.
+//! Every place has exactly one lock, whatever its name, and lock files are never where others could
+//! place a link.
 
 use std::os::unix::fs::symlink;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +9,7 @@ use testkit::{Fault, FaultProxy, RandomImage, gate_cases, gate_passed, shared_re
 
 use crate::dsl::{Base, Project, ran};
 
-/// The promise that two runs at once do not mix.
+/// The promise that two concurrent runs do not mix.
 const GATE: u8 = 6;
 
 #[test]
@@ -23,7 +24,7 @@ fn a_link_beside_an_output_leads_nowhere() {
     project.run("--track locked-spoof --rehearse --output oci-archive:file.tar").expect(0);
     assert_eq!(project.read("precious"), "years of work");
 
-    // Nor does one in the folder of the locks.
+    // A link in the lock folder does not help either.
     let folder = project.path("home/.local/state/build-pipeline/locks");
     for lock in std::fs::read_dir(&folder).unwrap().flatten() {
         std::fs::remove_file(lock.path()).unwrap();
@@ -55,7 +56,7 @@ fn a_run_waits_for_one_that_calls_the_output_otherwise() {
     let mut first = project.begin(&base.locked_spoof(&proxy.host()));
     let begun = Instant::now();
     while proxy.count("GET", "/blobs/") == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(300), "the first run asks for nothing");
+        assert!(begun.elapsed() < Duration::from_secs(300), "the first run makes no requests");
         std::thread::sleep(Duration::from_millis(5));
     }
     let absolute = project.path("dist/locked-spoof").display().to_string();
@@ -86,7 +87,7 @@ fn one_place_is_named_once_in_a_command() {
             .expect(2)
             .says(&format!("`{one}` and `{other}` are the same place"));
     }
-    // Two tracks, where one's usual place is a link to the other's.
+    // Two tracks, where the default place of one is a link to the other's.
     std::fs::create_dir_all(project.path("dist/rehearsal-ollama")).unwrap();
     symlink("rehearsal-ollama", project.path("dist/rehearsal-locked-spoof")).unwrap();
     project
@@ -97,7 +98,7 @@ fn one_place_is_named_once_in_a_command() {
     project.run("--track locked-spoof --rehearse --output oci:once --output oci:once").expect(0);
 }
 
-/// Begins a build whose output is a bind mount of the image's folder, in a name space of its own.
+/// Starts a build whose output is a bind mount of the image's folder, in its own mount namespace.
 fn begin_in_mount(project: &Project, line: &str) -> Child {
     let program = env!("CARGO_BIN_EXE_build-pipeline");
     let script =

@@ -61,9 +61,9 @@ fn what_is_found_is_told_with_what_is_right_and_what_repairs_it() {
 #[test]
 fn a_machine_without_a_gpu_is_told_what_works() {
     doctor("no-gpu", "", "").expect(0).prints("no GPU of AMD").prints(
-        "without a GPU of AMD, images can be built, verified and pushed here, and not run on ROCm",
+        "this machine has no AMD GPU: it can build, verify and push images, but not run them on ROCm",
     );
-    // A track that needs an engine is another matter.
+    // A track that needs an engine gives another result.
     doctor("no-gpu", "", "--track source").expect(3).prints("neither podman nor docker");
     doctor("no-gpu", "", "--track b,D").expect(3).prints("images   source, locked-spoof");
 }
@@ -88,13 +88,13 @@ fn this_machine_is_looked_at_too() {
     let project = Project::new();
     let code = project.run("doctor").code;
     assert!([0, 1, 3].contains(&code), "{code}");
-    // Without a project, the data files that the program was built with are used.
+    // Without a project, the built-in data files are used.
     std::fs::remove_dir_all(project.path("versions")).unwrap();
     assert_eq!(project.run("doctor").code, code);
     project.run("env --gpu gfx1151").expect(0).prints("export ");
 }
 
-/// Every engine that answers is named, also where the socket is not at its usual place.
+/// Every engine that answers is reported, even if its socket is not in the default place.
 #[test]
 fn every_engine_that_answers_is_named() {
     let (project, docker) = (Project::new(), testkit::Dockerd::start());
@@ -119,7 +119,7 @@ fn every_engine_that_answers_is_named() {
 fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");
     project.run("doctor --gpu gfx1511").expect(2).says("did you mean `gfx1151`?");
-    project.run("doctor --host-root nowhere").expect(2).says("`--host-root nowhere` names no");
+    project.run("doctor --host-root nowhere").expect(2).says("`--host-root nowhere` is not a");
     project.run("doctor --track h").expect(2);
     project.run("env --gpu 8060S").expect(2).says("a target looks like `gfx1151`");
     project.run("env --rocm seven").expect(2).says("`--rocm seven` is not a ROCm release");
@@ -172,7 +172,7 @@ fn documents_keep_to_their_schemas() {
     schemas::check(&project, "diagnose", &[json(&project.run("diagnose log --format json"))]);
 }
 
-/// Evaluates what `env` prints in a shell and returns the environment after it.
+/// Evaluates the output of `env` in a shell and returns the resulting environment.
 fn evaluated(
     project: &Project,
     shell: &str,
@@ -198,7 +198,7 @@ fn evaluated(
 #[test]
 fn real_shells_get_the_environment_as_it_is_meant() {
     let project = Project::new();
-    // Nothing that stands in a data file may ever run.
+    // Nothing in a data file may ever be executed.
     let hostile = r#"a'b "c" $(touch pwned) `touch pwned` \ ; touch pwned & # * ~ $HOME !x"#;
     project.edit(
         "versions/gpus.toml",
@@ -223,7 +223,7 @@ fn real_shells_get_the_environment_as_it_is_meant() {
         }
     }
     assert!(!project.path("pwned").exists());
-    // Without the quotes it is one line; plain values survive that.
+    // Without the quotes, it becomes one line; plain values survive that.
     for shell in ["sh", "bash", "dash"] {
         let all = evaluated(&project, shell, "", "--gpu gfx1100");
         assert_eq!(all["VLLM_ROCM_USE_AITER"], "0");
@@ -242,12 +242,12 @@ fn of_two_gpus_the_one_that_is_no_part_of_the_processor_is_taken() {
         .run("env --host-root machine --gpu gfx1036")
         .expect(0)
         .prints("unset HSA_OVERRIDE_GFX_VERSION;\nexport ROCR_VISIBLE_DEVICES=1;");
-    // One alone hides nothing.
+    // A single GPU hides nothing.
     let one = with_machine("strix-halo", "").run("env --host-root machine").expect(0);
     assert!(!one.stdout.contains("VISIBLE_DEVICES"), "{}", one.stdout);
     assert_eq!(one.stderr, "");
     let none = with_machine("no-gpu", "").run("env --host-root machine").expect(0);
-    none.says("no GPU of AMD was found").prints("TORCH_ROCM_AOTRITON");
+    none.says("no AMD GPU was found").prints("TORCH_ROCM_AOTRITON");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() 
     project.run("env --gpu gfx1151 --build").expect(0).prints("export PYTORCH_ROCM_ARCH=gfx1151;");
     project.run("env --gpu gfx1151 --debug").expect(0).prints("export AMD_SERIALIZE_KERNEL=3;");
     let old = project.run("env --gpu gfx1151 --rocm 6.4.1").expect(0);
-    old.prints("export HSA_OVERRIDE_GFX_VERSION=11.0.0;").says("not supported by AMD");
+    old.prints("export HSA_OVERRIDE_GFX_VERSION=11.0.0;").says("AMD does not support");
     let dotenv = project.run("env --gpu gfx1031 --format dotenv").expect(0).stdout;
     let lines: Vec<&str> = dotenv.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(
@@ -269,7 +269,7 @@ fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() 
     );
 }
 
-/// Returns a log of one of the files of logs.
+/// Returns one of the test logs.
 fn log(file: &str, name: &str) -> String {
     let path = workspace().join("crates/host/tests/logs").join(file);
     let text = std::fs::read_to_string(path).unwrap();

@@ -1,9 +1,8 @@
-//! Builds with the engines of other releases: what they make, and what they leave.
+//! Builds with the engines of other releases: what they build, and what they leave.
 
 use crate::site::{BUILD, Site, Way};
 
-/// A Dockerfile of several steps. Its last RUN ends in the way that the file `how` of the context
-/// says.
+/// A Dockerfile of several steps. The file `how` in the context decides how its last RUN ends.
 const STEPS: &str = "ARG BASE\nFROM ${BASE} AS first\nENV PATH=/bin\nRUN echo 1 > /1\nRUN echo 2 > /2\n\
     FROM ${BASE}\nENV PATH=/bin\nCOPY --from=first /1 /2 /\nRUN echo 3 > /3\nRUN ";
 
@@ -11,7 +10,7 @@ fn with_end(end: &str) -> String {
     format!("{STEPS}{end}\n")
 }
 
-/// Ends builds in every way and cleans up after each one.
+/// Ends builds in every way, and cleans up after each.
 #[track_caller]
 fn nothing_is_left(suite: &str, way: Way) {
     let site = Site::new(suite, way, "");
@@ -33,12 +32,12 @@ fn nothing_is_left(suite: &str, way: Way) {
     clean("a build that failed");
     write("echo asleep; sleep 3000");
     assert_eq!(site.begin_until("asleep").end_with("-INT"), Some(130));
-    clean("a build that was interrupted");
+    clean("an interrupted build");
     site.begin_until("asleep").end_with("-KILL");
-    clean("a build that was killed");
+    clean("a killed build");
     if way.engine() == "podman" {
         site.kill_all(site.begin_until("asleep"));
-        clean("a build that was killed with its engine");
+        clean("a build that was killed together with its engine");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Runs the program as people do and looks at what it prints, writes and returns.
+//! Runs the program as people do and checks its output, its files and its exit codes.
 //!
-//! One binary for all, because each links the whole program's dependencies. `dsl` makes projects
-//! and runs commands in them; each other module is about one promise to the user.
+//! There is one test binary, because each one links all dependencies of the program. `dsl` creates
+//! projects and runs commands in them; each other module tests one promise to the user.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

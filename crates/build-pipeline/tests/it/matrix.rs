@@ -1,5 +1,6 @@
-//! One plan and one image from the same files, whatever git knows of them: a matrix of checkouts,
-//! tracks, other tracks in the same command, and ways to build. `verify` agrees in every cell.
+//! The same files give the same plan and image, whatever git knows about them. This is a matrix of
+//! checkouts, tracks, other tracks in the same command, and ways to build. `verify` agrees in every
+//! cell.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::dsl::{Project, Ran, ran};
 const TRACKS: [&str; 7] =
     ["official", "source", "nightly-spoof", "locked-spoof", "vulkan", "ollama", "trainer"];
 
-/// The pins that the metadata-only tracks are based on, with a tag that a registry gets.
+/// The base pins of the metadata-only tracks, with a tag on the test registry.
 const BASES: [(&str, &str, &str); 5] = [
     ("vllm-openai-rocm", "vllm/vllm-openai-rocm", "v0.19.0"),
     ("vllm-dev-nightly", "rocm/vllm-dev", "nightly"),
@@ -30,11 +31,11 @@ enum Mode {
     Pushed,
 }
 
-/// The repository that all checkouts are made of, and what builds need.
+/// The repository that all checkouts come from, and what builds need.
 struct Matrix {
     origin: Project,
     podman: PodmanStore,
-    /// Where the bases are on the test registry.
+    /// The location of the bases on the test registry.
     path: String,
 }
 
@@ -58,7 +59,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
 }
 
 impl Matrix {
-    /// Makes a repository with history, in which every track can be built within seconds.
+    /// Creates a repository with history, in which every track builds within seconds.
     fn new(seed: u64) -> Self {
         let origin = Project::new();
         let path = format!("matrix-{seed}-{}", std::process::id());
@@ -80,7 +81,7 @@ impl Matrix {
         small_variants(&origin);
         let root = origin.path("");
         git(&root, &["init", "-q"]);
-        // Some history: the files of the tracks do not all come with one commit.
+        // Some history: the tracks' files come from several commits.
         for part in ["versions", "dockerfiles", "patches"] {
             git(&root, &["add", part]);
             git(&root, &["commit", "-qm", part]);
@@ -108,7 +109,7 @@ impl Matrix {
         let no_git = clone("no .git", None);
         std::fs::remove_dir_all(no_git.folder.path(".git")).unwrap();
 
-        // Comments in every file that the plans are made from, but those read as they are.
+        // Comments in every file that the plans use, except those that are read literally.
         let dirty = clone("dirty recipe", None);
         for file in ["versions/versions.toml", "versions/tracks.toml", "versions/gpus.toml"] {
             dirty.folder.write(file, &format!("{}\n# a comment\n", dirty.folder.read(file)));
@@ -138,13 +139,13 @@ impl Matrix {
         let mut command = checkout.command(&line.split_whitespace().collect::<Vec<_>>());
         command
             .args(["--mirror", &mirror])
-            // All share one store of finished steps.
+            // All builds share one store of finished steps.
             .env("HOME", self.origin.path("home"))
             .env("PATH", format!("{}:{path}", self.origin.path("bin").display()));
         ran(command.output().unwrap())
     }
 
-    /// Builds tracks in one command, and returns plan and manifest digest by the name of the image.
+    /// Builds tracks in one command. Returns the plan digest and manifest digest by image name.
     fn build(&self, checkout: &Project, tracks: &[&str], mode: Mode) -> BTreeMap<String, Built> {
         let how = match mode {
             Mode::Rehearsed => "--rehearse --engine podman".to_owned(),
@@ -185,14 +186,14 @@ impl Matrix {
     }
 }
 
-/// What came of a build.
+/// The result of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Built {
     plan: String,
     manifest: String,
 }
 
-/// Sets the digest of an image pin, whose kind is not known then.
+/// Sets the digest of an image pin. Its kind is then unknown.
 fn pin_to(project: &Project, pin: &str, digest: &str) {
     let text = project.read("versions/versions.toml");
     let start = text.find(&format!("[image.{pin}]\n")).unwrap();
@@ -212,7 +213,7 @@ fn pin_to(project: &Project, pin: &str, digest: &str) {
     project.write("versions/versions.toml", &whole);
 }
 
-/// Gives both built tracks a variant and a rehearsal that take seconds.
+/// Gives both engine-built tracks a variant and a rehearsal that build in seconds.
 fn small_variants(project: &Project) {
     for (track, variant) in [("vulkan", "debian"), ("source", "fedora")] {
         let mut stages = String::new();
@@ -246,7 +247,7 @@ fn the_same_files_give_the_same_image_whatever_git_knows_and_verify_agrees() {
     matrix.origin.write_podman(&matrix.podman);
     let checkouts = matrix.checkouts();
     let full = &checkouts[0].folder;
-    // What each track gives alone in a full clone is what it gives in every cell.
+    // Every cell must give the same result as the track alone in a full clone.
     let mut wanted: BTreeMap<Mode, BTreeMap<String, Built>> = BTreeMap::new();
     for mode in [Mode::Rehearsed, Mode::Real, Mode::Pushed] {
         for track in TRACKS {
@@ -255,7 +256,7 @@ fn the_same_files_give_the_same_image_whatever_git_knows_and_verify_agrees() {
             wanted.entry(mode).or_default().extend(built);
         }
     }
-    assert_eq!(wanted[&Mode::Real], wanted[&Mode::Pushed], "an output changes no image");
+    assert_eq!(wanted[&Mode::Real], wanted[&Mode::Pushed], "the output does not change the image");
     std::thread::scope(|scope| {
         for checkout in &checkouts {
             let (matrix, wanted) = (&matrix, &wanted);

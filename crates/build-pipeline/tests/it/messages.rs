@@ -1,4 +1,4 @@
-//! What a person or program reads: help, tables, progress, and nothing that acts on a terminal.
+//! The output for people and programs: help, tables and progress, without terminal escapes.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ fn alone_it_says_what_a_newcomer_can_do() {
     let project = Project::new();
     project.run("").expect(0).prints("--track locked-spoof --rehearse").prints("D  locked-spoof");
     std::fs::remove_dir_all(project.path("versions")).unwrap();
-    project.run("").expect(0).prints("not inside a project").prints("-C DIR");
+    project.run("").expect(0).prints("no project found").prints("-C DIR");
 }
 
 #[test]
@@ -128,7 +128,8 @@ fn text_from_outside_does_nothing_to_a_terminal() {
     project
         .run(&format!("--track locked-spoof {mirror} --set vllm-dev-locked={}", image.digest))
         .expect(0);
-    // A label of the image is changed into one that clears the screen and names the terminal.
+    // A label of the image is replaced by text that clears the screen and sets the terminal's
+    // title.
     let layout = project.path("dist/locked-spoof");
     let image = oci::LayoutImage::read(&layout).unwrap();
     let hostile = String::from_utf8(image.config.to_vec())

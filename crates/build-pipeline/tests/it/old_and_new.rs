@@ -1,12 +1,12 @@
-//! Documents of another age: what a newer program wrote is refused by its number and left alone, and
-//! what the first release wrote is read for ever.
+//! Documents of other releases: newer formats are refused by their number and left unchanged, and
+//! formats of the first release can be read forever.
 
 use std::path::Path;
 
 use crate::dsl::{Project, same};
 use crate::patch::{head, list_edit};
 
-/// A file with `schema = 1`, and a line that reads it.
+/// A file with `schema = 1`, and a command line that reads it.
 const FILES: [(&str, &str); 11] = [
     ("versions/versions.toml", "plan --track locked-spoof"),
     ("versions/gpus.toml", "plan --track locked-spoof"),
@@ -21,7 +21,7 @@ const FILES: [(&str, &str); 11] = [
     ("home/.config/build-pipeline/config.toml", "outdated"),
 ];
 
-/// A project that has one of each.
+/// A project with one of each.
 fn project() -> Project {
     let project = Project::new();
     project.write("log", "all went well\n");
@@ -43,7 +43,7 @@ fn a_file_of_another_schema_is_refused_by_its_number() {
             let project = project();
             let text =
                 project.read(file).replacen("schema = 1\n", &format!("schema = {number}\n"), 1);
-            // What a newer program may say besides is not looked at.
+            // Other content from a newer program is ignored.
             project.write(file, &format!("{text}\n[new-kind.x]\nnew = 1\n"));
             let before = project.files();
             let ran = project.run(line);
@@ -52,7 +52,7 @@ fn a_file_of_another_schema_is_refused_by_its_number() {
             let name = Path::new(file).file_name().unwrap().to_str().unwrap();
             let ran = ran.says(name);
             assert!(ran.stderr.contains(says), "{file}: {number}: {}", ran.stderr);
-            // Its number is told, and nothing about what else stands there.
+            // The error reports its number and nothing about its other content.
             let is_one = number != "2" && number != "99" || !ran.stderr.contains("new-kind");
             assert!(is_one, "{file}: {number}: {}", ran.stderr);
             same(&project.files(), &before, file);
@@ -151,7 +151,7 @@ fn records_of_another_schema_are_named_and_kept() {
     testkit::gate_passed(20, tried);
 }
 
-/// What the first release writes stands in `tests/old`, and never changes there.
+/// The formats of the first release are in `tests/old`, which never changes.
 #[test]
 fn documents_of_the_first_release_are_read() {
     let old = |name: &str| {
@@ -164,7 +164,7 @@ fn documents_of_the_first_release_are_read() {
     project.write(&format!("{records}/{id}.json"), &old("record-2.json"));
     project.run("records").expect(0).prints(id).prints("succeeded");
     project.run(&format!("records {id}")).expect(0).prints("fetch-base");
-    // Receipts: what they say was applied can be taken back.
+    // Receipts: patches that they list can be undone.
     project.run("patch apply demo --root tree --no-probes").expect(0);
     let now = project.read("tree/a.txt");
     project.write("tree/.build-pipeline/patches.json", &old("patches-1.json"));

@@ -1,5 +1,5 @@
-//! `outdated` tells pins that are fine from those that moved, were rewritten, vanished or expired,
-//! at real git servers, a real registry and an index.
+//! `outdated` distinguishes current pins from those that moved, were rewritten, vanished or
+//! expired, using real git servers, a real registry and an index.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::dsl::{Project, ran};
 const FILE: &str = "versions/versions.toml";
 const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
 
-/// Runs `outdated --format json`; returns the exit code, and class and detail by pin.
+/// Runs `outdated --format json`. Returns the exit code, and the class and detail of each pin.
 fn outdated(project: &Project, options: &str) -> (i32, impl Fn(&str) -> (String, String) + use<>) {
     let ran = project.run(&format!("outdated --format json {options}"));
     let report: Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
@@ -47,7 +47,7 @@ fn sources_are_told_apart() {
     folder.run("a", &["branch", "steady"]);
     folder.run("a", &["branch", "rebased"]);
     let tip = folder.commit("a");
-    // The branch is pinned here, and then loses the commit.
+    // The branch is pinned here, and loses the commit later.
     folder.run("a", &["checkout", "-q", "rebased"]);
     let lost = folder.commit("a");
     folder.run("a", &["reset", "-q", "--hard", "HEAD~1"]);
@@ -77,13 +77,13 @@ fn sources_are_told_apart() {
         assert_eq!(code, 26);
         for (pin, class, detail) in [
             ("newest", "current", ""),
-            ("older", "newer", "`v1.2` is out"),
-            ("moved", "moved", &format!("was `{first}` and is `{second}` now")),
-            ("gone", "vanished", "no tag or branch `v0.9`"),
+            ("older", "newer", "`v1.2` was released"),
+            ("moved", "moved", &format!("was `{first}` and is now `{second}`")),
+            ("gone", "vanished", "tag or branch `v0.9` no longer exists"),
             ("open", "unresolved", &third),
             ("branch", "current", ""),
-            ("branch-behind", "newer", "went on to"),
-            ("rebased", "rewritten", "no longer leads to"),
+            ("branch-behind", "newer", "moved ahead to"),
+            ("rebased", "rewritten", "no longer contains"),
             ("rebased-long-ago", "rewritten", "no longer has"),
             ("bare", "current", ""),
             ("bare-between", "current", ""),
@@ -94,7 +94,7 @@ fn sources_are_told_apart() {
             assert!(said.contains(detail), "{pin}: {said}");
         }
     }
-    // One pin alone gives its own code.
+    // A single pin gives its own exit code.
     for (pin, code) in
         [("newest", 0), ("older", 20), ("open", 21), ("moved", 23), ("rebased", 24), ("gone", 26)]
     {
@@ -109,7 +109,7 @@ fn sources_are_told_apart() {
     let ran = project
         .run(&format!("outdated --format github --mirror https://h.example/a={}", http.url("a")))
         .expect(26);
-    // A nightly's first line names what is gone or moved.
+    // A nightly report's first line names what vanished or moved.
     assert!(ran.stdout.starts_with("pin bare-gone vanished: "), "{}", ran.stdout);
     ran.prints("::error file=versions/versions.toml,line=")
         .prints("title=pin moved moved::tag `v1.0` was");
@@ -152,7 +152,7 @@ fn images_are_told_apart() {
         ("steady", "current", ""),
         ("moved", "moved", old.digest.as_str()),
         ("moved-and-gone", "vanished", "the registry no longer has"),
-        ("no-tag", "vanished", "its digest is still there, so mirror it now"),
+        ("no-tag", "vanished", "its digest still does, so mirror it now"),
         ("bare", "current", ""),
         ("bare-gone", "vanished", "no longer has the digest"),
         ("open", "unresolved", steady.digest.as_str()),
@@ -192,7 +192,7 @@ fn newer_tags_of_an_image_are_those_of_the_same_form() {
     let (code, of) = outdated(&project, "");
     assert_eq!(code, 21);
     for (pin, class, detail) in [
-        ("old", "newer", "tag `v1.10.0-rocm` is out"),
+        ("old", "newer", "tag `v1.10.0-rocm` was published"),
         ("newest", "current", ""),
         ("followed", "current", "the tag is followed"),
         ("open", "unresolved", old.digest.as_str()),
@@ -210,7 +210,7 @@ fn newer_tags_of_an_image_are_those_of_the_same_form() {
         )),
         "{text}"
     );
-    // One that is the newest stays, and so does one that is followed.
+    // The newest one stays, and so does a followed one.
     project.run("bump newest latest").expect(0).prints("newest is at v1.10.0-rocm");
     project
         .run("bump followed")
@@ -274,10 +274,10 @@ fn archives_and_sets_are_told_apart() {
     assert_eq!(code, 26);
     for (pin, class, detail) in [
         ("newest", "current", ""),
-        ("older", "newer", "`1.2` is out"),
+        ("older", "newer", "`1.2` was released"),
         ("changed", "moved", "its hash was"),
         ("yanked", "yanked", "broken"),
-        ("gone", "vanished", "no source archive of `0.9`"),
+        ("gone", "vanished", "a source archive of `0.9`"),
         ("open", "unresolved", "its hash is"),
         ("set", "current", ""),
         ("set-gone", "vanished", "no `torch` `2.12.0+rocm7.14.0`"),
@@ -286,7 +286,7 @@ fn archives_and_sets_are_told_apart() {
         assert_eq!(found, class, "{pin}: {said}");
         assert!(said.contains(detail), "{pin}: {said}");
     }
-    // Six pins of one project are one question.
+    // Six pins of one project need only one request.
     assert_eq!(server.count("GET", "/simple/a/"), 1);
     project.run(&format!("outdated yanked --index {url}/simple")).expect(25);
 }
@@ -309,22 +309,22 @@ fn the_day_since_which_a_tag_is_moved_is_remembered() {
     };
     on("1798848000").expect(23).prints("(since 2027-01-02)").prints("1 pins: 1 moved");
     on("1799452800").expect(23).prints("(since 2027-01-02)");
-    // It moves again: that is news.
+    // It moves again, which is reported as new.
     folder.run("a", &["tag", "-f", "v1.0", &third]);
     on("1799539200").expect(23).prints("(since 2027-01-10)");
-    // A broken history is started again, one of a newer form is left alone.
+    // A damaged history is started again; a newer format is left unchanged.
     let history = "home/.local/state/build-pipeline/outdated.json";
     let whole = project.read(history);
     for end in [0, 2, whole.len() / 2] {
         project.write(history, &whole[..end]);
-        on("1799625600").expect(23).says("started again").prints("(since 2027-01-11)");
+        on("1799625600").expect(23).says("a new file is started").prints("(since 2027-01-11)");
     }
     project.write(history, "{\"schema\": 2, \"seen\": {}}");
     on("1799625600").expect(2).says("has schema 2");
     assert!(project.read(history).contains("\"schema\": 2"));
 }
 
-/// Serves pages of an index, 40 ms each, and counts how many are asked for at once.
+/// Serves pages of an index, each after 40 ms, and counts concurrent requests.
 struct SlowIndex {
     host: String,
     requests: Arc<AtomicUsize>,
@@ -395,8 +395,8 @@ fn a_hundred_pins_are_a_hundred_questions_sixteen_at_once() {
         .run(&format!("outdated --index http://{}/simple", index.host))
         .expect(26)
         .prints("100 pins: 100 vanished");
-    // A figure to read (`--nocapture`), not one that a busy machine could break the test by. Seven
-    // rounds of 40 ms are the least that it can take.
+    // This is printed (`--nocapture`) and not asserted, because a busy machine could fail it. Seven
+    // rounds of 40 ms are the minimum.
     eprintln!("100 pins in {:?}", begun.elapsed());
     assert_eq!(index.requests.load(Ordering::SeqCst), 100);
     assert_eq!(index.most.load(Ordering::SeqCst), 16);

@@ -1,10 +1,11 @@
-//! `patch check|diff|apply|revert`: every verdict through the command line, and what is written.
+//! `patch check|diff|apply|revert`: every verdict through the command line, and the files that are
+//! written.
 
 use serde_json::Value;
 
 use crate::dsl::{Project, Ran, ran, same};
 
-/// The head of a patch file of component `demo`.
+/// The header of a patch file of component `demo`.
 pub(crate) fn head(id: &str) -> String {
     format!(
         "schema = 1\nid = \"{id}\"\ncomponent = \"demo\"\n\n[provenance]\ndescription = \"A demonstration.\"\n\
@@ -12,7 +13,7 @@ pub(crate) fn head(id: &str) -> String {
     )
 }
 
-/// An edit that appends `gfx1151` to the list of a file.
+/// An edit that appends `gfx1151` to the list in a file.
 pub(crate) fn list_edit(file: &str) -> String {
     format!(
         "[[edit]]\nfiles = [\"{file}\"]\nanchor = '''^list = \"(?P<list>[a-z0-9;]+)\"'''\nexpect = 1\n\
@@ -30,7 +31,7 @@ fn demo(patch: &str, text: &str) -> Project {
     project
 }
 
-/// Returns the JSON that a command printed.
+/// Returns the JSON output of a command.
 pub(crate) fn json(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).unwrap()
 }
@@ -145,8 +146,8 @@ fn what_is_applied_is_reverted_byte_by_byte() {
         serde_json::from_str(&project.read("tree/.build-pipeline/patches.json")).unwrap();
     assert_eq!(receipt["receipts"][0]["files"][0]["path"], "a.txt");
     project.run("patch apply demo --root tree").expect(0).prints("nothing to write");
-    project.run("patch revert demo --root tree").expect(0).prints("put back  a.txt");
-    same(&project.files(), &before, "the receipts are gone too");
+    project.run("patch revert demo --root tree").expect(0).prints("restored  a.txt");
+    same(&project.files(), &before, "the receipts are removed too");
     project.run("patch revert demo --root tree").expect(2).says("no patch of `demo` was applied");
 
     project.run("patch apply demo --root tree").expect(0);
@@ -168,7 +169,7 @@ fn a_later_run_adds_to_the_receipt_and_all_goes_back() {
     project.run("patch revert demo --root tree").expect(0);
     same(&project.files(), &before, "files");
 
-    // A package manager puts the original back; the next run begins anew.
+    // A package manager restores the original; the next run starts again.
     project.run("patch apply demo --root tree").expect(0);
     project.run("patch apply demo --root tree --gpu gfx1150").expect(0);
     project.write("tree/a.txt", "list = \"gfx1100\"\n");
@@ -208,7 +209,7 @@ fn strict_asks_for_patches_that_are_needed_and_probes_that_ran() {
     ran.expect(0).prints("not run: python3 is not installed").says("python3 is not installed");
 
     project.write("tree/a.txt", "list = \"gfx1151\"\n");
-    project.run(&format!("patch check {line} --strict")).expect(7).prints("retire it");
+    project.run(&format!("patch check {line} --strict")).expect(7).prints("retire the patch");
     project.run(&format!("patch check {line}")).expect(0);
 }
 
@@ -237,15 +238,11 @@ fn wrong_words_get_a_next_step() {
     let project = demo(&format!("{ANY}{}", list_edit("a.txt")), "list = \"gfx1100\"\n");
     let before = project.files();
     for (line, error, hint) in [
-        ("check vlm --root tree", "no patches for a component `vlm`", "did you mean `vllm`?"),
-        ("check nothing --root tree", "no patches for a component", "`patches/` has aiter, demo"),
-        ("check demo", "no pin says `patches = \"demo\"`", "--root DIR"),
-        (
-            "check demo --root nowhere",
-            "`nowhere` cannot be opened as a directory",
-            "name the folder",
-        ),
-        ("check demo --root tree/a.txt", "cannot be opened as a directory", "name the folder"),
+        ("check vlm --root tree", "no patches for component `vlm`", "did you mean `vllm`?"),
+        ("check nothing --root tree", "no patches for component", "`patches/` has aiter, demo"),
+        ("check demo", "no pin uses `patches = \"demo\"`", "--root DIR"),
+        ("check demo --root nowhere", "cannot open `nowhere` as a directory", "name the folder"),
+        ("check demo --root tree/a.txt", "cannot open", "name the folder"),
         (
             "check demo --root tree --only demo-lst",
             "there is no patch `demo-lst`",
@@ -253,17 +250,13 @@ fn wrong_words_get_a_next_step() {
         ),
         ("check demo --root tree --gpu gfx11x", "`gfx11x` is not", "gfx1151"),
         ("check demo --root tree --version one", "`one` is not a version", "--version 0.11.0"),
-        (
-            "check vllm --root tree",
-            "does not say which version of `vllm` it is",
-            "--version VERSION",
-        ),
+        ("check vllm --root tree", "cannot determine the version of `vllm`", "--version VERSION"),
         (
             "check vllm --root tree --version 0.10.2 --only vllm-arch-list",
             "requires `vllm-paged-attention`, which is not selected",
             "--only vllm-paged-attention",
         ),
-        ("revert demo", "no tree was named", "--root DIR"),
+        ("revert demo", "no tree given", "--root DIR"),
     ] {
         project.run(&format!("patch {line}")).expect(2).says(error).says("hint: ").says(hint);
     }
@@ -276,8 +269,8 @@ fn receipts_that_cannot_be_read_stop_everything() {
     let project = demo(&format!("{ANY}{}", list_edit("a.txt")), "list = \"gfx1100\"\n");
     for (text, says) in [
         ("{\"schema\":2,\"news\":[]}", "was made by a newer build-pipeline"),
-        ("{\"schema\":1,\"receipts\":[{}]}", "is no list of receipts"),
-        ("nonsense", "is no list of receipts"),
+        ("{\"schema\":1,\"receipts\":[{}]}", "is not a list of receipts"),
+        ("nonsense", "is not a list of receipts"),
     ] {
         project.write("tree/.build-pipeline/patches.json", text);
         let before = project.files();
@@ -320,7 +313,7 @@ fn the_version_is_read_from_the_tree() {
         let from = file.strip_suffix("/METADATA").unwrap_or(file);
         ran.expect(0).prints("vllm 0.10.2").prints(&format!("({from})")).prints("applied(1)");
     }
-    // Of a package with another name nothing is believed.
+    // The metadata of a package with another name is ignored.
     project.write("other/PKG-INFO", "Name: not-vllm\nVersion: 0.10.2\n\n");
     vllm(&project, "other").expect(2).says("--version VERSION");
 }
@@ -357,5 +350,5 @@ fn an_audit_says_from_when_on_a_patch_can_be_retired() {
         .prints("✗ 0.12.0 demo-list: the anchor matches nowhere")
         .prints("still needed");
     project.write("trees/new/a.txt", "");
-    project.run(&format!("{line} trees/new")).expect(2).says("call the folder by its version");
+    project.run(&format!("{line} trees/new")).expect(2).says("rename the folder to its version");
 }

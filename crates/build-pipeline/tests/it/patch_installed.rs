@@ -1,4 +1,4 @@
-//! `patch apply --when auto` and `patch hook`: systems with packages installed in them.
+//! `patch apply --when auto` and `patch hook`: systems with installed packages.
 
 use std::process::Command;
 
@@ -93,7 +93,7 @@ fn the_version_of_rocm_decides() {
     project.edit(&metadata, "7.9.0", "10.1.0");
     project.run(LINE).expect(0).prints("ROCm 10.1.0").prints("not-applicable");
     assert_eq!(project.read(&format!("{PACKAGES}/rocm_sdk/__init__.py")), SDK);
-    // Without its own metadata the version in /opt tells.
+    // Without its own metadata, the version in /opt is used.
     std::fs::remove_dir_all(project.path(&format!("{PACKAGES}/rocm_sdk_core-7.9.0.dist-info")))
         .unwrap();
     project
@@ -138,7 +138,7 @@ fn places_behind_links_are_left_alone() {
 fn an_upgrade_is_patched_anew_and_what_others_changed_is_not() {
     let project = system();
     project.run(LINE).expect(0);
-    // The package manager brings another version, whose RECORD says what the file is.
+    // The package manager installs another version, whose RECORD has the file's hash.
     let newer = PLATFORM.replace("is_rocm = False", "is_rocm = False  # newer");
     install(&project, "0.11.0", &newer);
     project
@@ -161,7 +161,7 @@ fn apt_command(project: &Project, hook: &str) -> String {
     project.write("90hook", hook);
     let mut apt = Command::new("apt-config");
     apt.args(["dump", "--format", "%f=%v%n", "-c"]).arg(project.path("90hook"));
-    // Debian's `apt` has it; without it this test fails.
+    // This test needs Debian's `apt`.
     let dumped = ran(apt.output().unwrap()).expect(0).stdout;
     let commands: Vec<&str> =
         dumped.lines().filter_map(|line| line.strip_prefix("DPkg::Post-Invoke::=")).collect();
@@ -185,9 +185,9 @@ fn the_hook_for_apt_is_read_by_apt_and_patches_an_upgrade() {
     run().expect(0).prints("vllm-platform-fallback  applied(1)");
     install(&project, "0.11.0", &PLATFORM.replace("is_rocm = False", "is_rocm = False  # newer"));
     run().expect(0).prints("vllm 0.11.0").prints("applied(1)");
-    // A patch that does not fit is told, and apt goes on.
+    // A patch that does not fit is reported, and apt continues.
     project.write(&format!("{PACKAGES}/vllm/platforms/__init__.py"), "other\n");
-    run().expect(0).says("the patches were not applied anew");
+    run().expect(0).says("the patches were not applied again");
 }
 
 #[test]
@@ -210,8 +210,8 @@ fn the_hook_for_dnf_has_five_parts_and_odd_paths_are_refused() {
     let lines: Vec<&str> = hook.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(lines.len(), 1);
     assert!(lines[0].starts_with("post_transaction::::/"), "{}", lines[0]);
-    assert_eq!(lines[0].matches(':').count(), 4, "a colon parts what libdnf5 reads");
+    assert_eq!(lines[0].matches(':').count(), 4, "libdnf5 separates fields with colons");
     let mut command = project.command(&["patch", "hook", "apt", "--root", "a b"]);
-    ran(command.output().unwrap()).expect(2).says("cannot stand in a hook");
+    ran(command.output().unwrap()).expect(2).says("cannot be used in a hook");
     project.run("patch hook pacman").expect(2).says("apt, dnf, zypper");
 }

@@ -13,7 +13,7 @@ use crate::patch::{head, json, list_edit};
 const OLD: &str = "list = \"gfx1100\"\n";
 const UPSTREAM: &str = "https://git.example.org";
 
-/// A project whose component `demo` has one patch and three pins of the same content: a commit,
+/// A project whose component `demo` has one patch and three pins with the same content: a commit,
 /// another with a submodule, and an archive on an index.
 struct Pinned {
     project: Project,
@@ -22,7 +22,7 @@ struct Pinned {
     index: Index,
 }
 
-/// Python's own web server over a folder.
+/// Python's own web server, which serves a folder.
 pub(crate) struct Index {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) port: u16,
@@ -49,7 +49,7 @@ impl Index {
         format!("http://127.0.0.1:{}/simple", self.port)
     }
 
-    /// Publishes a source archive with these files and returns its hash.
+    /// Publishes a source archive with these files, and returns its hash.
     fn publish(&self, version: &str, files: &[(&str, &str)]) -> String {
         let top = format!("demo-{version}");
         let made = tempfile::tempdir().unwrap();
@@ -117,13 +117,13 @@ impl Pinned {
         crate::dsl::ran(command.env("PIP_INDEX_URL", self.index.url()).output().unwrap())
     }
 
-    /// Runs a command with the git server in place of upstream.
+    /// Runs a command with the git server instead of upstream.
     fn mirrored(&self, line: &str) -> crate::dsl::Ran {
         self.run(&format!("{line} --mirror {UPSTREAM}=http://{}", self.server.host()))
     }
 }
 
-/// A machine without pip and without a setting looks on the public index.
+/// A machine without pip and without a setting uses the public index.
 #[test]
 fn without_pip_archives_are_looked_up_on_the_public_index() {
     let pinned = Pinned::new();
@@ -148,10 +148,10 @@ fn a_pinned_commit_is_checked_without_a_checkout_and_the_second_time_without_net
     let requests = pinned.server.requests();
     pinned.mirrored("patch diff demo").expect(0).prints("+list = \"gfx1100;gfx1151\"\n");
     pinned.mirrored("patch check demo --gpu gfx1150").expect(0).prints("gfx1150");
-    assert_eq!(pinned.server.requests(), requests, "the second time nobody is asked");
+    assert_eq!(pinned.server.requests(), requests, "the second time, no requests are made");
     // Not even the mirror is needed.
     pinned.run("patch check demo").expect(0);
-    same(&pinned.project.files(), &before, "nothing is written beside the cache");
+    same(&pinned.project.files(), &before, "nothing is written outside the cache");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn commit_and_archive_of_the_same_content_give_the_same_patched_tar() {
             ["-rw-r--r--", "0/0", "2", "2026-11-20", "00:00:00", "dir/b.txt"],
         ]
     );
-    // To standard output, with nothing but the tar in it.
+    // To standard output, which contains only the tar.
     let mut command = pinned.project.command(&["patch", "apply", "demo", "-o", "-"]);
     let piped = command.output().unwrap();
     assert_eq!((piped.status.code(), piped.stdout == git), (Some(0), true));
@@ -202,7 +202,7 @@ fn a_failing_patch_leaves_the_output_as_it_was() {
     pinned
         .mirrored("patch apply demo -o no/such/folder.tar")
         .expect(3)
-        .says("`no/such/folder.tar` could not be written");
+        .says("cannot write `no/such/folder.tar`");
 }
 
 #[test]
@@ -219,11 +219,11 @@ fn mirrors_stand_in_the_users_configuration_too() {
         .run("patch check demo")
         .expect(2)
         .says("config.toml:3:15")
-        .says("the mirror of `https://x` cannot be used");
+        .says("cannot use the mirror of `https://x`");
     pinned
         .run("patch check demo --mirror https://x")
         .expect(2)
-        .says("`--mirror https://x` cannot be used");
+        .says("cannot use `--mirror https://x`");
 }
 
 #[test]
@@ -232,12 +232,12 @@ fn a_pin_that_cannot_be_used_is_told_with_what_to_do() {
     pinned
         .run("patch check demo --pin demo-next")
         .expect(2)
-        .says("the pin `demo-next` is unresolved")
+        .says("pin `demo-next` is unresolved")
         .says("--root DIR");
     pinned.run("patch check demo --pin demo-sdits").expect(2).says("did you mean `demo-sdist`?");
     pinned.run("patch check demo --pin demo --root .").expect(2).says("cannot be used with");
     pinned.run("patch apply demo").expect(2).says("--output FILE.tar");
-    // Another commit than any that the server has.
+    // Not one of the server's commits.
     let commit = pinned.git.run("demo", &["rev-parse", "HEAD"]);
     pinned.project.edit("versions/versions.toml", &commit, &"7".repeat(40));
     pinned
@@ -245,7 +245,7 @@ fn a_pin_that_cannot_be_used_is_told_with_what_to_do() {
         .expect(5)
         .says("cannot fetch `https://git.example.org/demo at 7777777")
         .says("upstream may have deleted or rewritten it");
-    // Another archive than the one that was pinned, under the same name.
+    // A different archive than the pinned one, with the same name.
     let pins = pinned.project.read("versions/versions.toml");
     let pinned_hash = pins.split("sha256 = \"").nth(1).unwrap()[..64].to_owned();
     let hash = pinned.index.publish("0.5", &[("a.txt", "list = \"other\"\n")]);
@@ -267,8 +267,8 @@ fn an_audit_takes_all_pins_or_the_releases_of_the_index() {
     pinned
         .mirrored("patch audit demo")
         .expect(0)
-        .says("left out: the pin `demo-next` is unresolved")
-        .prints("demo-list is still needed by the newest of them");
+        .says("skipped: pin `demo-next` is unresolved")
+        .prints("demo-list is still needed by the newest version");
     pinned.index.publish("0.4", &[("a.txt", OLD)]);
     pinned.index.publish("0.6", &[("a.txt", "list = \"gfx1100;gfx1151\"\n")]);
     pinned.index.publish("0.7", &[("a.txt", "lists = []\n")]);

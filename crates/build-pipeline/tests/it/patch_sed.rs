@@ -1,4 +1,4 @@
-//! `patch lint-sed`: what `sed -i` lines do to a tree, by running them on copies.
+//! `patch lint-sed`: shows what `sed -i` lines do to a tree, by running them on copies.
 
 use crate::dsl::{Project, same};
 
@@ -14,7 +14,7 @@ fn vllm_tree(project: &Project, folder: &str, list: &str) {
     write("vllm/platforms/__init__.py", platform);
 }
 
-/// Lines as they stand in Dockerfiles that are passed around, and what is to be found about them.
+/// Typical lines from Dockerfiles that people share, and the expected findings.
 const SEDS: &str = r#"FROM docker.io/library/debian
 ARG GFX=gfx1151
 WORKDIR /app
@@ -74,7 +74,9 @@ fn sed_lines_are_judged_by_what_they_do() {
     project
         .run(line)
         .expect(1)
-        .prints("✗ Dockerfile:6: a second run over `CMakeLists.txt` writes `gfx1151` (line 2) once more")
+        .prints(
+            "✗ Dockerfile:6: a second run over `CMakeLists.txt` adds `gfx1151` (line 2) once more",
+        )
         .prints("--only vllm-arch-list,vllm-paged-attention`")
         .prints("its part `/torch == 2.8.0,/d` changes nothing")
         .prints("e/r/w commands disabled in sandbox mode")
@@ -97,12 +99,14 @@ fn sed_lines_against_a_release_that_has_the_target() {
     project.write("patch.sh", &script);
     let ran = project.run("patch lint-sed patch.sh --root tree").expect(1);
     ran.prints(
-        "✗ patch.sh:3: takes `gfx1150`, `gfx1200`, `gfx1201` (line 2) out of `CMakeLists.txt`",
+        "✗ patch.sh:3: removes `gfx1150`, `gfx1200`, `gfx1201` (line 2) from `CMakeLists.txt`",
     )
-    .prints("✗ patch.sh:4: writes `gfx1151` (line 2) twice into `CMakeLists.txt`")
-    .prints("instead: nothing, upstream has what `vllm-arch-list` does (already-present)");
+    .prints("✗ patch.sh:4: adds `gfx1151` (line 2) to `CMakeLists.txt` a second time")
+    .prints(
+        "instead: nothing, because upstream already contains `vllm-arch-list` (already-present)",
+    );
     project.write("good.sh", "sed -i 's/gfx906;//' CMakeLists.txt\n");
-    project.run("patch lint-sed good.sh --root tree").expect(1).prints("takes `gfx906`");
+    project.run("patch lint-sed good.sh --root tree").expect(1).prints("removes `gfx906`");
     project.write(
         "good.sh",
         "sed -i 's/^project(vllm)$/project(vllm LANGUAGES CXX)/' CMakeLists.txt\n",

@@ -1,4 +1,5 @@
-//! Patched trees on disk: nothing outside is touched, nothing is half done, what a file is stays.
+//! Patched trees on disk: nothing outside is touched, nothing is half done, and files keep their
+//! type.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -24,10 +25,10 @@ fn project(files: &[String]) -> Project {
     project
 }
 
-/// Makes a tree with a way out of it, and says the exit code of a run over it.
+/// Creates a tree with a way out of it, and names the exit code of a run on it.
 type Escape = (&'static str, fn(&Path, &Path), i32);
 
-/// The patched file is `sub/deep/a.txt`; the sentinel lies in a folder beside the tree.
+/// The patched file is `sub/deep/a.txt`; the sentinel is in a folder next to the tree.
 const ESCAPES: [Escape; 19] = [
     (
         "a link to a file",
@@ -116,7 +117,7 @@ const ESCAPES: [Escape; 19] = [
         2,
     ),
     (
-        "a link in place of the new file",
+        "a link instead of the new file",
         |tree, out| {
             fs::write(tree.join("sub/deep/a.txt"), OLD).unwrap();
             symlink(out.join("deep/a.txt"), tree.join("sub/deep/.a.txt.build-pipeline-new"))
@@ -125,7 +126,7 @@ const ESCAPES: [Escape; 19] = [
         0,
     ),
     (
-        "a link in place of the old file",
+        "a link instead of the old file",
         |tree, out| {
             fs::write(tree.join("sub/deep/a.txt"), OLD).unwrap();
             symlink(out.join("deep/a.txt"), tree.join("sub/deep/.a.txt.build-pipeline-old"))
@@ -134,7 +135,7 @@ const ESCAPES: [Escape; 19] = [
         0,
     ),
     (
-        "a link in place of the new list of receipts",
+        "a link instead of the new list of receipts",
         |tree, out| {
             fs::write(tree.join("sub/deep/a.txt"), OLD).unwrap();
             fs::create_dir(tree.join(".build-pipeline")).unwrap();
@@ -152,12 +153,12 @@ const ESCAPES: [Escape; 19] = [
         7,
     ),
     (
-        "a folder in place of the file",
+        "a folder instead of the file",
         |tree, _| fs::create_dir(tree.join("sub/deep/a.txt")).unwrap(),
         7,
     ),
     (
-        "a file in place of a folder",
+        "a file instead of a folder",
         |tree, _| {
             fs::remove_dir(tree.join("sub/deep")).unwrap();
             fs::write(tree.join("sub/deep"), OLD).unwrap();
@@ -257,7 +258,7 @@ fn line_ends_marks_modes_and_neighbours_stay() {
 
 #[test]
 fn a_file_that_cannot_be_written_leaves_all_as_they_were() {
-    // The name beside it would be longer than a file system takes.
+    // The temporary name would be longer than the file system allows.
     let long = format!("sub/{}", "x".repeat(245));
     let project = project(&["a.txt".to_owned(), long.clone(), "z.txt".to_owned()]);
     for file in ["a.txt", &long, "z.txt"] {
@@ -265,7 +266,7 @@ fn a_file_that_cannot_be_written_leaves_all_as_they_were() {
     }
     let before = project.files();
     let ran = project.run("patch apply demo --root tree --no-probes").expect(3);
-    ran.says("cannot be written").says("all files are as they were");
+    ran.says("cannot be written").says("no file was changed");
     same(&project.files(), &before, "files");
 }
 
@@ -298,22 +299,22 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
         let new = texts.iter().filter(|text| *text == NEW).count();
         assert!(
             texts.iter().all(|text| text == OLD || text == NEW),
-            "round {round}: a file is half"
+            "round {round}: a file is incomplete"
         );
         seen[usize::from(new > 0) + usize::from(new == files.len())] += 1;
-        // Forward from wherever it stopped, and back again: nothing is left over.
+        // Forward from the point of interruption, and back again: no files remain.
         project.run(line).expect(0);
         assert!(files.iter().all(|file| project.read(&format!("tree/{file}")) == NEW), "{round}");
         project.run("patch revert demo --root tree").expect(0);
         same(&project.files(), &clean, &format!("round {round}"));
     }
-    assert!(seen[0] > 0 && seen[2] > 0, "the kills fell to one side: {seen:?}");
+    assert!(seen[0] > 0 && seen[2] > 0, "the kills are badly distributed: {seen:?}");
     gate_passed(1, kills);
 }
 
 #[test]
 fn a_run_that_was_killed_between_two_files_is_gone_on_with_or_taken_back() {
-    // Kills rarely fall between two renames, so what they would leave is made by hand.
+    // Kills rarely hit the moment between two renames, so the result is created by hand.
     let files: Vec<String> = (0..6).map(|number| format!("sub/a{number}.txt")).collect();
     for (line, text) in
         [("patch apply demo --root tree --no-probes", NEW), ("patch revert demo --root tree", OLD)]
@@ -358,7 +359,7 @@ fn two_runs_at_once_do_not_mix() {
 #[test]
 fn a_system_directory_is_written_only_when_told_to() {
     let project = project(&["a.txt".to_owned()]);
-    // Outside of the project, as a virtual environment is.
+    // Outside the project, like a virtual environment.
     let outside = tempfile::tempdir().unwrap();
     let packages = outside.path().join("venv/lib/python3.12/site-packages");
     fs::create_dir_all(&packages).unwrap();
@@ -369,7 +370,7 @@ fn a_system_directory_is_written_only_when_told_to() {
     assert_eq!(text(), OLD);
     project.run(&format!("{line} --write")).expect(0).prints("changed  a.txt");
     assert_eq!(text(), NEW);
-    // Through a link it is the same directory.
+    // Through a link, it is the same directory.
     let link = project.path("link");
     symlink(&packages, &link).unwrap();
     project
@@ -382,6 +383,6 @@ fn a_system_directory_is_written_only_when_told_to() {
     assert_eq!(project.read("tree/a.txt"), OLD);
     let begun = Instant::now();
     project.run("patch apply demo --no-probes --root /usr").expect(7);
-    // To read all of it would take much longer.
+    // Reading all of it would take much longer.
     assert!(begun.elapsed() < Duration::from_secs(300));
 }

@@ -1,5 +1,5 @@
-//! Builds of patched sources by the command: what is applied is what the plan says, or nothing is
-//! built and nothing is labelled.
+//! Builds of patched sources through the command line: either the patches have the planned effect,
+//! or nothing is built and labelled.
 
 use serde_json::Value;
 use testkit::{GitFolder, GitHttp, PodmanStore, RandomImage, busybox_root, shared_registry};
@@ -85,14 +85,14 @@ fn a_patch_is_in_the_image_in_the_plan_and_in_the_label() {
     assert_eq!(labels["io.github.build-pipeline.patches"], "demo/demo-list");
     bench.run("verify vulkan-tiny").expect(0).prints("as planned");
 
-    // A comment builds nothing again, and changes no image.
+    // A comment triggers no rebuild and changes no image.
     bench.project.edit(FILE, "[applies]", "# a comment\n[applies]");
     let again = bench.build().expect(0);
     assert_eq!(again.digest(), digest);
     assert!(!again.stderr.contains("the list is"), "{}", again.stderr);
     bench.run("verify vulkan-tiny").expect(0);
 
-    // Upstream has the text already: the patch is still in effect.
+    // Upstream already contains the text: the patch still counts as effective.
     bench.project.edit(FILE, "item = \"{gpu}\"", "item = \"gfx1100\"");
     bench.build().expect(0).says("the list is list = \"gfx1100\"");
     bench.run("verify vulkan-tiny").expect(0);
@@ -105,16 +105,16 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
         "versions = \"<0.2\"\nabove = { then = \"expect-satisfied\", because = \"0.2 has it\" }";
     let skipped = list_edit("b.txt").replace("[[edit]]\n", "[[edit]]\nif_absent = \"skip\"\n");
     for (applies, edit, why) in [
-        // The anchor is not there.
+        // The anchor does not exist.
         ("versions = \"*\"", list_edit("b.txt"), "none of its files exists"),
         (
             "versions = \"*\"",
             list_edit("a.txt").replace("expect = 1", "expect = 2"),
             "the anchor matches 1 times",
         ),
-        // The tree has no such file, which is all right for the patch but not for the plan.
+        // The tree does not contain the file, which the patch allows but the plan does not.
         ("versions = \"*\"", skipped, "the plan says that it takes effect in `demo`"),
-        // Upstream should have it, and does not.
+        // Upstream should contain it, but does not.
         (upstream, list_edit("a.txt"), "this version should have it (0.2 has it)"),
     ] {
         bench.patch(applies, &edit);
@@ -132,7 +132,7 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
     }
     testkit::gate_passed(12, 4);
 
-    // A version that the patch harms is refused before anything is fetched.
+    // A version that the patch would break is refused before anything is fetched.
     let refuse = "versions = \"<0.2\"\nabove = { then = \"refuse\", because = \"it breaks\" }";
     bench.patch(refuse, &list_edit("a.txt"));
     let (requests, records) = (bench.server.requests(), bench.project.records().len());

@@ -1,20 +1,20 @@
-//! What acts on a terminal acts on none, whatever it came through and whatever is printed.
+//! Terminal escapes never reach a terminal, whatever they came through and whatever is printed.
 
 use serde_json::Value;
 use testkit::{Answer, FaultProxy, TERMINAL_PAYLOADS, gate_cases, gate_passed, shared_registry};
 
 use crate::dsl::{Base, Project, Ran};
 
-/// The forms of output: as text, with colours, as JSON, progress as JSON, and with all that is logged.
+/// The forms of output: text, colours, JSON, JSON progress, and with all log lines.
 const FORMS: [&str; 5] =
     ["--color never", "--color always", "--format json", "--progress json", "-vv"];
 
-/// Fails the test where a text does something to a terminal. Colours of our own are taken out before.
+/// Fails the test if a text contains terminal escapes. The program's own colours are removed first.
 #[track_caller]
 fn is_harmless(what: &str, text: &str, has_colours: bool) {
     let mut rest = text.to_owned();
     if has_colours {
-        // A payload has no colour but this one, which we use nowhere.
+        // No payload uses this colour except this one, and the program never uses it.
         assert!(!rest.contains("\x1b[31mred"), "{what}: {rest}");
         while let Some(start) = rest.find("\x1b[") {
             let end = rest[start..].find('m').expect("a colour ends") + start;
@@ -29,7 +29,8 @@ fn is_harmless(what: &str, text: &str, has_colours: bool) {
     assert!(bad.is_empty(), "{what}: {bad:?} in {text:?}");
 }
 
-/// Runs a line, and fails the test where it does something to a terminal or does not say `marker`.
+/// Runs a line. Fails the test if its output contains terminal escapes or does not contain
+/// `marker`.
 #[track_caller]
 fn check(project: &Project, line: &str, form: &str, marker: &str) -> Ran {
     let mut command = project.command(&format!("{line} {form}").split(' ').collect::<Vec<_>>());
@@ -43,7 +44,7 @@ fn check(project: &Project, line: &str, form: &str, marker: &str) -> Ran {
         is_harmless(&format!("{line} {form}"), text, form == "--color always");
     }
     let all = format!("{}{}", ran.stdout, ran.stderr);
-    assert!(all.contains(marker), "{line} {form} does not say `{marker}`: {all}");
+    assert!(all.contains(marker), "{line} {form} does not contain `{marker}`: {all}");
     ran
 }
 
@@ -55,7 +56,7 @@ fn no_payload_acts_on_a_terminal_in_any_form_of_output() {
     let mirror = format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path);
     project.run(&base.locked_spoof(host)).expect(0);
     let mut tried = 0;
-    // A few of them are of different kinds: the overrides stand last, the escapes first.
+    // A few of different kinds: the overrides are last, the escapes first.
     for payload in TERMINAL_PAYLOADS.iter().rev().step_by(TERMINAL_PAYLOADS.len() / payloads) {
         let hostile = format!("before{payload}behind");
         // A label of an image, which `verify` shows.
@@ -63,11 +64,11 @@ fn no_payload_acts_on_a_terminal_in_any_form_of_output() {
             config["config"]["Labels"]["io.github.build-pipeline.gpu"] = hostile.as_str().into();
         };
         crate::verify::forge(&project, set, |_| {});
-        // A registry that says it as it refuses.
+        // A registry that sends it in an error.
         let proxy = FaultProxy::to(host);
         let error = serde_json::json!({ "errors": [{ "code": "DENIED", "message": hostile }] });
         proxy.on("GET", "/manifests/").does(Answer::new(403).body(error.to_string()));
-        // A data file, which an error quotes.
+        // A data file that an error quotes.
         let other = Project::new();
         let escaped: String = hostile.chars().map(|c| format!("\\U{:08x}", u32::from(c))).collect();
         other.edit(

@@ -36,7 +36,7 @@ fn a_shell_reads_what_is_exported() {
     let project = Project::new();
     let text = project.run("pins export").expect(0).stdout;
     project.write("versions.env", &text);
-    // Sourced by a shell that stops at any mistake, and printed back.
+    // Source it in a shell that stops at any error, and print it again.
     let script = "set -eu; . ./versions.env; set | grep -E '^[A-Z0-9_]+='";
     let output = Command::new("sh")
         .args(["-c", script])
@@ -67,7 +67,7 @@ fn a_shell_reads_what_is_exported() {
     assert!(
         text.contains("# OLLAMA_IMAGE is unresolved; `build-pipeline bump ollama` looks it up\n")
     );
-    // And it is a clean file.
+    // `lint` finds nothing in the file.
     project.run("lint versions.env").expect(0).prints("nothing found");
     let json: Value =
         serde_json::from_str(&project.run("pins export --format json").expect(0).stdout).unwrap();
@@ -75,7 +75,7 @@ fn a_shell_reads_what_is_exported() {
     assert_eq!(json["source_date_epoch"], 1_795_219_200);
 }
 
-/// Returns TOML as an editor hands it to a JSON schema: a date is a text.
+/// Returns TOML as an editor passes it to a JSON schema: dates are strings.
 fn as_json(value: toml::Value) -> Value {
     match value {
         toml::Value::Table(table) => {

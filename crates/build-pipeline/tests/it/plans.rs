@@ -1,4 +1,4 @@
-//! What a plan is made from: the files that it needs, each read once, and the patches that fit.
+//! Plans depend on the files that they need, each read once, and on the patches that fit.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn plan(project: &Project, line: &str) -> Value {
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
-/// Returns the patches that a plan names, and the label that names them.
+/// Returns the patches in a plan, and the label that lists them.
 fn patches(plan: &Value) -> (Vec<String>, Option<String>) {
     let steps = plan["steps"].as_array().unwrap();
     let all = steps.iter().filter_map(|step| step["action"]["patches"].as_array()).flatten();
@@ -41,7 +41,7 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
     let before = plan(&project, "--track vulkan");
     let text = project.read(PATCH);
 
-    // A comment and the provenance change no plan.
+    // Neither a comment nor the provenance changes a plan.
     project.write(
         PATCH,
         &format!("# a comment\n{}", text.replace("description = ", "description = \"now \" # ")),
@@ -53,7 +53,7 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
     project.write(PATCH, &format!("# a comment\n{text}\n# another\n"));
     assert_eq!(plan(&project, "--track vulkan"), before);
 
-    // Another name is refused, with the place of the id.
+    // Another name is refused, and the error points to the id.
     std::fs::rename(project.path(PATCH), project.path("patches/llama.cpp/other.toml")).unwrap();
     project
         .run("plan --track vulkan")
@@ -61,7 +61,7 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
         .says("patches/llama.cpp/other.toml:")
         .says("the id is `llama.cpp-rdna3-macro`, but the file is called `other.toml`");
     project.run("--track vulkan").expect(2).says("other.toml");
-    // So is a name under which it would be left out silently.
+    // So is a name under which it would be skipped silently.
     let off = project.path("patches/llama.cpp/llama.cpp-rdna3-macro.toml.off");
     std::fs::rename(project.path("patches/llama.cpp/other.toml"), &off).unwrap();
     project.run("plan --track vulkan").expect(2).says("toml.off` is not a patch file");
@@ -74,18 +74,18 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
         .expect(2)
         .says("the component is `vllm`, but the folder is called `llama.cpp`");
 
-    // Retargeted, it leaves plan and labels.
+    // For another target, it disappears from plan and labels.
     assert!(text.contains("gpus = \"gfx11[0-9a-f]{2}\""));
     project.write(PATCH, &text.replace("gpus = \"gfx11[0-9a-f]{2}\"", "gpus = \"gfx1100\""));
     assert_eq!(patches(&plan(&project, "--track vulkan")), (Vec::new(), None));
 
-    // What it does is part of the plan.
+    // Its effect is part of the plan.
     project.write(PATCH, &text.replacen("satisfied_by", "already", 1));
     if project.run("plan --track vulkan").code == 0 {
         assert_ne!(plan(&project, "--track vulkan"), before);
     }
 
-    // Deleted, it is gone; the folder must be there where a pin names it.
+    // After deletion, it is gone; the folder must exist if a pin names it.
     std::fs::remove_file(project.path(PATCH)).unwrap();
     assert_eq!(patches(&plan(&project, "--track vulkan")), (Vec::new(), None));
     std::fs::remove_dir_all(project.path("patches/llama.cpp")).unwrap();
@@ -100,7 +100,7 @@ fn a_pin_that_the_plan_does_not_use_cannot_be_set() {
     let zero = format!("sha256:{}", "0".repeat(64));
     let before = project.files();
     for command in ["plan", "build"] {
-        // Its packages are of the lock `debian`; there is an image pin of this name too.
+        // Its packages come from the lock `debian`; an image pin has the same name.
         project
             .run(&format!("{command} --track vulkan --set debian={zero}"))
             .expect(2)
@@ -140,7 +140,7 @@ fn the_home_screen_knows_every_track() {
     }
 }
 
-/// Returns how often each file of the project was opened, by its path from the root.
+/// Returns how often each file of the project was opened, by path from its root.
 fn opened(project: &Project, line: &str) -> BTreeMap<String, usize> {
     let log = project.path("home/strace.log");
     let program = env!("CARGO_BIN_EXE_build-pipeline");
@@ -194,7 +194,8 @@ fn each_file_is_read_once_and_files_of_others_are_not_read() {
     }
 }
 
-/// The plans that use patches: llama.cpp's, and of the rehearsal those of vLLM and flash-attention.
+/// The plans that use patches: the one of llama.cpp, and the rehearsal's with those of vLLM and
+/// flash-attention.
 fn plans_with_patches(project: &Project) -> Result<Vec<Value>, Ran> {
     ["--track vulkan", "--track source --rehearse"]
         .into_iter()
@@ -230,7 +231,7 @@ fn every_patch_file_renamed_commented_retargeted_or_deleted_is_seen_where_it_cou
         let is_used = used.contains(&whole);
         let is_read = used.iter().any(|one| one.starts_with(&format!("{component}/")));
 
-        // Commented.
+        // With a comment.
         project.write(&name, &format!("# a comment\n{text}# another\n"));
         assert_eq!(plans_with_patches(&project).unwrap(), before, "{whole} commented");
         project.write(&name, &text);
@@ -246,7 +247,7 @@ fn every_patch_file_renamed_commented_retargeted_or_deleted_is_seen_where_it_cou
         project.run(&format!("patch check {component}")).expect(2).says(&wanted);
         std::fs::rename(&other, &path).unwrap();
 
-        // Retargeted.
+        // For another target.
         let at = text.find("[applies]\n").unwrap() + "[applies]\n".len();
         let rest = text[at..].split_inclusive('\n').filter(|line| !line.starts_with("gpus ="));
         let retargeted = format!("{}gpus = \"gfx9999\"\n{}", &text[..at], rest.collect::<String>());
@@ -268,7 +269,7 @@ fn every_patch_file_renamed_commented_retargeted_or_deleted_is_seen_where_it_cou
                 assert!(!named.contains(&whole), "{whole} deleted");
                 assert_eq!(plans != before, is_used, "{whole} deleted");
             }
-            // Another patch needs it.
+            // Another patch requires it.
             Err(refused) => drop(refused.expect(2).says(&id)),
         }
         project.write(&name, &text);

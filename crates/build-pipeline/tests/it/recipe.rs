@@ -1,5 +1,4 @@
-//! What the history of a project says about a build: it is recorded, it changes no image, and it is a
-//! label only where the request asks for it.
+//! Builds record the project's history. It changes no image, and becomes a label only on request.
 
 use std::process::Command;
 
@@ -32,7 +31,7 @@ fn committed() -> (Project, String) {
     (project, commit)
 }
 
-/// Builds a rehearsal. Returns the digest and what the record says of the recipe.
+/// Builds a rehearsal. Returns the digest and the recorded recipe.
 fn recorded(project: &Project, track: &str) -> (String, Value) {
     let built = project.run(&format!("--track {track} --rehearse")).expect(0);
     (built.digest(), project.records().last().unwrap()["recipe"].clone())
@@ -60,12 +59,12 @@ fn the_record_has_the_commit_that_last_changed_a_file_of_the_plan() {
     git(&project, &["commit", "-qm", "elsewhere"]);
     let (same, recipe) = recorded(&project, "locked-spoof");
     assert_eq!((&recipe["commit"], &recipe["modified"]), (&pins.into(), &Value::Array(Vec::new())));
-    assert_eq!(same, digest, "no commit changes the image");
+    assert_eq!(same, digest, "a commit does not change the image");
 
     project.edit("versions/tracks.toml", "vLLM, locked vendor image", "another title");
     let (other, recipe) = recorded(&project, "locked-spoof");
     assert_eq!(recipe["modified"], serde_json::json!(["versions/tracks.toml"]));
-    assert_ne!(other, digest, "a changed title is a changed image");
+    assert_ne!(other, digest, "a changed title changes the image");
     project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
     git(&project, &["commit", "-qam", "title"]);
     let (same, recipe) = recorded(&project, "locked-spoof");
@@ -84,19 +83,19 @@ fn a_commit_is_a_label_where_it_is_asked_for_and_verify_takes_it_from_there() {
     assert_ne!(labelled.digest(), plain.digest());
     project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
 
-    // A later commit of the same content does not disprove it.
+    // A later commit of the same content does not contradict it.
     project.edit("versions/versions.toml", "schema = 1\n", "# a comment\nschema = 1\n");
     git(&project, &["commit", "-qam", "comment"]);
     project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
-    // Nor does a project that has no history, which says that it did not compare the commit.
+    // A project without history does not either; it reports that it did not compare the commit.
     std::fs::rename(project.path(".git"), project.path("git")).unwrap();
     project
         .run("verify rehearsal-locked-spoof")
         .expect(0)
-        .prints(&format!("? label {REVISION}: not compared, the history of this project"))
+        .prints(&format!("? label {REVISION}: not compared, the git history of this project"))
         .prints("proven");
     std::fs::rename(project.path("git"), project.path(".git")).unwrap();
-    // A history without the commit does.
+    // A history without the commit does contradict it.
     std::fs::remove_dir_all(project.path(".git")).unwrap();
     git(&project, &["init", "-q"]);
     git(&project, &["add", "versions"]);
@@ -117,7 +116,7 @@ fn a_history_that_cannot_answer_is_an_error_that_writes_nothing() {
 
     let (project, _) = committed();
     project.edit("versions/gpus.toml", "schema = 1", "# a comment\nschema = 1");
-    let dirty = "`versions/gpus.toml` has changes that are not committed";
+    let dirty = "`versions/gpus.toml` has uncommitted changes";
     refuse(&project, dirty, "commit the changes");
 
     let shallow = Project::empty();
@@ -143,7 +142,7 @@ fn a_history_that_cannot_answer_is_an_error_that_writes_nothing() {
 #[test]
 fn the_plan_of_a_track_is_the_same_whatever_other_tracks_are_named() {
     let (project, _) = committed();
-    // The history of the files of one track is not that of another.
+    // The files of different tracks have different histories.
     project.edit("dockerfiles/vulkan/fedora.Dockerfile", "ARG BASE", "# changed\nARG BASE");
     git(&project, &["commit", "-qam", "a Dockerfile"]);
     let of = |line: &str| -> Value {

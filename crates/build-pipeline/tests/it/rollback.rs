@@ -1,4 +1,4 @@
-//! `bump` goes back, sideways or nowhere only where it is told to, and never without a word.
+//! `bump` never moves to an older, different or missing value silently or without permission.
 
 use testkit::{Answer, FaultProxy, GitFolder, GitHttp, RandomImage, gate_passed, shared_registry};
 
@@ -7,7 +7,7 @@ use crate::dsl::{Project, ran, same};
 const FILE: &str = "versions/versions.toml";
 const URL: &str = "https://h.example/a";
 
-/// A git repository with some tags, each of another commit.
+/// A git repository with some tags, each on a different commit.
 struct Upstream {
     folder: GitFolder,
     server: GitHttp,
@@ -45,7 +45,7 @@ impl Upstream {
     }
 }
 
-/// Bumps, and fails the test where a file changed or nothing was said.
+/// Runs a bump. Fails the test if a file changed or there was no message.
 #[track_caller]
 fn refused(project: &Project, line: &str, code: i32, says: &str) {
     let before = project.files();
@@ -63,21 +63,21 @@ fn a_source_is_not_rolled_back_mixed_up_or_frozen() {
     };
     let upstream = Upstream::new(&["v1.0", "v1.1", "v2.0rc1"]);
     let mirror = upstream.mirror();
-    // An older tag, by its name, as a version and as a commit.
+    // An older tag, by name, as a version and as a commit.
     let project = upstream.pinned("v1.1", &upstream.commit("v1.1"));
     refused(&project, &format!("bump a v1.0 {mirror}"), 2, "--allow-downgrade");
     refused(&project, &format!("bump a 1.0 {mirror}"), 2, "--allow-downgrade");
     let old = upstream.commit("v1.0");
     refused(&project, &format!("bump a {old} {mirror}"), 2, "--allow-downgrade");
-    // The newest tags are gone: what is left is older than what is pinned.
+    // The newest tags are gone: the remaining ones are older than the pinned one.
     let fewer = Upstream::new(&["v0.8", "v0.9"]);
     let lost = fewer.pinned("v1.1", &upstream.commit("v1.1"));
     refused(&lost, &format!("bump a {}", fewer.mirror()), 2, "older");
-    // A tag that is another commit now.
+    // A tag that is now another commit.
     let moved = upstream.pinned("v1.1", &"1".repeat(40));
     refused(&moved, &format!("bump a v1.1 {mirror}"), 6, "it was `1111");
     refused(&moved, &format!("bump a {mirror}"), 6, "it was `1111");
-    // No tags at all, a tag that never was, a repository that is gone.
+    // No tags at all, a tag that never existed, a repository that is gone.
     let bare = Upstream::new(&[]);
     let project = bare.pinned("v1.1", &upstream.commit("v1.1"));
     refused(&project, &format!("bump a {}", bare.mirror()), 2, "no tag");
@@ -96,10 +96,10 @@ fn a_newest_that_is_a_pre_release_and_a_clock_that_is_behind_change_nothing() {
     project.run(&format!("{line} --check")).expect(0);
     same(&project.files(), &before, "a pre-release");
     project.run(&line).expect(0).prints("a is at v1.1");
-    // Only the day on which it was looked up is another.
+    // Only the date of the check changes.
     let text = project.read(FILE);
     assert!(text.contains(&format!("commit = \"{}\"", upstream.commit("v1.1"))), "{text}");
-    // On a machine whose clock is years behind, time does not go back in the file.
+    // On a machine whose clock is years behind, the file's time does not go back.
     let project = upstream.pinned("v1.0", &upstream.commit("v1.0"));
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = project.command(&words);
@@ -149,7 +149,7 @@ fn an_archive_is_not_rolled_back_replaced_or_taken_where_it_was_withdrawn() {
     for (line, code, says) in [
         ("bump a 1.0", 2, "is older than `1.1`"),
         ("bump a 1.2", 2, "was yanked: broken"),
-        // There is no source of it, only a wheel.
+        // There is only a wheel of it, and no source.
         ("bump a 1.3", 2, "1.3"),
         ("bump a 9.9", 2, "the newest is `1.1`"),
     ] {
@@ -158,7 +158,7 @@ fn an_archive_is_not_rolled_back_replaced_or_taken_where_it_was_withdrawn() {
     }
     let project = pinned('9');
     refused(&project, &format!("bump a 1.1 {option}"), 6, "moved: it was `99999999");
-    // All that is newer was taken away, and then everything.
+    // First everything newer was removed, then everything.
     let server = index(&all[..1]);
     let project = pinned('2');
     refused(&project, &format!("bump a --index {}/simple", server.url()), 2, "older");
@@ -194,7 +194,7 @@ fn an_image_is_not_rolled_back_and_a_registry_that_never_ends_is_left() {
         refused(&project, &format!("{line} {}", mirror(&host)), code, says);
         tried += 1;
     }
-    // A list of tags whose next page is always itself.
+    // A list of tags that always names itself as its next page.
     let proxy = FaultProxy::to(host);
     let page = Answer::new(200).header("Content-Type", "application/json");
     let page = page.header("Link", &format!("</v2/{path}/tags/list?n=1&last=7.2.4>; rel=\"next\""));
@@ -204,6 +204,6 @@ fn an_image_is_not_rolled_back_and_a_registry_that_never_ends_is_left() {
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
     same(&project.files(), &before, "tags without end");
     let pages = proxy.count("GET", "/tags/list");
-    assert!((1..2_000).contains(&pages), "{pages} pages were asked for");
+    assert!((1..2_000).contains(&pages), "{pages} pages were requested");
     gate_passed(13, tried + 1);
 }

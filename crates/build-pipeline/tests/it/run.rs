@@ -8,8 +8,7 @@ use crate::dsl::{Project, Ran, ran};
 use crate::engines::{BUSYBOX, Engine, both, podman};
 use crate::unfold;
 
-/// A project with a machine in `machine/` whose device nodes are stand-ins: real nodes, of another
-/// device.
+/// A project with a machine in `machine/` that uses other real device nodes as stand-ins.
 fn with_devices() -> Project {
     let project = Project::new();
     for (name, group) in [("dev/kfd", 992), ("dev/dri/renderD128", 993), ("dev/dri/card0", 44)] {
@@ -52,7 +51,7 @@ fn a_container_has_what_its_track_needs_and_nothing_else() {
         assert_eq!(lines[0], "card0 renderD128 kfd", "{}: {}", engine.name, ran.stdout);
         let groups: Vec<&str> = lines[1].split(' ').collect();
         assert!(groups.contains(&"992") && groups.contains(&"993"), "{lines:?}");
-        // A display is nobody's business here.
+        // The display is not passed on.
         assert!(!groups.contains(&"44"), "{lines:?}");
         for line in ["shm 16777216", "home /home/run", "NoNewPrivs: 1", "Seccomp: 2", "0 ."] {
             assert!(lines.contains(&line), "{}: no `{line}` in {lines:?}", engine.name);
@@ -141,7 +140,7 @@ fn signals_go_to_the_command_and_nothing_is_left() {
     }
 }
 
-/// Runs the program on a terminal of 33 lines and 77 columns, types `hello`, and prints what comes.
+/// Runs the program on a terminal of 33 lines and 77 columns, types `hello`, and prints the output.
 const ON_A_TERMINAL: &str = r#"
 import fcntl, os, pty, struct, sys, termios
 pid, terminal = pty.fork()
@@ -166,8 +165,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 #[test]
 fn on_a_terminal_it_is_one_for_the_command() {
-    // Ctrl-C is a key like others: it reaches the command, and not us. The size is told after the
-    // start, as every client does, so the command waits for it.
+    // Ctrl-C is an ordinary key: it reaches the command, and not the program. Like every client,
+    // the program sends the size after the start, so the command waits for it.
     let script = "n=0; until [ \"$(stty size)\" = '33 77' ] || [ $n -gt 3000 ]; do n=$((n + 1)); sleep 0.1; done; stty size; stty -echo; trap 'echo interrupted; exit 4' INT; [ -t 0 ] && [ -t 1 ] && echo ready; \
         read -r -n 5 x; echo got $x; while :; do sleep 0.1; done";
     for engine in both() {
@@ -201,13 +200,13 @@ fn input_is_sent_where_that_is_asked_for() {
                 .spawn()
                 .unwrap();
             let mut input = child.stdin.take().unwrap();
-            // Who reads nothing closes the pipe.
+            // A reader that reads nothing closes the pipe.
             drop(input.write_all(&vec![b'x'; 300_000]));
             drop(input);
             let ran = ran(child.wait_with_output().unwrap()).expect(0);
             assert_eq!(ran.stdout.trim().parse::<u32>().unwrap(), expected, "{}", engine.name);
         }
-        // Every byte of a large output arrives, in order and on its own stream.
+        // Every byte of a large output arrives in order and on the right stream.
         let script = "seq 1 60000; seq 1 60000 >&2";
         let ran = run(&project, &engine, &NO_GPU, script).expect(0);
         let all: String = (1..=60_000).map(|number| format!("{number}\n")).collect();
@@ -248,8 +247,8 @@ fn what_cannot_be_started_is_answered() {
     assert_eq!(engine.containers(), [""; 0]);
     for (line, says) in [
         ("run vulkan --no-gpu --models nowhere --dry-run", "`nowhere` cannot be mounted"),
-        ("run trainer --work / --dry-run", "`/` is too much to mount"),
-        ("run vulkan --publish high --dry-run", "`--publish high` names no address"),
+        ("run trainer --work / --dry-run", "`/` is too large to mount"),
+        ("run vulkan --publish high --dry-run", "`--publish high` is not an address"),
         ("run vulkan --print quadlet --engine docker --host-root machine", "quadlets are podman's"),
         ("run official --gpu 8060S --print shell", "a target looks like `gfx1151`"),
     ] {
@@ -276,13 +275,14 @@ fn files_are_written_without_an_engine() {
         .prints("image=registry.example.org/a:b");
     print("official --dry-run")
         .prints("devices      /dev/kfd /dev/dri")
-        .prints("those of the user are kept");
+        .prints("the user's own are kept");
     let twice = ["", ""].map(|_| print("official --print compose").stdout);
     assert_eq!(twice[0], twice[1]);
     assert!(!Path::new(&project.path("home/.cache/build-pipeline/home")).exists());
 }
 
-/// A build whose RUN fails says what is known of its last lines, beside the error itself.
+/// A build whose RUN fails reports known failures in its last lines, in addition to the error
+/// itself.
 #[test]
 fn a_failing_build_says_what_is_known_of_its_output() {
     let (engine, base) = (podman(), crate::engines::BusyboxRegistry::serve());

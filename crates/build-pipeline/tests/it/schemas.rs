@@ -1,4 +1,4 @@
-//! What is printed as JSON is what the published schemas say.
+//! JSON output matches the published schemas.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(crate) fn check(project: &Project, document: &str, instances: &[Value]) {
     }
     assert!(
         !validator.is_valid(&serde_json::json!({ "schema": "x" })),
-        "{document}: the schema refuses something"
+        "{document}: the schema refuses wrong documents"
     );
 }
 

@@ -1,7 +1,7 @@
-//! No secret that enters the program leaves it: not on a stream, not in a file.
+//! No secret that enters the program leaves it, through a stream or a file.
 //!
-//! Every place that takes a secret gets one of its own. All streams and all files are searched for
-//! each of them; only the files that the test wrote itself may have them.
+//! Every place that accepts a secret gets a different one. All streams and files are searched for
+//! all of them; only files that the test wrote itself may contain them.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -13,21 +13,21 @@ use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, shared_registry};
 
 use crate::dsl::{Base, Project, Ran, ran};
 
-/// How many secrets there are: `canary00x`, `canary01x`, …
+/// The number of secrets: `canary00x`, `canary01x`, …
 const CANARIES: usize = 30;
 
-/// Returns a secret, with characters around it that mean something in a URL.
+/// Returns a secret, surrounded by characters that have a meaning in a URL.
 fn canary(number: usize) -> String {
     format!("p@{}:/?#", core(number))
 }
 
-/// Returns the part of a secret that is searched for.
+/// Returns the part of a secret to search for.
 fn core(number: usize) -> String {
     assert!(number < CANARIES);
     format!("canary{number:02}x")
 }
 
-/// Fails the test where a text has a secret.
+/// Fails the test if a text contains a secret.
 #[track_caller]
 fn clean(what: &str, bytes: &[u8]) {
     for number in 0..CANARIES {
@@ -40,7 +40,7 @@ fn clean(what: &str, bytes: &[u8]) {
     }
 }
 
-/// A project whose surroundings are full of secrets, and the files of it that the test wrote.
+/// A project whose environment is full of secrets, and the files in it that the test wrote.
 struct Scene {
     project: Project,
     own: BTreeSet<PathBuf>,
@@ -64,7 +64,7 @@ impl Scene {
         scene
     }
 
-    /// Writes an input file, which may have secrets.
+    /// Writes an input file, which may contain secrets.
     fn write(&mut self, name: &str, text: &str) {
         self.project.write(name, text);
         self.own.insert(self.project.path(name));
@@ -89,8 +89,8 @@ impl Scene {
         command
     }
 
-    /// Runs a command line with nothing and with everything that makes it say more, and searches what
-    /// it says.
+    /// Runs a command line, plainly and with all options that make it print more, and searches the
+    /// output.
     fn runs(&self, line: &str) -> Ran {
         let words: Vec<&str> = line.split_whitespace().collect();
         let more = [words.as_slice(), &["-vv", "--progress", "json"]].concat();
@@ -99,13 +99,13 @@ impl Scene {
         checked(line, &mut self.command(&words))
     }
 
-    /// Runs a command line as text and as JSON.
+    /// Runs a command line with text and with JSON output.
     fn runs_both(&self, line: &str) {
         self.runs(line);
         self.runs(&format!("{line} --format json"));
     }
 
-    /// Searches every file below the project, the home in it counted in, and its name.
+    /// Searches every file below the project, including its home, and its name.
     fn search(&self) {
         let mut folders = vec![self.project.path("")];
         while let Some(folder) = folders.pop() {
@@ -153,7 +153,7 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
     scene.runs_both(&format!("diff locked-spoof rehearsal-ollama {mirror_only}"));
     scene.runs(&format!("plan {mirror}")).expect(0);
     scene.runs(&format!("plan {mirror} --format json")).expect(0);
-    // A build that fails: the registry wants what it was sent, and says it again.
+    // A failing build: the registry requires a secret and repeats it.
     let (proxy, base) = (FaultProxy::to(shared_registry().host()), Base::push(902));
     let said = format!(
         "{{\"errors\":[{{\"code\":\"DENIED\",\"message\":\"https://me:{}@h\"}}]}}",
@@ -162,7 +162,7 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
     proxy.on("GET", "/manifests/").does(Answer::new(403).body(said.as_str()));
     let ran = scene.runs(&format!("{here} {}", base.locked_spoof(&proxy.host())));
     assert_ne!(ran.code, 0);
-    // One that is interrupted, in the middle and while it has its lock.
+    // Interrupted builds, in the middle and while holding the lock.
     let proxy = FaultProxy::to(shared_registry().host());
     proxy.require(Auth::Bearer(Bearer { user: None, ..Bearer::default() }));
     proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Stall);
@@ -172,7 +172,7 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
         scene.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = std::time::Instant::now();
     while proxy.count("GET", base.image.layers[1].digest.as_str()) == 0 {
-        assert!(begun.elapsed().as_secs() < 60, "the layer was not asked for");
+        assert!(begun.elapsed().as_secs() < 60, "the layer was not requested");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     scene.search();
@@ -220,7 +220,8 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
 fn what_helpers_and_signed_redirects_know_is_told_to_nobody() {
     let mut scene = Scene::new();
     let base = Base::push(903);
-    // A registry behind a credential helper, which sends blobs by a signed URL, and says it all again.
+    // A registry behind a credential helper, which serves blobs by a signed URL and repeats all
+    // secrets.
     let (proxy, cdn) =
         (FaultProxy::to(shared_registry().host()), FaultProxy::to(shared_registry().host()));
     proxy.require(Auth::Basic("me".to_owned(), core(28)));
@@ -239,7 +240,7 @@ fn what_helpers_and_signed_redirects_know_is_told_to_nobody() {
     let line = base.pinned_at(&scene.project, &proxy.host());
     let ran = scene.runs(&format!("{line} --with-layers"));
     assert_ne!(ran.code, 0);
-    // Both were used indeed.
+    // Both were used.
     assert!(proxy.requests().iter().any(|one| one.header("authorization").is_some()));
     assert!(cdn.requests().iter().any(|one| one.target.contains(&core(29))));
     scene.runs_both("records");
@@ -278,7 +279,7 @@ fn what_is_typed_with_a_secret_is_refused_and_not_repeated() {
         (format!("--track ollama --rehearse --set base=me:{}@{host}", canary(14)), 2, "hint"),
         (format!("verify me:{}@{host}/x:1", canary(15)), 2, "podman login"),
         (format!("diff locked-spoof me:{}@{host}/x:1", canary(16)), 2, "podman login"),
-        (format!("-C https://me:{}@{host} doctor", canary(17)), 2, "names no folder"),
+        (format!("-C https://me:{}@{host} doctor", canary(17)), 2, "is not a folder"),
         (
             format!("outdated --index https://me:{}@{host}/simple", canary(18)),
             2,
@@ -336,7 +337,7 @@ fn a_broken_data_file_is_shown_without_its_secrets() {
         for line in lines.split('|') {
             scene.runs(line);
         }
-        // They ask the network unless this file stops them.
+        // They would use the network if this file did not stop them.
         if name == "versions/versions.toml" {
             scene.runs("outdated").expect(2);
             scene.runs("bump vllm --dry-run").expect(2);

@@ -1,4 +1,4 @@
-//! Ctrl-C, kills and two runs at once: what was there before is whole, and the next run works.
+//! Ctrl-C, kills and concurrent runs: existing output stays intact, and the next run works.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
@@ -13,11 +13,12 @@ fn send(child: &Child, signal: &str) {
     assert!(sent.success());
 }
 
-/// Waits until a condition holds. The limit is for a test that would never end, not for a slow machine.
+/// Waits until a condition holds. The limit is for a test that would never end, not for a slow
+/// machine.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(300), "{what} did not come about");
+        assert!(begun.elapsed() < Duration::from_secs(300), "{what} did not happen");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -69,14 +70,14 @@ fn kills_leave_the_old_image_or_the_new_one() {
     let small = format!("{mirror} --set vllm-dev-locked={}", base.digest());
     let lines = [small.clone(), format!("{mirror} --set vllm-dev-locked={}", large.digest)];
     let digests = lines.each_ref().map(|line| project.run(line).expect(0).digest());
-    // How long a run takes here and now, so that the kills fall into it.
+    // Measure how long a run takes on this machine, so that the kills hit it.
     let begun = Instant::now();
     project.run(&small).expect(0);
     let length = begun.elapsed();
     for round in 0..u32::try_from(kills).unwrap() {
         let child = project.begin(&lines[round as usize % 2]);
         std::thread::sleep(length * (round * 37 % 100) / 70);
-        // One that has finished is a good case too.
+        // A run that has already finished is a valid case too.
         drop(Command::new("kill").args(["-KILL", &child.id().to_string()]).output());
         child.wait_with_output().unwrap();
         let image = oci::LayoutImage::read(&project.path("dist/locked-spoof")).unwrap();
@@ -85,7 +86,7 @@ fn kills_leave_the_old_image_or_the_new_one() {
     }
     project.run(&small).expect(0);
     let blobs = project.path("dist/locked-spoof/blobs/sha256").read_dir().unwrap().count();
-    assert_eq!(blobs, 2 + base.image.layers.len(), "nothing is left of killed runs");
+    assert_eq!(blobs, 2 + base.image.layers.len(), "killed runs leave nothing behind");
     gate_passed(1, kills);
 }
 
@@ -97,7 +98,7 @@ fn a_run_waits_for_another_one_until_that_is_killed() {
     proxy.on("GET", "/blobs/").does(Fault::Stall);
     let line = base.locked_spoof(shared_registry().host());
     for round in 1..=rounds {
-        // What is cached is not asked for.
+        // Cached content is not requested again.
         drop(std::fs::remove_dir_all(project.path("home/.cache")));
         let first = project.begin(&base.locked_spoof(&proxy.host()));
         until("the first run's request", || proxy.count("GET", "/blobs/") == round);
@@ -106,7 +107,7 @@ fn a_run_waits_for_another_one_until_that_is_killed() {
             .expect(10)
             .says(&format!("held by process {}", first.id()))
             .says("--lock-timeout");
-        // Another output is another lock.
+        // A different output has a different lock.
         project.run(&format!("{line} --output oci:other --lock-timeout 0")).expect(0);
 
         let mut second = project.begin(&line);

@@ -1,5 +1,5 @@
-//! The program in a machine with engines of another release, and what the engine has before and
-//! after it.
+//! The program on a machine with engines of another release, and the engine's content before and
+//! after.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use testkit::{Guest, Machine, User, busybox_root, parent_of, shared_registry};
 use crate::built::tiny_project;
 use crate::dsl::{Project, Ran, ran};
 
-/// What builds, in which machine.
+/// The builder, and the machine that it runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// podman, of root.
+    /// podman as root.
     Podman,
-    /// podman, of an ordinary user.
+    /// podman as an ordinary user.
     RootlessPodman,
     /// docker's classic builder.
     Classic,
     /// docker's BuildKit.
     BuildKit,
-    /// docker's classic builder, with the store of containerd.
+    /// docker's classic builder with the containerd image store.
     ClassicInContainerd,
-    /// docker's BuildKit, with the store of containerd.
+    /// docker's BuildKit with the containerd image store.
     BuildKitInContainerd,
 }
 
@@ -36,7 +36,7 @@ impl Way {
         }
     }
 
-    /// Returns how it is told from the other ways of the same engine.
+    /// Returns the name that distinguishes it from the engine's other modes.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Podman => "as root",
@@ -61,26 +61,26 @@ impl Way {
     }
 }
 
-/// A project in a machine whose engine already has something of somebody else.
+/// A project on a machine whose engine already contains somebody else's objects.
 pub(crate) struct Site {
-    // The machine ends before its folders go.
+    // The machine ends before its folders are removed.
     machine: Machine,
     way: Way,
     socket: Option<PathBuf>,
     pub(crate) project: Project,
-    /// The name that somebody else pulled the base by.
+    /// The name under which somebody else pulled the base.
     pulled: String,
 }
 
-/// What is in an engine: containers, images, volumes, and the image that somebody else pulled.
+/// The content of an engine: containers, images, volumes, and the image that somebody else pulled.
 pub(crate) type Contents = [Vec<String>; 4];
 
-/// The build of the variant.
+/// The command that builds the variant.
 pub(crate) const BUILD: &str = "--track vulkan --variant tiny";
 
 impl Site {
-    /// Starts a machine with the engines of a release, and makes a project whose variant `tiny` has a
-    /// Dockerfile.
+    /// Starts a machine with the engines of a release, and creates a project whose variant `tiny`
+    /// has a Dockerfile.
     pub(crate) fn new(suite: &str, way: Way, dockerfile: &str) -> Self {
         let guest = Guest::with_engines(suite);
         let (project, base) = tiny_project(dockerfile);
@@ -96,8 +96,8 @@ impl Site {
         site
     }
 
-    /// Gives the engine images and a container of somebody else. One image has no name, and one has
-    /// the layers of the base.
+    /// Adds somebody else's images and a container to the engine. One image has no name, and one
+    /// has the layers of the base.
     fn fill(&self) {
         let tar = self.project.path("base.tar").display().to_string();
         self.engine(&["import", "--change=ENV PATH=/bin", &tar, "localhost/foreign:1"]);
@@ -128,7 +128,7 @@ impl Site {
         format!("{} {version}", self.way.engine())
     }
 
-    /// Runs podman or docker itself, and returns the lines that it prints, sorted.
+    /// Runs podman or docker itself, and returns its output lines, sorted.
     pub(crate) fn engine(&self, arguments: &[&str]) -> Vec<String> {
         let mut command = Command::new(self.way.engine());
         command.args(arguments).env("HOME", self.project.path("home"));
@@ -141,7 +141,7 @@ impl Site {
         lines
     }
 
-    /// Returns everything that is in the engine.
+    /// Returns everything in the engine.
     pub(crate) fn contents(&self) -> Contents {
         let external: &[&str] = if self.way.engine() == "podman" { &["--external"] } else { &[] };
         let list = ["--all", "--no-trunc", "--format"];
@@ -153,24 +153,24 @@ impl Site {
         ]
         .concat();
         let volumes = ["volume", "ls", "--format", "{{.Name}}"];
-        // docker lists no image that has a digest only.
+        // docker does not list images that have only a digest.
         let pulled = ["inspect", "--format", "{{.Id}} {{json .RepoDigests}}", &self.pulled];
         [&containers[..], &images, &volumes, &pulled].map(|arguments| self.engine(arguments))
     }
 
-    /// Gives all that is in the project to the user that builds.
+    /// Gives everything in the project to the user who builds.
     #[cfg(feature = "engines")]
     pub(crate) fn give_away(&self) {
         give_away(self.way, &self.project);
     }
 
-    /// Runs a shell script in the machine, as root.
+    /// Runs a shell script on the machine, as root.
     #[cfg(feature = "engines")]
     pub(crate) fn shell(&self, script: &str) {
         self.machine.said(User::Root, "sh", &["-c", script]);
     }
 
-    /// Returns the program with a command line, to be run in the machine.
+    /// Returns the program with a command line, to run on the machine.
     pub(crate) fn command(&self, line: &str) -> Command {
         self.command_of(&line.split_whitespace().collect::<Vec<_>>())
     }
@@ -195,25 +195,25 @@ impl Site {
         ran(self.command(line).output().unwrap())
     }
 
-    /// Begins the build, and waits until it prints a line that holds `text`, or ends.
+    /// Starts the build, and waits until it prints a line that contains `text`, or ends.
     pub(crate) fn begin_until(&self, text: &str) -> Started {
         let mut started = self.begin();
         let output = started.child.stderr.take().unwrap();
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
         let found = lines.by_ref().find(|line| line.contains(text));
-        assert!(found.is_some(), "the build does not say `{text}`");
-        // It must not wait for somebody to read.
+        assert!(found.is_some(), "the build does not print `{text}`");
+        // It must not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         started
     }
 
-    /// Kills all that runs in the machine: the program, and podman with all that it runs.
+    /// Kills everything that runs on the machine: the program, and podman with all its processes.
     pub(crate) fn kill_all(&self, mut started: Started) {
         self.machine.kill_all();
         started.child.wait().unwrap();
     }
 
-    /// Begins the build.
+    /// Starts the build.
     pub(crate) fn begin(&self) -> Started {
         let mut command = self.command(&format!("{BUILD} --engine {}", self.way.engine()));
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -221,7 +221,7 @@ impl Site {
     }
 }
 
-/// Gives all that is in a project to the user that builds.
+/// Gives everything in a project to the user who builds.
 fn give_away(way: Way, project: &Project) {
     if way.user() == User::Ordinary {
         let owner = format!("{0}:{0}", testkit::ORDINARY_USER);
@@ -230,9 +230,9 @@ fn give_away(way: Way, project: &Project) {
     }
 }
 
-/// Writes `base.tar`, the root of an image of somebody else. Its layer is not that of the base: docker
-/// with the store of containerd does not fetch a layer whose files it has, and finds no image where it
-/// has no layer.
+/// Writes `base.tar`, the root of somebody else's image. Its layer differs from that of the base:
+/// with the containerd store, docker does not fetch a layer whose files it has, and finds no image
+/// if it lacks the layer.
 fn foreign_root(project: &Project) {
     std::fs::write(project.path("base.tar"), busybox_root()).unwrap();
     project.write("foreign", "not ours");
@@ -242,7 +242,7 @@ fn foreign_root(project: &Project) {
     assert!(done.unwrap().success());
 }
 
-/// A build that was begun.
+/// A build that was started.
 pub(crate) struct Started {
     child: Child,
 }
@@ -251,7 +251,7 @@ impl Started {
     /// Sends a signal to the program, and waits until it has ended.
     pub(crate) fn end_with(mut self, signal: &str) -> Option<i32> {
         drop(self.child.stderr.take());
-        // The child is what enters the machine; the program is its child.
+        // The child process enters the machine; the program is its child.
         let pid = self.program();
         drop(Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status());
         self.child.wait().unwrap().code()
@@ -265,7 +265,7 @@ impl Started {
             if let Some(pid) = numbers.find(|pid| parent_of(*pid) == Some(self.child.id())) {
                 return pid;
             }
-            assert!(begin.elapsed() < Duration::from_secs(300), "the program does not start");
+            assert!(begin.elapsed() < Duration::from_secs(300), "the program did not start");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,4 +1,4 @@
-//! `smoke`: levels in containers of real engines, how they are judged, and what is left out.
+//! `smoke`: levels in containers of real engines, how they are judged, and which do not run.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::dsl::{Project, Ran, ran};
 use crate::engines::{BUSYBOX, Engine, both, podman};
 use crate::schemas;
 
-/// A project in which track vulkan is tried by these scripts: import, device, compute.
+/// A project in which track vulkan is tested with these scripts: import, device, compute.
 fn with_scripts(import: &str, device: &str, compute: &str) -> Project {
     let project = Project::new();
     for (name, text) in [("import", import), ("device", device), ("compute", compute)] {
@@ -41,7 +41,7 @@ fn without_a_gpu_the_levels_that_need_none_run_and_the_others_are_named() {
         let ran =
             ran.prints("ok      import").prints("ok      device").prints("(on a software device)");
         ran.prints("-       compute  it needs a GPU: `--no-gpu` was given")
-            .prints("2 passed, 0 failed, 2 not tried");
+            .prints("2 passed, 0 failed, 2 not run");
         let ran = smoke(&project, &engine, "--no-gpu --format json --level compute").expect(3);
         let report = json(&ran);
         assert_eq!((&report["gpu"], &report["engine"]), (&false.into(), &engine.name.into()));
@@ -78,7 +78,7 @@ fn known_failures_are_offered_from_the_output_and_from_the_kernels_log() {
     let ran = smoke(&project, &engine, "--no-gpu").expect(1);
     ran.prints("[memory-access-fault]").prints("fix    unset HSA_OVERRIDE_GFX_VERSION");
 
-    // The program ends well, and the driver says something meanwhile.
+    // The program succeeds, but the driver reports a failure in the meantime.
     let project = with_scripts("echo version 1; sleep 2", "", "");
     project.write(
         "machine/dev/kmsg",
@@ -91,7 +91,7 @@ fn known_failures_are_offered_from_the_output_and_from_the_kernels_log() {
     let ran = smoke(&project, &engine, "--no-gpu --host-root machine --level import").expect(1);
     std::fs::remove_file(&log).unwrap();
     writer.wait().unwrap();
-    ran.prints("the kernel's log shows a known failure").prints("[page-fault-in-kernel-log]");
+    ran.prints("the kernel log shows a known failure").prints("[page-fault-in-kernel-log]");
     project.write(
         "machine/dev/kmsg",
         "6,1,1,-;amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x1 of long ago\n",

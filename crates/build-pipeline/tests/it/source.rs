@@ -1,11 +1,11 @@
-//! Track `source` as the project has it. No network of ours reaches ROCm, so its plans are looked at
-//! with the pins and locks filled in that could not be recorded.
+//! Track `source` as the project defines it. ROCm cannot be reached from the development network,
+//! so its plans are tested with placeholder pins and locks.
 
 use serde_json::Value;
 
 use crate::dsl::Project;
 
-/// A project in which nothing of the track is unresolved.
+/// A project in which everything in the track is resolved.
 fn project() -> Project {
     let project = Project::new();
     let versions = "versions/versions.toml";
@@ -16,7 +16,7 @@ fn project() -> Project {
     }
     let at = "version = \"2.11.0\"\ncommit = \"unresolved\"";
     project.edit(versions, at, &at.replace("unresolved", &"2".repeat(40)));
-    // What the locks hold is of no account here, but that they are made from today's project is.
+    // The content of the locks does not matter here, only that they match the current project.
     let pins = pins::parse_versions(versions, &project.read(versions)).unwrap();
     let sets = "versions/python.toml";
     let sets = pins::parse_python(sets, &project.read(sets)).unwrap();
@@ -49,7 +49,7 @@ fn pytorch_is_compiled_where_that_is_asked_for() {
     for base in ["fedora", "debian", "ubuntu"] {
         let (wheel, source) = (plan(&project, base), plan(&project, &format!("{base}-pytorch")));
         assert!(wheel.iter().all(|step| step["id"] != "build-pytorch"), "{base}");
-        // What it stands on is the same image, so whoever has one has that for the other too.
+        // Its base is the same image, so both tracks can share it.
         for shared in ["build-system", "seal-system", "build-rocm-pytorch", "seal-rocm-pytorch"] {
             assert_eq!(step(&wheel, shared), step(&source, shared), "{base}");
         }

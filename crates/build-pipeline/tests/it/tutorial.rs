@@ -1,4 +1,4 @@
-//! The commands of TUTORIAL.md and README.md do what their text says.
+//! The commands in TUTORIAL.md and README.md do what the text says.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ fn the_tutorials_commands_run() {
             count += 1;
         }
     }
-    assert!(count >= 12, "only {count} commands were found");
+    assert!(count >= 12, "found only {count} commands");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `verify` proves what is right and finds what is not, with an exit code for each.
+//! `verify` accepts correct images and finds wrong ones, with an exit code for each case.
 
 use names::Digest;
 use serde_json::Value;
@@ -14,8 +14,8 @@ fn built(seed: u64) -> (Project, String) {
     (project, format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path))
 }
 
-/// Writes the image of `dist/locked-spoof` anew with another manifest and config, digests and all,
-/// as somebody would who wants to deceive.
+/// Rewrites the image in `dist/locked-spoof` with another manifest and config, including digests,
+/// as an attacker would.
 pub(crate) fn forge(
     project: &Project,
     change_config: impl Fn(&mut Value),
@@ -122,7 +122,7 @@ fn damaged_blobs_are_told_from_wrong_images() {
     std::fs::write(&layer, &bytes).unwrap();
     project.run(&line).expect(6).says("has other bytes");
     std::fs::remove_file(&layer).unwrap();
-    project.run(&line).expect(0).prints("1 layers lie at the base");
+    project.run(&line).expect(0).prints("1 layers are in the base's registry");
     std::fs::remove_file(oci::layout::blob_path(&layout, &image.manifest_digest)).unwrap();
     project.run(&line).expect(2).says("lacks blob");
 }
@@ -130,9 +130,9 @@ fn damaged_blobs_are_told_from_wrong_images() {
 #[test]
 fn a_base_that_cannot_be_had_leaves_the_proof_incomplete() {
     let (project, _) = built(48);
-    // Another home: nothing is cached.
+    // In another home, nothing is cached.
     let ran = project.run("verify locked-spoof").code;
-    assert_eq!(ran, 0, "the cache has the base");
+    assert_eq!(ran, 0, "the cache contains the base");
     std::fs::remove_dir_all(project.path("home/.cache")).unwrap();
     project
         .run("verify locked-spoof --mirror docker.io=127.0.0.1:1")
@@ -147,11 +147,11 @@ fn images_of_others_are_refused() {
     project
         .run(&format!("verify {}:base", base.image.repository))
         .expect(13)
-        .says("was not built by build-pipeline");
+        .says("build-pipeline did not build it");
     project
         .run("verify locked-spoof")
         .expect(2)
-        .says("there is no image of track")
+        .says("no image of track")
         .says("--track locked-spoof");
     project.run("--track locked-spoof --rehearse").expect(0);
     project

@@ -1,5 +1,5 @@
-//! What is tried before a new value is written: the patches that belong to the pin, on the new
-//! source, and what is known about versions that go together.
+//! Checks before a new value is written: the pin's patches on the new source, and known
+//! incompatibilities between versions.
 
 use std::collections::BTreeMap;
 
@@ -19,26 +19,26 @@ use crate::patching::patches;
 use crate::patching::pinned::PinnedTree;
 use crate::project::Project;
 
-/// What came of one patch.
+/// The result of one patch.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PatchVerdict {
     /// The patch.
     pub(crate) id: String,
-    /// Whether it is a good verdict.
+    /// Whether the verdict is a success.
     pub(crate) ok: bool,
     /// The verdict's name: `applied`, `already-present` and so on.
     pub(crate) verdict: String,
-    /// What was found.
+    /// The explanation of the verdict.
     pub(crate) explanation: String,
 }
 
-/// What came of the patches of a pin.
+/// The results of a pin's patches.
 #[derive(Debug, Default)]
 pub(crate) struct PatchCheck {
     pub(crate) verdicts: Vec<PatchVerdict>,
-    /// Why nothing can be said, where that is so.
+    /// Why the patches could not be checked, if so.
     pub(crate) unknown: Option<String>,
-    /// What a source of vLLM says of PyTorch.
+    /// The PyTorch requirement in a source of vLLM.
     pub(super) torch: Option<TorchNeed>,
 }
 
@@ -48,8 +48,8 @@ impl PatchCheck {
     }
 }
 
-/// Tries all patches of the pin on the files it would stand for. A commit is fetched even where
-/// there are none, if nothing but its number was given: otherwise nobody has seen that it exists.
+/// Tries all patches of the pin on the new source. If a bare commit was given, fetches it even if
+/// there are no patches, because otherwise nothing shows that the commit exists.
 pub(super) async fn try_patches(
     project: &Project,
     pins: &Pins,
@@ -63,7 +63,7 @@ pub(super) async fn try_patches(
         (None, None) => None,
     };
     let is_bare = matches!(&found.value, pins::NewValue::Source { git_ref: None, .. });
-    // Archives are for trying patches on; what is built is a source.
+    // Archives are for trying patches; the build uses a source.
     let is_vllm = pins.sources.get(name).is_some_and(|pin| package(&pin.url) == Some("vllm"));
     if component.is_none() && !is_bare && !is_vllm {
         return Ok(PatchCheck::default());
@@ -81,7 +81,7 @@ pub(super) async fn try_patches(
         set.patches().iter().flat_map(|patch| &patch.edits).flat_map(|edit| &edit.files);
     if files.all(|path| matches!(tree.read(path), Ok(None))) {
         let unknown =
-            format!("the source has none of the files that the patches of `{component}` edit");
+            format!("the source contains none of the files that the patches of `{component}` edit");
         return Ok(PatchCheck { unknown: Some(unknown), torch, ..PatchCheck::default() });
     }
     let gpu = project.default_gpu()?;
@@ -176,16 +176,16 @@ pub(super) fn refuse_broken(
         CommandError::new(ExitCode::Patch, format!("{many} not fit `{pin}` at `{name}`"));
     told.causes = broken.iter().map(|one| format!("`{}`: {}", one.id, one.explanation)).collect();
     Err(told
-        .hint("nothing was written; mend the patches under `patches/`, or say with `versions` which releases they are for")
-        .hint("`--accept-broken-patches` writes the pin all the same; a build that needs it stops at the patch"))
+        .hint("nothing was written; fix the patches under `patches/`, or use `versions` to limit the releases that they are for")
+        .hint("`--accept-broken-patches` writes the pin anyway; a build that needs it stops at the patch"))
 }
 
-/// Says what is known to go wrong with the pins as they would be: one text for each.
+/// Returns the known problems with the changed pins, one text for each.
 pub(crate) fn couplings(compat: &Compat, pins: &Pins, name: &PinName) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(pin) = pins.sources.get(name) else { return warnings };
     let (Some(version), Some(package)) = (&pin.version, package(&pin.url)) else { return warnings };
-    // What the other pins of the same set say: `vllm-legacy` goes with `pytorch-legacy`.
+    // Other pins of the same set have the same suffix: `vllm-legacy` goes with `pytorch-legacy`.
     let suffix = name.as_str().split_once('-').map_or("", |(_, suffix)| suffix);
     let others: BTreeMap<String, String> = pins
         .sources
@@ -218,7 +218,7 @@ fn package_name(url: &str) -> Option<String> {
     package(url).map(str::to_owned)
 }
 
-/// Returns the name that packages of a repository have.
+/// Returns the package name of a repository.
 pub(super) fn package(url: &str) -> Option<&str> {
     let last = url.trim_end_matches('/').trim_end_matches(".git").rsplit('/').next()?;
     Some(if last == "pytorch" { "torch" } else { last })

@@ -1,14 +1,15 @@
-//! Which of many tags or releases is meant, which is the newest, which lie beside a missing one.
+//! Chooses among tags or releases: the one that a name means, the newest one, and the neighbours of
+//! a missing one.
 //!
-//! The order is that of versions, not of letters. Pre-releases are counted only where a
-//! pre-release is pinned or asked for. It knows lists of names and asks nobody.
+//! Names are sorted by version, not alphabetically. Pre-releases count only if a pre-release is
+//! pinned or requested. This module works on lists of names and makes no requests.
 
 use names::Version;
 
 /// A tag or release whose name is a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Release {
-    /// How upstream spells it, for example `v0.11.0`.
+    /// The upstream spelling, for example `v0.11.0`.
     pub(crate) name: String,
     /// Its version.
     pub(crate) version: Version,
@@ -18,7 +19,7 @@ pub(crate) struct Release {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Releases(Vec<Release>);
 
-/// What lies around a version that does not exist.
+/// The releases around a version that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Neighbours {
     pub(crate) below: Option<String>,
@@ -26,13 +27,13 @@ pub(crate) struct Neighbours {
     pub(crate) newest: Option<String>,
 }
 
-/// Returns the version that the name of a tag speaks of: `v0.11.0`, `release/1.2`, `b9010`.
+/// Returns the version in a tag's name: `v0.11.0`, `release/1.2`, `b9010`.
 pub(crate) fn version_of(name: &str) -> Option<Version> {
     let name = name.rsplit('/').next().unwrap_or(name);
     name.contains(|c: char| c.is_ascii_digit()).then(|| name.parse().ok()).flatten()
 }
 
-/// Returns the version as `versions.toml` writes it: without the `v` and the path in front.
+/// Returns the version as `versions.toml` writes it: without a `v` or path at the start.
 pub(crate) fn version_text(name: &str) -> Option<String> {
     let version = version_of(name)?;
     let text = version.as_str();
@@ -40,8 +41,8 @@ pub(crate) fn version_text(name: &str) -> Option<String> {
     text.starts_with(|c: char| c.is_ascii_digit() || c == 'b').then(|| text.to_owned())
 }
 
-/// What stands before the last `/`, and whether builds are numbered (`b9010`): names that differ in
-/// this are no versions of one another.
+/// The text before the last `/`, and whether the names are build numbers (`b9010`). Names that
+/// differ in this are not versions of the same thing.
 fn family(name: &str) -> (&str, bool) {
     let (path, last) = name.rsplit_once('/').unwrap_or(("", name));
     let is_build =
@@ -50,8 +51,8 @@ fn family(name: &str) -> (&str, bool) {
 }
 
 impl Releases {
-    /// Sorts `names` by version, and leaves out what is none or none of the family of `like`. Without
-    /// that the larger of the families counts.
+    /// Sorts `names` by version. Leaves out names that are not versions or not in the family of
+    /// `like`. If `like` is not given, uses the largest family.
     pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>, like: Option<&str>) -> Self {
         let mut all: Vec<Release> = names
             .into_iter()
@@ -74,13 +75,14 @@ impl Releases {
         Self(all)
     }
 
-    /// Returns the newest release; a pre-release only where `with_pre` allows it or there is no other.
+    /// Returns the newest release. Returns a pre-release only if `with_pre` allows it or if there
+    /// is no other release.
     pub(crate) fn newest(&self, with_pre: bool) -> Option<&Release> {
         let is_final = |one: &&Release| with_pre || !one.version.is_pre_release();
         self.0.iter().rev().find(is_final).or_else(|| self.0.last())
     }
 
-    /// Returns the releases nearest to a version that is not among them.
+    /// Returns the releases closest to a version that is not in the list.
     pub(crate) fn neighbours(&self, of: &Version) -> Neighbours {
         let with_pre = of.is_pre_release();
         let counts = |one: &&Release| with_pre || !one.version.is_pre_release();
@@ -93,8 +95,8 @@ impl Releases {
     }
 }
 
-/// The form of an image's tag: a version, and what stands before and behind it. `7.2.3-complete`
-/// and `7.2.4-complete` have one, `7.2.4` has another, and so have `13` and `13.2`.
+/// The pattern of an image's tag: a version, with the text before and after it. `7.2.3-complete`
+/// and `7.2.4-complete` have the same pattern; `7.2.4`, `13` and `13.2` each have a different one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TagForm<'a> {
     before: &'a str,
@@ -103,7 +105,7 @@ pub(crate) struct TagForm<'a> {
 }
 
 impl<'a> TagForm<'a> {
-    /// Returns the form of a tag, by the first number in it; nothing where there is none.
+    /// Returns the pattern of a tag, based on its first number, or `None` if it has no number.
     pub(crate) fn of(tag: &'a str) -> Option<Self> {
         let start = tag.find(|c: char| c.is_ascii_digit())?;
         let rest = &tag[start..];
@@ -113,8 +115,8 @@ impl<'a> TagForm<'a> {
         Some(Self { before: &tag[..start], version, behind: &rest[number.len()..] })
     }
 
-    /// Returns the newest of `tags` that has this form and is newer. A lone number that is ten times
-    /// as large or more counts by something else: the `20260101` beside `44` is a day.
+    /// Returns the newest of `tags` that has this pattern and is newer. A single number that is ten
+    /// times as large or more is something else: next to `44`, `20260101` is a date.
     pub(crate) fn newer<'t>(&self, tags: impl IntoIterator<Item = &'t str>) -> Option<&'t str> {
         let forms = tags.into_iter().filter_map(|tag| Some((TagForm::of(tag)?, tag)));
         let is_newer = |form: &TagForm<'_>| {
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(around(&VLLM, "0.10.0"), some(["v0.9.2", "v0.10.1.1", "v0.33.0"]));
         assert_eq!(around(&VLLM, "v1.0"), some(["v0.33.0", "", "v0.33.0"]));
         assert_eq!(around(&VLLM, "v0.1"), some(["", "v0.9.2", "v0.33.0"]));
-        // Who asks for a pre-release is shown them too.
+        // A request for a pre-release also shows pre-releases.
         assert_eq!(around(&VLLM, "v0.11.0rc1"), some(["v0.10.2", "v0.11.0rc2", "v0.33.0"]));
         assert_eq!(around(&["b9", "b10", "v1.0"], "b11"), some(["b10", "", "b10"]));
         assert_eq!(
@@ -179,9 +181,9 @@ mod tests {
         };
         assert_eq!(newest(&VLLM, Some("v0.10.2"), false).unwrap(), "v0.33.0");
         assert_eq!(newest(&VLLM, Some("v0.10.2rc1"), true).unwrap(), "v0.34.0rc1");
-        // AOTriton's releases all carry a letter.
+        // All releases of AOTriton have a letter.
         assert_eq!(newest(&["0.10b", "0.11.1b"], Some("0.10b"), false).unwrap(), "0.11.1b");
-        // llama.cpp has some tags of other forms among thousands of builds.
+        // llama.cpp has a few tags with other patterns among thousands of builds.
         assert_eq!(newest(&["b9", "b10", "b11", "v1.0", "v2.0"], None, false).unwrap(), "b11");
         assert_eq!(newest(&["main", "nightly"], None, false), None);
     }

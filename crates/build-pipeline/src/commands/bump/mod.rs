@@ -1,8 +1,9 @@
 //! `build-pipeline bump`: looks up a new value for a pin, checks it, and writes `versions.toml`.
 //!
-//! The way: `resolve` asks and refuses, `checks` tries patches and couplings, `pins::PinChange`
-//! edits the text, and [`write()`] puts it in place. The file is read again under a lock before it
-//! is written, so that two bumps at once both count. Nothing is ever committed or pushed.
+//! `resolve` looks up the value and refuses unexpected ones, `checks` tries patches and known
+//! incompatibilities, `pins::PinChange` edits the text, and [`write()`] replaces the file. The file
+//! is read again under a lock before it is written, so that two bumps at the same time both take
+//! effect. Nothing is ever committed or pushed.
 
 pub(crate) mod args;
 mod checks;
@@ -58,7 +59,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
     };
     let mut changed = change.apply(FILE, &text).map_err(|error| cannot_edit(error, &text))?;
     if !changed.is_new {
-        // What the file says of the source was read by somebody; it stays true.
+        // A person wrote the file's evidence for this value, and it is still true.
         let change = PinChange { evidence: None, ..change.clone() };
         changed = change.apply(FILE, &text).map_err(|error| cannot_edit(error, &text))?;
     }
@@ -84,7 +85,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
     }
 }
 
-/// Reads the pins, and the text they stand in.
+/// Reads the pins and the text of their file.
 pub(crate) fn read(path: &Path) -> Result<(String, Pins), CommandError> {
     let shown = path.display().to_string();
     let text = read_text(path).map_err(|error| unreadable(&shown, FILE, &error))?;
@@ -94,7 +95,7 @@ pub(crate) fn read(path: &Path) -> Result<(String, Pins), CommandError> {
     }
 }
 
-/// Returns the pin that was meant.
+/// Returns the pin with the given name.
 pub(crate) fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, CommandError> {
     let known = pins.names();
     if let Some(name) = typed.parse::<PinName>().ok().filter(|name| known.contains_key(name)) {
@@ -107,10 +108,10 @@ pub(crate) fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, CommandError
     })
 }
 
-/// Returns the first second of today and its date, in UTC.
+/// Returns the start of today in seconds since 1970, and today's date, both in UTC.
 pub(crate) fn today() -> Result<(u64, String), CommandError> {
     let bad = |error: jiff::Error| {
-        CommandError::caused(ExitCode::Input, "the time of the change cannot be used", &error)
+        CommandError::caused(ExitCode::Input, "SOURCE_DATE_EPOCH is out of range", &error)
     };
     let now = match environment::source_date_epoch()? {
         Some(seconds) => {
@@ -132,8 +133,8 @@ fn cannot_edit(error: ChangeError, text: &str) -> CommandError {
     }
 }
 
-/// Writes the change: beside, synced, renamed. Another bump may have written meanwhile; then the
-/// change is made in what it left.
+/// Writes the change atomically: to a temporary file that is synced and renamed. If another bump
+/// has changed the file meanwhile, applies the change to the new content.
 fn write(
     path: &Path,
     seen: &str,
@@ -146,12 +147,12 @@ fn write(
             format!("writing `{}` failed", path.display()),
             error,
         )
-        .hint("the file is as it was; check space and permissions of its folder")
+        .hint("the file was not changed; check the space and permissions of its folder")
     };
     let path = std::fs::canonicalize(path).map_err(|error| failed(&error))?;
     let folder =
         File::open(path.parent().unwrap_or(Path::new("/"))).map_err(|error| failed(&error))?;
-    // Freed by the system when the process ends, however it ends; no file is left over.
+    // The system releases the lock when the process ends, even if it is killed; no file remains.
     folder.lock().map_err(|error| failed(&error))?;
     let now = read_text(&path).map_err(|error| failed(&error))?;
     let text = match now == seen {

@@ -1,4 +1,4 @@
-//! What came of a bump, in words, as JSON, and as a pull request.
+//! The result of a bump as text, JSON or pull request.
 
 use names::PinName;
 use pins::{NewValue, PinKind, Pins};
@@ -10,47 +10,47 @@ use super::checks::{PatchCheck, PatchVerdict};
 use super::resolve::Found;
 use crate::output::Page;
 
-/// The number of this JSON form.
+/// The version of this JSON format.
 const SCHEMA: u32 = 1;
 
-/// The pins' file, as messages name it.
+/// The path of the pins' file in messages.
 pub(crate) const FILE: &str = "versions/versions.toml";
 
-/// What `bump --format json` prints.
+/// The output of `bump --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BumpReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
     /// The pin.
     pin: String,
     /// Its kind: source, archive or image.
     kind: &'static str,
-    /// What it stood for.
+    /// The old value.
     from: Bound,
-    /// What it stands for now, or would.
+    /// The new value, even if it was not written.
     to: Bound,
-    /// Whether it stands for something else than before.
+    /// Whether the new value differs from the old one.
     pub(crate) changed: bool,
     /// Whether the file was written.
     pub(crate) written: bool,
-    /// What the same tag stood for when it was pinned, where that was something else.
+    /// The value of the same tag when it was pinned, if it was different.
     moved_from: Option<String>,
-    /// Keys of the pin that were removed, because they spoke of the old value.
+    /// Keys of the pin that were removed because they described the old value.
     removed: Vec<&'static str>,
-    /// What came of the pin's patches on the new source.
+    /// The results of the pin's patches on the new source.
     patches: Vec<PatchVerdict>,
-    /// What a person should know.
+    /// Warnings for people.
     pub(crate) warnings: Vec<String>,
-    /// The difference of the file.
+    /// The diff of the file.
     pub(crate) diff: String,
 }
 
-/// What a pin stands for.
+/// The value of a pin.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Bound {
-    /// The tag, branch or version it was found under.
+    /// The tag, branch or version that it was found under.
     name: Option<String>,
-    /// The commit, digest or hash; null where it is unresolved.
+    /// The commit, digest or hash; null if it is unresolved.
     value: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl BumpReport {
         if let (NewValue::Image { .. }, false) = (&found.value, after.removed.is_empty()) {
             let keys =
                 after.removed.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-            warnings.push(format!("{keys} spoke of the old image and went; write them again when you know them of the new one"));
+            warnings.push(format!("{keys} described the old image and were removed; add them again when you know the values for the new image"));
         }
         warnings.extend(patches.unknown);
         warnings.extend(
@@ -125,7 +125,7 @@ impl BumpReport {
         }
     }
 
-    /// Returns the report for reading.
+    /// Returns the report as text.
     pub(crate) fn text(&self, with_diff: bool) -> String {
         let mut page = Page::default();
         let Self { pin, from, to, .. } = self;
@@ -137,7 +137,7 @@ impl BumpReport {
                 page.line(format_args!("would bump {pin}: {} -> {}", from.words(), to.words()));
             }
             (false, _) => page.line(format_args!(
-                "{pin} is at {} already; only the day of its check is new",
+                "{pin} is already at {}; only the date of its check is new",
                 to.words()
             )),
         }

@@ -1,5 +1,5 @@
-//! Asks git servers, registries and indexes what a pin is to be bound to, and refuses what would
-//! be a surprise: names that do not exist, older versions, tags that moved.
+//! Looks up the new value of a pin at git servers, registries and indexes. Refuses unexpected
+//! values: names that do not exist, older versions, tags that moved.
 
 use names::{CommitId, PinName};
 use names::{Digest, ImageRef, Tag};
@@ -13,34 +13,34 @@ use crate::error::{CommandError, nearest, registry_code, registry_hints};
 use crate::exit_code::ExitCode;
 use crate::fetch;
 
-/// What a pin is to be bound to.
+/// The new value of a pin.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) value: NewValue,
-    /// The name it was found under, for people.
+    /// The name that it was found under, for people.
     pub(crate) name: String,
-    /// Where it was read, for the pin's `evidence`.
+    /// Where it was found, for the pin's `evidence`.
     pub(crate) evidence: String,
-    /// What the same name stood for when it was pinned, where that was something else.
+    /// The value of the same name when it was pinned, if it was different.
     pub(crate) moved_from: Option<String>,
-    /// What a person should know about it.
+    /// Notes for people.
     pub(crate) notes: Vec<String>,
-    /// Where its files are, for patches to be tried on.
+    /// Where its files are, so that patches can be tried.
     pub(crate) origin: Origin,
 }
 
-/// Where the files of a pin are.
+/// Where a pin's files are.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// A repository at a commit.
+    /// A commit of a repository.
     Git { url: SourceUrl, commit: CommitId },
-    /// An archive, with the file that has it.
+    /// A release archive, with its file on the index.
     Archive { url: SourceUrl },
-    /// Nowhere that patches apply to.
+    /// There are no files that patches apply to.
     None,
 }
 
-/// Asks for the value of the pin that was named.
+/// Looks up the value of the given pin.
 pub(super) async fn resolve(
     args: &Bump,
     name: &PinName,
@@ -59,7 +59,7 @@ pub(super) async fn resolve(
             ExitCode::Input,
             format!("pin `{name}` is a set of packages, which has no single value to look up"),
         )
-        .hint("edit its versions together in `versions/versions.toml`; `build-pipeline outdated` asks its index for each of them, and `build-pipeline lint` knows which belong together"))
+        .hint("edit its versions together in `versions/versions.toml`; `build-pipeline outdated` checks each of them on its index, and `build-pipeline lint` checks that they fit together"))
     }
 }
 
@@ -67,23 +67,21 @@ fn refuse(code: ExitCode, message: String) -> CommandError {
     CommandError::new(code, message)
 }
 
-/// Refuses a version that is older than the one that is pinned.
+/// Refuses a version that is older than the pinned one.
 fn check_order(args: &Bump, old: Option<&str>, new: &str) -> Result<(), CommandError> {
     let (Some(old), Some(new)) = (old.and_then(version_of), version_of(new)) else { return Ok(()) };
     if new < old && !args.accept.allow_downgrade {
         let pin = &args.pin;
         return Err(refuse(
             ExitCode::Input,
-            format!("`{new}` is older than `{old}`, which `{pin}` is pinned to"),
+            format!("`{new}` is older than `{old}`, the pinned version of `{pin}`"),
         )
-        .hint(format!(
-            "`build-pipeline bump {pin} {new} --allow-downgrade` takes it all the same"
-        )));
+        .hint(format!("`build-pipeline bump {pin} {new} --allow-downgrade` accepts it")));
     }
     Ok(())
 }
 
-/// Refuses a name that stands for something else than it did, unless that was said to be fine.
+/// Refuses a name whose value changed, unless that was allowed.
 fn check_moved(
     args: &Bump,
     what: &str,
@@ -97,16 +95,16 @@ fn check_moved(
     let since = since.map_or_else(String::new, |day| format!(" on {day}"));
     Err(refuse(
         ExitCode::Integrity,
-        format!("{what} moved: it was `{old}` when it was pinned{since}, and is `{new}` now"),
+        format!("{what} moved: it was `{old}` when it was pinned{since}, and is now `{new}`"),
     )
-    .hint("nothing was written; find out why before you trust it")
+    .hint("nothing was written; find out why it moved before you trust it")
     .hint(format!(
-        "`build-pipeline bump {} {} --accept-moved` takes what it is now",
+        "`build-pipeline bump {} {} --accept-moved` accepts the new value",
         args.pin, args.value
     )))
 }
 
-/// Makes the answer to a name that does not exist.
+/// Creates the error for a name that does not exist.
 fn missing(args: &Bump, what: String, releases: &Releases, others: &[&str]) -> CommandError {
     let mut told = refuse(ExitCode::Input, what);
     let around = version_of(&args.value).map(|version| releases.neighbours(&version));
@@ -116,12 +114,12 @@ fn missing(args: &Bump, what: String, releases: &Releases, others: &[&str]) -> C
             told =
                 match (quoted(&below), quoted(&above)) {
                     (Some(below), Some(above)) => {
-                        told.hint(format!("the nearest are {below} below it and {above} above it"))
+                        told.hint(format!("the closest are {below} below it and {above} above it"))
                     }
                     (Some(below), None) => told
-                        .hint(format!("the nearest below it is {below}, and there is none above")),
+                        .hint(format!("the closest below it is {below}; there is none above it")),
                     (None, Some(above)) => told
-                        .hint(format!("the nearest above it is {above}, and there is none below")),
+                        .hint(format!("the closest above it is {above}; there is none below it")),
                     (None, None) => told,
                 };
             if let Some(newest) = quoted(&newest) {
@@ -133,7 +131,7 @@ fn missing(args: &Bump, what: String, releases: &Releases, others: &[&str]) -> C
     };
     match suggested {
         Some(name) => told.hint(format!(
-            "nothing was changed; `build-pipeline bump {} {name}` takes another",
+            "nothing was changed; `build-pipeline bump {} {name}` uses another one",
             args.pin
         )),
         None => told.hint("nothing was changed; check the name at its source"),
@@ -177,14 +175,14 @@ async fn source(
     let found_under = match &git_ref {
         Some(git_ref) => git_ref.clone(),
         None => {
-            notes.push(format!("no tag or branch of {url} leads to `{commit}`; the pin has no `ref` and no `version`"));
+            notes.push(format!("no tag or branch of {url} contains `{commit}`; the pin has no `ref` and no `version`"));
             commit.to_string()
         }
     };
     Ok(Found {
         evidence: match &git_ref {
-            Some(git_ref) => format!("{git_ref} of {url}, asked by `bump`"),
-            None => format!("a commit that {url} gives out, fetched by `bump`"),
+            Some(git_ref) => format!("{git_ref} of {url}, looked up by `bump`"),
+            None => format!("a commit that {url} serves, fetched by `bump`"),
         },
         value: NewValue::Source { git_ref, version, commit: commit.clone() },
         name: found_under,
@@ -194,8 +192,8 @@ async fn source(
     })
 }
 
-/// Returns the tag or branch by which a commit is best known: the one that is pinned, else the
-/// newest version, else any tag, else any branch.
+/// Returns the tag or branch that describes a commit best: the pinned one, else the newest version,
+/// else any tag, else any branch.
 fn ref_of(refs: &RemoteRefs, commit: &CommitId, current: Option<&str>) -> Option<String> {
     let names: Vec<&str> = refs.leading_to(commit).collect();
     let short = |prefix: &str| -> Vec<&str> {
@@ -210,7 +208,7 @@ fn ref_of(refs: &RemoteRefs, commit: &CommitId, current: Option<&str>) -> Option
         .map(str::to_owned)
 }
 
-/// Returns the tag or branch that a name means, and its commit.
+/// Returns the tag or branch with the given name, and its commit.
 fn named(
     args: &Bump,
     name: &PinName,
@@ -227,7 +225,7 @@ fn named(
             let newest = releases.newest(with_pre).ok_or_else(|| {
                 refuse(
                     ExitCode::Input,
-                    format!("no tag of {} is a version, so none is the newest", pin.url),
+                    format!("no tag of {} is a version, so there is no newest one", pin.url),
                 )
                 .hint(format!("name a tag, branch or commit: `build-pipeline bump {name} main`"))
             })?;
@@ -248,7 +246,7 @@ fn named(
             Ok(git_ref) => git_ref,
             Err(error) if candidate == value => {
                 return Err(CommandError::from_chain(ExitCode::Input, &error)
-                    .hint("write a version, a tag, a branch, or a commit of 40 digits"));
+                    .hint("write a version, a tag, a branch, or a full commit (40 hex digits)"));
             }
             Err(_) => continue,
         };
@@ -256,7 +254,7 @@ fn named(
             let commit = found.target().parse().map_err(|_| {
                 refuse(
                     ExitCode::Failed,
-                    format!("`{}` of {} leads to something that is no commit", found.name, pin.url),
+                    format!("`{}` of {} does not lead to a commit", found.name, pin.url),
                 )
             })?;
             return Ok((candidate.clone(), commit));
@@ -281,7 +279,7 @@ async fn image(
     let asked = args.value.strip_prefix(':').unwrap_or(&args.value);
     let bad = |error: &dyn std::error::Error| {
         CommandError::from_chain(ExitCode::Input, error)
-            .hint("write a tag, or a digest: `sha256:` and 64 digits")
+            .hint("write a tag, or a digest (`sha256:` and 64 hex digits)")
     };
     let own_tag = pin.tag.as_ref().filter(|_| args.value == "latest");
     let mut notes = Vec::new();
@@ -293,7 +291,7 @@ async fn image(
         None if args.value == "latest" => {
             return Err(refuse(
                 ExitCode::Input,
-                format!("pin `{name}` has no tag whose digest could be asked for"),
+                format!("pin `{name}` has no tag to look up a digest for"),
             )
             .hint(format!("name a tag or digest: `build-pipeline bump {name} TAG`")));
         }
@@ -309,7 +307,7 @@ async fn image(
     let manifest = client.manifest(&reference).await.map_err(|error| {
         let told = CommandError::caused(
             registry_code(error.kind()),
-            format!("asking what `{reference}` is now failed"),
+            format!("cannot resolve tag `{reference}`"),
             &error,
         );
         registry_hints(told, error.kind()).hint("nothing was changed")
@@ -323,17 +321,14 @@ async fn image(
         notes.push(format!("tag `{tag}` moved since it was pinned: it was `{old}`"));
     }
     if tag.is_none() && pin.tag.is_some() {
-        notes.push(
-            "the pin has no `tag` from now on: nobody said which one the digest belongs to"
-                .to_owned(),
-        );
+        notes.push("the pin loses its `tag`, because no tag was given for the digest".to_owned());
     }
     let kind = match manifest.media_type.as_str() {
         oci::media::OCI_INDEX | oci::media::DOCKER_LIST => ManifestKind::Index,
         _ => ManifestKind::Manifest,
     };
     Ok(Found {
-        evidence: format!("{reference}, asked by `bump`"),
+        evidence: format!("{reference}, looked up by `bump`"),
         name: reference.to_string(),
         value: NewValue::Image { tag, digest: manifest.digest, kind: Some(kind) },
         moved_from,
@@ -342,8 +337,8 @@ async fn image(
     })
 }
 
-/// Returns the newest tag of the form of an image's tag, or that tag itself: where it is the
-/// newest, is followed, has no version, or others cannot be listed.
+/// Returns the newest tag with the pattern of an image's tag. Returns the tag itself if it is the
+/// newest, is followed, has no version, or if the tags cannot be listed.
 async fn newest_tag(
     pin: &ImagePin,
     tag: &Tag,
@@ -357,7 +352,7 @@ async fn newest_tag(
             newer.and_then(|newer| newer.parse().ok()).unwrap_or_else(|| tag.clone())
         }
         Err(error) => {
-            notes.push(format!("whether there is a tag newer than `{tag}` is not known: {error}"));
+            notes.push(format!("it is unknown whether a newer tag than `{tag}` exists: {error}"));
             tag.clone()
         }
     }
@@ -390,20 +385,22 @@ async fn archive(
         return Err(missing(args, what, &releases, &[]));
     };
     if let Some(reason) = &file.yanked {
-        let reason = if reason.is_empty() { "no reason is given" } else { reason };
+        let reason = if reason.is_empty() { "no reason given" } else { reason };
         return Err(refuse(
             ExitCode::Input,
             format!("`{project}` `{version}` was yanked: {reason}"),
         )
-        .hint(format!("`build-pipeline bump {name}` takes the newest that was not")));
+        .hint(format!(
+            "`build-pipeline bump {name}` uses the newest release that was not yanked"
+        )));
     }
     check_order(args, Some(&pin.version), version)?;
     let Some(sha256) = file.sha256.clone() else {
         return Err(refuse(
             ExitCode::Failed,
-            format!("the index gives no SHA-256 for `{}`", file.name),
+            format!("the index provides no SHA-256 for `{}`", file.name),
         )
-        .hint("use an index that does; a hash is never invented"));
+        .hint("use an index that provides one; hashes are never made up"));
     };
     let mut moved_from = None;
     if let Some(old) = pin.sha256.resolved().filter(|old| **old != sha256 && pin.version == version)
@@ -414,7 +411,7 @@ async fn archive(
     }
     Ok(Found {
         name: version.to_owned(),
-        evidence: format!("{}, asked of the Python index by `bump`", file.name),
+        evidence: format!("{}, looked up on the Python index by `bump`", file.name),
         value: NewValue::Archive { version: version.to_owned(), sha256 },
         moved_from,
         notes: Vec::new(),

@@ -1,7 +1,7 @@
-//! vLLM's own requirement of PyTorch, and whether the pinned one meets it.
+//! vLLM's PyTorch requirement, and whether the pinned PyTorch meets it.
 //!
-//! vLLM states it in several places. That for ROCm counts where there is one: what stands in
-//! `pyproject.toml` is for CUDA.
+//! vLLM states it in several files. The one for ROCm takes precedence: `pyproject.toml` is for
+//! CUDA.
 
 use names::PinName;
 use names::Version;
@@ -13,20 +13,20 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::patching::pinned::PinnedTree;
 
-/// Where vLLM states what it is built with, ROCm's own first.
+/// Files in which vLLM states its build requirements, ROCm's own first.
 const FILES: [&str; 3] =
     ["requirements/build/rocm.txt", "requirements/rocm-build.txt", "pyproject.toml"];
 
-/// What a source says of PyTorch.
+/// The PyTorch requirement of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TorchNeed {
     file: &'static str,
-    /// The versions that will do, as the file has them.
+    /// The accepted versions, as the file writes them.
     text: String,
     range: VersionRange,
 }
 
-/// Returns what the source of vLLM says, where it says it in a way that is understood.
+/// Returns the requirement of a source of vLLM, or `None` if it cannot be parsed.
 pub(super) fn read(tree: &PinnedTree) -> Option<TorchNeed> {
     FILES.into_iter().find_map(|file| {
         let bytes = tree.read(&file.parse().ok()?).ok().flatten()?;
@@ -35,7 +35,7 @@ pub(super) fn read(tree: &PinnedTree) -> Option<TorchNeed> {
 }
 
 fn need(file: &'static str, text: &str) -> Option<TorchNeed> {
-    // Options such as `--extra-index-url` stand beside it; they are not followed here.
+    // The file may also contain options such as `--extra-index-url`, which are ignored here.
     let lines: Vec<String> = match file.ends_with(".toml") {
         true => pins::requirements(file, text)
             .ok()?
@@ -58,14 +58,14 @@ fn need(file: &'static str, text: &str) -> Option<TorchNeed> {
     Some(TorchNeed { file, text: versions, range })
 }
 
-/// Refuses a source of vLLM that needs another PyTorch than the one that is pinned beside it.
+/// Refuses a source of vLLM that needs another PyTorch version than the pinned one.
 pub(super) fn check(
     pins: &Pins,
     name: &PinName,
     need: &TorchNeed,
     found: &str,
 ) -> Result<(), CommandError> {
-    // Pins of one set have one ending: `vllm-legacy` goes with `pytorch-legacy`.
+    // Pins of one set have the same suffix: `vllm-legacy` goes with `pytorch-legacy`.
     let ending =
         |name: &PinName| name.as_str().split_once('-').map(|(_, ending)| ending.to_owned());
     let torch = pins
@@ -85,11 +85,11 @@ pub(super) fn check(
     let TorchNeed { file, text, .. } = need;
     let told = CommandError::new(
         ExitCode::Input,
-        format!("`{found}` needs torch {text} ({file}), and pin `{torch}` is at {version}"),
+        format!("`{found}` needs torch {text} ({file}), but pin `{torch}` is at {version}"),
     );
     let wanted = text.trim_start_matches(['=', '<', '>', ' ']).split(['+', ',', ' ']).next();
     Err(told.hint("nothing was changed").hint(format!(
-        "`build-pipeline bump {torch} v{}` first, or take a vLLM that goes with torch {version}",
+        "run `build-pipeline bump {torch} v{}` first, or choose a vLLM that works with torch {version}",
         wanted.unwrap_or_default()
     )))
 }

@@ -1,5 +1,5 @@
-//! What is left on disk: folders and sockets of podman services, and files of work that was broken
-//! off. With `--cache`, also what can be fetched or made again.
+//! Leftovers on disk: folders and sockets of podman services, and temporary files of interrupted
+//! runs. With `--cache`, also data that can be fetched or built again.
 
 use std::fs;
 use std::io;
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use super::{Found, Kind, State, Task};
 
-/// How old a temporary file is that nobody writes any more: not all commands leave a record that
-/// says whether they are under way.
+/// The age from which a temporary file counts as abandoned. Not all commands leave a record that
+/// shows whether they are running.
 const OLD: Duration = Duration::from_secs(3600);
 
-/// The folders of the cache, each of which may be deleted at any time.
+/// The folders of the cache. Each may be deleted at any time.
 const CACHES: [&str; 6] =
     ["blobs", "sources", "store/blobs", "store/caches", "store/listings", "store/steps"];
 
-/// What lies in our folders and is not known to be in use.
+/// Entries in this tool's folders that are not known to be in use.
 #[derive(Debug)]
 pub(super) struct Listed {
-    /// Folders and sockets of podman services, with their bytes.
+    /// Folders and sockets of podman services, with their size in bytes.
     services: Vec<(PathBuf, u64)>,
-    /// What builds work in; none of it is theirs if no build is under way.
+    /// Working files of builds, which are leftovers if no build is running.
     work: Vec<PathBuf>,
-    /// Temporary files that are old.
+    /// Old temporary files.
     old: Vec<PathBuf>,
 }
 
-/// Lists it. Nothing is touched yet.
+/// Lists the leftovers, without removing anything.
 pub(super) fn list(task: &Task) -> Listed {
     let services = task
         .service(Path::new(""))
@@ -47,14 +47,14 @@ pub(super) fn list(task: &Task) -> Listed {
     }
 }
 
-/// Ends what goes on in the folders of podman services that nobody keeps, and removes them.
+/// Stops the processes in folders of abandoned podman services, and removes the folders.
 pub(super) async fn sweep(task: &Task) {
     if let Some(settings) = task.service(Path::new("")).filter(|_| !task.is_dry) {
         drop(engine::sweep(&settings).await);
     }
 }
 
-/// Removes what was listed, and says what became of it.
+/// Removes the listed entries and reports the results.
 pub(super) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
     let mut note = |kind, path: &Path, state, (bytes, reason)| {
         let name = path.display().to_string();
@@ -99,13 +99,13 @@ fn names_in(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns whether a file is one that is renamed when it is whole, and was not for long.
+/// Returns whether a file is temporary (it would be renamed once complete) and old.
 fn is_old_temporary(path: &Path) -> bool {
     let age = fs::symlink_metadata(path).and_then(|found| found.modified()).map(|at| at.elapsed());
     name(path).starts_with('.') && matches!(age, Ok(Ok(age)) if age > OLD) && path.is_file()
 }
 
-/// Returns the bytes of a file, or of all files below a folder.
+/// Returns the size in bytes of a file, or of all files below a folder.
 fn bytes_of(path: &Path) -> u64 {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => names_in(path).iter().map(|one| bytes_of(one)).sum(),
@@ -114,8 +114,9 @@ fn bytes_of(path: &Path) -> u64 {
     }
 }
 
-/// Removes a file or folder. It never reaches through a mount. A cache is moved away first, because runs
-/// that begin meanwhile put files into it; where this run is killed, the next `clean` finds it there.
+/// Removes a file or folder. Never crosses a mount point. Moves a cache away first, because runs
+/// that start meanwhile add files to it; if this run is killed, the next `clean` finds the moved
+/// folder.
 fn remove(path: &Path, away: Option<PathBuf>) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path)?.is_dir();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -128,7 +129,7 @@ fn remove(path: &Path, away: Option<PathBuf>) -> io::Result<()> {
         let name = format!("removed-{}-{}", std::process::id(), name(path));
         fs::rename(path, work.join(&name)).is_ok().then(|| work.join(name))
     });
-    // A folder on another disk is removed where it is.
+    // A folder on another disk is removed in place.
     let path = moved.as_deref().unwrap_or(path);
     match is_folder {
         true => fs::remove_dir_all(path),

@@ -1,4 +1,4 @@
-//! What is left in engines: every one that is there is asked, not only the one that builds, unless
+//! Leftovers in engines. Checks every available engine, not only the one that builds, unless
 //! `BUILD_PIPELINE_HOST` names one.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub(super) async fn clean(task: &Task, report: &mut CleanReport) {
     let mut is_podman_asked = false;
     for candidate in candidates(&around).into_iter().take(if is_told { 1 } else { usize::MAX }) {
         let is_other = matches!((task.wanted, candidate.kind), (Some(a), Some(b)) if a != b);
-        // A socket of podman leads to the store that its program has.
+        // A socket of podman uses the same store as its program.
         let is_again = !candidate.is_named && candidate.kind == Some(EngineKind::Podman);
         if is_other || (is_again && is_podman_asked) {
             continue;
@@ -35,7 +35,7 @@ pub(super) async fn clean(task: &Task, report: &mut CleanReport) {
         if let Address::Socket(socket) = &address
             && let Err(error) = std::os::unix::net::UnixStream::connect(socket)
         {
-            // A socket that nobody named need not be there.
+            // A default socket may not exist.
             if candidate.is_named {
                 let reason = format!("`{}`: {error}", socket.display());
                 report.unanswered.push(Unanswered { engine: candidate.origin, reason });
@@ -78,8 +78,8 @@ async fn one(
     done
 }
 
-/// Removes what is left in an engine, run by run. `seen` holds what another way to the same engine
-/// has shown.
+/// Removes the leftovers of an engine, run by run. `seen` contains what another connection to the
+/// same engine has found.
 async fn each(
     task: &Task,
     engine: &Engine,
@@ -90,7 +90,7 @@ async fn each(
     left.retain(|one| seen.insert(one.id.clone()));
     let ports: BTreeSet<u16> = left.iter().flat_map(|one| one.ports.clone()).collect();
     let runs: BTreeSet<Option<RunId>> = left.iter().map(|one| one.run.clone()).collect();
-    // What is of no one run goes last: what is of a run may be built on it.
+    // Leftovers without a run go last: a run's images may be based on them.
     for run in runs.into_iter().rev() {
         let left = left.iter().filter(|one| one.run == run);
         let (mut state, mut reason) = (State::Found, None);
@@ -119,7 +119,7 @@ async fn each(
             report.found.push(found(engine.kind(), one, state, reason));
         }
     }
-    // Two sockets may lead to one engine.
+    // Two sockets may lead to the same engine.
     report.build_cache = report.build_cache.max(engine.build_cache().await?);
     Ok(())
 }
@@ -142,16 +142,16 @@ fn found(engine: EngineKind, one: &Leftover, state: State, reason: Option<String
     }
 }
 
-/// Returns whether the process that a run is named after lives. Another program may have its number
-/// by now; then its leftovers wait until that has ended.
+/// Returns whether the process in a run's name is alive. If another program now has that number,
+/// the leftovers remain until it ends.
 fn is_under_way(run: &RunId) -> bool {
     let name = run.as_str().strip_prefix("run-").unwrap_or_default();
     let number = name.split('-').next().and_then(|number| number.parse().ok());
     number.is_some_and(state::is_process)
 }
 
-/// Returns whether a port of this machine is open. That of a run is the registry which it offers
-/// bases on, also where its records are somebody else's.
+/// Returns whether a port of this machine is open. A run's port is the registry that serves its
+/// bases; this works even if another user has the run's records.
 fn is_open(port: u16) -> bool {
     std::net::TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).is_ok()
 }

@@ -1,7 +1,7 @@
-//! `build-pipeline clean`: what runs that were broken off left behind, in engines and on disk.
+//! `build-pipeline clean`: cleans up after interrupted runs, in engines and on disk.
 //!
-//! Start at [`run`]. [`leftovers`] asks every engine that is there, [`disk`] looks into our own
-//! folders. What is of a run whose process lives is left alone, and so is all that is not ours.
+//! Start at [`run`]. [`leftovers`] checks every available engine, and [`disk`] this tool's own
+//! folders. It does not touch anything that belongs to a running process or to others.
 
 mod disk;
 mod leftovers;
@@ -22,104 +22,106 @@ use crate::output::{self, Page};
 use crate::reporter::size;
 use crate::{engines, environment, state};
 
-/// Remove what runs that were broken off left behind, in engines and on disk
+/// Clean up after interrupted runs, in engines and on disk
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Only what has our label and no name of yours, or lies in our own folders, is touched; runs that are under way are left alone. Ends with 0 also where nothing was left, and with 1 where something could not be removed."
+    after_help = "It removes only objects that carry this tool's label and no name of yours, and files in its own folders. It does not touch running builds. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed."
 )]
 pub(crate) struct Clean {
-    /// Say what would be removed, and remove nothing
+    /// List what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
-    /// Remove cached blobs, sources and finished steps too; they are fetched and made again
+    /// Also remove cached blobs, sources and finished steps, which can be fetched or built again
     #[arg(long)]
     cache: bool,
-    /// Ask this engine only [default: every engine that is there]
+    /// Check only this engine [default: all available engines]
     #[arg(long, value_parser = only())]
     engine: Option<Only>,
-    /// The form of the report
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// What is asked for what runs have left.
+/// The engines to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Only {
     Engine(EngineKind),
-    /// No engine: the disk alone is looked at.
+    /// No engine: only the disk.
     None,
 }
 
 /// Returns the parser of `--engine`.
 fn only() -> impl TypedValueParser<Value = Only> {
     let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
-    let none = PossibleValue::new("none").help("No engine: look at the disk only");
+    let none = PossibleValue::new("none").help("No engine: check only the disk");
     PossibleValuesParser::new(kinds.into_iter().chain([none]))
         .map(|text| text.parse().map_or(Only::None, Only::Engine))
 }
 
-/// What `clean --format json` prints.
+/// The output of `clean --format json`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct CleanReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
-    /// Whether nothing was to be removed.
+    /// Whether this is a dry run, which removes nothing.
     dry_run: bool,
     /// The engines that answered.
     engines: Vec<String>,
-    /// The engines that are there and could not be asked.
+    /// The engines that could not be asked.
     unanswered: Vec<Unanswered>,
-    /// What was found, in engines first.
+    /// The leftovers that were found, those in engines first.
     found: Vec<Found>,
-    /// The bytes of what was removed, or in a dry run would be. Images count what they share.
+    /// The bytes that were removed, or would be in a dry run. Data that images share is counted for
+    /// each image.
     bytes: u64,
-    /// The bytes of docker's BuildKit cache. It has no labels, so nothing of it was removed.
+    /// The size of docker's BuildKit cache in bytes. It has no labels, so nothing of it was
+    /// removed.
     build_cache: u64,
 }
 
 /// An engine that could not be asked.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Unanswered {
-    /// Which.
+    /// The engine.
     engine: String,
-    /// Why.
+    /// The reason.
     reason: String,
 }
 
-/// Something of ours.
+/// A leftover of this tool.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Found {
-    /// What it is.
+    /// Its kind.
     kind: Kind,
-    /// The engine it is in; none for what lies on disk.
+    /// The engine that contains it; null if it is on disk.
     engine: Option<String>,
     /// Its ID in the engine, or its path.
     name: String,
-    /// The run it is of, where it says so.
+    /// The run that it belongs to, if known.
     run: Option<String>,
-    /// Its bytes, where they are known.
+    /// Its size in bytes, if known.
     bytes: Option<u64>,
-    /// What became of it.
+    /// What happened to it.
     state: State,
     /// Why it was not removed.
     reason: Option<String>,
 }
 
-/// What was found.
+/// A kind of leftover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
     /// A container.
     Container,
-    /// A container that podman built in.
+    /// A build container of podman.
     BuildContainer,
-    /// An image, or a layer that a build may take up again.
+    /// An image, or a layer that a build may reuse.
     Image,
     /// A folder or socket of a podman service.
     Service,
-    /// A file or folder of work that was broken off.
+    /// A temporary file or folder of an interrupted run.
     Temporary,
-    /// A folder of what can be fetched or made again.
+    /// A cache folder, whose content can be fetched or built again.
     Cache,
 }
 
@@ -136,7 +138,7 @@ impl Kind {
     }
 }
 
-/// What became of it.
+/// What happened to a leftover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum State {
@@ -144,22 +146,22 @@ enum State {
     Found,
     /// It was removed.
     Removed,
-    /// It is of a run that is under way.
+    /// Its run is still in progress.
     UnderWay,
     /// It could not be removed.
     Kept,
 }
 
-/// What the run is asked to do, and where.
+/// The task of this command.
 #[derive(Debug)]
 struct Task {
-    /// The one engine that is asked.
+    /// The only engine to check, if one was given.
     wanted: Option<EngineKind>,
     is_dry: bool,
     takes_cache: bool,
-    /// Whether a run is under way.
+    /// Whether another run is in progress.
     is_busy: bool,
-    /// The folder of all that can be fetched or made again, where there is a home.
+    /// The cache folder, if there is a home directory.
     cache: Option<PathBuf>,
     /// The folder of records and locks.
     state: PathBuf,
@@ -168,19 +170,19 @@ struct Task {
 }
 
 impl Task {
-    /// Returns the folder for what is under way.
+    /// Returns the folder for work in progress.
     fn work(&self) -> Option<PathBuf> {
         Some(self.cache.as_ref()?.join("store/work"))
     }
 
-    /// Returns how builds start a podman service.
+    /// Returns the settings with which builds start a podman service.
     fn service(&self, program: &Path) -> Option<ServiceSettings> {
         let store = self.cache.as_ref()?.join("store");
         Some(engines::service(program.to_owned(), self.sockets.clone(), &store))
     }
 }
 
-/// Looks for what is left, removes it, and says what it was.
+/// Finds leftovers, removes them, and reports the result.
 pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
     let wanted = match args.engine {
         Some(Only::Engine(kind)) => Some(kind),
@@ -196,7 +198,8 @@ pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
         sockets: environment::socket_folder()?,
     };
     let mut report = CleanReport { schema: 1, dry_run: args.dry_run, ..CleanReport::default() };
-    // Before the runs: what a run makes that begins after this is not in the list.
+    // List the disk before reading the records: then the list contains nothing of runs that start
+    // later.
     let listed = disk::list(&task);
     task.is_busy = state::read_records()?.iter().any(state::is_under_way);
     crate::runtime()?.block_on(async {
@@ -221,12 +224,12 @@ pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
 fn page(report: &CleanReport) -> String {
     let mut page = Page::default();
     for one in &report.unanswered {
-        page.line(format_args!("{} could not be asked: {}", one.engine, one.reason));
+        page.line(format_args!("cannot ask {}: {}", one.engine, one.reason));
     }
     let headed = [
         (State::Removed, "removed"),
         (State::Found, "would be removed"),
-        (State::UnderWay, "left alone, because its run is under way"),
+        (State::UnderWay, "not touched, because its run is still in progress"),
         (State::Kept, "could not be removed"),
     ];
     for (state, heading) in headed {
@@ -253,8 +256,7 @@ fn page(report: &CleanReport) -> String {
     }
     if report.build_cache > 0 {
         page.line(format_args!(
-            "docker's BuildKit has a cache of {}, and cannot tell whose it is; `docker builder prune` \
-             removes it",
+            "docker's BuildKit has a cache of {}, which does not show who filled it; `docker builder prune` removes it",
             size(report.build_cache),
         ));
     }
@@ -264,14 +266,14 @@ fn page(report: &CleanReport) -> String {
         false => (of(State::Removed), "removed"),
     };
     let place = match report.engines.as_slice() {
-        [] => "in no engine".to_owned(),
-        engines => format!("in {}", engines.join(", ")),
+        [] => "on disk".to_owned(),
+        engines => format!("in {} and on disk", engines.join(", ")),
     };
     if count == 0 {
-        page.line(format_args!("nothing to remove ({place} and on disk)"));
+        page.line(format_args!("nothing to remove ({place})"));
     } else {
         let bytes = size(report.bytes);
-        page.line(format_args!("{count} {verb}, {bytes} ({place} and on disk)"));
+        page.line(format_args!("{count} {verb}, {bytes} ({place})"));
     }
     page.into_text()
 }

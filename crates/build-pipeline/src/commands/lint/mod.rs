@@ -18,24 +18,25 @@ use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
 use crate::project::{Project, read_text};
 
-/// Find wrong, stale and dangerous advice in pins, Dockerfiles, scripts, environment and compose files
+/// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and compose
+/// files
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
-    /// The files; without any, the project's pins, tracks and dockerfiles/
+    /// The files [default: the project's pins, tracks and dockerfiles/]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The form of the result; github marks lines in the log of a workflow, sarif is for code scanning
+    /// Output format; github annotates lines in a workflow's log, sarif is for code scanning
     #[arg(long, value_enum, default_value_t = LintFormat::Text)]
     format: LintFormat,
-    /// Fail on warnings too
+    /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
 }
 
-/// The form of the findings.
+/// The output format of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LintFormat {
-    /// For reading
+    /// For people
     Text,
     /// For programs
     Json,
@@ -45,7 +46,7 @@ enum LintFormat {
     Sarif,
 }
 
-/// The folder that paths in files are seen from.
+/// The folder that paths in files are relative to.
 #[derive(Debug)]
 struct Folder<'a>(&'a Path);
 
@@ -59,13 +60,13 @@ impl Exists for Folder<'_> {
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), CommandError> {
     let here = crate::working_folder(global)?;
-    // Other people's files need no project; in one, its tables are known.
+    // Files outside a project can be checked too; inside one, its tables are used.
     let project = Project::find(&here);
     let compat = match &project {
         Ok(project) => project.compat()?,
         Err(_) => None,
     };
-    // Tracks are read with the pins where those can be read; else the pins' own problems come first.
+    // Tracks are read with the pins; if the pins are invalid, their own problems come first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
     let root = project.as_ref().map_or_else(|_| here.clone(), |project| project.root.clone());
     let files = match args.files.as_slice() {
@@ -129,7 +130,7 @@ fn read(here: &Path, file: &Path) -> Result<(String, String), CommandError> {
     }
 }
 
-/// Returns the pins, the tracks, what Python locks are made from, and everything below
+/// Returns the pins, the tracks, the requirements of Python locks, and everything below
 /// `dockerfiles/`.
 fn project_files(project: &Project) -> Result<Vec<(String, String)>, CommandError> {
     let data = ["versions/versions.toml", "versions/tracks.toml", "versions/python.toml"];
@@ -151,7 +152,7 @@ fn project_files(project: &Project) -> Result<Vec<(String, String)>, CommandErro
     names.iter().map(|name| read(&project.root, name)).collect()
 }
 
-/// Explains a rule, or lists all of them.
+/// Explains a rule, or lists all rules.
 pub(crate) fn explain(name: Option<&str>) -> Result<(), CommandError> {
     let mut page = Page::default();
     let Some(name) = name else {
@@ -175,7 +176,7 @@ pub(crate) fn explain(name: Option<&str>) -> Result<(), CommandError> {
     page.line(format_args!("Do: {}", rule.advice));
     page.line(format_args!("Source: {}", rule.source));
     page.line(format_args!(
-        "\n`# build-pipeline: allow {}` on the line or above it excuses one place.",
+        "\nTo allow one place, write `# build-pipeline: allow {}` on its line or on the line above.",
         rule.id
     ));
     output::result(&page.into_text())

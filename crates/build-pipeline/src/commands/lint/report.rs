@@ -1,4 +1,4 @@
-//! Findings in words and as JSON.
+//! Findings as text and JSON.
 
 use lint::{Finding, Severity};
 use schemars::JsonSchema;
@@ -6,44 +6,44 @@ use serde::Serialize;
 
 use crate::output::Page;
 
-/// The number of this JSON form.
+/// The version of this JSON format.
 const SCHEMA: u32 = 1;
 
-/// What `lint --format json` prints.
+/// The output of `lint --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LintFindings {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
-    /// How many files were read.
+    /// The number of files.
     files: usize,
-    /// How many findings are errors.
+    /// The number of errors.
     errors: usize,
-    /// How many are warnings.
+    /// The number of warnings.
     warnings: usize,
-    /// How many are information.
+    /// The number of findings that are only information.
     information: usize,
     /// The findings, file by file.
     findings: Vec<OneFinding>,
 }
 
-/// One place that a rule objects to.
+/// One finding of a rule.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OneFinding {
     /// The file.
     file: String,
-    /// The line, from 1.
+    /// The line; the first line is 1.
     line: usize,
     /// The rule.
     rule: &'static str,
-    /// How bad it is: error, warning or information.
+    /// Its severity: error, warning or information.
     severity: &'static str,
-    /// What is so.
+    /// The problem.
     message: String,
     /// What to do instead.
     help: String,
-    /// What is right.
+    /// The fact behind the rule.
     fact: &'static str,
-    /// Who says so.
+    /// The source of that fact.
     source: &'static str,
 }
 
@@ -74,7 +74,7 @@ impl LintFindings {
     }
 }
 
-/// Returns the findings for reading.
+/// Returns the findings as text.
 pub(super) fn text(found: &[Finding], files: usize) -> String {
     let mut page = Page::default();
     for Finding { rule, file, line, message, help } in found {
@@ -87,7 +87,7 @@ pub(super) fn text(found: &[Finding], files: usize) -> String {
     match found.is_empty() {
         true => page.line(format_args!("{files}: nothing found")),
         false => page.line(format_args!(
-            "{files}: {} errors, {} warnings, {} information; `build-pipeline explain RULE` tells more",
+            "{files}: {} errors, {} warnings, {} information; `build-pipeline explain RULE` shows details",
             count(found, Severity::Error),
             count(found, Severity::Warning),
             count(found, Severity::Information),

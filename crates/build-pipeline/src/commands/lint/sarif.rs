@@ -1,4 +1,5 @@
-//! Findings as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code scanning.
+//! Findings as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code
+//! scanning.
 
 use lint::{Finding, RULES, Rule, Severity};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ fn level(severity: Severity) -> &'static str {
     }
 }
 
-/// Returns the document.
+/// Returns the SARIF document.
 pub(super) fn document(found: &[Finding]) -> Value {
     let rules: Vec<Value> = RULES.iter().map(rule).collect();
     let results: Vec<Value> = found.iter().map(result).collect();
@@ -54,7 +55,7 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
-/// Returns a path as the reference of a URI (RFC 3986).
+/// Returns a path as a URI reference (RFC 3986).
 fn uri(path: &str) -> String {
     let path = path.strip_prefix("./").unwrap_or(path);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_~".contains(&byte);

@@ -1,4 +1,4 @@
-//! Locks of Debian packages: apt is asked for the sets of the lock.
+//! Locks of Debian packages. Asks apt for the sets of a lock.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::project::{Project, read_text, unreadable};
 
-/// Debian's public keys, as the package debian-archive-keyring has them.
+/// Debian's public keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Releases that are in the making; they have no updates beside them.
+/// Unreleased distributions, which have no updates suite.
 const IN_THE_MAKING: [&str; 4] = ["sid", "unstable", "experimental", "rc-buggy"];
 
 fn path(name: &str) -> String {
@@ -28,7 +28,7 @@ fn read(project: &Project, file: &str) -> Result<String, CommandError> {
     read_text(&project.root.join(file)).map_err(|error| unreadable(file, file, &error))
 }
 
-/// Asks apt what the sets of a lock need.
+/// Asks apt which packages the sets of a lock need.
 pub(super) fn look_up(
     (global, project): (&Global, &Project),
     name: &str,
@@ -40,14 +40,14 @@ pub(super) fn look_up(
         Ok(wanted) => wanted,
         Err(error) => return Err(CommandError::places(error, text)),
     };
-    // Packages that are not what is wanted any more are what is mended here.
+    // Packages that no longer match the requirements are what this command fixes.
     let old = parse_package_lock(&file, &text).ok();
     let machine = |what: &str, error: &dyn std::error::Error| {
         CommandError::caused(ExitCode::Machine, what, error)
     };
     let mirrors = mirrored(global, Mirrors::of_machine(&environment::apt_folder()))?;
-    let work = tempfile::tempdir()
-        .map_err(|error| machine("a temporary folder cannot be made", &error))?;
+    let work =
+        tempfile::tempdir().map_err(|error| machine("cannot create a temporary folder", &error))?;
     let (_, day) = today()?;
     let sets: BTreeMap<_, _> = wanted
         .sets
@@ -71,7 +71,7 @@ pub(super) fn look_up(
         .block_on(debian::resolve(&programs, &request))
         .map_err(|error| failed(&error, is_snapshot))?;
     let (before, after) = (old.as_ref().map(content).unwrap_or_default(), content(&lock));
-    // The day alone is no news: images are made from the text of the lock.
+    // A new date alone is not a change: images depend on the text of the lock.
     let is_same =
         old.is_some_and(|old| PackageLock { checked: lock.checked.clone(), ..old } == lock);
     let new = if is_same { text } else { lock.to_toml() };
@@ -116,19 +116,19 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> CommandError {
     told = told.hint("nothing was written");
     match error {
         ResolveError::Update { .. } if !is_snapshot => told
-            .hint("`--snapshot` takes the indexes of a mirror that is a copy of an earlier day")
+            .hint("`--snapshot` accepts the package indexes of a mirror that is a copy of an earlier day")
             .hint(crate::error::DEBIAN_MIRROR),
         ResolveError::Choose { .. } => told.hint("change `wanted` of that set in its lock"),
         _ => told,
     }
 }
 
-/// Says why a lock is not what is asked for, where that is so.
+/// Returns why a lock does not match the requirements, if it does not.
 pub(super) fn stale(project: &Project, name: &str) -> Result<Option<String>, CommandError> {
     let file = path(name);
     let text = read(project, &file)?;
     let Err(error) = parse_package_lock(&file, &text) else { return Ok(None) };
-    // Where it can be looked up anew that is what to do, elsewhere somebody broke it.
+    // If the lock can be looked up again, the user should do that; otherwise, somebody damaged it.
     match parse_wanted_packages(&file, &text) {
         Ok(_) => Ok(error.problems.first().map(|first| first.message.clone())),
         Err(error) => Err(CommandError::places(error, text)),

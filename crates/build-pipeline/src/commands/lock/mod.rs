@@ -1,10 +1,10 @@
-//! `build-pipeline lock`: looks Debian and Python packages up anew, and writes them with their
+//! `build-pipeline lock`: looks up Debian and Python packages again, and writes them with their
 //! hashes below `versions/locks`.
 //!
-//! The way: `debian` asks apt, `python` has `uv` ask the Python index; each says what it found as
-//! [`Found`]. What changed is compared here, a file that is another under its old name is refused,
-//! and all is written at the end. `--check` asks nobody: it says whether each lock was made from
-//! what the project asks for today.
+//! `debian` asks apt, and `python` has `uv` ask the Python index; both return [`Found`]. This
+//! module compares the results, refuses a file whose hash changed although its name did not, and
+//! writes everything at the end. `--check` makes no requests: it checks that each lock matches the
+//! project's current requirements.
 
 mod debian;
 pub(crate) mod python;
@@ -32,50 +32,50 @@ use crate::project::Project;
 /// The folder of the locks.
 const FOLDER: &str = "versions/locks";
 
-/// Look Debian and Python packages up anew, and write them with their hashes
+/// Look up Debian and Python packages again, and lock them with their hashes
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
-    /// Locks, or tracks for all of theirs; without any, every lock
+    /// Locks, or tracks for all locks that they use [default: all locks]
     #[arg(value_name = "LOCK|TRACK")]
     names: Vec<String>,
-    /// Print what would change and write nothing
+    /// Print the changes and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Say whether each lock was made from what the project asks for today; ask nobody, write nothing
+    /// Check that each lock matches the current requirements; make no requests and write nothing
     #[arg(long, visible_alias = "locked", conflicts_with = "dry_run")]
     check: bool,
     #[command(flatten)]
     trust: Trust,
-    /// The form of the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
     index: Index,
 }
 
-/// What is taken though something speaks against it.
+/// Changes that are refused unless they are explicitly allowed.
 #[derive(Debug, Args)]
 struct Trust {
-    /// Take a file that is another than it was under the same name and version
+    /// Accept a file whose hash changed although its name and version did not
     #[arg(long)]
     accept_moved: bool,
-    /// Take package indexes of Debian that have expired: those of a copy of an earlier day
+    /// Accept expired Debian package indexes, such as those of a copy of an earlier day
     #[arg(long)]
     snapshot: bool,
 }
 
-/// What a lock holds: each package with its version and the hashes of its files.
+/// The content of a lock: each package with its version and the hashes of its files.
 type Content = BTreeMap<String, Locked>;
 
 /// One package of a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Locked {
     version: String,
-    /// Hashes by file.
+    /// The hashes, by file name.
     files: BTreeMap<String, String>,
 }
 
-/// What was looked up for a lock.
+/// The new content of a lock.
 #[derive(Debug)]
 struct Found {
     name: String,
@@ -83,8 +83,8 @@ struct Found {
     kind: &'static str,
     before: Content,
     after: Content,
-    /// The files of the lock, paths from the root of the project, with their new text. The one
-    /// that decides comes last.
+    /// The files of the lock with their new text, by path from the project's root. The file that
+    /// makes the lock valid comes last.
     files: Vec<(String, String)>,
 }
 
@@ -128,14 +128,14 @@ pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), CommandError> {
     }
 }
 
-/// Returns the locks that were named, and those of the tracks that were.
+/// Returns the given locks, and the locks of the given tracks.
 fn choose(project: &Project, names: &[String]) -> Result<Locks, CommandError> {
     let mut all = Locks { debian: debian_locks(project)?, python: project.python_sets()? };
     let twice = all.python.keys().find(|name| all.debian.contains(name.as_str()));
     if let Some(name) = twice {
         return Err(CommandError::new(
             ExitCode::Input,
-            format!("`{name}` is a lock of Debian packages and one of Python"),
+            format!("`{name}` is the name of both a Debian lock and a Python lock"),
         )
         .hint("rename the table in `versions/python.toml`"));
     }
@@ -167,7 +167,7 @@ fn unknown(name: &str, all: &Locks) -> CommandError {
     }
 }
 
-/// Returns the names of the locks of Debian packages.
+/// Returns the names of the Debian locks.
 fn debian_locks(project: &Project) -> Result<BTreeSet<String>, CommandError> {
     let folder = project.root.join(FOLDER);
     let entries = match std::fs::read_dir(&folder) {
@@ -183,7 +183,7 @@ fn debian_locks(project: &Project) -> Result<BTreeSet<String>, CommandError> {
     Ok(names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect())
 }
 
-/// Returns the names of the locks that the variants of a track use.
+/// Returns the names of the locks that a track's variants use.
 fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, CommandError> {
     let tracks = project.parse("versions/tracks.toml", pins::parse_tracks)?;
     let variants = tracks.built.get(&track).map(|settings| settings.variants.values());
@@ -197,12 +197,12 @@ fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, Command
     if names.is_empty() {
         let message = format!("track `{}` uses no lock", track.name());
         return Err(CommandError::new(ExitCode::Input, message)
-            .hint("`build-pipeline lock` without a name looks all locks up"));
+            .hint("`build-pipeline lock` without a name looks up all locks"));
     }
     Ok(names)
 }
 
-/// Says which locks are stale.
+/// Reports stale locks.
 fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), CommandError> {
     let mut stale = Vec::new();
     for name in &chosen.debian {
@@ -211,7 +211,7 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), CommandEr
     let pins = project.pins()?;
     let mut unmade = Vec::new();
     for (name, set) in &chosen.python {
-        // As with a pin that is unresolved, a build that needs it is refused.
+        // Like an unresolved pin, it stops only the builds that need it.
         if args.names.is_empty() && !python::is_made(project, name.as_str()) {
             unmade.push(name.as_str());
             continue;
@@ -222,23 +222,25 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), CommandEr
     let count = chosen.debian.len() + chosen.python.len() - unmade.len();
     for name in unmade {
         let hint = format!(
-            "lock `{name}` was never made; `build-pipeline lock {name}` does it, where what it is made from can be reached"
+            "lock `{name}` does not exist yet; `build-pipeline lock {name}` creates it, on a machine that reaches its sources"
         );
         output::hint(&hint);
     }
     if stale.is_empty() {
         return match args.format {
             Format::Json => output::json(&LockReport::default()),
-            Format::Text if count == 1 => output::result("1 lock is what the project asks for\n"),
+            Format::Text if count == 1 => {
+                output::result("1 lock matches the current requirements\n")
+            }
             Format::Text => {
-                output::result(&format!("{count} locks are what the project asks for\n"))
+                output::result(&format!("{count} locks match the current requirements\n"))
             }
         };
     }
     Err(refuse_stale(stale))
 }
 
-/// Makes the error of locks that were made from something else than what is asked for today.
+/// Creates the error for locks that do not match the current requirements.
 pub(crate) fn refuse_stale(stale: Vec<(String, String)>) -> CommandError {
     let names: Vec<String> = stale.iter().map(|(name, _)| name.clone()).collect();
     let message = match stale.as_slice() {
@@ -251,10 +253,10 @@ pub(crate) fn refuse_stale(stale: Vec<(String, String)>) -> CommandError {
         all => all.iter().map(|(name, why)| format!("`{name}`: {why}")).collect(),
     };
     CommandError { causes, ..told }
-        .hint(format!("`build-pipeline lock {}` looks it up anew", names.join(" ")))
+        .hint(format!("`build-pipeline lock {}` updates it", names.join(" ")))
 }
 
-/// Refuses a file that is another than it was, under the same name: somebody replaced it.
+/// Refuses a file whose content changed although its name did not.
 fn refuse_moved(found: &Found) -> Result<(), CommandError> {
     for (name, now) in &found.after {
         let Some(old) = found.before.get(name).filter(|old| old.version == now.version) else {
@@ -266,13 +268,13 @@ fn refuse_moved(found: &Found) -> Result<(), CommandError> {
         });
         if let Some((file, before, hash)) = moved {
             let message = format!(
-                "`{file}` of lock `{}` is another file now: it was `{before}`, and is `{hash}`",
+                "`{file}` of lock `{}` has changed: its hash was `{before}`, and is now `{hash}`",
                 found.name
             );
             return Err(CommandError::new(ExitCode::Integrity, message)
-                .hint("nothing was written; find out why before you trust it")
+                .hint("nothing was written; find out why it changed before you trust it")
                 .hint(format!(
-                    "`build-pipeline lock {} --accept-moved` takes what it is now",
+                    "`build-pipeline lock {} --accept-moved` accepts the new file",
                     found.name
                 )));
         }
@@ -280,7 +282,7 @@ fn refuse_moved(found: &Found) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Writes the files of a lock that differ, beside, synced and renamed. Returns which those are.
+/// Writes the files of a lock that differ, atomically. Returns their names.
 fn write(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, CommandError> {
     let mut written = Vec::new();
     for (name, text) in &found.files {
@@ -292,7 +294,7 @@ fn write(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, 
             put(&path, text).map_err(|error| {
                 let what = format!("writing `{}` failed", path.display());
                 CommandError::caused(ExitCode::Machine, what, &error)
-                    .hint("the file is as it was; check space and permissions of its folder")
+                    .hint("the file was not changed; check the space and permissions of its folder")
             })?;
         }
         written.push(name.clone());
@@ -303,7 +305,7 @@ fn write(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, 
 fn put(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(folder)?;
-    // Freed by the system when the process ends, however it ends; no file is left over.
+    // The system releases the lock when the process ends, even if it is killed; no file remains.
     let held = File::open(folder)?;
     held.lock()?;
     let mut file = AtomicWriteFile::open(path)?;

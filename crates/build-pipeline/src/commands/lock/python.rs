@@ -1,4 +1,4 @@
-//! Python locks: what `versions/python.toml` asks for, looked up by uv.
+//! Python locks: uv looks up the requirements in `versions/python.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,10 @@ use crate::fetch::{self, Fetcher, TreePin};
 use crate::mirrors;
 use crate::project::{Project, unreadable};
 
-/// The name that messages use for requirements of our own.
+/// The name that messages use for the project's own requirements.
 const OWN: &str = "versions/python.toml";
 
-/// Whom to ask.
+/// The clients for looking up packages.
 pub(super) struct Asking<'a> {
     project: &'a Project,
     pins: Pins,
@@ -42,7 +42,7 @@ impl<'a> Asking<'a> {
         Ok(Self { project, pins: project.pins()?, fetcher, mirrors, uv })
     }
 
-    /// Looks a set up.
+    /// Looks up a set.
     pub(super) fn look_up(
         &mut self,
         name: &PinName,
@@ -55,8 +55,8 @@ impl<'a> Asking<'a> {
         let asked = (&texts, index.as_ref());
         let written = self.uv.compile(set, asked, Form::Pylock)?;
         let odd = |error: pins::ParsePythonLockError| {
-            CommandError::caused(ExitCode::Failed, format!("lock `{name}` cannot be made"), &error)
-                .hint("write requirements that one platform and one version of Python can have")
+            CommandError::caused(ExitCode::Failed, format!("cannot create lock `{name}`"), &error)
+                .hint("write requirements that can be met together on one platform and one version of Python")
         };
         let mut lock = PythonLock::parse(&written, Some(set)).map_err(odd)?;
         if lock.for_cuda().next().is_some() {
@@ -73,13 +73,13 @@ impl<'a> Asking<'a> {
         Ok(Found { name: name.to_string(), kind: "python", before, after, files })
     }
 
-    /// Returns what the lock has until now. One that a newer program wrote is left alone.
+    /// Returns the current content of the lock. Refuses a lock that a newer program wrote.
     fn before(&self, name: &PinName) -> Result<Content, CommandError> {
         match read(self.project, name.as_str())? {
             Some((_, Ok(old))) => Ok(content(&old)),
             Some((_, Err(error @ pins::ParsePythonLockError::Newer))) => {
                 let file = python_lock_path(name.as_str());
-                let what = format!("`{file}` cannot be replaced");
+                let what = format!("cannot replace `{file}`");
                 Err(CommandError::caused(ExitCode::Input, what, &error)
                     .hint("update build-pipeline; nothing was changed"))
             }
@@ -87,7 +87,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Returns where the index of a set's release is asked.
+    /// Returns the index URL of a set's release.
     fn index_of(&self, set: &PythonSet) -> Result<Option<SourceUrl>, CommandError> {
         let url =
             |release: &pins::Release| fetch::mirrored(&self.mirrors, &fetch::url(&release.index)?);
@@ -98,7 +98,7 @@ impl<'a> Asking<'a> {
         self.pins.releases.get(set.release.as_ref()?)
     }
 
-    /// Returns what a set asks for: requirements by the file that they stand in.
+    /// Returns the requirements of a set, by the file that contains them.
     fn requirements(
         &self,
         set: &PythonSet,
@@ -132,19 +132,20 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Reads a requirement file of a source.
+/// Reads a requirements file of a source.
 fn lines(tree: &Tree, pin: &PinName, file: &str) -> Result<Vec<RequirementLine>, CommandError> {
     let wrong = |error: &dyn std::error::Error| {
-        let what = format!("`{file}` of pin `{pin}` cannot be used");
-        CommandError::caused(ExitCode::Input, what, error)
-            .hint("name another file in `versions/python.toml`, or its packages in `requirements`")
+        let what = format!("cannot use `{file}` of pin `{pin}`");
+        CommandError::caused(ExitCode::Input, what, error).hint(
+            "name another file in `versions/python.toml`, or list its packages in `requirements`",
+        )
     };
     let bytes = tree.read_file(file).map_err(|error| wrong(&error))?;
     let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
     pins::requirements(file, &text).map_err(|error| wrong(&error))
 }
 
-/// Returns the path of a file that another names.
+/// Resolves the path that a file names, relative to that file.
 fn beside(file: &str, path: &str) -> String {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -158,12 +159,12 @@ fn beside(file: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Refuses CUDA's packages, and says who brought them.
+/// Refuses CUDA packages, and reports which requirements caused them.
 fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> CommandError {
     let all: Vec<(&str, &str)> =
         lock.for_cuda().map(|(name, project)| (name, project.version.as_str())).collect();
     let is_one = |package: &str| all.iter().any(|(name, _)| *name == package);
-    // Those that no other of them brought say why all are there.
+    // CUDA packages that no other one requires explain all of them.
     let mut chains: Vec<Vec<String>> =
         all.iter().map(|(package, _)| chain(reasons, package)).collect();
     chains.retain(|chain| chain.iter().filter(|one| is_one(one)).count() == 1);
@@ -178,7 +179,7 @@ fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> CommandError
     let told = CommandError::new(
         ExitCode::Input,
         format!(
-            "lock `{name}` would have `{first}` {version} of the default index, which is for CUDA or takes the place of ROCm's"
+            "lock `{name}` would contain `{first}` {version} from the default index, which is for CUDA or replaces ROCm's"
         ),
     );
     let mut causes: Vec<String> = chains.iter().map(|chain| chain.join(" -> ")).collect();
@@ -188,11 +189,11 @@ fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> CommandError
         .filter(|name| !chains.iter().any(|chain| chain.last().is_some_and(|last| last == name)))
         .collect();
     if !others.is_empty() {
-        causes.push(format!("with it came {}", others.join(", ")));
+        causes.push(format!("it also adds {}", others.join(", ")));
     }
     CommandError { causes, ..told }
-        .hint(format!("nothing was written; where the image has it already, add it to `provided` of `[{name}]` in `versions/python.toml`"))
-        .hint("wheels for ROCm come from AMD's index, `[release.…]` of `versions/versions.toml`, never from this one")
+        .hint(format!("nothing was written; if the image already contains it, add it to `provided` in `[{name}]` in `versions/python.toml`"))
+        .hint("wheels for ROCm come from AMD's index, `[release.…]` in `versions/versions.toml`, never from this one")
 }
 
 fn content(lock: &PythonLock) -> Content {
@@ -206,7 +207,7 @@ fn content(lock: &PythonLock) -> Content {
 
 type Read = (String, Result<PythonLock, pins::ParsePythonLockError>);
 
-/// Reads a lock of the project, where there is one.
+/// Reads a lock of the project, if it exists.
 fn read(project: &Project, name: &str) -> Result<Option<Read>, CommandError> {
     let file = python_lock_path(name);
     match project.text(&file) {
@@ -219,12 +220,12 @@ fn read(project: &Project, name: &str) -> Result<Option<Read>, CommandError> {
     }
 }
 
-/// Says whether a lock was ever made.
+/// Returns whether a lock exists.
 pub(super) fn is_made(project: &Project, name: &str) -> bool {
     project.root.join(python_lock_path(name)).exists()
 }
 
-/// Says why a lock is not what is asked for, where that is so. Nobody is asked.
+/// Returns why a lock does not match the requirements, if it does not. Makes no requests.
 pub(crate) fn stale(
     project: &Project,
     pins: &Pins,
@@ -232,7 +233,7 @@ pub(crate) fn stale(
     set: &PythonSet,
 ) -> Result<Option<String>, CommandError> {
     let Some((text, lock)) = read(project, name)? else {
-        return Ok(Some(format!("there is no `{}`", python_lock_path(name))));
+        return Ok(Some(format!("`{}` does not exist", python_lock_path(name))));
     };
     let lock = match lock {
         Ok(lock) => lock,
@@ -248,7 +249,7 @@ pub(crate) fn stale(
     }
     let file = requirements_lock_path(name);
     let same = project.text(&file).is_ok_and(|now| *now == *lock.to_requirements());
-    Ok((!same).then(|| format!("`{file}` does not say the same as `{}`", python_lock_path(name))))
+    Ok((!same).then(|| format!("`{file}` does not match `{}`", python_lock_path(name))))
 }
 
 #[cfg(test)]
@@ -263,7 +264,7 @@ mod tests {
             "requirements/common.txt"
         );
         assert_eq!(beside("a.txt", "./b.txt"), "b.txt");
-        // Nothing above the tree can be named.
+        // Paths cannot lead out of the tree.
         assert_eq!(beside("a.txt", "../../etc/passwd"), "etc/passwd");
     }
 }

@@ -1,4 +1,4 @@
-//! What changed in locks, in words and as JSON.
+//! Changes in locks, as text and JSON.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,10 +6,10 @@ use serde::Serialize;
 use super::Content;
 use crate::output::Page;
 
-/// What `lock --format json` prints.
+/// The output of `lock --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LockReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
     /// The locks that were looked up.
     pub(super) locks: Vec<LockChange>,
@@ -21,24 +21,24 @@ impl Default for LockReport {
     }
 }
 
-/// What changed in one lock.
+/// The changes in one lock.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LockChange {
     /// The lock.
     name: String,
     /// Its kind: debian or python.
     kind: &'static str,
-    /// How many packages it has.
+    /// The number of packages in it.
     packages: usize,
-    /// Packages that it did not have, with their versions.
+    /// Packages that were added, with their versions.
     added: Vec<PackageAt>,
-    /// Packages that it no longer has, with their versions.
+    /// Packages that were removed, with their versions.
     removed: Vec<PackageAt>,
-    /// Packages at another version.
+    /// Packages whose version changed.
     changed: Vec<PackageFromTo>,
-    /// The files that differ, paths from the root of the project.
+    /// The files that differ, by path from the project's root.
     pub(super) files: Vec<String>,
-    /// Whether they were written.
+    /// Whether the files were written.
     pub(super) written: bool,
 }
 
@@ -56,14 +56,14 @@ struct PackageAt {
 struct PackageFromTo {
     /// The package.
     name: String,
-    /// The version it had.
+    /// The old version.
     from: String,
-    /// The version it has.
+    /// The new version.
     to: String,
 }
 
 impl LockChange {
-    /// Compares what a lock held with what was looked up.
+    /// Compares the old content of a lock with the new one.
     pub(super) fn new(
         name: &str,
         kind: &'static str,
@@ -96,18 +96,18 @@ impl LockChange {
 }
 
 impl LockReport {
-    /// Returns the report for reading.
+    /// Returns the report as text.
     pub(super) fn text(&self, is_dry: bool) -> String {
         let mut page = Page::default();
         for one in &self.locks {
             let LockChange { name, packages, added, removed, changed, files, .. } = one;
             if files.is_empty() {
-                page.line(format_args!("{name}: {packages} packages, as they were"));
+                page.line(format_args!("{name}: {packages} packages, unchanged"));
                 continue;
             }
             let would = if is_dry { "would have " } else { "" };
             page.line(format_args!(
-                "{name}: {would}{packages} packages: {} added, {} removed, {} at another version",
+                "{name}: {would}{packages} packages: {} added, {} removed, {} with another version",
                 added.len(),
                 removed.len(),
                 changed.len()

@@ -1,5 +1,5 @@
-//! Calls uv: found where programs are, else installed from the Python index, at a pinned version
-//! and by its hash.
+//! Runs uv: from the `PATH`, or else installed from the Python index, at a pinned version and by
+//! hash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output;
 
-/// The uv that is installed where there is none, with the hashes of its wheels for Linux on x86_64
+/// The version of uv to install if there is none, with the hashes of its wheels for Linux on x86_64
 /// and aarch64, glibc and musl.
 const VERSION: &str = "0.13.9";
 const WHEELS: [&str; 4] = [
@@ -25,13 +25,13 @@ const WHEELS: [&str; 4] = [
     "ecb6028d79dc96fbeafffe5c8af62a7099487ebc05a701e76714eebcffd06375",
 ];
 
-/// What a uv must know to be used.
+/// The features that uv must have.
 const NEEDED: [&str; 2] = ["--excludes", "pylock.toml"];
 
-/// How many lines of what a program said are shown.
+/// How many lines of a program's output are shown.
 const SHOWN_LINES: usize = 20;
 
-/// uv, and the index that it asks.
+/// uv, and the index that it uses.
 #[derive(Debug)]
 pub(super) struct Uv {
     program: PathBuf,
@@ -39,12 +39,12 @@ pub(super) struct Uv {
     cache: PathBuf,
 }
 
-/// What uv is to write.
+/// The output format of uv.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// A lock (PEP 751).
     Pylock,
-    /// Requirements, each with what brought it.
+    /// Requirements, each with its origin.
     Reasons,
 }
 
@@ -52,7 +52,7 @@ impl Uv {
     /// Finds uv, or installs it from the index at `index`.
     pub(super) fn find(index: &SourceUrl) -> Result<Self, CommandError> {
         let cache = environment::cache_folder().ok_or_else(|| {
-            CommandError::new(ExitCode::Machine, "there is no home directory to keep uv's cache in")
+            CommandError::new(ExitCode::Machine, "no home directory to keep uv's cache in")
                 .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
         })?;
         let found = environment::program_in_path("uv").filter(|program| can(program));
@@ -63,8 +63,8 @@ impl Uv {
         Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv") })
     }
 
-    /// Resolves requirements, which are given by the file that they stand in, and where there is
-    /// an index that comes before the default one.
+    /// Resolves requirements, which are given by file. The given index, if any, takes precedence
+    /// over the default one.
     pub(super) fn compile(
         &self,
         set: &PythonSet,
@@ -72,7 +72,7 @@ impl Uv {
         form: Form,
     ) -> Result<String, CommandError> {
         let machine = |error: std::io::Error| {
-            CommandError::caused(ExitCode::Machine, "files for uv cannot be written", &error)
+            CommandError::caused(ExitCode::Machine, "cannot write files for uv", &error)
                 .hint("temporary files are under `TMPDIR` (default `/tmp`); check its space and permissions")
         };
         let work = tempfile::tempdir().map_err(machine)?;
@@ -106,7 +106,7 @@ impl Uv {
         if let Some(index) = index {
             arguments.extend(["--index", index.as_str()]);
         }
-        // uv knows `pyproject.toml` as something else than a list.
+        // uv treats `pyproject.toml` as something other than a list.
         let names: Vec<String> = texts.keys().map(|file| format!("{file}{LIST}")).collect();
         for (name, lines) in names.iter().zip(texts.values()) {
             put(name, lines).map_err(machine)?;
@@ -145,12 +145,12 @@ impl Uv {
     }
 }
 
-/// The file of packages that are left out.
+/// The file of excluded packages.
 const EXCLUDES: &str = "excludes.txt";
-/// What the names of requirement files end with while uv reads them.
+/// The suffix of requirements files while uv reads them.
 const LIST: &str = ".txt";
 
-/// Says whether a uv knows all that is asked of it.
+/// Returns whether a uv has all required features.
 fn can(program: &Path) -> bool {
     let help = Command::new(program)
         .args(["pip", "compile", "--help"])
@@ -161,7 +161,7 @@ fn can(program: &Path) -> bool {
     help.is_ok_and(|help| NEEDED.iter().all(|word| help.contains(word)))
 }
 
-/// Installs uv below `folder` with pip, which checks its hash. Returns the program.
+/// Installs uv below `folder` with pip, which checks its hash. Returns the path of the program.
 fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
     let home = folder.join(format!("uv-{VERSION}"));
     let program = home.join("bin/uv");
@@ -205,12 +205,11 @@ fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
             .hint("install uv, or python3 with pip")
     })?;
     if !output.status.success() {
-        let told =
-            CommandError::new(ExitCode::Network, format!("uv {VERSION} cannot be installed"));
+        let told = CommandError::new(ExitCode::Network, format!("cannot install uv {VERSION}"));
         return Err(CommandError { log: last_lines(&output.stderr), ..told }
-            .hint("install uv by other means; one on the `PATH` is used"));
+            .hint("install uv in another way; the tool uses a uv on the `PATH`"));
     }
-    // Another run may have been first; its files are the same.
+    // Another run may have been faster; its files are the same.
     match std::fs::rename(&target, &home) {
         Err(error) if !program.is_file() => Err(machine(error)),
         Ok(()) | Err(_) => Ok(program),
@@ -230,15 +229,15 @@ fn failed(output: &Output) -> CommandError {
     let (code, hint) = match has_none {
         true => (
             ExitCode::Input,
-            "change what `versions/python.toml` asks for; a package without a wheel for its platform counts as missing",
+            "change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing",
         ),
         false => (ExitCode::Network, "check the network, `HTTPS_PROXY` and `--index`"),
     };
-    let told = CommandError::new(code, "uv finds no set of packages that fits");
+    let told = CommandError::new(code, "uv found no set of packages that meets the requirements");
     CommandError { log: last_lines(&output.stderr), ..told }.hint("nothing was written").hint(hint)
 }
 
-/// Returns who brought a package, out of uv's `# via` comments: a file, packages, the package.
+/// Returns the origin of a package from uv's `# via` comments: a file, packages, the package.
 pub(super) fn chain(reasons: &str, package: &str) -> Vec<String> {
     let mut via: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut name = "";
@@ -250,7 +249,7 @@ pub(super) fn chain(reasons: &str, package: &str) -> Vec<String> {
             via.entry(name).or_default().extend(Some(one).filter(|one| !one.is_empty()));
         }
     }
-    // The shortest way up, so breadth first.
+    // Search breadth-first to find the shortest chain.
     let mut ways = std::collections::VecDeque::from([vec![package]]);
     let mut seen = BTreeSet::from([package]);
     while let Some(way) = ways.pop_front() {

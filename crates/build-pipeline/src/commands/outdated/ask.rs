@@ -1,5 +1,5 @@
-//! Asks for the present state of pins: all at once, at most [`AT_ONCE`] questions in flight, and
-//! one for all pins of a repository or project.
+//! Looks up the current state of all pins, at most [`AT_ONCE`] requests at a time, and one request
+//! for all pins of a repository or project.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use super::{Class, State};
 use crate::commands::bump::choice::{Releases, TagForm, version_of};
 
-/// How many questions are asked at the same time.
+/// The maximum number of concurrent requests.
 const AT_ONCE: usize = 16;
 
-/// Whom to ask.
+/// The clients for looking up pins.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) sources: Sources,
@@ -27,7 +27,7 @@ pub(super) struct Asked {
     pub(super) index: Result<SourceUrl, String>,
 }
 
-/// What one question is about.
+/// The subject of one request.
 enum Question {
     Repository(SourceUrl, Vec<(PinName, SourcePin)>),
     Image(PinName, Box<ImagePin>),
@@ -42,7 +42,7 @@ pub(super) async fn all(pins: &Pins, asked: Asked) -> BTreeMap<PinName, State> {
     for question in questions(pins) {
         let (asked, limit) = (asked.clone(), Arc::clone(&limit));
         running.spawn(async move {
-            // The semaphore is never closed; without a permit nothing would be asked at all.
+            // The semaphore is never closed.
             let permit = limit.acquire().await;
             let states = answer(question, &asked).await;
             drop(permit);
@@ -106,7 +106,7 @@ async fn answer(question: Question, asked: &Asked) -> Vec<(PinName, State)> {
     }
 }
 
-/// What it means that a source could not be asked.
+/// Returns the state of pins whose source could not be asked.
 fn unasked(error: &SourceError) -> State {
     let class = match error.kind() {
         ErrorKind::NotFound => Class::Vanished,
@@ -124,42 +124,42 @@ async fn source(pin: &SourcePin, url: &SourceUrl, refs: &RemoteRefs, asked: &Ask
     };
     let Some(git_ref) = &pin.git_ref else {
         return match pin.commit.resolved() {
-            None => State::new(Class::Unresolved, "the commit is not known"),
+            None => State::new(Class::Unresolved, "the commit is unresolved"),
             Some(commit) => bare_commit(commit, url, refs, asked).await,
         };
     };
     let found = git_ref.parse().ok().and_then(|name| refs.find(&name).cloned());
     let Some(found) = found else {
-        let what = format!("there is no tag or branch `{git_ref}` any more");
+        let what = format!("tag or branch `{git_ref}` no longer exists");
         return State { newest: newer(), ..State::new(Class::Vanished, what) };
     };
     let now = found.target().to_owned();
     let state = match pin.commit.resolved() {
-        None => State::new(Class::Unresolved, format!("`{git_ref}` is `{now}` now")),
+        None => State::new(Class::Unresolved, format!("`{git_ref}` is now `{now}`")),
         Some(commit) if commit.as_str() == now => match newer() {
-            Some(newest) => State::new(Class::Newer, format!("`{newest}` is out")),
+            Some(newest) => State::new(Class::Newer, format!("`{newest}` was released")),
             None => State::new(Class::Current, ""),
         },
         Some(commit) if found.name.starts_with("refs/tags/") => {
-            State::new(Class::Moved, format!("tag `{git_ref}` was `{commit}` and is `{now}` now"))
+            State::new(Class::Moved, format!("tag `{git_ref}` was `{commit}` and is now `{now}`"))
         }
         Some(commit) => branch(git_ref, commit, &now, url, asked).await,
     };
     State { now: Some(now), newest: newer(), ..state }
 }
 
-/// Says what became of a commit that a branch stood at.
+/// Returns the state of a commit that was the head of a branch.
 async fn branch(name: &str, old: &CommitId, now: &str, url: &SourceUrl, asked: &Asked) -> State {
     let Ok(tip) = now.parse::<CommitId>() else {
-        return State::new(Class::Moved, format!("branch `{name}` leads to no commit"));
+        return State::new(Class::Moved, format!("branch `{name}` does not lead to a commit"));
     };
     match asked.sources.reaches(url, &tip, old).await {
         Ok(Some(Reach::Inside)) => {
-            State::new(Class::Newer, format!("branch `{name}` went on to `{now}`"))
+            State::new(Class::Newer, format!("branch `{name}` moved ahead to `{now}`"))
         }
         Ok(Some(Reach::Outside)) => State::new(
             Class::Rewritten,
-            format!("branch `{name}` was rewritten: it no longer leads to `{old}`"),
+            format!("branch `{name}` was rewritten: it no longer contains `{old}`"),
         ),
         Ok(Some(Reach::Missing)) => State::new(
             Class::Rewritten,
@@ -168,14 +168,14 @@ async fn branch(name: &str, old: &CommitId, now: &str, url: &SourceUrl, asked: &
         Ok(None) => State::new(
             Class::Newer,
             format!(
-                "branch `{name}` is `{now}` now; the server cannot say whether it still has `{old}`"
+                "branch `{name}` is now `{now}`; the server cannot say whether it still contains `{old}`"
             ),
         ),
         Err(error) => unasked(&error),
     }
 }
 
-/// Says whether a commit without a name is still there.
+/// Returns the state of a commit without a tag or branch.
 async fn bare_commit(
     commit: &CommitId,
     url: &SourceUrl,
@@ -192,7 +192,7 @@ async fn bare_commit(
     match asked.sources.reaches(url, &tip, commit).await {
         Ok(Some(Reach::Inside) | None) => State::new(Class::Current, "a commit without a tag"),
         Ok(Some(Reach::Outside)) => {
-            State::new(Class::Current, "a commit that the main branch does not lead to")
+            State::new(Class::Current, "a commit that is not on the main branch")
         }
         Ok(Some(Reach::Missing)) => {
             State::new(Class::Vanished, format!("the server no longer has `{commit}`"))
@@ -227,10 +227,10 @@ async fn image(pin: &ImagePin, asked: &Asked) -> State {
         Ok(Some(now)) => now,
         Ok(None) => {
             let what = match still_there().await {
-                Ok(true) if digest.is_some() => format!(
-                    "there is no tag `{tag}` any more; its digest is still there, so mirror it now"
-                ),
-                _ => format!("there is no tag `{tag}` any more"),
+                Ok(true) if digest.is_some() => {
+                    format!("tag `{tag}` no longer exists; its digest still does, so mirror it now")
+                }
+                _ => format!("tag `{tag}` no longer exists"),
             };
             return State::new(Class::Vanished, what);
         }
@@ -242,20 +242,20 @@ async fn image(pin: &ImagePin, asked: &Asked) -> State {
     };
     let state = match digest {
         _ if pin.follow => {
-            State::new(Class::Current, format!("the tag is followed; it is `{now}` now"))
+            State::new(Class::Current, format!("the tag is followed; it is now `{now}`"))
         }
-        None => State::new(Class::Unresolved, format!("`{tag}` is `{now}` now")),
+        None => State::new(Class::Unresolved, format!("`{tag}` is now `{now}`")),
         Some(digest) if *digest == now => match &newest {
-            Some(newest) => State::new(Class::Newer, format!("tag `{newest}` is out")),
+            Some(newest) => State::new(Class::Newer, format!("tag `{newest}` was published")),
             None => State::new(Class::Current, ""),
         },
         Some(digest) => match still_there().await {
             Ok(true) => {
-                State::new(Class::Moved, format!("tag `{tag}` was `{digest}` and is `{now}` now"))
+                State::new(Class::Moved, format!("tag `{tag}` was `{digest}` and is now `{now}`"))
             }
             Ok(false) => State::new(
                 Class::Vanished,
-                format!("tag `{tag}` is `{now}` now, and the registry no longer has `{digest}`"),
+                format!("tag `{tag}` is now `{now}`, and the registry no longer has `{digest}`"),
             ),
             Err(state) => return state,
         },
@@ -263,14 +263,14 @@ async fn image(pin: &ImagePin, asked: &Asked) -> State {
     State { now: Some(now.to_string()), newest, ..state }
 }
 
-/// Returns the newest tag of the form of an image's tag, if it is newer. A registry need not list
-/// its tags, so that it does not is no news about the pin.
+/// Returns the newest tag with the pattern of an image's tag, if it is newer. Registries do not
+/// have to list their tags, so a failure to list them says nothing about the pin.
 async fn newer_tag(pin: &ImagePin, tag: &Tag, asked: &Asked) -> Option<String> {
     let form = TagForm::of(tag.as_str())?;
     match asked.client.tags(&pin.repository).await {
         Ok(tags) => form.newer(tags.iter().map(Tag::as_str)).map(str::to_owned),
         Err(error) => {
-            tracing::info!(repository = %pin.repository, %error, "its tags are not listed");
+            tracing::info!(repository = %pin.repository, %error, "cannot list tags");
             None
         }
     }
@@ -293,33 +293,33 @@ fn archive(pin: &ArchivePin, files: &[ReleaseFile]) -> State {
     let state = match (file, pin.sha256.resolved()) {
         (None, _) => State::new(
             Class::Vanished,
-            format!("the index has no source archive of `{}` any more", pin.version),
+            format!("the index no longer has a source archive of `{}`", pin.version),
         ),
         (Some(file), _) if file.yanked.is_some() => {
             let reason = file.yanked.as_deref().filter(|reason| !reason.is_empty());
             State::new(
                 Class::Yanked,
-                format!("it was yanked: {}", reason.unwrap_or("no reason is given")),
+                format!("it was yanked: {}", reason.unwrap_or("no reason given")),
             )
         }
         (Some(_), None) => State::new(
             Class::Unresolved,
             match &now {
                 Some(now) => format!("its hash is `{now}`"),
-                None => "the index gives no hash".to_owned(),
+                None => "the index provides no hash".to_owned(),
             },
         ),
         (Some(_), Some(sha256)) if now.as_deref().is_some_and(|now| now != sha256.as_str()) => {
             State::new(
                 Class::Moved,
                 format!(
-                    "its hash was `{sha256}` and is `{}` now",
+                    "its hash was `{sha256}` and is now `{}`",
                     now.as_deref().unwrap_or_default()
                 ),
             )
         }
         (Some(_), Some(_)) => match &newest {
-            Some(newest) => State::new(Class::Newer, format!("`{newest}` is out")),
+            Some(newest) => State::new(Class::Newer, format!("`{newest}` was released")),
             None => State::new(Class::Current, ""),
         },
     };
@@ -329,14 +329,15 @@ fn archive(pin: &ArchivePin, files: &[ReleaseFile]) -> State {
 /// Asks the set's own index for each of its packages, one after the other.
 async fn release(pin: &Release, asked: &Asked) -> State {
     let Ok(index) = pin.index.parse::<SourceUrl>() else {
-        return State::new(Class::Unreachable, "its index cannot be asked");
+        return State::new(Class::Unreachable, "cannot ask its index");
     };
     for (package, version) in &pin.packages {
         let files = match asked.sources.releases(&index, package).await {
             Ok(files) => files,
             Err(error) => return unasked(&error),
         };
-        // Wheels as well as source archives: the version is the second part of their names.
+        // This matches wheels as well as source archives: the version is the second part of both
+        // names.
         let fits = |file: &&ReleaseFile| {
             file.source_version(package) == Some(version)
                 || file.name.split('-').nth(1) == Some(version)
@@ -345,7 +346,7 @@ async fn release(pin: &Release, asked: &Asked) -> State {
             None => {
                 return State::new(
                     Class::Vanished,
-                    format!("the index has no `{package}` `{version}` any more"),
+                    format!("the index no longer has `{package}` `{version}`"),
                 );
             }
             Some(file) if file.yanked.is_some() => {

@@ -1,6 +1,7 @@
-//! Since when things are as they are: what earlier runs saw, in the state directory.
+//! How long pins have been in their current state: the observations of earlier runs, in the state
+//! directory.
 //!
-//! Keys say what is pinned, not in which project, so that two checkouts share what they know.
+//! Keys describe what is pinned, not the project, so that two checkouts share their history.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -13,26 +14,26 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::{environment, output};
 
-/// The number of the file's form.
+/// The version of the file format.
 const SCHEMA: u32 = 1;
 
-/// The most that is remembered; beyond it, what was not seen for longest goes.
+/// The maximum number of entries; the ones that were not seen for longest are dropped first.
 const MOST: usize = 5_000;
 
-/// What earlier runs saw.
+/// The observations of earlier runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct History {
     schema: u32,
     seen: BTreeMap<String, Seen>,
 }
 
-/// The number of a file, whatever else is in it.
+/// The version of a file, whatever else it contains.
 #[derive(Deserialize)]
 struct Numbered {
     schema: u32,
 }
 
-/// The state of one pin, and since when.
+/// The state of one pin, and the first day of that state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     class: String,
@@ -42,7 +43,7 @@ struct Seen {
 }
 
 impl History {
-    /// Reads the history. One that cannot be read is started again, with a warning.
+    /// Reads the history. If it cannot be read, starts a new one and warns.
     pub(super) fn read() -> Result<Self, CommandError> {
         let path = environment::state_folder()?.join("outdated.json");
         let fresh = Self { schema: SCHEMA, seen: BTreeMap::new() };
@@ -50,7 +51,7 @@ impl History {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(fresh),
             text => text.map_err(|error| error.to_string()),
         };
-        // The number alone first, so that another form is told from a damaged one.
+        // Parse the version alone first, to distinguish another format from a damaged file.
         let number = text.as_ref().ok().and_then(|text| serde_json::from_str(text).ok());
         let parsed =
             text.and_then(|text| serde_json::from_str::<Self>(&text).map_err(|e| e.to_string()));
@@ -58,7 +59,7 @@ impl History {
             (Some(Numbered { schema }), _) if schema != SCHEMA => Err(CommandError::new(
                 ExitCode::Input,
                 format!(
-                    "`{}` has schema {schema}, and this build-pipeline reads {SCHEMA}",
+                    "`{}` has schema {schema}, but this build-pipeline reads only {SCHEMA}",
                     path.display()
                 ),
             )
@@ -66,14 +67,14 @@ impl History {
             (_, Ok(history)) => Ok(history),
             (_, Err(why)) => {
                 let message =
-                    format!("`{}` cannot be read, so it is started again: {why}", path.display());
+                    format!("cannot read `{}`, so a new file is started: {why}", path.display());
                 output::warn("unreadable-history", &message);
                 Ok(fresh)
             }
         }
     }
 
-    /// Takes note of a state, and returns the day since which it is so.
+    /// Notes a state, and returns the first day of that state.
     pub(super) fn note(&mut self, key: String, state: &State, today: &str) -> String {
         let class = state.class.name().to_owned();
         let old = self.seen.get(&key).filter(|old| old.class == class && old.now == state.now);
@@ -83,7 +84,7 @@ impl History {
         since
     }
 
-    /// Writes the history: beside, synced, renamed.
+    /// Writes the history atomically.
     pub(super) fn write(mut self) -> Result<(), CommandError> {
         if self.seen.len() > MOST {
             let mut days: Vec<String> = self.seen.values().map(|seen| seen.last.clone()).collect();
@@ -101,7 +102,7 @@ impl History {
         };
         write().map_err(|error: std::io::Error| {
             CommandError::caused(ExitCode::Machine, format!("writing `{}` failed", path.display()), &error)
-                .hint("it lies under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
+                .hint("the file is under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! `build-pipeline outdated`: asks what became of every pin, and changes nothing.
+//! `build-pipeline outdated`: checks whether pinned inputs changed upstream. Changes nothing.
 
 mod ask;
 mod history;
@@ -23,23 +23,23 @@ use crate::output::{self, Page};
 use crate::project::Project;
 use crate::{annotations, fetch, registry};
 
-/// Ask what became of the pins: newer, moved, rewritten, yanked, vanished
+/// Check whether pinned inputs changed upstream: newer, moved, rewritten, yanked, vanished
 #[derive(Debug, Args)]
 pub(crate) struct Outdated {
-    /// Only these pins
+    /// Check only these pins
     #[arg(value_name = "PIN")]
     pins: Vec<String>,
-    /// The form of the result; github marks the pins in the log of a workflow
+    /// Output format; github annotates the pins in a workflow's log
     #[arg(long, value_enum, default_value_t = OutdatedFormat::Text)]
     format: OutdatedFormat,
     #[command(flatten)]
     index: Index,
 }
 
-/// The form of the result.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OutdatedFormat {
-    /// For reading
+    /// For people
     Text,
     /// For programs
     Json,
@@ -47,27 +47,27 @@ enum OutdatedFormat {
     Github,
 }
 
-/// What became of a pin, from good to bad.
+/// The state of a pin, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Class {
-    /// It is what it was, and nothing newer is out.
+    /// The pin is unchanged and the newest.
     Current,
-    /// A newer release is out, or its branch went on.
+    /// A newer release exists, or the branch moved ahead.
     Newer,
-    /// Nobody has looked its value up yet.
+    /// Its value is not known yet.
     Unresolved,
-    /// It could not be asked for.
+    /// Its source could not be asked.
     Unreachable,
     /// It is past its `expires`.
     Expired,
-    /// Its tag or release is something else now.
+    /// Its tag or release changed.
     Moved,
-    /// Its branch no longer has the commit.
+    /// Its branch no longer contains the commit.
     Rewritten,
-    /// The release was withdrawn.
+    /// The release was yanked.
     Yanked,
-    /// It is gone.
+    /// It no longer exists.
     Vanished,
 }
 
@@ -111,15 +111,15 @@ impl Class {
     }
 }
 
-/// What was found out about a pin.
+/// The state of a pin, with details.
 #[derive(Debug, Clone)]
 struct State {
     class: Class,
-    /// What is so; empty where nothing is to be said.
+    /// A description; empty if there is nothing to report.
     detail: String,
-    /// What its name stands for now.
+    /// The current value of its name.
     now: Option<String>,
-    /// The newest release, where that is a newer one.
+    /// The newest release, if it is newer than the pin.
     newest: Option<String>,
 }
 
@@ -129,42 +129,42 @@ impl State {
     }
 }
 
-/// The number of this JSON form.
+/// The version of this JSON format.
 const SCHEMA: u32 = 1;
 
-/// What `outdated --format json` prints.
+/// The output of `outdated --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OutdatedReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
-    /// The day it was asked, in UTC.
+    /// The day of the check, in UTC.
     day: String,
-    /// The worst class.
+    /// The worst state.
     worst: Class,
-    /// The pins, the worst first.
+    /// The pins, worst first.
     pins: Vec<PinReport>,
 }
 
-/// What became of one pin.
+/// The state of one pin.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PinReport {
     /// The pin.
     pin: String,
     /// Its kind: source, archive, image or release.
     kind: &'static str,
-    /// What became of it.
+    /// Its state.
     class: Class,
-    /// What is so.
+    /// A description.
     detail: String,
-    /// The day since which it is known to be so.
+    /// The first day on which this state was observed.
     since: String,
-    /// What it is bound to; null where that is unresolved, or a set of packages.
+    /// The pinned value; null if it is unresolved or a set of packages.
     pinned: Option<String>,
-    /// What its name stands for now, where that was asked.
+    /// The current value of its name, if it was looked up.
     now: Option<String>,
-    /// The newest release, where that is a newer one.
+    /// The newest release, if it is newer than the pin.
     newest: Option<String>,
-    /// The line of versions.toml that it begins on.
+    /// The first line of the pin in versions.toml.
     line: usize,
 }
 
@@ -205,7 +205,7 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), CommandError> 
     }
 }
 
-/// Makes a pin expired that is past its day, unless worse is known of it.
+/// Marks a pin as expired if its date has passed, unless its state is worse.
 fn expire(state: &mut State, pins: &Pins, name: &PinName, today: &str) {
     let facts = [
         pins.sources.get(name).map(|pin| &pin.facts),
@@ -258,7 +258,7 @@ fn report(
     OutdatedReport { schema: SCHEMA, day, worst, pins: all }
 }
 
-/// Returns where a pin comes from, and what it is bound to.
+/// Returns the origin of a pin and its value.
 fn identity(pins: &Pins, name: &PinName) -> (String, Option<String>) {
     if let Some(pin) = pins.sources.get(name) {
         let from = format!("{} {}", pin.url, pin.git_ref.as_deref().unwrap_or_default());
@@ -316,7 +316,7 @@ impl OutdatedReport {
             title: format!("pin {} {}", one.pin, one.class.name()),
             message: format!("{} (since {})", one.detail, one.since),
         });
-        // A person who reads one line only reads the worst.
+        // Somebody who reads only one line should see the worst finding.
         let first = self.pins.first().filter(|one| one.class >= Class::Expired);
         let first =
             first.map(|one| format!("pin {} {}: {}\n", one.pin, one.class.name(), one.detail));

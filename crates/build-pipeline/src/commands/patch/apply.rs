@@ -1,4 +1,4 @@
-//! `patch apply`: writes what the patches make of a tree, every file or none.
+//! `patch apply`: writes the patched files of a tree, all or none.
 
 use std::fs::TryLockError;
 use std::io::BufWriter;
@@ -18,7 +18,7 @@ use crate::patching::replace::{ReplaceError, Replacement};
 use crate::project::Project;
 use crate::{environment, output};
 
-/// Directories that belong to the system.
+/// System directories.
 const SYSTEM: [&str; 10] =
     ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr", "/var"];
 
@@ -34,7 +34,7 @@ pub(crate) fn run(
     report::print(&PatchReport::new("apply", vec![tree]), &args.options)
 }
 
-/// Patches the source of a pin and writes it as a canonical tar, submodules and all.
+/// Patches the source of a pin and writes it, with its submodules, as a canonical tar.
 pub(crate) fn export(
     global: &Global,
     here: &Path,
@@ -44,9 +44,9 @@ pub(crate) fn export(
     let Some(output) = &args.output else {
         return Err(CommandError::new(
             ExitCode::Input,
-            format!("nothing says where the patched tree of `{component}` is to be"),
+            format!("no output given for the patched tree of `{component}`"),
         )
-        .hint("write `--root DIR` to patch a folder, `--output FILE.tar` to write the pinned source, patched"));
+        .hint("write `--root DIR` to patch a folder, or `--output FILE.tar` to write the pinned source, patched"));
     };
     let epoch = match environment::source_date_epoch()? {
         Some(epoch) => epoch,
@@ -72,7 +72,7 @@ pub(crate) fn export(
     }
     let report = PatchReport::new("apply", vec![tree]);
     match is_standard_output && is_good {
-        // The tar went there.
+        // Standard output is used for the tar.
         true => {
             output::say(&crate::sanitise::sanitise(report.text(&args.options).trim_end()));
             report.verdict(&args.options)
@@ -81,7 +81,7 @@ pub(crate) fn export(
     }
 }
 
-/// Writes a file beside its place and gives it its name when it is whole.
+/// Writes a temporary file and renames it when it is complete.
 fn write_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<AtomicWriteFile>) -> Result<TarSummary, WriteTarError>,
@@ -95,13 +95,13 @@ fn write_file(
 }
 
 fn not_written(output: &Path, error: &WriteTarError) -> CommandError {
-    let told = format!("`{}` could not be written", output.display());
+    let told = format!("cannot write `{}`", output.display());
     CommandError::caused(ExitCode::Machine, told, error).hint(
-        "check the space of the disk and the rights of the folder; what was there before is intact",
+        "check the free disk space and the folder's permissions; existing output was not changed",
     )
 }
 
-/// Patches one tree, unless a patch fails or the directory is the system's.
+/// Patches one tree, unless a patch fails or the directory belongs to the system.
 pub(crate) fn apply(
     mut prepared: Prepared<Directory>,
     project: &Project,
@@ -168,29 +168,28 @@ pub(crate) fn replace(
         match take_back() {
             Ok(()) => told,
             Err(second) => {
-                told.hint(format!("the list of receipts could not be put back: {second}"))
+                told.hint(format!("the list of receipts could not be restored: {second}"))
             }
         }
     })
 }
 
-/// Words an error of writing.
+/// Turns a write error into a command error.
 pub(crate) fn failed(error: &ReplaceError) -> CommandError {
     match error {
         ReplaceError::Changed(_) => CommandError::from_chain(ExitCode::Busy, error)
-            .hint("nothing was written; end what changes the tree and try again"),
+            .hint("nothing was written; stop the program that changes the tree, then try again"),
         ReplaceError::Read(..) => {
             CommandError::from_chain(ExitCode::Input, error).hint("nothing was written")
         }
-        ReplaceError::Write(..) => CommandError::from_chain(ExitCode::Machine, error).hint(
-            "all files are as they were; check the space of the disk and the rights of the folder",
-        ),
+        ReplaceError::Write(..) => CommandError::from_chain(ExitCode::Machine, error)
+            .hint("no file was changed; check the free disk space and the folder's permissions"),
         ReplaceError::Stuck { .. } => CommandError::from_chain(ExitCode::Machine, error)
-            .hint("`build-pipeline patch revert` puts it back once the disk can be written"),
+            .hint("`build-pipeline patch revert` restores it once the disk is writable"),
     }
 }
 
-/// Takes the lock of a tree; it ends with the value.
+/// Takes the lock of a tree, which is released on drop.
 pub(crate) fn lock(directory: &Directory) -> Result<std::fs::File, CommandError> {
     let failed = |error: &std::io::Error| {
         let shown = directory.path().display();
@@ -201,14 +200,14 @@ pub(crate) fn lock(directory: &Directory) -> Result<std::fs::File, CommandError>
         Ok(()) => Ok(root),
         Err(TryLockError::WouldBlock) => Err(CommandError::new(
             ExitCode::Busy,
-            format!("`{}` is being patched by another run", directory.path().display()),
+            format!("another run is patching `{}`", directory.path().display()),
         )
         .hint("wait for that run")),
         Err(TryLockError::Error(error)) => Err(failed(&error)),
     }
 }
 
-/// Says why nothing is to be written, if so.
+/// Returns why nothing will be written, if so.
 pub(crate) fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
     if args.write {
         return None;
@@ -223,7 +222,7 @@ pub(crate) fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<Strin
     ))
 }
 
-/// Says what makes a directory one that is not written into unasked.
+/// Returns why a directory is not written to by default.
 fn system_kind(path: &Path, project: &Path) -> Option<&'static str> {
     let is_package_folder =
         |part: &std::ffi::OsStr| part == "site-packages" || part == "dist-packages";
@@ -234,7 +233,7 @@ fn system_kind(path: &Path, project: &Path) -> Option<&'static str> {
             Some("belongs to the system")
         }
         () if !is_in_project && path.iter().any(is_package_folder) => {
-            Some("holds installed packages")
+            Some("contains installed packages")
         }
         () => None,
     }
@@ -252,7 +251,7 @@ mod tests {
         }
         assert_eq!(
             kind("/home/a/venv/lib/python3.12/site-packages"),
-            Some("holds installed packages")
+            Some("contains installed packages")
         );
         for path in ["/home/a/vllm", "/usrlocal", "/optional", "/tmp/lib"] {
             assert_eq!(kind(path), None, "{path}");

@@ -1,4 +1,5 @@
-//! `patch audit`: what a component's patches make of many versions, and which can be retired.
+//! `patch audit`: tries a component's patches on many versions, and lists those that can be
+//! retired.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,25 +27,25 @@ use crate::patching::pinned::PinnedTree;
 use crate::patching::{Rooted, patches, version};
 use crate::project::Project;
 
-/// What `patch audit --format json` prints.
+/// The output of `patch audit --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct AuditReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
     /// The component.
     component: String,
     /// The GPU target.
     gpu: String,
-    /// One row a version, oldest first; trees without a version come last.
+    /// One row per version, oldest first; trees without a version come last.
     versions: Vec<Row>,
-    /// From which version on each patch is of no more use.
+    /// The version from which on each patch is no longer needed.
     retirements: BTreeMap<String, Retirement>,
 }
 
-/// What the patches make of one version.
+/// The results of the patches for one version.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Row {
-    /// Where the tree is.
+    /// The location of the tree.
     root: String,
     /// The verdicts.
     report: Outcome,
@@ -52,7 +53,7 @@ struct Row {
     version: Version,
 }
 
-/// Tries the patches on one tree, of the version that it is said to be.
+/// Tries the patches on one tree of the given version.
 type TryOn<'a> = dyn FnMut(&dyn Rooted, Option<Version>) -> Result<(), CommandError> + 'a;
 
 /// Tries the patches of a component on many trees.
@@ -104,7 +105,8 @@ pub(crate) fn run(
     verdict(&report)
 }
 
-/// Tries the patches on the sources of all pins of the component that are resolved and say a version.
+/// Tries the patches on the sources of all pins of the component that are resolved and have a
+/// version.
 fn pins(
     global: &Global,
     project: &Project,
@@ -116,14 +118,14 @@ fn pins(
     let mut tried = 0;
     for (name, pin) in TreePin::of_component(&pins, component) {
         if !pin.is_resolved() {
-            output::warn("unresolved-pin", &format!("left out: the pin `{name}` is unresolved"));
+            output::warn("unresolved-pin", &format!("skipped: pin `{name}` is unresolved"));
             continue;
         }
         let tree = fetcher.tree(name, pin, Submodules::None)?;
         let tree = PinnedTree::new(tree, format!("pin {name}"));
         let stated = pin.version().and_then(|version| version.parse().ok());
         if stated.is_none() && version::detect(&tree, component).is_none() {
-            output::warn("no-version", &format!("left out: the pin `{name}` says no version"));
+            output::warn("no-version", &format!("skipped: pin `{name}` has no version"));
             continue;
         }
         try_on(&tree, stated)?;
@@ -132,16 +134,16 @@ fn pins(
     match tried {
         0 => Err(CommandError::new(
             ExitCode::Input,
-            format!("there is no resolved pin with the patches of `{component}`"),
+            format!("no resolved pin uses the patches of `{component}`"),
         )
         .hint(
-            "name folders of unpacked releases, or `--releases '*'` for those on the Python index",
+            "name folders of unpacked releases, or use `--releases '*'` for those on the Python index",
         )),
         _ => Ok(()),
     }
 }
 
-/// Tries the patches on the releases on the Python index, of the project that the pins name.
+/// Tries the patches on the releases of the pins' project on the Python index.
 fn releases(
     global: &Global,
     project: &Project,
@@ -177,17 +179,16 @@ fn releases(
     if found.is_empty() {
         let told =
             format!("the index has no source archive of `{}` in that range", archive.project);
-        return Err(CommandError::new(ExitCode::Input, told).hint("`--releases '*'` takes all"));
+        return Err(CommandError::new(ExitCode::Input, told).hint("`--releases '*'` selects all"));
     }
     for (version, file) in found {
         let wanted = (version.as_str(), &file);
         let subdirectory = archive.subdirectory.as_deref();
         match fetcher.release(&archive.project, wanted, subdirectory)? {
             Some(tree) => try_on(&PinnedTree::new(tree, file.name.clone()), Some(version))?,
-            None => output::warn(
-                "no-hash",
-                &format!("left out: the index has no hash of {}", file.name),
-            ),
+            None => {
+                output::warn("no-hash", &format!("skipped: the index has no hash of {}", file.name))
+            }
         }
     }
     Ok(())
@@ -204,16 +205,16 @@ fn row(
     let version = detected.or(stated).ok_or_else(|| {
         CommandError::new(
             ExitCode::Input,
-            format!("`{shown}` does not say which version of `{component}` it is"),
+            format!("cannot determine the version of `{component}` in `{shown}`"),
         )
-        .hint("call the folder by its version, for example `0.10.2`")
+        .hint("rename the folder to its version, for example `0.10.2`")
     })?;
     let base = BTreeMap::new();
     let subject = Subject {
         gpu,
         version: Some(&version).filter(|_| version::is_needed(set.patches())),
         build_env: None,
-        // What is audited are releases.
+        // Audited trees are releases.
         is_pristine: true,
         base: &base,
         receipts: &[],
@@ -222,7 +223,8 @@ fn row(
     Ok(Row { root: shown, report, version })
 }
 
-/// A table of versions and patches, then why what failed failed, then what can be retired.
+/// Returns a table of versions and patches, then the reasons for failures, then the patches that
+/// can be retired.
 fn text(report: &AuditReport) -> String {
     let mut page = Page::default();
     page.line(format_args!("{} for {}\n", report.component, report.gpu));
@@ -257,8 +259,8 @@ fn text(report: &AuditReport) -> String {
     for (id, retirement) in &report.retirements {
         let told = match retirement {
             Retirement::Since { version } => format!("can be retired from {version} on"),
-            Retirement::NotYet => "is still needed by the newest of them".to_owned(),
-            Retirement::Never => "is needed by none of them".to_owned(),
+            Retirement::NotYet => "is still needed by the newest version".to_owned(),
+            Retirement::Never => "is needed by none of the versions".to_owned(),
         };
         page.line(format_args!("  {id} {told}"));
     }
@@ -277,6 +279,6 @@ fn verdict(report: &AuditReport) -> Result<(), CommandError> {
             ExitCode::Patch,
             format!("{count} verdicts are failures; nothing was written"),
         )
-        .hint("the report says for each what is the matter, and on which line")),
+        .hint("the report above shows the reason and the line of each")),
     }
 }

@@ -1,4 +1,4 @@
-//! `patch apply --when auto`: chooses patches by what is installed, and by the GPU.
+//! `patch apply --when auto`: chooses patches by what is installed and by the GPU.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::patching::directory::Directory;
 use crate::patching::{installed, patches, version};
 use crate::project::Project;
 
-/// Patches everything under a root that there are patches for.
+/// Applies all patches for components that are installed under a root.
 pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), CommandError> {
     let Some(root) = &args.options.root else {
-        return Err(CommandError::new(ExitCode::Input, "no system was named")
+        return Err(CommandError::new(ExitCode::Input, "no system given")
             .hint("write `--root DIR`; `--root /` is this system"));
     };
     let all = patches::read_all(project)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Co
             }
         }
     }
-    // First all are worked out: one failure, and nothing is written anywhere.
+    // Work out all trees first: if one fails, nothing is written anywhere.
     let mut trees = Vec::new();
     for (prepared, left_out) in &found {
         let outcome = super::outcome(prepared, args.options.no_probes);
@@ -62,7 +62,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Co
     report::print(&report, &args.options)
 }
 
-/// Returns the GPU target, and where it comes from.
+/// Returns the GPU target and its origin.
 fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), CommandError> {
     if let Some(text) = &args.options.gpu {
         let parsed = text.parse().map_err(|error| {
@@ -76,7 +76,7 @@ fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), CommandError> {
         1 => Ok(found.remove(0)),
         0 => Err(CommandError::new(
             ExitCode::Input,
-            format!("the kernel names no AMD GPU under `{}`", host.display()),
+            format!("the kernel reports no AMD GPU under `{}`", host.display()),
         )
         .hint("name the target with `--gpu gfx1151`, for example in a container's build")),
         _ => {
@@ -120,7 +120,7 @@ fn prepare(
             (false, _) => {
                 leave_out(patch, "it is for sources; none of its files is installed".to_owned())
             }
-            (true, true) => leave_out(patch, "the package does not say its version".to_owned()),
+            (true, true) => leave_out(patch, "the package does not state its version".to_owned()),
             (true, false) => true,
         }
     });

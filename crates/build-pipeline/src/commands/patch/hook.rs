@@ -1,9 +1,9 @@
-//! `patch hook`: prints what makes a package manager apply the patches anew after an upgrade.
+//! `patch hook`: prints a package manager hook that applies the patches again after an upgrade.
 //!
-//! Nothing is installed. The hook of apt is checked in a test with `apt-config`. Those of dnf 4 and
-//! zypper (dnf-post-transaction-actions(8), "System plugin" of libzypp's documentation) were run by
-//! hand: dnf 4.23 and zypper 1.14.89 of Debian 13 installed and upgraded a package of RPM. That of
-//! dnf 5 is written after libdnf5-actions(8) and was not run.
+//! It does not install the hook. A test checks the apt hook with `apt-config`. The hooks for dnf 4
+//! and zypper (dnf-post-transaction-actions(8), "System plugin" in libzypp's documentation) were
+//! tested by hand: dnf 4.23 and zypper 1.14.89 on Debian 13 installed and upgraded an RPM package.
+//! The hook for dnf 5 follows libdnf5-actions(8) and has not been run.
 
 use std::path::Path;
 
@@ -37,53 +37,54 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Com
     })
 }
 
-/// Returns a path that every hook can hold without quotes.
+/// Returns a path that needs no quotes in any hook.
 fn plain(path: &Path) -> Result<String, CommandError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+-".contains(c);
     match path.to_str().filter(|text| text.chars().all(is_plain)) {
         Some(text) => Ok(text.to_owned()),
         None => Err(CommandError::new(
             ExitCode::Input,
-            format!("`{}` cannot stand in a hook", path.display()),
+            format!("`{}` cannot be used in a hook", path.display()),
         )
-        .hint("hooks take paths of letters, digits and `/._+-`; move or link the folder")),
+        .hint("hooks accept only letters, digits and `/._+-` in paths; move or link the folder")),
     }
 }
 
-/// A failure must not end apt with an error: the packages are installed by then.
+/// Returns the hook for apt. A failed command must not fail apt, because the packages are already
+/// installed.
 fn apt(command: &str) -> String {
     format!(
-        "// Made by `build-pipeline patch hook apt`. Put it into /etc/apt/apt.conf.d/90build-pipeline-patches\n\
-         // and look at it with `apt-config dump DPkg::Post-Invoke`.\n\
-         DPkg::Post-Invoke {{ \"{command} || echo 'build-pipeline: the patches were not applied anew' >&2\"; }};\n"
+        "// Made by `build-pipeline patch hook apt`. Save it as /etc/apt/apt.conf.d/90build-pipeline-patches\n\
+// and check it with `apt-config dump DPkg::Post-Invoke`.\n\
+DPkg::Post-Invoke {{ \"{command} || echo 'build-pipeline: the patches were not applied again' >&2\"; }};\n"
     )
 }
 
 fn dnf(command: &str) -> String {
     format!(
-        "# Made by `build-pipeline patch hook dnf`. Tried with dnf 4; for dnf 5 written after its manual.\n\
-         # dnf 5 (package libdnf5-plugin-actions): put the next line into\n\
-         # /etc/dnf/libdnf5-plugins/actions.d/build-pipeline-patches.actions\n\
-         post_transaction::::{command}\n\
-         # dnf 4 (package python3-dnf-plugin-post-transaction-actions): put the next line, without its `#`, into\n\
-         # /etc/dnf/plugins/post-transaction-actions.d/build-pipeline-patches.action\n\
-         #*:in:{command}\n"
+        "# Made by `build-pipeline patch hook dnf`. Tested with dnf 4; the line for dnf 5 follows its manual.\n\
+# dnf 5 (package libdnf5-plugin-actions): put the next line into\n\
+# /etc/dnf/libdnf5-plugins/actions.d/build-pipeline-patches.actions\n\
+post_transaction::::{command}\n\
+# dnf 4 (package python3-dnf-plugin-post-transaction-actions): put the next line, without its `#`, into\n\
+# /etc/dnf/plugins/post-transaction-actions.d/build-pipeline-patches.action\n\
+#*:in:{command}\n"
     )
 }
 
-/// A plugin answers each message; messages end with a NUL.
+/// Returns the hook for zypper. A plugin must answer each message; messages end with a NUL.
 fn zypper(command: &str) -> String {
     format!(
         "#!/bin/bash\n\
-         # Made by `build-pipeline patch hook zypper`.\n\
-         # Put it into /usr/lib/zypp/plugins/system/build-pipeline-patches and make it executable.\n\
-         while IFS= read -r -d '' message; do\n\
-         \x20 message=${{message#$'\\n'}}\n\
-         \x20 case ${{message%%$'\\n'*}} in\n\
-         \x20   PACKAGESETCHANGED) {command} >&2 || echo 'build-pipeline: the patches were not applied anew' >&2 ;;\n\
-         \x20 esac\n\
-         \x20 printf 'ACK\\n\\n\\0'\n\
-         done\n"
+# Made by `build-pipeline patch hook zypper`.\n\
+# Save it as /usr/lib/zypp/plugins/system/build-pipeline-patches and make it executable.\n\
+while IFS= read -r -d '' message; do\n\
+\x20 message=${{message#$'\\n'}}\n\
+\x20 case ${{message%%$'\\n'*}} in\n\
+\x20   PACKAGESETCHANGED) {command} >&2 || echo 'build-pipeline: the patches were not applied again' >&2 ;;\n\
+\x20 esac\n\
+\x20 printf 'ACK\\n\\n\\0'\n\
+done\n"
     )
 }
 

@@ -1,4 +1,4 @@
-//! `patch lint-sed`: says what the `sed -i` lines of Dockerfiles and scripts do to a tree.
+//! `patch lint-sed`: shows what the `sed -i` lines of Dockerfiles and scripts do to a tree.
 
 use std::path::Path;
 
@@ -22,39 +22,39 @@ use crate::sed::call::sed_call;
 use crate::sed::judge::{Bench, Judgement, Rule};
 use lint::shell::commands;
 
-/// What `patch lint-sed --format json` prints.
+/// The output of `patch lint-sed --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LintReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
-    /// The tree that the lines were run against, if one was named.
+    /// The tree that the lines were run on, if one was given.
     root: Option<String>,
-    /// How many calls of `sed -i` were found.
+    /// The number of `sed -i` calls.
     calls: usize,
-    /// How many findings are faults.
+    /// The number of findings that are faults.
     faults: usize,
-    /// What was found, in the order of the files and lines.
+    /// The findings, by file and line.
     findings: Vec<Finding>,
 }
 
-/// What was found about one call.
+/// A finding about one call.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Finding {
     /// The file.
     file: String,
-    /// The line, from 1.
+    /// The line; the first line is 1.
     line: usize,
     /// The rule.
     rule: Rule,
-    /// Whether it is a fault, and not only something to know.
+    /// Whether it is a fault and not only a note.
     fault: bool,
-    /// The sed script, cut.
+    /// The sed script, shortened.
     script: String,
-    /// What is so.
+    /// The problem.
     message: String,
-    /// The file of the tree it is about.
+    /// The affected file of the tree.
     target: Option<String>,
-    /// What to use in its place.
+    /// What to use instead.
     instead: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn run(
             CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &error)
                 .hint("name a Dockerfile or a shell script")
         })?;
-        // Each file begins with the tree as it is.
+        // Each file starts with the original tree.
         let mut bench = Bench::new(tree, &tools);
         for call in commands(&name, &text).iter().filter_map(sed_call) {
             report.calls += 1;
@@ -120,12 +120,12 @@ pub(crate) fn run(
             let s = if count == 1 { "" } else { "s" };
             let told = format!("{count} fault{s} in {} calls of `sed -i`", report.calls);
             Err(CommandError::new(ExitCode::Failed, told)
-                .hint("an anchored patch says when it does not fit; `build-pipeline patch check` tries ours"))
+                .hint("an anchored patch reports when it does not fit; `build-pipeline patch check` tries the project's patches"))
         }
     }
 }
 
-/// Says what to use in place of a call that edits `target`: patches of ours that know the file.
+/// Returns what to use instead of a call that edits `target`: the project's patches for that file.
 fn instead(
     tree: &dyn Rooted,
     target: &TreePath,
@@ -152,18 +152,18 @@ fn instead(
                 ));
             }
             Verdict::AlreadyPresent { .. } | Verdict::SatisfiedOtherwise => {
-                ways.push(format!("nothing, upstream has what `{id}` does ({verdict})"));
+                ways.push(format!("nothing, because upstream already contains `{id}` ({verdict})"));
             }
             _ => {}
         }
     }
     match ways.is_empty() {
         false => ways.join("; or "),
-        true => "a patch under `patches/`, whose anchor says how often it must match".to_owned(),
+        true => "a patch under `patches/`, whose anchor defines how often it must match".to_owned(),
     }
 }
 
-/// Returns what a patch by itself makes of a file, if it knows it.
+/// Returns the effect of a single patch on a file, if the patch edits that file.
 fn alone(tree: &dyn Rooted, target: &TreePath, patch: &Patch, gpu: &GpuTarget) -> Option<Verdict> {
     if !patch.edits.iter().any(|edit| edit.files.contains(target)) {
         return None;
@@ -192,7 +192,7 @@ fn text(report: &LintReport) -> String {
         let Finding { file, line, rule, script, message, instead, fault, .. } = finding;
         let mark = if *fault { '✗' } else { '-' };
         page.line(format_args!("{mark} {file}:{line}: {message} [{}]", rule.name()));
-        // Once for all findings about one script and file.
+        // Print this once for all findings about one script and file.
         let is_last = report.findings.get(index + 1).is_none_or(|next| {
             (&next.file, next.line, &next.script) != (file, *line, script)
                 || next.instead.is_some() && next.instead != *instead
@@ -208,7 +208,7 @@ fn text(report: &LintReport) -> String {
     page.line(format_args!("{calls} calls of `sed -i`, {faults} faults"));
     if report.root.is_none() {
         page.line(format_args!(
-            "without `--root DIR` or `--pin PIN` only the words of the lines were judged"
+            "without `--root DIR` or `--pin PIN`, only the text of the lines was checked"
         ));
     }
     page.into_text()

@@ -1,9 +1,9 @@
-//! `build-pipeline patch`: patches trees, or says why not.
+//! `build-pipeline patch`: patches trees, or reports why a patch does not fit.
 //!
-//! `subject` finds the tree, its version, the patches and the GPU target; `patcher` works out what
-//! they do; `apply` writes it and `revert` takes it back; `report` words it. `auto` chooses by what is
-//! installed, and `hook` has that done after upgrades. `audit` tries many trees,
-//! `lint_sed` judges what others do with sed.
+//! `subject` finds the tree, its version, the patches and the GPU target. `patcher` works out the
+//! changes, `apply` writes them, and `revert` undoes them. `report` formats the results. `auto`
+//! chooses patches by what is installed, and `hook` prints hooks that apply them again after
+//! upgrades. `audit` tries many trees, and `lint_sed` checks the sed lines in other people's files.
 
 mod apply;
 pub(crate) mod args;
@@ -28,7 +28,7 @@ use crate::patching::Rooted;
 use crate::project::Project;
 use crate::{environment, output};
 
-/// Runs one of the commands behind `patch`.
+/// Runs a subcommand of `patch`.
 pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), CommandError> {
     let here = crate::working_folder(global)?;
     let project = Project::find(&here)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), CommandError> {
     }
 }
 
-/// Works out what the patches do, with the diff.
+/// Works out the changes of the patches, with the diff.
 fn work_out(
     global: &Global,
     here: &std::path::Path,
@@ -68,7 +68,7 @@ fn work_out(
             Ok(worked_out(&prepared, options.no_probes))
         }
         None => {
-            // No patch is for a submodule's files.
+            // No patch edits a submodule's files.
             let options_of_pin = (options, Submodules::None);
             let prepared = Prepared::pinned(global, project, component, options_of_pin)?;
             Ok(worked_out(&prepared, options.no_probes))
@@ -76,7 +76,7 @@ fn work_out(
     }
 }
 
-/// Works out what the patches do.
+/// Works out the changes of the patches.
 fn outcome<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> Outcome {
     let subject = prepared.subject();
     match no_probes {
@@ -97,7 +97,7 @@ fn diff((mut tree, diff): (TreeReport, Vec<u8>), options: &Options) -> Result<()
     match report.verdict(options) {
         Ok(()) => output::exact_result(&diff),
         Err(error) => {
-            // Standard output is for the diff alone; there is none.
+            // Standard output is only for the diff, and there is none.
             output::say(&crate::sanitise::sanitise(report.text(options).trim_end()));
             Err(error)
         }

@@ -1,4 +1,4 @@
-//! What came of patching, in words and as JSON.
+//! The results of patching, as text and JSON.
 
 use std::path::Path;
 
@@ -15,26 +15,26 @@ use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
 use crate::patching::Rooted;
 
-/// The number of the JSON forms of `patch`.
+/// The version of the JSON formats of `patch`.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// What `patch check`, `diff` and `apply` print with `--format json`.
+/// The output of `patch check`, `diff` and `apply` with `--format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PatchReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     schema: u32,
     /// The command.
     command: &'static str,
-    /// Whether every patch is a good one in every tree.
+    /// Whether all patches succeeded in all trees.
     ok: bool,
-    /// What was found out about the system, with `--when auto`.
+    /// What was detected about the system, with `--when auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detected: Option<Detected>,
-    /// What came of it in each tree.
+    /// The result for each tree.
     pub(crate) trees: Vec<TreeReport>,
 }
 
-/// What was found out about a system.
+/// What was detected about a system.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Detected {
     /// The version of ROCm, if there is one.
@@ -47,25 +47,25 @@ pub(crate) struct Detected {
     pub(crate) gpu_from: String,
 }
 
-/// What came of the patches of one component in one tree.
+/// The results of one component's patches in one tree.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TreeReport {
-    /// Where the tree is.
+    /// The location of the tree.
     root: String,
     /// Where its version was found, if it was.
     version_from: Option<String>,
     /// Whether files were written.
     written: bool,
-    /// Why nothing was written although everything is good.
+    /// Why nothing was written although all patches succeeded.
     not_written: Option<String>,
-    /// The canonical tar that the patched source was written as.
+    /// The canonical tar of the patched source.
     #[serde(skip_serializing_if = "Option::is_none")]
     exported: Option<Exported>,
-    /// Patches that are not for a tree such as this.
+    /// Patches that are not for this kind of tree.
     left_out: Vec<LeftOut>,
     /// The verdicts.
     report: Outcome,
-    /// The unified diff, where it was asked for.
+    /// The unified diff, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -73,29 +73,29 @@ pub(crate) struct TreeReport {
 /// A canonical tar.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Exported {
-    /// Where it is; `-` is standard output.
+    /// Its path; `-` is standard output.
     path: String,
     /// Its SHA-256.
     sha256: String,
     /// Its size in bytes.
     size: u64,
-    /// How many entries it has, directories included.
+    /// The number of entries, including directories.
     entries: u64,
 }
 
-/// A patch that is not for a tree such as this.
+/// A patch that is not for this kind of tree.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct LeftOut {
     /// The patch.
     pub(crate) id: String,
-    /// Why.
+    /// The reason.
     pub(crate) because: String,
 }
 
-/// What `patch revert --format json` prints.
+/// The output of `patch revert --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RevertReport {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     pub(crate) schema: u32,
     /// What was reverted in each tree.
     pub(crate) trees: Vec<Reverted>,
@@ -104,13 +104,13 @@ pub(crate) struct RevertReport {
 /// What was reverted in one tree.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Reverted {
-    /// Where the tree is.
+    /// The location of the tree.
     pub(crate) root: String,
     /// The component.
     pub(crate) component: String,
-    /// The patches that were taken back.
+    /// The patches that were undone.
     pub(crate) patches: Vec<String>,
-    /// The files that have their old content again.
+    /// The files whose old content was restored.
     pub(crate) files: Vec<String>,
 }
 
@@ -229,7 +229,9 @@ fn patch_text(
         page.line(format_args!("      probe `{}`: {result}", probe.name));
     }
     if options.strict && is_retired(patch) {
-        page.line(format_args!("      ✗ this version does not need it: retire it (--strict)"));
+        page.line(format_args!(
+            "      ✗ this version does not need it: retire the patch (--strict)"
+        ));
     }
     if let Some(limits) = &patch.limits {
         page.line(format_args!("      limits: {limits}"));
@@ -251,7 +253,7 @@ fn is_good_edit(verdict: &Verdict) -> bool {
     )
 }
 
-/// Returns the lines of the new content that are not in the old one: `line 3`, `lines 5-7, 9`.
+/// Returns the line numbers of new content: `line 3`, `lines 5-7, 9`.
 fn changed_lines(file: &FileChange) -> String {
     let diff = similar::TextDiff::from_lines(&file.old, &file.new);
     let inserted = diff.iter_all_changes().filter(|one| one.tag() == similar::ChangeTag::Insert);
@@ -283,7 +285,7 @@ fn has_skipped(patch: &PatchOutcome) -> bool {
     patch.probes.iter().any(|probe| probe.result == "skipped")
 }
 
-/// Returns whether nothing speaks against writing.
+/// Returns whether the changes may be written.
 pub(crate) fn is_good(outcome: &Outcome, options: &Options) -> bool {
     let is_strictly_good = |patch: &PatchOutcome| !is_retired(patch) && !has_skipped(patch);
     outcome.ok && (!options.strict || outcome.patches.iter().all(is_strictly_good))
@@ -295,7 +297,7 @@ impl PatchReport {
         Self { schema: SCHEMA, command, ok, detected: None, trees }
     }
 
-    /// Returns the report for reading.
+    /// Returns the report as text.
     pub(crate) fn text(&self, options: &Options) -> String {
         let mut page = Page::default();
         if let Some(Detected { rocm, rocm_from, gpu, gpu_from }) = &self.detected {
@@ -310,7 +312,7 @@ impl PatchReport {
             page.line(format_args!(""));
         }
         let (good, all) = (self.count(|patch| patch.ok), self.count(|_| true));
-        page.line(format_args!("{good} of {all} patches are good"));
+        page.line(format_args!("{good} of {all} patches succeeded"));
         page.into_text()
     }
 
@@ -322,7 +324,7 @@ impl PatchReport {
         self.patches().filter(|patch| holds(patch)).count()
     }
 
-    /// Returns an error unless every patch is a good one.
+    /// Returns an error unless all patches succeeded.
     pub(crate) fn verdict(&self, options: &Options) -> Result<(), CommandError> {
         let failed: Vec<&PatchOutcome> = self.patches().filter(|patch| !patch.ok).collect();
         let fault = |what: String| CommandError::new(ExitCode::Patch, what);
@@ -339,17 +341,17 @@ impl PatchReport {
                 "{} patches are not needed for this version (--strict); nothing was written",
                 self.count(is_retired)
             ))
-            .hint("leave `--strict` out, or bound the patch's `versions`")),
+            .hint("leave out `--strict`, or limit the patch's `versions`")),
             () if options.strict && self.count(has_skipped) > 0 => Err(fault(format!(
                 "probes of {} patches were not run (--strict); nothing was written",
                 self.count(has_skipped)
             ))
-            .hint("install what the report names, or leave `--strict` out")),
+            .hint("install what the report names, or leave out `--strict`")),
             () => Ok(()),
         }
     }
 
-    /// Says on standard error which probes were not run, because that is no pass.
+    /// Warns about probes that did not run, because they do not count as passed.
     pub(crate) fn warn_of_probes(&self) {
         let mut reasons: Vec<&str> = self
             .patches()
@@ -368,19 +370,19 @@ impl PatchReport {
 fn hinted(told: CommandError, patch: &PatchOutcome) -> CommandError {
     match &patch.verdict {
         Verdict::AnchorMissing { .. } | Verdict::Ambiguous { .. } => told.hint(format!(
-            "upstream's text is another than the anchor of `{}`; is the version right (`--version`)? Otherwise the patch file needs work",
+            "the anchor of `{}` does not match upstream's text; is the version right (`--version`)? If so, the patch file needs work",
             patch.id
         )),
         Verdict::BaseDirty { .. } => told.hint(
-            "put the package's own file back (reinstall it), or take the patches back with `build-pipeline patch revert`",
+            "restore the package's own file (reinstall it), or undo the patches with `build-pipeline patch revert`",
         ),
         Verdict::PartialUpstream { .. } => {
-            told.hint("upstream has a part of it; the patch file decides with `if_partial`")
+            told.hint("upstream contains part of it; `if_partial` in the patch file decides what to do")
         }
         Verdict::Unreadable { .. } => {
-            told.hint("a file that is patched must be a regular file inside the tree")
+            told.hint("a patched file must be a regular file inside the tree")
         }
-        _ => told.hint("the report above says where and why"),
+        _ => told.hint("the report above shows where and why"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `patch revert`: takes back what was applied to a tree.
+//! `patch revert`: undoes the patches of a tree.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::patching::installed;
 use crate::patching::ledger::Ledger;
 use crate::patching::replace::Replacement;
 
-/// A tree in which some files are back already.
+/// A tree in which some files are already restored.
 struct Overlay<'a> {
     tree: &'a Directory,
     files: BTreeMap<TreePath, Vec<u8>>,
@@ -33,12 +33,10 @@ impl Tree for Overlay<'_> {
     }
 }
 
-/// Takes back what was applied.
+/// Undoes applied patches.
 pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), CommandError> {
     let Some(root) = &args.root else {
-        return Err(
-            CommandError::new(ExitCode::Input, "no tree was named").hint("write `--root DIR`")
-        );
+        return Err(CommandError::new(ExitCode::Input, "no tree given").hint("write `--root DIR`"));
     };
     let directory = subject::open(here, root)?;
     let trees = match &args.component {
@@ -52,7 +50,7 @@ pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), CommandError> {
     }
 }
 
-/// Takes back everything that was applied to a tree and to the Python packages in it.
+/// Undoes all patches of a tree and of the Python packages in it.
 fn revert_all(directory: Directory) -> Result<Vec<Reverted>, CommandError> {
     let mut reverted = Vec::new();
     let shown = directory.path().display().to_string();
@@ -71,11 +69,11 @@ fn revert_all(directory: Directory) -> Result<Vec<Reverted>, CommandError> {
             ExitCode::Input,
             format!("no patch was applied to `{shown}` or to Python packages in it"),
         )
-        .hint("only what `build-pipeline patch apply` did can be taken back")),
+        .hint("`revert` can undo only what `build-pipeline patch apply` did")),
     }
 }
 
-/// Takes back what was applied to one tree for one component.
+/// Undoes the patches of one component in one tree.
 pub(crate) fn revert(directory: &Directory, component: &str) -> Result<Reverted, CommandError> {
     let lock = lock(directory)?;
     let ledger = Ledger::read(directory)?;
@@ -92,7 +90,7 @@ pub(crate) fn revert(directory: &Directory, component: &str) -> Result<Reverted,
             (Some(near), _) => told.hint(format!("did you mean `{near}`?")),
             (None, false) => told.hint(format!("there are receipts for {}", others.join(", "))),
             (None, true) => {
-                told.hint("only what `build-pipeline patch apply` did can be taken back")
+                told.hint("`revert` can undo only what `build-pipeline patch apply` did")
             }
         });
     }
@@ -128,16 +126,16 @@ fn refused(error: &RevertError) -> CommandError {
     let told = CommandError::from_chain(ExitCode::Patch, error);
     match error {
         RevertError::Changed { .. } | RevertError::Missing(_) => told.hint(
-            "nothing was written; take the other change back first, or reinstall the package and remove `.build-pipeline/patches.json`",
+            "nothing was written; undo the other change first, or reinstall the package and remove `.build-pipeline/patches.json`",
         ),
         RevertError::Schema(_) => told.hint(
-            "nothing was written; update build-pipeline, or look whether `.build-pipeline/patches.json` was damaged or edited",
+            "nothing was written; update build-pipeline, or check whether `.build-pipeline/patches.json` was damaged or edited",
         ),
         RevertError::Damaged(_) => told.hint(
             "nothing was written; remove `.build-pipeline/patches.json`, then fetch the tree or install the package again",
         ),
         RevertError::Unreadable { .. } => {
-            told.hint("nothing was written; check the permissions of the file, which `.build-pipeline/patches.json` names")
+            told.hint("nothing was written; check the permissions of the file that `.build-pipeline/patches.json` names")
         }
     }
 }
@@ -150,10 +148,12 @@ fn text(report: &RevertReport) -> String {
             page.line(format_args!("  ✓ {patch}"));
         }
         for file in &tree.files {
-            page.line(format_args!("\n  put back  {file}"));
+            page.line(format_args!("\n  restored  {file}"));
         }
         if tree.files.is_empty() {
-            page.line(format_args!("\n  nothing to put back: the files were as before already"));
+            page.line(format_args!(
+                "\n  nothing to restore: the files already have their old content"
+            ));
         }
     }
     page.into_text()

@@ -1,6 +1,6 @@
-//! Finds what is patched: the tree, its version, the patches, the GPU target.
+//! Finds what to patch: the tree, its version, the patches, and the GPU target.
 //!
-//! A tree is a directory, which can be written, or the source of a pin, which is fetched.
+//! A tree is a writable directory or the source of a pin, which is fetched.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::patching::pinned::PinnedTree;
 use crate::patching::{Rooted, patches, version};
 use crate::project::Project;
 
-/// Everything that must be known before a patch is tried.
+/// Everything that is needed to try a patch.
 #[derive(Debug)]
 pub(crate) struct Prepared<T> {
     pub(crate) component: String,
@@ -30,7 +30,7 @@ pub(crate) struct Prepared<T> {
     pub(crate) version: Option<version::Found>,
     pub(crate) ledger: Ledger,
     pub(crate) tree: T,
-    /// Whether the tree is known to be as upstream published it.
+    /// Whether the tree is known to be unchanged from upstream.
     is_pristine: bool,
     base: BTreeMap<TreePath, Sha256>,
 }
@@ -90,8 +90,8 @@ impl Prepared<Directory> {
         Ok(Self { component, set, gpu, version, ledger, tree, is_pristine, base })
     }
 
-    /// Reads again what another run may have changed before the tree was locked, and removes what a
-    /// killed one left.
+    /// Rereads what another run may have changed before the tree was locked, and removes leftovers
+    /// of a killed run.
     pub(crate) fn refresh(&mut self) -> Result<(), CommandError> {
         let edits = self.set.patches().iter().flat_map(|patch| &patch.edits);
         self.tree.sweep(edits.flat_map(|edit| &edit.files));
@@ -103,7 +103,7 @@ impl Prepared<Directory> {
 }
 
 impl<T: Rooted> Prepared<T> {
-    /// Returns what is known about the tree.
+    /// Returns the known facts about the tree.
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject {
             gpu: &self.gpu,
@@ -121,8 +121,8 @@ impl<T: Rooted> Prepared<T> {
     }
 }
 
-/// Finds the pin whose source is patched: the one that was named, or the one that is called as the
-/// component, or the only one there is.
+/// Finds the pin whose source to patch: the given one, else the one with the component's name, else
+/// the only one.
 fn pin_of<'a>(
     pins: &'a pins::Pins,
     component: &str,
@@ -141,7 +141,7 @@ fn pin_of<'a>(
         [name] => Ok((name, of_component[name])),
         [] => Err(CommandError::new(
             ExitCode::Input,
-            format!("no pin says `patches = \"{component}\"`, and no tree was named"),
+            format!("no pin uses `patches = \"{component}\"`, and no tree was given"),
         )
         .hint("write `--root DIR`")),
         [first, ..] => Err(CommandError::new(
@@ -164,19 +164,19 @@ pub(crate) fn fetch(
     Ok(PinnedTree::new(tree, format!("pin {name} ({})", pin.what())))
 }
 
-/// Opens a directory that was named on the command line.
+/// Opens a directory that was given on the command line.
 pub(crate) fn open(here: &Path, root: &Path) -> Result<Directory, CommandError> {
     Directory::open(&here.join(root)).map_err(|error| {
         CommandError::caused(
             ExitCode::Input,
-            format!("`{}` cannot be opened as a directory", root.display()),
+            format!("cannot open `{}` as a directory", root.display()),
             &error,
         )
-        .hint("name the folder that the sources were unpacked into, or that packages are installed in")
+        .hint("name the folder that contains the unpacked sources or the installed packages")
     })
 }
 
-/// Reads `--gpu`, or takes the project's target.
+/// Parses `--gpu`, or returns the project's target.
 pub(crate) fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, CommandError> {
     match asked {
         None => project.default_gpu(),
@@ -202,9 +202,9 @@ fn version_of(
     match stated.or_else(|| version::detect(tree, component)) {
         None if version::is_needed(set.patches()) => Err(CommandError::new(
             ExitCode::Input,
-            format!("{} does not say which version of `{component}` it is", tree.shown()),
+            format!("cannot determine the version of `{component}` in {}", tree.shown()),
         )
-        .hint("name it with `--version VERSION`")),
+        .hint("specify it with `--version VERSION`")),
         found => Ok(found),
     }
 }

@@ -1,5 +1,5 @@
-//! The form of `versions.toml`, for its JSON schema and nothing else: editors check and complete
-//! with it. What single values may be is said by patterns; the reader in `pins` says more.
+//! The format of `versions.toml`, only for its JSON schema, with which editors check and complete
+//! the file. Patterns describe the values; the parser in `pins` checks more.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 /// The inputs of every image, pinned.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is wanted")]
+#[expect(dead_code, reason = "only its schema is used")]
 pub(crate) struct VersionsFile {
-    /// The number of the file's form: 1.
+    /// The version of the file format: 1.
     #[schemars(range(min = 1, max = 1))]
     schema: u32,
     /// SOURCE_DATE_EPOCH of every image: the time of the newest pin change, in seconds.
@@ -33,32 +33,32 @@ pub(crate) struct VersionsFile {
 /// A git tree at a full commit.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is wanted")]
+#[expect(dead_code, reason = "only its schema is used")]
 struct Source {
-    /// Where the repository lies.
+    /// The URL of the repository.
     #[schemars(regex(pattern = "^https://"))]
     url: String,
-    /// The tag or branch the commit was found under, for readers.
+    /// The tag or branch under which the commit was found, for readers.
     #[serde(default)]
     r#ref: Option<String>,
-    /// The version this is, without a `v`.
+    /// The version, without a `v`.
     #[serde(default)]
     version: Option<String>,
-    /// The commit, whole, or `unresolved`.
+    /// The full commit, or `unresolved`.
     #[schemars(regex(pattern = "^([0-9a-f]{40}|[0-9a-f]{64}|unresolved)$"))]
     commit: String,
     /// The folder below patches/ whose patches fit this tree.
     #[serde(default)]
     patches: Option<String>,
-    /// The day it was last checked.
+    /// The date of the last check.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     checked: Option<String>,
-    /// The day after which it is expected to be gone.
+    /// The date after which it is expected to disappear.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     expires: Option<String>,
-    /// Where the value was read.
+    /// Where the value was found.
     #[serde(default)]
     evidence: Option<String>,
 }
@@ -66,7 +66,7 @@ struct Source {
 /// A release archive with a known hash.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is wanted")]
+#[expect(dead_code, reason = "only its schema is used")]
 struct Archive {
     /// The project's name on the index.
     project: String,
@@ -75,21 +75,21 @@ struct Archive {
     /// The hash of the archive, or `unresolved`.
     #[schemars(regex(pattern = "^([0-9a-f]{64}|unresolved)$"))]
     sha256: String,
-    /// The directory inside the archive that is meant.
+    /// The directory inside the archive to use.
     #[serde(default)]
     subdirectory: Option<String>,
     /// The folder below patches/ whose patches fit this tree.
     #[serde(default)]
     patches: Option<String>,
-    /// The day it was last checked.
+    /// The date of the last check.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     checked: Option<String>,
-    /// The day after which it is expected to be gone.
+    /// The date after which it is expected to disappear.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     expires: Option<String>,
-    /// Where the value was read.
+    /// Where the value was found.
     #[serde(default)]
     evidence: Option<String>,
 }
@@ -97,48 +97,48 @@ struct Archive {
 /// A container image at a digest.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is wanted")]
+#[expect(dead_code, reason = "only its schema is used")]
 struct Image {
-    /// Registry and path, without tag.
+    /// Registry and path, without a tag.
     repository: String,
-    /// The tag the digest was found under, for readers.
+    /// The tag under which the digest was found, for readers.
     #[serde(default)]
     tag: Option<String>,
     /// The digest, or `unresolved`.
     #[schemars(regex(pattern = "^(sha256:[0-9a-f]{64}|unresolved)$"))]
     digest: String,
-    /// What it is the digest of.
+    /// Whether the digest is that of an index or a manifest.
     #[serde(default)]
     kind: Option<Kind>,
-    /// Whether the tag is asked for at each run.
+    /// Whether each run looks up the tag again.
     #[serde(default)]
     follow: Option<bool>,
-    /// The ROCm release inside.
+    /// The ROCm release in the image.
     #[serde(default)]
     rocm: Option<String>,
-    /// GPU targets that it has native code for.
+    /// GPU targets for which it contains native code.
     #[serde(default)]
     gpus: Option<Vec<String>>,
-    /// Why the vendor no longer builds it, and what follows it.
+    /// Why the vendor no longer builds it, and what replaces it.
     #[serde(default)]
     discontinued: Option<String>,
-    /// The day it was last checked.
+    /// The date of the last check.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     checked: Option<String>,
-    /// The day after which it is expected to be gone.
+    /// The date after which it is expected to disappear.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     expires: Option<String>,
-    /// Where the value was read.
+    /// Where the value was found.
     #[serde(default)]
     evidence: Option<String>,
 }
 
-/// What a digest is the digest of.
+/// What kind of document a digest identifies.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is wanted")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum Kind {
     /// A list of platforms.
     Index,
@@ -149,22 +149,22 @@ enum Kind {
 /// A set of packages that belong together.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is wanted")]
+#[expect(dead_code, reason = "only its schema is used")]
 struct Release {
-    /// The index they come from.
+    /// The index that the packages come from.
     #[schemars(regex(pattern = "^https://"))]
     index: String,
     /// Exact versions by name.
     packages: BTreeMap<String, String>,
-    /// The day it was last checked.
+    /// The date of the last check.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     checked: Option<String>,
-    /// The day after which it is expected to be gone.
+    /// The date after which it is expected to disappear.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     expires: Option<String>,
-    /// Where the value was read.
+    /// Where the value was found.
     #[serde(default)]
     evidence: Option<String>,
 }

@@ -25,24 +25,24 @@ pub(crate) struct PinsArgs {
 
 #[derive(Debug, Subcommand)]
 enum PinsCommand {
-    /// Print one pin, or a line for each
+    /// Print one pin, or one line for each pin
     Show {
         /// The pin
         #[arg(value_name = "PIN")]
         pin: Option<String>,
-        /// The form
+        /// Output format
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
     /// Print all values for other programs
     Export {
-        /// The form; env is a file for `source` and `--env-file`
+        /// Output format; env is a file for `source` and `--env-file`
         #[arg(long, value_enum, default_value_t = ExportFormat::Env)]
         format: ExportFormat,
     },
 }
 
-/// The form of an export.
+/// The output format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ExportFormat {
     /// Lines of NAME=value
@@ -75,7 +75,7 @@ pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), CommandError> 
     }
 }
 
-/// Returns what the file says of each pin, key by key; an unresolved value is null.
+/// Returns the values of each pin in the file, by key; an unresolved value is null.
 fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
     let mut all = BTreeMap::new();
     let names = pins.names();
@@ -179,8 +179,8 @@ fn one(value: &Value) -> String {
     page.into_text()
 }
 
-/// Returns the values as a file that shells and engines read. No value needs quotes: the reader of
-/// `versions.toml` lets no blank, quote or dollar into them.
+/// Returns the values as a file that shells and engines can read. No value needs quotes: the parser
+/// of `versions.toml` allows no spaces, quotes or dollar signs in them.
 fn environment(pins: &Pins) -> String {
     let mut page = Page::default();
     page.line(format_args!(

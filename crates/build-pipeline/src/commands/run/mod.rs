@@ -1,7 +1,8 @@
-//! `build-pipeline run`: starts the image of a track with the rights it needs, or writes what does.
+//! `build-pipeline run`: starts a track's image with the rights it needs, or writes a file that
+//! does.
 //!
-//! `prepare` makes the container of arguments, data files, machine and engine (`smoke` does the same);
-//! `session` starts it and stands between it and the terminal.
+//! `prepare` defines the container from arguments, data files, machine and engine (`smoke` uses it
+//! too). `session` starts the container and connects it to the terminal.
 
 pub(crate) mod prepare;
 pub(crate) mod session;
@@ -18,33 +19,33 @@ use crate::machine::Data;
 use crate::output::{self, Page};
 use prepare::{Given, Prepared};
 
-/// Start the image of a track with just the rights it needs, or write a file that does
+/// Start a track's image with only the rights it needs, or write a file that does
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Ends as the command in the container does. versions/run.toml says what each track gets: devices, port, folders."
+    after_help = "The exit code is that of the command in the container. versions/run.toml defines the devices, port and folders of each track."
 )]
 pub(crate) struct Run {
-    /// The track; its letter will do
+    /// The track, given by name or letter
     #[arg(value_name = "TRACK", value_parser = track_names())]
     track: String,
     #[command(flatten)]
     given: Given,
-    /// Write the container as a file instead of starting it
+    /// Print the container as a file instead of starting it
     #[arg(long, value_enum, value_name = "FORM")]
     print: Option<PrintForm>,
-    /// Say what would be started and stop
+    /// Show what would be started, and exit
     #[arg(long, conflicts_with = "print")]
     dry_run: bool,
-    /// Send standard input to the command, also where it is no terminal
+    /// Send standard input to the command even if it is not a terminal
     #[arg(short, long)]
     interactive: bool,
-    /// Start this program in place of the image's entrypoint
+    /// Start this program instead of the image's entrypoint
     #[arg(long, value_name = "PROGRAM")]
     entrypoint: Option<String>,
-    /// Publish the track's port here [default: 127.0.0.1 and the same number]
+    /// Publish the track's port here [default: the same port on 127.0.0.1]
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     publish: Option<String>,
-    /// The folder that is mounted as the working folder, /work [default: the current one for trainer]
+    /// The folder to mount as the working folder, /work [default: the current one for trainer]
     #[arg(long, value_name = "DIR")]
     work: Option<std::path::PathBuf>,
     /// The command in the container [default: the image's own]
@@ -52,7 +53,7 @@ pub(crate) struct Run {
     command: Vec<String>,
 }
 
-/// A form that a container is written in.
+/// A file format for a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PrintForm {
     /// A script for a POSIX shell
@@ -65,7 +66,7 @@ enum PrintForm {
     Distrobox,
 }
 
-/// Starts or writes the container. Returns how its command ended.
+/// Starts the container or prints it. Returns the exit status of its command.
 pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, CommandError> {
     let is_started = args.print.is_none() && !args.dry_run;
     let runtime = crate::runtime()?;
@@ -87,7 +88,7 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, CommandError> {
         if host::run::loses_groups(&container, &wish) {
             output::warn(
                 "engine-groups",
-                "a rootless engine without crun cannot keep the user's groups, so the GPU may be `Permission denied`; `build-pipeline doctor` says how to repair that",
+                "a rootless engine without crun cannot keep the user's groups, so the GPU may give `Permission denied`; `build-pipeline doctor` shows how to fix that",
             );
         }
         if let Some(form) = args.print {
@@ -106,16 +107,16 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, CommandError> {
         }
         Ok(u8::try_from(ended.status).unwrap_or(1))
     });
-    // A thread may still wait for the terminal; the process does not wait for it.
+    // A thread may still wait for the terminal; the process does not wait for that thread.
     runtime.shutdown_background();
     ended
 }
 
-/// Says which known failures the last of an output shows, where it shows any.
+/// Prints the known failures in the last output, if there are any.
 fn offer(global: &Global, last: &[u8]) -> Result<(), CommandError> {
     let failures = Data::find(global)?.failures()?;
     let unread =
-        |error| CommandError::caused(ExitCode::Bug, "what the command said cannot be read", &error);
+        |error| CommandError::caused(ExitCode::Bug, "cannot read the command's output", &error);
     diagnose::offer(&failures.diagnose(last).map_err(unread)?);
     Ok(())
 }
@@ -129,7 +130,7 @@ fn form_of(form: PrintForm) -> Form {
     }
 }
 
-/// Returns the container for reading.
+/// Returns a description of the container.
 fn text(container: &Container) -> String {
     let mut page = Page::default();
     let mut line = |name: &str, value: &str| page.line(format_args!("{name:12} {value}"));
@@ -147,7 +148,7 @@ fn text(container: &Container) -> String {
     }
     match &container.groups {
         Groups::None => {}
-        Groups::Keep => line("groups", "those of the user are kept"),
+        Groups::Keep => line("groups", "the user's own are kept"),
         Groups::Numbers(all) => {
             line("groups", &all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
         }

@@ -1,4 +1,4 @@
-//! Makes the container of a track: from arguments, data files, the machine and the engine.
+//! Defines a track's container from arguments, data files, the machine and the engine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,28 +17,29 @@ use crate::image::name_in_engine;
 use crate::machine::{self, Data};
 use crate::{engines, environment, output, request, working_folder};
 
-/// What `run` and `smoke` are given alike.
+/// Options that `run` and `smoke` share.
 #[derive(Debug, Args)]
 pub(crate) struct Given {
-    /// The image to start, as the engine names it [default: localhost/build-pipeline/TRACK:latest]
+    /// The image to start, by its name in the engine [default:
+    /// localhost/build-pipeline/TRACK:latest]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// The GPU target [default: the machine's]
+    /// The GPU target [default: this machine's]
     #[arg(long, value_name = "GFX")]
     gpu: Option<String>,
-    /// Which engine starts it
+    /// The engine that starts it
     #[arg(long, value_parser = engine_names(), default_value = "auto", env = "BUILD_PIPELINE_ENGINE")]
     engine: AskedEngine,
-    /// The folder with models [default: versions/run.toml's]
+    /// The folder with models [default: the one in versions/run.toml]
     #[arg(long, value_name = "DIR")]
     models: Option<PathBuf>,
-    /// Start it without a GPU: programs compute on the processor, or on a software device
+    /// Start it without a GPU: programs use the processor or a software device
     #[arg(long)]
     no_gpu: bool,
-    /// Its network
+    /// The container's network
     #[arg(long, value_enum, default_value_t = NetworkChoice::Own)]
     network: NetworkChoice,
-    /// Find device nodes and the GPU below this folder [default: /]
+    /// Look for device nodes and the GPU below this folder [default: /]
     #[arg(long, value_name = "DIR")]
     host_root: Option<PathBuf>,
 }
@@ -46,23 +47,23 @@ pub(crate) struct Given {
 /// The network of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum NetworkChoice {
-    /// One of its own, with the track's port published
+    /// Its own network, with the track's port published
     Own,
-    /// That of the host
+    /// The host's network
     Host,
-    /// None
+    /// No network
     None,
 }
 
-/// What a container is made of.
+/// The inputs of a container.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) track: Track,
     pub(crate) row: Row,
     pub(crate) machine: Snapshot,
-    /// The folder that stands for `/`.
+    /// The folder that replaces `/`.
     pub(crate) root: PathBuf,
-    /// The caller's home.
+    /// The caller's home directory.
     pub(crate) home: Option<String>,
     pub(crate) has_gpu: bool,
     engine: Option<Engine>,
@@ -75,8 +76,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Reads all of it. Where the container `is_started`, the engine must answer and the device nodes
-    /// must be there; otherwise what files tell will do.
+    /// Reads all inputs. If the container `is_started`, the engine must answer and the device nodes
+    /// must exist; otherwise, the information in files is enough.
     pub(crate) async fn read(
         global: &Global,
         track: &str,
@@ -87,9 +88,9 @@ impl Prepared {
         let track = request::track(track)?;
         let data = Data::find(global)?;
         let Some(row) = data.run()?.remove(&track) else {
-            let what = format!("`versions/run.toml` has no `[{}]`", track.name());
+            let what = format!("`versions/run.toml` has no table `[{}]`", track.name());
             return Err(CommandError::new(ExitCode::Input, what)
-                .hint("`git checkout -- versions/run.toml` brings it back"));
+                .hint("`git checkout -- versions/run.toml` restores it"));
         };
         let root = machine::root(global, given.host_root.as_deref())?;
         let machine = machine::look(&root);
@@ -129,7 +130,7 @@ impl Prepared {
         })
     }
 
-    /// Returns what is wished for; more can be added.
+    /// Returns the container's settings; the caller can add more.
     pub(crate) fn wish(&self) -> Result<Wish<'_>, CommandError> {
         Ok(Wish {
             track: self.track,
@@ -149,9 +150,9 @@ impl Prepared {
         })
     }
 
-    /// Returns the engine that answers.
+    /// Returns the engine that answered.
     pub(crate) fn engine(&self) -> Result<&Engine, CommandError> {
-        let none = || CommandError::new(ExitCode::Bug, "no engine was asked for");
+        let none = || CommandError::new(ExitCode::Bug, "no engine was requested");
         self.engine.as_ref().ok_or_else(none)
     }
 
@@ -160,7 +161,7 @@ impl Prepared {
         self.facts.kind.as_str()
     }
 
-    /// Returns whose files are to be: `LOCAL_UID` and `LOCAL_GID`, or else the caller's.
+    /// Returns the owner of files: `LOCAL_UID` and `LOCAL_GID`, or else the caller.
     fn owner(&self) -> Result<(u32, u32), CommandError> {
         let (uid, gid) = environment::local_ids()?;
         let user = &self.machine.user;
@@ -169,7 +170,7 @@ impl Prepared {
     }
 }
 
-/// Returns the engine, where one must answer or does, and what it is.
+/// Returns the engine, if one is required or answers, and its properties.
 async fn engine(
     given: &Given,
     machine: &Snapshot,
@@ -189,7 +190,7 @@ async fn engine(
     }
     let kind = wanted.unwrap_or(EngineKind::Podman);
     let (is_podman, is_root) = (kind == EngineKind::Podman, machine.user.uid == 0);
-    output::hint("no engine was found; this is for one as it is installed by default");
+    output::hint("no engine was found; assuming one with default settings");
     let facts = host::Engine {
         kind,
         socket: None,
@@ -202,7 +203,7 @@ async fn engine(
     Ok((None, facts))
 }
 
-/// Returns the variables that the GPU wants in the image of the track.
+/// Returns the GPU's environment variables for the track's image.
 fn variables(
     given: &Given,
     data: &Data,
@@ -219,13 +220,13 @@ fn variables(
     let rocm = pin.and_then(|pin| pin.rocm.clone());
     let mut set: Vec<pins::Setting> = machine::visible(&gpu, &machine.gpus).into_iter().collect();
     set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run]));
-    // An image that spoofs decides by itself, and can be told not to.
+    // An image with a spoof sets this itself, and the user can switch it off.
     set.retain(|setting| !(track.is_spoof() && setting.name == OVERRIDE));
     Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())
 }
 
-/// Refuses a working folder that is all of the machine, or all of a home whose files' labels SELinux
-/// would have to change.
+/// Refuses a working folder that is the whole machine, or a whole home directory whose files
+/// SELinux would have to relabel.
 fn check_work(work: &str, machine: &Snapshot) -> Result<(), CommandError> {
     let is_home = machine.variable("HOME").is_some_and(|home| Path::new(home) == Path::new(work));
     let is_relabelled = machine.selinux_enforces == Some(true);
@@ -234,25 +235,25 @@ fn check_work(work: &str, machine: &Snapshot) -> Result<(), CommandError> {
     }
     Err(CommandError::new(
         ExitCode::Input,
-        format!("`{work}` is too much to mount as a working folder"),
+        format!("`{work}` is too large to mount as a working folder"),
     )
     .hint("go to the folder with the code, or name it with `--work DIR`"))
 }
 
 fn full_folder(here: &Path, path: &Path) -> Result<String, CommandError> {
     let wrong =
-        |why: String| CommandError::new(ExitCode::Input, why).hint("name a folder that is there");
+        |why: String| CommandError::new(ExitCode::Input, why).hint("name an existing folder");
     let full = here
         .join(path)
         .canonicalize()
         .map_err(|error| wrong(format!("`{}` cannot be mounted: {error}", path.display())))?;
     match full.to_str() {
         Some(text) if full.is_dir() => Ok(text.to_owned()),
-        _ => Err(wrong(format!("`{}` is no folder with a name in UTF-8", path.display()))),
+        _ => Err(wrong(format!("`{}` is not a folder with a UTF-8 name", path.display()))),
     }
 }
 
-/// Reads `[ADDRESS:]PORT`.
+/// Parses `[ADDRESS:]PORT`.
 pub(crate) fn publish(text: &str) -> Result<(String, Option<u16>), CommandError> {
     let (address, port) = text.rsplit_once(':').unwrap_or(("127.0.0.1", text));
     let inside = address.trim_start_matches('[').trim_end_matches(']');
@@ -261,13 +262,13 @@ pub(crate) fn publish(text: &str) -> Result<(String, Option<u16>), CommandError>
         Ok(port) if is_address && port > 0 => Ok((address.to_owned(), Some(port))),
         _ => Err(CommandError::new(
             ExitCode::Input,
-            format!("`--publish {text}` names no address and port"),
+            format!("`--publish {text}` is not an address and port"),
         )
-        .hint("write `--publish 8001`, or `--publish 0.0.0.0:8001` to let other machines in")),
+        .hint("write `--publish 8001`, or `--publish 0.0.0.0:8001` to give other machines access")),
     }
 }
 
-/// Says why a container cannot be, and what to do.
+/// Turns the error of an impossible container into a command error with hints.
 pub(crate) fn run_error(error: RunError) -> CommandError {
     let code = match &error {
         RunError::NoDevice { .. } => ExitCode::Machine,
@@ -276,14 +277,14 @@ pub(crate) fn run_error(error: RunError) -> CommandError {
     let told = CommandError::from_chain(code, &error);
     match error {
         RunError::NoDevice { .. } => told
-            .hint("`build-pipeline doctor` says why, and what repairs it")
+            .hint("`build-pipeline doctor` shows the reason and the fix")
             .hint("`--no-gpu` starts it without a GPU"),
-        RunError::Path { .. } => told.hint("engines take such a name apart; name another folder"),
+        RunError::Path { .. } => told.hint("engines would split this name; name another folder"),
         RunError::Quadlet => told.hint("`--engine podman` writes one for podman"),
     }
 }
 
-/// Returns the path of a folder with `~` as the caller's home.
+/// Returns the path of a folder, with `~` replaced by the caller's home directory.
 pub(crate) fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, CommandError> {
     match (path.strip_prefix("~/"), home) {
         (None, _) => Ok(PathBuf::from(path)),
@@ -295,7 +296,7 @@ pub(crate) fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, Command
     }
 }
 
-/// Makes the folders of the host that a container wants and that are ours to make.
+/// Creates the host folders that a container needs, if this tool may create them.
 pub(crate) fn make_folders(container: &Container, home: Option<&str>) -> Result<(), CommandError> {
     for folder in container.folders.iter().filter(|folder| folder.is_made) {
         let path = on_host(&folder.host, home)?;

@@ -1,5 +1,5 @@
-//! Starts a container and stands between it and whoever started it: output, input, signals, size of
-//! the terminal. It is removed in the end, whatever happens.
+//! Starts a container and connects it to its caller: output, input, signals, terminal size. Always
+//! removes the container at the end.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,33 +19,33 @@ use crate::error::CommandError;
 use crate::exit_code::ExitCode;
 use crate::output;
 
-/// How much of the last of an output is kept, in bytes.
+/// How many bytes at the end of the output are kept.
 const LAST: usize = 256 << 10;
 
 /// How a container ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// Its exit status; 128 and the number of a signal that ended it.
+    /// Its exit status; if a signal ended it, 128 plus the signal's number.
     pub(crate) status: i64,
-    /// The last of its output, standard error among it.
+    /// The end of its output, including standard error.
     pub(crate) last: Vec<u8>,
 }
 
-/// Who listens to a container.
+/// Where a container's output goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Audience {
-    /// A person or program: output and input are handed on.
+    /// To a person or program; input is passed on too.
     Attended {
         /// Whether both ends are a terminal.
         has_terminal: bool,
-        /// Whether input is sent.
+        /// Whether input is passed on.
         has_input: bool,
     },
-    /// Nobody; the output is kept.
+    /// Nowhere; the output is kept.
     Kept,
 }
 
-/// Runs a container for whoever started us.
+/// Runs a container for the program's caller.
 pub(crate) async fn attended(
     engine: &Engine,
     prepared: &Prepared,
@@ -57,7 +57,7 @@ pub(crate) async fn attended(
     run(engine, prepared, container, Audience::Attended { has_terminal, has_input }).await
 }
 
-/// Runs a container and keeps what it says.
+/// Runs a container and keeps its output.
 pub(crate) async fn kept(
     engine: &Engine,
     prepared: &Prepared,
@@ -77,7 +77,7 @@ async fn run(
     }
     prepare::make_folders(container, prepared.home.as_deref())?;
     let request = request(prepared, container, audience)?;
-    // From here on a signal is the container's, so that it is removed whatever comes.
+    // From here on, signals are passed to the container, so that it is always removed.
     let signals = Signals::listen();
     let id = engine.create_container(&request).await.map_err(failed)?;
     let ended = through(engine, &id, audience, signals).await;
@@ -87,7 +87,7 @@ async fn run(
     Ok(ended)
 }
 
-/// Starts a container that was created, and stays until it has ended.
+/// Starts a container that was created, and waits until it has ended.
 async fn through(
     engine: &Engine,
     id: &str,
@@ -100,7 +100,7 @@ async fn through(
     };
     let mut attached = engine.attach(id, has_terminal).await.map_err(failed)?;
     engine.start_container(id).await.map_err(failed)?;
-    // Restored when it is dropped.
+    // The mode is restored on drop.
     let _raw = if has_terminal { Raw::begin() } else { None };
     if has_terminal && let Some(size) = terminal::size() {
         resize(engine, id, size).await;
@@ -118,7 +118,8 @@ async fn through(
                     let excess = last.len().saturating_sub(LAST);
                     last.drain(..excess);
                 }
-                // A break is no end; the status tells.
+                // A broken connection does not mean that the container ended; the status shows
+                // that.
                 Ok(None) | Err(_) => break,
             },
             bytes = next_input(&mut input) => {
@@ -150,7 +151,7 @@ async fn next_input(input: &mut Option<terminal::Input>) -> Option<Vec<u8>> {
     }
 }
 
-/// Hands a signal on; a new size of the terminal is not one of the container's.
+/// Passes a signal on to the container; a change of the terminal size is not passed on as a signal.
 async fn forward(engine: &Engine, id: &str, name: &'static str, has_terminal: bool) {
     if name == "SIGWINCH" {
         if has_terminal && let Some(size) = terminal::size() {
@@ -158,19 +159,19 @@ async fn forward(engine: &Engine, id: &str, name: &'static str, has_terminal: bo
         }
         return;
     }
-    // One that has just ended takes none.
+    // A container that has just ended accepts no signals.
     if let Err(error) = engine.signal_container(id, name).await {
-        tracing::debug!(%error, name, "a signal was not handed on");
+        tracing::debug!(%error, name, "cannot pass on a signal");
     }
 }
 
 async fn resize(engine: &Engine, id: &str, size: (u16, u16)) {
     if let Err(error) = engine.resize_container(id, size).await {
-        tracing::debug!(%error, "the terminal's size was not handed on");
+        tracing::debug!(%error, "cannot pass on the terminal's size");
     }
 }
 
-/// Returns what is asked of the engine.
+/// Returns the request for the engine.
 fn request(
     prepared: &Prepared,
     container: &Container,
@@ -233,9 +234,9 @@ fn request(
     })
 }
 
-/// Returns the limits to ask podman for as root: it asks for more than a machine may allow, and
-/// starts nothing then. Its service gives itself as many processes as there are numbers for.
-/// Elsewhere engines know what they may.
+/// Returns the limits to request from podman when it runs as root. By default it requests more than
+/// a machine may allow, and then starts nothing; its service also raises its own process limit to
+/// the maximum. Other engines know their limits.
 fn limits(prepared: &Prepared) -> (Option<i64>, Option<i64>) {
     if prepared.engine_name() != "podman" || prepared.machine.user.uid != 0 {
         return (None, None);
@@ -253,7 +254,7 @@ fn failed(error: EngineError) -> CommandError {
     let told = CommandError::from_chain(ExitCode::Machine, &error);
     match error {
         EngineError::Runtime { .. } | EngineError::Refused { .. } => {
-            told.hint("`build-pipeline doctor` looks at devices, groups and engines")
+            told.hint("`build-pipeline doctor` checks devices, groups and engines")
         }
         _ => told,
     }
@@ -268,13 +269,15 @@ fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> 
     let told = CommandError::new(ExitCode::Machine, format!("{engine} has no image `{image}`"));
     match image.starts_with("localhost/") {
         true => told
-            .hint(format!("`build-pipeline --track {track} --load --engine {engine}` makes it"))
-            .hint("`--image NAME` starts another"),
+            .hint(format!(
+                "`build-pipeline --track {track} --load --engine {engine}` builds and loads it"
+            ))
+            .hint("`--image NAME` starts another image"),
         false => told.hint(format!("`{engine} pull {image}` fetches it")),
     }
 }
 
-/// The signals that are handed on, and the one that tells of a new size of the terminal.
+/// The signals that are passed on, and the one that reports a new terminal size.
 struct Signals(Vec<(&'static str, Signal)>);
 
 impl Signals {
@@ -288,12 +291,12 @@ impl Signals {
             ("SIGUSR2", SignalKind::user_defined2()),
             ("SIGWINCH", SignalKind::window_change()),
         ];
-        // One that cannot be listened for keeps its default.
+        // A signal that cannot be handled keeps its default.
         let listened = all.into_iter().filter_map(|(name, kind)| Some((name, signal(kind).ok()?)));
         Self(listened.collect())
     }
 
-    /// Waits for one of them.
+    /// Waits for one of the signals.
     async fn next(&mut self) -> &'static str {
         poll_fn(|context| {
             for (name, signal) in &mut self.0 {

@@ -1,25 +1,26 @@
-//! The terminal that we were started from: whether there is one, its size, its mode, what is typed.
+//! The terminal that the program was started from: whether there is one, its size, its mode, and
+//! its input.
 
 use std::io::{self, IsTerminal as _, Read as _};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::mpsc;
 
-/// What is typed, piece by piece; it ends with the input.
+/// The input, in pieces; the channel closes at the end of the input.
 pub(super) type Input = mpsc::Receiver<Vec<u8>>;
 
-/// Returns whether input and output both are a terminal.
+/// Returns whether input and output are both terminals.
 pub(super) fn is_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Returns its rows and columns.
+/// Returns the terminal's rows and columns.
 pub(super) fn size() -> Option<(u16, u16)> {
     let size = tcgetwinsize(io::stdout()).ok()?;
     (size.ws_row > 0 && size.ws_col > 0).then_some((size.ws_row, size.ws_col))
 }
 
-/// Begins to read what is typed, on a thread that nobody waits for: it may wait for ever.
+/// Starts to read the input on a thread that is never joined, because it may block forever.
 pub(super) fn input() -> Input {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
@@ -34,11 +35,11 @@ pub(super) fn input() -> Input {
     receiver
 }
 
-/// A terminal in raw mode: every key goes to the container. Its mode comes back when this is dropped.
+/// A terminal in raw mode, in which every key goes to the container. Dropping it restores the mode.
 pub(super) struct Raw(Termios);
 
 impl Raw {
-    /// Begins raw mode; nothing where the terminal does not allow that.
+    /// Switches to raw mode. Returns `None` if the terminal does not allow that.
     pub(super) fn begin() -> Option<Self> {
         let before = tcgetattr(io::stdin()).ok()?;
         let mut raw = before.clone();
@@ -51,7 +52,7 @@ impl Raw {
 impl Drop for Raw {
     fn drop(&mut self) {
         if let Err(error) = tcsetattr(io::stdin(), OptionalActions::Now, &self.0) {
-            tracing::debug!(%error, "the terminal is gone");
+            tracing::debug!(%error, "cannot restore the terminal's mode");
         }
     }
 }
