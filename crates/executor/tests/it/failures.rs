@@ -84,7 +84,7 @@ async fn a_base_that_cannot_be_used_fails_its_step() {
             ErrorKind::Base,
             "the index has no image for linux/amd64; it has linux/arm64",
         ),
-        (&wrong_size, None, ErrorKind::Base, "bytes, where its descriptor says 7"),
+        (&wrong_size, None, ErrorKind::Base, "bytes, but its descriptor says 7"),
         (&nested, None, ErrorKind::Base, "is an index whose entry"),
         (&to_nothing, None, not_found, "fetching the manifest of"),
         (&no_config, None, no_image, "no valid `config`"),
