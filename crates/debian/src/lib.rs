@@ -1,7 +1,7 @@
 //! Turns a list of Debian packages with hashes into a root file system and a local package source.
 //!
 //! In the order of use:
-//! - [`Mirrors`] are the servers for packages. It reads apt's own sources.
+//! - [`Mirrors`] lists the servers for packages. It reads apt's own sources.
 //! - [`resolve()`] asks apt which packages a set needs, and returns them as a
 //!   [`pins::PackageLock`].
 //! - [`fetch()`] downloads the package files of a lock by their hashes.

@@ -52,7 +52,7 @@ pub enum ProgramError {
         #[source]
         source: io::Error,
     },
-    /// It ended with a failure.
+    /// It failed.
     #[error("`{program}` failed ({status})")]
     Failed {
         /// The name of the program.

@@ -29,9 +29,9 @@ pub enum NotPortable {
          RUN"
     )]
     RunAfterVolume {
-        /// The line of the `RUN`, from 1.
+        /// The line of the `RUN`, counted from 1.
         run: usize,
-        /// The line of the `VOLUME`, from 1.
+        /// The line of the `VOLUME`, counted from 1.
         volume: usize,
     },
     /// An `EXPOSE` with a host port, or with a protocol in capitals.
@@ -40,7 +40,7 @@ pub enum NotPortable {
          container's port, with its protocol in lower case"
     )]
     Port {
-        /// The line of the `EXPOSE`, from 1.
+        /// The line of the `EXPOSE`, counted from 1.
         line: usize,
         /// The argument of the `EXPOSE`.
         port: String,
@@ -117,7 +117,7 @@ impl Stages {
     }
 }
 
-/// Checks that every engine makes the same image of a Dockerfile.
+/// Checks that every engine makes the same image from a Dockerfile.
 ///
 /// # Errors
 /// Fails if a `RUN` comes after a `VOLUME` of its stage or of a stage that it is based on, or if

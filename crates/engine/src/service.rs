@@ -209,15 +209,15 @@ impl Place {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(|error| failed(&folder, &error))?,
             }
-            // A concurrent sweep may remove the folder here. In that case the lock belongs to a
-            // deleted folder.
+            // A concurrent sweep may lock or remove the folder here. In that case, try again with
+            // another name.
             let lock = match File::open(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| failed(&folder, &error))?,
             };
             if lock.try_lock().is_ok() && folder.is_dir() {
-                // podman's files in its TMPDIR must outlive this folder. (Before buildah 1.29 the
-                // name had no number.)
+                // podman keeps caches in its TMPDIR, and they must outlive this folder. (Before
+                // buildah 1.29 the name had no number.)
                 let user = rustix::process::getuid().as_raw();
                 for name in ["buildah-cache".to_owned(), format!("buildah-cache-{user}")] {
                     std::os::unix::fs::symlink(&settings.caches, folder.join(name))

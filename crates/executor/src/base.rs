@@ -11,7 +11,7 @@ use crate::{BlobCache, ExecuteError};
 /// A base image: its documents, without layers.
 #[derive(Debug, Clone)]
 pub struct Base {
-    /// The image as the plan names it.
+    /// The image, as named in the plan.
     pub image: ImageRef,
     /// The digest of the index, if the pin names one.
     pub index: Option<Digest>,

@@ -175,7 +175,10 @@ impl Run {
                 Product::Made(Arc::new(made))
             }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
-                return Err(ExecuteError::plan(format!("step `{}` needs no engine", step.id)));
+                return Err(ExecuteError::plan(format!(
+                    "step `{}` does not need an engine",
+                    step.id
+                )));
             }
         };
         Ok((product, StepState::Done))
@@ -234,7 +237,7 @@ impl Run {
     fn digest_of(&self, step: &Step) -> Result<&Digest, ExecuteError> {
         match self.input_of(step)? {
             Input::Lock { digest } | Input::File { digest } => Ok(digest),
-            _ => Err(ExecuteError::plan(format!("step `{}` reads no file", step.id))),
+            _ => Err(ExecuteError::plan(format!("step `{}` does not read a file", step.id))),
         }
     }
 

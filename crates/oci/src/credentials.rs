@@ -510,8 +510,8 @@ mod tests {
             ),
             (
                 r#"{"auths":{"a.example":{"auth":"Y2FuYXJ5"}}}"#,
-                "`auth` of `a.example` in the credential file `DIR/0.json` is not the base64 of \
-                 `user:password`",
+                "`auth` of `a.example` in the credential file `DIR/0.json` is not the base64 form \
+                 of `user:password`",
             ),
             (
                 r#"{"credHelpers":{"a.example":"../../bin/sh"}}"#,

@@ -355,7 +355,7 @@ impl LayoutImage {
             }
         };
         let manifest = blob(&manifest_digest)?;
-        // Without this check, the tool would accept layouts that other tools refuse.
+        // Other tools refuse a layout whose index lacks the right size.
         let stated = entry.get("size").and_then(Value::as_u64).unwrap_or_default();
         check_size(&manifest_digest, stated, manifest.len() as u64).map_err(unreadable)?;
         let parsed = parse_manifest(&manifest).map_err(unreadable)?;

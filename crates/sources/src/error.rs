@@ -108,7 +108,7 @@ impl Failure {
         let path = text::quoted(&path.display().to_string());
         let detail = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                format!("{path} cannot be {doing}, the disk is full")
+                format!("{path} cannot be {doing}: the disk is full")
             }
             _ => format!("{path} cannot be {doing}"),
         };

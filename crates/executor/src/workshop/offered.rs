@@ -30,7 +30,8 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Returns the base as engines receive it, without its health check if `has_health_check`.
+    /// Returns the base as engines receive it. Its health check is removed if `has_health_check`,
+    /// which means that the Dockerfile has its own.
     ///
     /// # Errors
     /// Fails if the config cannot be read, or if docker's format does not support its layers and

@@ -481,7 +481,7 @@ async fn a_failing_run_says_which_line_with_what_status_and_what_it_said_last() 
         );
         let told = |event: &&Event| matches!(event, Event::BuildInstruction { line: Some(4), .. });
         assert!(events.iter().any(|event| told(&event)), "{builder:?}: {events:?}");
-        assert!(!bench.path("out").exists(), "nothing is put out");
+        assert!(!bench.path("out").exists(), "no output is written");
     }
 }
 
@@ -528,7 +528,7 @@ async fn the_wheels_of_a_lock_lie_in_the_context_and_only_by_their_hashes() {
     let settings = bench.settings("store", false);
     let engine = Some(bench.engine(Builder::Podman));
     let (refused, _) = support::run_on(engine, &plan, &settings, pending()).await;
-    let End::Failed(error) = refused.end else { panic!("another wheel was taken") };
+    let End::Failed(error) = refused.end else { panic!("another wheel was accepted") };
     assert!(support::chain(&error).contains("SHA-256"), "{}", support::chain(&error));
     let settings = bench.settings("store", false);
     let engine = Some(bench.engine(Builder::Podman));

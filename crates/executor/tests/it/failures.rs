@@ -15,7 +15,7 @@ async fn fail(plan: &Plan, settings: &Settings) -> (Execution, ErrorKind, String
     let (execution, events) = run(plan, settings, std::future::pending()).await;
     let End::Failed(error) = &execution.end else { panic!("{:?}", execution.end) };
     let (kind, words) = (error.kind(), chain(error));
-    // Every step has a result in any case.
+    // Every step has a result, whatever happened.
     let steps: Vec<_> = execution.steps.iter().map(|outcome| outcome.step.as_str()).collect();
     let planned: Vec<_> = plan.steps.iter().map(|step| step.id.as_str()).collect();
     assert_eq!(steps, planned);

@@ -13,7 +13,7 @@ use crate::support::*;
 async fn once_asked(proxy: &FaultProxy, method: &str, target: &str) {
     let deadline = Instant::now() + Duration::from_secs(300);
     while proxy.count(method, target) == 0 {
-        assert!(Instant::now() < deadline, "nobody asked {method} {target}");
+        assert!(Instant::now() < deadline, "there was no request {method} {target}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     tokio::time::sleep(Duration::from_millis(30)).await;

@@ -133,7 +133,7 @@ async fn a_build_that_two_plans_have_runs_once() {
     let layers: Vec<_> = images.clone().map(|image| image.layers).collect();
     assert_eq!(layers[0], layers[1]);
     let digests: Vec<_> = images.map(|image| &image.manifest_digest).collect();
-    assert_ne!(digests[0], digests[1], "each has its labels");
+    assert_ne!(digests[0], digests[1], "each image has its own labels");
     // Either of them may reach a step first.
     let [one, two] = [0, 1].map(|number| states(&executions[number]));
     let pairs: Vec<_> = one.into_iter().zip(two).collect();
@@ -160,7 +160,7 @@ async fn a_plan_that_fails_does_not_end_the_others() {
     let End::Failed(other) = &executions[2].end else { panic!("{:?}", executions[2].end) };
     for error in [error, other] {
         assert_eq!(error.to_string(), "step `build` failed");
-        assert!(error.run_failure().is_some(), "each says why");
+        assert!(error.run_failure().is_some(), "each error contains the reason");
     }
     assert!(matches!(executions[1].end, End::Succeeded), "{:?}", executions[1].end);
     let begun = |(_, event): &&(String, Event)| begins("build")(event);

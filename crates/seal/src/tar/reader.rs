@@ -291,7 +291,8 @@ impl<R: Skip> TarReader<R> {
                 (Some(1), Some(0)) => {
                     let (map, taken) = sparse::in_data(|| self.block())?;
                     let left = stored.checked_sub(taken);
-                    content.stored = left.ok_or(Fault::Sparse("has a map longer than itself"))?;
+                    content.stored =
+                        left.ok_or(Fault::Sparse("has a map that is longer than its data"))?;
                     map
                 }
                 (None | Some(0), _) => own.sparse.map.clone(),

@@ -120,7 +120,10 @@ impl ObjectStore {
             }
         }
         header(object.data(), b"tree ").and_then(|id| Oid::from_str(&id).ok()).ok_or_else(|| {
-            Failure::fatal(ErrorKind::Integrity, format!("the commit `{commit}` names no tree"))
+            Failure::fatal(
+                ErrorKind::Integrity,
+                format!("the commit `{commit}` does not name a tree"),
+            )
         })
     }
 

@@ -53,7 +53,7 @@ impl Repository {
         Self { path: folder.join(format!("{name}-{hash}.git")) }
     }
 
-    /// Returns the path of the lock file that protects changes of the repository.
+    /// Returns the path of the lock file that guards changes to the repository.
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.path.with_extension("lock")
     }
