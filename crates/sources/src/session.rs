@@ -166,8 +166,7 @@ pub(crate) struct Budget<'a> {
 }
 
 impl Budget<'_> {
-    /// Records a failed attempt. Waits and returns if another attempt is due, otherwise returns the
-    /// failure.
+    /// Records a failed attempt. Waits if another attempt is due; otherwise returns the failure.
     pub(crate) async fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
         self.tries += 1;
         let tries = self.tries;

@@ -34,8 +34,8 @@ impl Offered {
     /// which means that the Dockerfile has its own.
     ///
     /// # Errors
-    /// Fails if the config cannot be read, or if docker's format does not support its layers and
-    /// OCI's format does not support its config.
+    /// Fails if the config cannot be read, or if its layers need OCI's format while its config
+    /// needs docker's.
     pub(crate) fn new(base: &Made, has_health_check: bool) -> Result<Self, ExecuteError> {
         let bad = || ExecuteError::plan("cannot read the config of a base".to_owned());
         let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;

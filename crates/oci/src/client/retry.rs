@@ -46,8 +46,8 @@ impl Budget {
         Self { retries, host: host.to_owned(), tries: 0, waited: Duration::ZERO, secrets }
     }
 
-    /// Records a failed attempt. Waits and returns if another attempt is due, otherwise returns how
-    /// the location failed.
+    /// Records a failed attempt. Waits if another attempt is due; otherwise returns how the
+    /// location failed.
     pub(super) async fn spend(&mut self, failure: Failure) -> Result<Duration, Place> {
         self.tries += 1;
         let failure = failure.scrubbed(&self.secrets);

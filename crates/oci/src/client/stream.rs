@@ -311,7 +311,8 @@ impl Transfer {
         }
     }
 
-    /// Records a failure. Returns if another attempt is possible, here or elsewhere.
+    /// Records a failure. Returns the final error if no further attempt is possible, here or
+    /// elsewhere.
     async fn fail(&mut self, failure: Failure) -> Result<(), RegistryError> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         current.body = None;
