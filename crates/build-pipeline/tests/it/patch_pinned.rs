@@ -258,7 +258,7 @@ fn a_pin_that_cannot_be_used_is_told_with_what_to_do() {
     pinned
         .run("patch check demo --pin demo-sdist")
         .expect(5)
-        .says("the index has no file of it with the SHA-256");
+        .says("the index has no file of this release with the SHA-256");
 }
 
 #[test]
