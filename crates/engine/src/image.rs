@@ -51,7 +51,7 @@ pub struct Inspect {
 }
 
 impl Inspect {
-    /// Reads the answer of `GET /images/{name}/json`.
+    /// Parses the response of `GET /images/{name}/json`.
     pub(crate) fn read(raw: Value) -> Option<Self> {
         let texts = |pointer: &str| {
             let items = raw.pointer(pointer).and_then(Value::as_array).into_iter().flatten();

@@ -16,7 +16,7 @@ const ID: &str = "5e27e72e4e939428e3b474a87ea19a26c3152839b06a52b6b0f88f274a49c8
 /// What the fake engine answers.
 #[derive(Clone)]
 struct Script {
-    /// The status line and body of the answer to a build.
+    /// The status line and body of the response to a build.
     status: &'static str,
     body: Vec<u8>,
     /// What it sends before the body: how many times, what, and the pause before each.

@@ -143,7 +143,7 @@ async fn open_http(web: &Web, url: &SourceUrl) -> Result<Packets, Failure> {
         kind => {
             let kind = text::quoted_bytes(kind.unwrap_or_default());
             let detail = format!(
-                "the server is not a git server, or it supports only the dumb protocol: it sent {kind}"
+                "there is no git server at this URL, or it supports only the dumb protocol: it sent {kind}"
             );
             Err(Failure::fatal(ErrorKind::Tool, detail))
         }

@@ -542,7 +542,7 @@ async fn places_that_are_refused_or_not_there() {
         (
             testkit::Answer::new(200).header("Content-Type", "text/html").body("<html>").into(),
             ErrorKind::Tool,
-            "is not a git server",
+            "there is no git server at this URL",
         ),
         (
             testkit::Fault::Redirect("https://new.example/a/info/refs?service=x".to_owned()),
