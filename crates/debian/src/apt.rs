@@ -1,7 +1,7 @@
-//! An apt of our own: its state, cache and configuration lie in one temporary folder.
+//! A private apt: its state, cache and configuration are in one temporary folder.
 //!
-//! It knows no installed package, so what it would install is all that is needed. It checks the
-//! signatures of the indexes by the keyring that is given, and by no other key of the machine.
+//! It has no installed packages, so the packages that it would install are all that are needed. It
+//! checks the signatures of indexes with the given keyring, and with no other key of the machine.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::mirror::Mirror;
 use crate::program::{Call, ProgramError, Programs};
 
-/// The folders that apt wants to find below its own.
+/// The folders that apt expects below its own.
 const FOLDERS: [&str; 9] = [
     "state/lists/partial",
     "cache/archives/partial",
@@ -33,17 +33,17 @@ pub(crate) struct Suite<'a> {
     pub(crate) name: String,
 }
 
-/// What apt is set up with.
+/// The settings for apt.
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) suites: Vec<Suite<'a>>,
     pub(crate) architecture: &'a str,
     pub(crate) keyring: &'a Path,
-    /// Whether an index may be past the day that it says it is valid until.
+    /// Whether an expired index is accepted.
     pub(crate) accepts_expired: bool,
 }
 
-/// An apt with a folder of its own, which goes when this does.
+/// An apt with its own folder, which is deleted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Apt<'a> {
     programs: &'a Programs,
@@ -60,7 +60,7 @@ pub(crate) struct SetupError {
 }
 
 impl<'a> Apt<'a> {
-    /// Sets up an apt in a new folder below `work`.
+    /// Sets up apt in a new folder below `work`.
     pub(crate) fn new(
         programs: &'a Programs,
         work: &Path,
@@ -114,14 +114,14 @@ impl<'a> Apt<'a> {
 fn sources_list(setup: &Setup<'_>) -> String {
     let mut text = String::new();
     for Suite { mirror, name } in &setup.suites {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "deb [arch={}] {mirror} {name} main", setup.architecture);
     }
     text
 }
 
-/// Apt reads the file that `APT_CONFIG` names before all others (apt.conf(5)). Since it says where
-/// the others lie, nothing of the machine's configuration is read, hooks and proxies included.
+/// Apt reads the file in `APT_CONFIG` before all others (apt.conf(5)). Since it defines where the
+/// others are, nothing of the machine's configuration is read, including hooks and proxies.
 fn configuration(folder: &Path, setup: &Setup<'_>) -> String {
     let folder = folder.display();
     let Setup { architecture, accepts_expired, .. } = setup;

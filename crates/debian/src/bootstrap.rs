@@ -1,13 +1,14 @@
-//! The build that makes a root file system of locked packages: the contract `bootstrap/1`.
+//! The build that makes a root file system from locked packages: the contract `bootstrap/1`.
 //!
-//! No program of this machine takes part, so the result does not depend on the machine. It also
-//! needs no root and no Debian here:
+//! It uses no program of this machine, so the result does not depend on the machine. It needs no
+//! root and no Debian:
 //!
-//! 1. [`write_root`] writes a tar: the files of all packages, unpacked over each other, the package
-//!    files themselves in `/packages`, and a script.
-//! 2. A container engine builds [`DOCKERFILE`]. It unpacks the tar and runs the script, in which the
-//!    packages' own dpkg installs them properly. Maintainer scripts need a Linux system to run in.
-//! 3. The caller makes one canonical layer of what the engine built.
+//! 1. [`write_root`] writes a tar: the unpacked files of all packages, the package files themselves
+//!    in `/packages`, and a script.
+//! 2. A container engine builds [`DOCKERFILE`]. The build unpacks the tar and runs the script, in
+//!    which the packages' own dpkg installs them properly. Maintainer scripts need a Linux system
+//!    to run in.
+//! 3. The caller makes one canonical layer from the engine's result.
 //!
 //! debootstrap(8) and mmdebstrap(1) work the same way.
 
@@ -21,21 +22,21 @@ use tar::{Builder, EntryType, Header};
 use crate::deb::{Deb, DebError};
 use crate::fetch::FetchedPackage;
 
-/// The Dockerfile. Its context has the tar of [`write_root`] as `root.tar`.
+/// The Dockerfile. Its context contains the tar of [`write_root`] as `root.tar`.
 pub const DOCKERFILE: &str = "FROM scratch
 ADD root.tar /
 RUN [\"/usr/bin/sh\", \"/packages/install\"]
 ";
 
-/// The script that installs the packages. Its first argument would be the name of a program, so the
-/// time comes from a line before it.
+/// The script that installs the packages. Its first argument would be the name of a program, so a
+/// line in front of it sets the time.
 ///
-/// All files are there already. So `--force-depends` does no harm: it lets dpkg unpack a package
-/// before those that it pre-depends on are configured; each package is still configured after what
-/// it depends on. `expected` is what must be installed in the end, and nothing else.
+/// All files are already there, so `--force-depends` does no harm: it lets dpkg unpack a package
+/// before its pre-dependencies are configured, but each package is still configured after its
+/// dependencies. `expected` lists exactly the packages that must be installed at the end.
 ///
-/// What is removed at the end is what depends on the moment: logs, caches, and copies of files one
-/// step before.
+/// The script then removes what depends on the moment of the build: logs, caches, and backups of
+/// files.
 const INSTALL: &str = r#"
 export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true LC_ALL=C.UTF-8
 export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -54,42 +55,41 @@ find var/log -type f -delete
 rm -rf /packages
 "#;
 
-/// The directories that are links to those of the same name in `/usr` in every Debian since 12.
+/// The directories that are links to those with the same name in `/usr`, in every Debian since 12.
 const LINKED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// The files that dpkg wants to find, all of them empty.
+/// Empty files that dpkg expects.
 const DPKG_FILES: [&str; 2] = ["var/lib/dpkg/available", "var/lib/dpkg/status"];
 
-/// The directories that dpkg wants to find.
+/// The directories that dpkg expects.
 const DPKG_FOLDERS: [&str; 5] =
     ["var", "var/lib", "var/lib/dpkg", "var/lib/dpkg/info", "var/lib/dpkg/updates"];
 
-/// Why the root file system cannot be written.
+/// Why the root file system could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteRootError {
     /// A package cannot be read.
-    #[error("the package file `{file}` cannot be unpacked")]
+    #[error("cannot unpack the package file `{file}`")]
     Package {
         /// The name of the file.
         file: String,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: DebError,
     },
     /// The tar cannot be written.
-    #[error("the root file system cannot be written")]
+    #[error("cannot write the root file system")]
     Write(#[from] std::io::Error),
 }
 
 /// Writes the tar of the files of `packages`, from which the build makes the root file system.
-/// `epoch` is the time that the packages' scripts see, in seconds since 1970. The same packages and
-/// the same time give the same bytes.
+/// `epoch` is the time for the packages' scripts, in seconds since 1970. The same packages and the
+/// same time give the same bytes.
 ///
-/// The packages must be those that Debian calls essential, with all that they depend on; others may
-/// be there too.
+/// The packages must include those that Debian calls essential, with all their dependencies.
 ///
 /// # Errors
-/// A package cannot be read, or the disk is full.
+/// Fails if a package cannot be read or the disk is full.
 pub fn write_root(
     packages: &[&FetchedPackage],
     epoch: u64,
@@ -117,7 +117,8 @@ pub fn write_root(
     Ok(())
 }
 
-/// Returns what `dpkg-query` of the script must say, sorted by `sort` in the C locale.
+/// Returns the expected output of the script's `dpkg-query`, in the order of `sort` in the C
+/// locale.
 fn expected(packages: &[&FetchedPackage]) -> String {
     let lines: BTreeSet<String> = packages
         .iter()
@@ -129,15 +130,15 @@ fn expected(packages: &[&FetchedPackage]) -> String {
     lines.into_iter().collect()
 }
 
-/// A root file system as a tar that is being written.
+/// A root file system that is being written as a tar.
 struct Root<W: Write> {
     tar: Builder<W>,
-    /// The paths that were written.
+    /// The paths that have been written.
     paths: BTreeSet<String>,
 }
 
 impl<W: Write> Root<W> {
-    /// Begins with the directories that packages rely on.
+    /// Starts with the directories that packages rely on.
     fn new(out: W) -> Result<Self, WriteRootError> {
         let mut root = Self { tar: Builder::new(out), paths: BTreeSet::new() };
         root.folder("usr")?;
@@ -176,8 +177,8 @@ impl<W: Write> Root<W> {
         Ok(())
     }
 
-    /// Adds the files of a package. Of a path that several packages have, the first counts; dpkg
-    /// decides in the end.
+    /// Adds the files of a package. If several packages contain a path, the first one is written;
+    /// dpkg decides in the end.
     fn unpack(&mut self, package: &Path) -> Result<(), DebError> {
         let mut archive = tar::Archive::new(Deb::open(package)?.data()?);
         for entry in archive.entries()? {
@@ -216,8 +217,8 @@ fn header(kind: EntryType, mode: u32, size: u64) -> Header {
     header
 }
 
-/// Returns the path of an entry from the root, with directories that are links followed; nothing
-/// for the root itself.
+/// Returns the path of an entry from the root, with linked directories resolved. Returns `None` for
+/// the root itself.
 fn inside(path: &[u8]) -> Result<Option<String>, DebError> {
     let parts: Vec<&str> =
         text(path)?.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -228,7 +229,7 @@ fn inside(path: &[u8]) -> Result<Option<String>, DebError> {
     let mut inside = String::new();
     for part in is_linked.then_some("usr").into_iter().chain(parts) {
         let separator = if inside.is_empty() { "" } else { "/" };
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(inside, "{separator}{part}");
     }
     Ok((!inside.is_empty()).then_some(inside))

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use object::read::ReadCache;
 use object::read::archive::ArchiveFile;
 
-/// The most that the file `control` may have: 1 MiB. Real ones have less than 10 kB.
+/// The maximum size of the file `control`: 1 MiB. Real ones have less than 10 kB.
 const MOST_CONTROL: u64 = 1 << 20;
-/// The size of the buffers that members are read with, in bytes.
+/// The buffer size for reading members, in bytes.
 const BUFFER: usize = 256 << 10;
 
-/// A package file that was opened.
+/// An open package file.
 #[derive(Debug)]
 pub(crate) struct Deb {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct Deb {
     data: Member,
 }
 
-/// Where a member of the archive is, and how it is compressed.
+/// The position of a member in the archive, and its compression.
 #[derive(Debug)]
 struct Member {
     offset: u64,
@@ -41,19 +41,19 @@ enum Compression {
 #[derive(Debug, thiserror::Error)]
 pub enum DebError {
     /// The file cannot be read, or its compressed data is damaged.
-    #[error("the file cannot be read")]
+    #[error("cannot read the file")]
     Read(#[from] io::Error),
-    /// It is no `ar` archive.
-    #[error("it is no Debian package: it is not an `ar` archive")]
+    /// It is not an `ar` archive.
+    #[error("it is not a Debian package: it is not an `ar` archive")]
     NotAnArchive(#[source] object::read::Error),
     /// A member is missing.
-    #[error("it is no Debian package: it has no member `{0}`")]
+    #[error("it is not a Debian package: it has no member `{0}`")]
     Missing(&'static str),
-    /// A member is compressed with a program that no package of Debian uses.
-    #[error("its member `{0}` has a compression that is not supported; gzip, xz and zstd are")]
+    /// A member is compressed with a format that no Debian package uses.
+    #[error("its member `{0}` has an unsupported compression; gzip, xz and zstd are supported")]
     Compression(String),
-    /// A path in it is not one that a package may have.
-    #[error("it has the path `{0}`, which is not inside the root")]
+    /// A path in it is not allowed in a package.
+    #[error("it contains the path `{0}`, which is not inside the root")]
     Path(String),
 }
 
@@ -61,7 +61,7 @@ impl Deb {
     /// Opens a package file and finds its members.
     ///
     /// # Errors
-    /// It cannot be read, or is no package.
+    /// Fails if the file cannot be read or is not a package.
     pub(crate) fn open(path: &Path) -> Result<Self, DebError> {
         let cache = ReadCache::new(File::open(path)?);
         let archive = ArchiveFile::parse(&cache).map_err(DebError::NotAnArchive)?;
@@ -69,7 +69,7 @@ impl Deb {
         for member in archive.members() {
             let member = member.map_err(DebError::NotAnArchive)?;
             let name = String::from_utf8_lossy(member.name()).into_owned();
-            // GNU ar ends names with a slash, dpkg does not.
+            // GNU ar ends names with a slash, but dpkg does not.
             let name = name.trim_end_matches('/');
             let (slot, end) =
                 match (name.strip_prefix("control.tar"), name.strip_prefix("data.tar")) {
@@ -97,7 +97,7 @@ impl Deb {
     /// Returns the text of the package's file `control`.
     ///
     /// # Errors
-    /// It cannot be read, is not there, or is not text.
+    /// Fails if the file cannot be read, is missing, or is not text.
     pub(crate) fn control(&self) -> Result<String, DebError> {
         let mut archive = tar::Archive::new(self.read(&self.control)?);
         for entry in archive.entries()? {
@@ -114,7 +114,7 @@ impl Deb {
     /// Returns the files of the package as a tar stream.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub(crate) fn data(&self) -> Result<impl Read + use<>, DebError> {
         self.read(&self.data)
     }

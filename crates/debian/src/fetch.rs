@@ -1,4 +1,4 @@
-//! Downloads the package files of a lock into the cache of sources, each checked by its hash.
+//! Downloads the package files of a lock into the cache of sources, and checks each by its hash.
 
 use std::path::PathBuf;
 
@@ -14,78 +14,78 @@ const AT_ONCE: usize = 8;
 /// A package file that is on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedPackage {
-    /// What the lock says about it.
+    /// The package according to the lock.
     pub package: LockedPackage,
     /// The file, in the cache.
     pub path: PathBuf,
-    /// How many bytes came by the network; none where it was cached.
+    /// The number of bytes received over the network; 0 if it was cached.
     pub received: u64,
 }
 
-/// Why a package file is not there.
+/// Why a package file could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// No mirror is known, and the cache does not have the file.
-    #[error("`{file}` is not in the cache, and no mirror is known to fetch it from")]
+    /// No mirror is known, and the file is not cached.
+    #[error("`{file}` is not in the cache, and no mirror is known")]
     NoMirror {
         /// The path of the file.
         file: String,
-        /// What the cache says.
+        /// The error of the cache.
         #[source]
         source: SourceError,
     },
-    /// A mirror cannot be asked.
-    #[error("`{url}` cannot be fetched from")]
+    /// The URL of a mirror is not valid.
+    #[error("cannot fetch from `{url}`")]
     Url {
-        /// The url.
+        /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: ParseSourceError,
     },
-    /// No mirror has the file. Mirrors drop what was superseded: a newer lock or a mirror of
-    /// snapshots is needed.
+    /// No mirror has the file. Mirrors delete superseded files: a newer lock or a snapshot mirror
+    /// is needed.
     #[error(
-        "no mirror has `{file}` any more; look the packages up again, or name a mirror that keeps old files"
+        "no mirror has `{file}` any more; look up the packages again, or name a mirror that keeps old files"
     )]
     Superseded {
         /// The path of the file.
         file: String,
-        /// What the last mirror says.
+        /// The error of the last mirror.
         #[source]
         source: SourceError,
     },
-    /// It cannot be downloaded, or is not what the lock says.
+    /// It cannot be downloaded, or does not match the lock.
     #[error("cannot fetch the package file `{file}`")]
     Fetch {
         /// The path of the file.
         file: String,
-        /// What went wrong.
+        /// The reason.
         #[source]
         source: SourceError,
     },
-    /// The lock says another size for that hash.
+    /// The lock contains another size for that hash.
     #[error(
-        "`{file}` has {size} bytes and the right hash, but the lock says {locked} bytes; look the packages up again"
+        "`{file}` has {size} bytes and the right hash, but the lock says {locked} bytes; look up the packages again"
     )]
     Size {
         /// The path of the file.
         file: String,
-        /// The size it has.
+        /// The actual size.
         size: u64,
-        /// The size that the lock says.
+        /// The size in the lock.
         locked: u64,
     },
 }
 
-/// Fetches `packages`, several at once. What is cached is hashed again and asked of nobody.
+/// Fetches `packages`, several at once. Cached files are hashed again, and need no network.
 ///
-/// The mirrors of an archive are asked in their order: the next one where a file is not found, or
-/// nobody answers. A wrong hash ends it at once. Copies of a day ([`Mirrors::with_snapshots`]) are
-/// asked only where a mirror does not have the file.
+/// The mirrors of an archive are tried in order. The next one is tried if a file is not found or a
+/// mirror does not answer. A wrong hash is an immediate error. Snapshots
+/// ([`Mirrors::with_snapshots`]) are used only if a mirror does not have the file.
 ///
 /// # Errors
-/// Some file cannot be had; the first that fails ends it.
+/// Returns the first failure.
 pub async fn fetch(
     sources: &Sources,
     packages: &[&LockedPackage],
@@ -114,10 +114,10 @@ async fn fetch_one(
     let list = if package.is_security_update() { &mirrors.security } else { &mirrors.archive };
     let mut urls = urls(list, package)?.into_iter().peekable();
     let mut next = urls.next();
-    // Why no mirror but copies of a day can have it.
+    // Why only a snapshot can have it.
     let mut missing: Option<SourceError> = None;
     loop {
-        // Without a url only the cache is asked: that is all where no mirror is known.
+        // Without a URL only the cache is searched. This is the only attempt if no mirror is known.
         let (has_url, is_snapshot) = (next.is_some(), next.as_ref().is_some_and(|next| next.1));
         let source = match sources.fetch_archive(&source(next.map(|next| next.0))).await {
             Ok(archive) if archive.size != package.size => {
@@ -129,7 +129,7 @@ async fn fetch_one(
                 return Ok(FetchedPackage { package, path, received });
             }
             Err(source) if !has_url => return Err(FetchError::NoMirror { file, source }),
-            // That no copy of a day answers says less than what the mirrors said.
+            // If no snapshot answers, the error of the mirrors is more helpful.
             Err(source) => missing.take().filter(|_| is_snapshot).unwrap_or(source),
         };
         let is_missing = source.kind() == ErrorKind::NotFound;
@@ -145,7 +145,7 @@ async fn fetch_one(
     }
 }
 
-/// Returns the urls of a package file, each with whether it is that of a copy of a day.
+/// Returns the URLs of a package file, each with whether it is a snapshot.
 fn urls(list: &[Mirror], package: &LockedPackage) -> Result<Vec<(SourceUrl, bool)>, FetchError> {
     let url = |mirror: &Mirror| {
         let url = mirror.file(&package.file);

@@ -1,17 +1,20 @@
 //! Turns a list of Debian packages with hashes into a root file system and a local package source.
 //!
 //! In the order of use:
-//! - [`Mirrors`] says where packages are downloaded from: it reads apt's own sources.
-//! - [`resolve()`] asks apt which packages a set needs, and makes a [`pins::PackageLock`] of it.
+//! - [`Mirrors`] lists the servers for packages. It reads apt's own sources.
+//! - [`resolve()`] asks apt which packages a set needs, and returns them as a
+//!   [`pins::PackageLock`].
 //! - [`fetch()`] downloads the package files of a lock by their hashes.
-//! - [`write_local_source`] makes a package source of them that apt installs from without a network.
-//! - [`write_root`] and [`DOCKERFILE`] are what a container engine makes a root file system of.
+//! - [`write_local_source`] makes a package source from them, from which apt installs without a
+//!   network.
+//! - [`write_root`] and [`DOCKERFILE`] are the input from which a container engine makes a root
+//!   file system.
 //!
-//! Only [`resolve()`] runs programs: `apt-get` and `apt-cache`, with a configuration of their own
-//! that neither reads nor changes the machine's. Where they are and which variables they get is an
-//! argument ([`Programs`]). This crate reads no environment and prints nothing.
+//! Only [`resolve()`] runs programs: `apt-get` and `apt-cache`, with a separate configuration, so
+//! that the machine's is not read and not changed. The caller provides their location and variables
+//! ([`Programs`]). This crate reads no environment variables and prints nothing.
 //!
-//! Every future may be dropped: the programs that it started are ended.
+//! Every future may be dropped. The programs that it started are then ended.
 
 mod apt;
 mod bootstrap;

@@ -1,8 +1,8 @@
-//! A package source in a folder: package files, and the index that apt wants to have of them.
+//! A package source in a folder: package files, and the index that apt needs.
 //!
-//! Apt trusts it without a signature (`[trusted=yes]`): every file was checked against the lock, by
-//! whoever fetched it and again while it was copied. It is flat: all files lie in the folder. The
-//! same packages and the same time give the same bytes.
+//! Apt trusts it without a signature (`[trusted=yes]`): every file was checked against the lock
+//! when it was fetched, and again when it was copied. It is flat: all files are directly in the
+//! folder. The same packages and the same time give the same bytes.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +17,7 @@ use sources::{SourceError, Tree};
 use crate::deb::{Deb, DebError};
 use crate::fetch::FetchedPackage;
 
-/// Where build contexts have the source; what `sources.list` in it says.
+/// The path of the source in build contexts, as in its `sources.list`.
 const MOUNTED_AT: &str = "/packages";
 
 /// A folder that apt can install from.
@@ -26,17 +26,17 @@ pub struct LocalSource {
     folder: PathBuf,
 }
 
-/// Why a local package source could not be made.
+/// Why a local package source could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalSourceError {
-    /// The folder has something in it already.
-    #[error("`{}` is not empty; a package source is written into an empty folder", folder.display())]
+    /// The folder is not empty.
+    #[error("`{}` is not empty; a package source needs an empty folder", folder.display())]
     NotEmpty {
         /// The folder.
         folder: PathBuf,
     },
     /// Two packages have the same file name.
-    #[error("`{file}` is there twice; a package source has each file once")]
+    #[error("`{file}` occurs twice; a package source contains each file once")]
     Twice {
         /// The name of the file.
         file: String,
@@ -46,33 +46,33 @@ pub enum LocalSourceError {
     Disk {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A file changed since it was fetched.
-    #[error("`{file}` is not what the lock says: it changed since it was fetched")]
+    /// A file has changed since it was fetched.
+    #[error("`{file}` does not match the lock: it has changed since it was fetched")]
     Changed {
         /// The name of the file.
         file: String,
     },
     /// A package file cannot be opened.
-    #[error("cannot read what `{file}` says about itself")]
+    #[error("cannot read the control data of `{file}`")]
     Open {
         /// The name of the file.
         file: String,
-        /// What went wrong.
+        /// The reason.
         #[source]
         source: DebError,
     },
-    /// A package is not the one that the lock names.
-    #[error("`{file}` is `{found}`, and the lock says `{locked}`; look the packages up again")]
+    /// A package is not the one in the lock.
+    #[error("`{file}` is `{found}`, but the lock says `{locked}`; look up the packages again")]
     Other {
         /// The name of the file.
         file: String,
-        /// Name, version and architecture that it has.
+        /// Its actual name, version and architecture.
         found: String,
-        /// Those that the lock says.
+        /// Those in the lock.
         locked: String,
     },
 }
@@ -83,21 +83,21 @@ impl LocalSource {
         &self.folder
     }
 
-    /// Returns the folder as a tree, to be put into a build context as `packages`.
+    /// Returns the folder as a tree, for a build context's `packages` folder.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// Fails if the folder cannot be read.
     pub fn tree(&self) -> Result<Tree, SourceError> {
         Tree::from_folder(&self.folder)
     }
 }
 
-/// Writes a package source of the release `suite` into `folder`, which is made if it is missing.
-/// `epoch` is the date of the index.
+/// Writes a package source for the release `suite` into `folder`, which is created if it is
+/// missing. `epoch` is the date of the index.
 ///
 /// # Errors
-/// The folder is not empty, a file changed or is not the package of the lock, or the disk is full.
-/// After an error the folder must be removed.
+/// Fails if the folder is not empty, if a file has changed or is not the package in the lock, or if
+/// the disk is full. After an error, the folder must be removed.
 pub fn write_local_source(
     packages: &[FetchedPackage],
     suite: &str,
@@ -132,7 +132,7 @@ fn disk(path: &Path) -> impl Fn(io::Error) -> LocalSourceError {
     move |source| LocalSourceError::Disk { path: path.clone(), source }
 }
 
-/// Copies a package file and checks what is copied.
+/// Copies a package file, and checks the copy.
 fn copy(from: &Path, to: &Path, package: &LockedPackage) -> Result<(), LocalSourceError> {
     let mut source = File::open(from).map_err(disk(from))?;
     let mut target = match File::create_new(to) {
@@ -158,7 +158,7 @@ fn copy(from: &Path, to: &Path, package: &LockedPackage) -> Result<(), LocalSour
     }
 }
 
-/// Returns what the index says of a package: its own words, and the file's name, size and hash.
+/// Returns the index entry of a package: its own control data, and the file's name, size and hash.
 fn paragraph(package: &LockedPackage, folder: &Path) -> Result<String, LocalSourceError> {
     let file = package.file_name().to_owned();
     let control = Deb::open(&folder.join(&file)).and_then(|deb| deb.control());
@@ -180,14 +180,14 @@ fn paragraph(package: &LockedPackage, folder: &Path) -> Result<String, LocalSour
     Ok(format!("{control}\nFilename: ./{file}\nSize: {size}\nSHA256: {sha256}\n\n"))
 }
 
-/// Returns the `Release` file, with the suite and code name that apt can choose packages by.
+/// Returns the `Release` file, with the suite and code name by which apt can select packages.
 fn release(index: &str, suite: &str, epoch: u64) -> String {
     let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(epoch));
-    // The form of httpdate is that of RFC 2822, but for the name of the zone.
+    // httpdate's format is that of RFC 2822, except for the name of the zone.
     let date = date.replace("GMT", "+0000");
     let hash = hex(&Sha256::digest(index.as_bytes()));
     let mut text = String::from("Origin: build-pipeline\nLabel: locked packages\n");
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(text, "Suite: {suite}\nCodename: {suite}\n");
     let _ = write!(text, "Date: {date}\nSHA256:\n {hash} {} Packages\n", index.len());
     text

@@ -1,8 +1,8 @@
-//! Where packages are downloaded from: apt's own sources, and Debian's public servers.
+//! The servers for packages: apt's own sources, and Debian's public servers.
 //!
-//! [`Mirrors::of_machine`] reads both forms of apt's sources (sources.list(5)): `*.list` with one line
-//! a source, `*.sources` with paragraphs. A machine may have no apt at all. What a mirror sends is
-//! trusted for its signature or its hash, not its host.
+//! [`Mirrors::of_machine`] reads both formats of apt's sources (sources.list(5)): `*.list` with one
+//! source per line, and `*.sources` with paragraphs. The machine need not have apt. Files from a
+//! mirror are trusted because of their signature or hash, not because of the host.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,8 +12,8 @@ use std::str::FromStr;
 
 use url::Url;
 
-/// The releases whose packages lie in Debian's archive, so that other sources of the same machine
-/// (browsers, editors) are told apart. A name that is missing here can be given by hand.
+/// The releases in Debian's archive. They distinguish it from other sources on the same machine
+/// (browsers, editors). For a release that is not listed here, mirrors can be named explicitly.
 const RELEASES: [&str; 10] = [
     "bullseye",
     "bookworm",
@@ -31,40 +31,40 @@ const RELEASES: [&str; 10] = [
 const PUBLIC_ARCHIVE: &str = "https://deb.debian.org/debian";
 /// Debian's public mirror of its archive of security updates.
 const PUBLIC_SECURITY: &str = "https://deb.debian.org/debian-security";
-/// Debian's copies of all that its archives ever had, by day.
+/// Debian's daily snapshots of everything that its archives ever contained.
 const SNAPSHOTS: &str = "https://snapshot.debian.org/archive";
 
-/// The url of a copy of Debian's archive: the folder that has `dists` and `pool`.
+/// The URL of a copy of Debian's archive: the folder that contains `dists` and `pool`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mirror(Url);
 
-/// Why a text is not the url of a mirror.
+/// Why a text is not the URL of a mirror.
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}` is not the url of a mirror: it {why}")]
+#[error("`{text}` is not the URL of a mirror: it {why}")]
 pub struct MirrorError {
     /// The text, without credentials.
     text: String,
-    /// What is wrong with it.
+    /// The reason.
     why: &'static str,
 }
 
 /// The mirrors of Debian's two archives. The first one that has a file is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mirrors {
-    /// Of the archive itself.
+    /// Mirrors of the main archive.
     pub archive: Vec<Mirror>,
-    /// Of the archive of security updates.
+    /// Mirrors of the archive of security updates.
     pub security: Vec<Mirror>,
 }
 
 impl Mirror {
-    /// Returns the url, without a slash at its end.
+    /// Returns the URL, without a trailing slash.
     pub fn as_str(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
     }
 
-    /// Returns where a file of the archive is fetched by its hash. A mirror that apt asks by plain
-    /// http is asked by https: apt has signatures, but nobody needs to see what is fetched.
+    /// Returns the URL for fetching a file by its hash. If apt uses a mirror by plain http, https
+    /// is used here: apt checks signatures, but downloads need not be visible to others.
     pub fn file(&self, path: &str) -> String {
         let url = format!("{}/{path}", self.as_str());
         match (url.strip_prefix("http://"), self.is_here()) {
@@ -73,7 +73,7 @@ impl Mirror {
         }
     }
 
-    /// Returns whether it keeps what other mirrors delete.
+    /// Returns whether it keeps files that other mirrors delete.
     pub(crate) fn is_snapshot(&self) -> bool {
         self.as_str().starts_with(SNAPSHOTS)
     }
@@ -94,9 +94,9 @@ impl FromStr for Mirror {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bare = text.split_once('@').map_or(text, |(_, rest)| rest);
         let refuse = |why| Err(MirrorError { text: bare.to_owned(), why });
-        let Ok(url) = text.parse::<Url>() else { return refuse("is no url at all") };
+        let Ok(url) = text.parse::<Url>() else { return refuse("is not a URL") };
         if !matches!(url.scheme(), "https" | "http" | "file") {
-            return refuse("begins with neither `https://` nor `http://` nor `file:///`");
+            return refuse("does not start with `https://`, `http://` or `file:///`");
         }
         if !url.username().is_empty() || url.password().is_some() {
             return refuse("has a user name or password; apt reads those from auth.conf");
@@ -104,9 +104,9 @@ impl FromStr for Mirror {
         if url.query().is_some() || url.fragment().is_some() {
             return refuse("has a query or fragment");
         }
-        // It is written into a file of apt's, where these mean something.
+        // It is written into an apt source file, in which these characters are special.
         if url.as_str().contains(|c: char| c.is_whitespace() || "[]\"'\\".contains(c)) {
-            return refuse("has a character that apt's sources cannot have");
+            return refuse("has a character that is not allowed in apt's sources");
         }
         Ok(Self(url))
     }
@@ -125,14 +125,14 @@ impl fmt::Debug for Mirror {
 }
 
 impl Mirrors {
-    /// Returns the mirrors that apt's sources below `folder` name, usually `/etc/apt`: those of
-    /// `sources.list`, then those of `sources.list.d` in the order of their names. Debian's public
-    /// mirror stands for an archive that none of them names. A file that cannot be read is warned of
-    /// and left out.
+    /// Returns the mirrors in apt's sources below `folder`, usually `/etc/apt`: first those of
+    /// `sources.list`, then those of `sources.list.d` in alphabetical order. If none of them names
+    /// an archive, Debian's public mirror is used for it. If a file cannot be read, a warning is
+    /// logged and the file is skipped.
     pub fn of_machine(folder: &Path) -> Self {
         let mut mirrors = Self::default();
         if let Err(error) = mirrors.read(folder) {
-            tracing::warn!(%error, "apt's sources are not used");
+            tracing::warn!(%error, "cannot use apt's sources");
         }
         for (list, public) in
             [(&mut mirrors.archive, PUBLIC_ARCHIVE), (&mut mirrors.security, PUBLIC_SECURITY)]
@@ -144,8 +144,8 @@ impl Mirrors {
         mirrors
     }
 
-    /// Adds Debian's copies of a day (`YYYY-MM-DD`), which have what the mirrors have deleted since.
-    /// They are asked only for files that the mirror before them says it does not have.
+    /// Adds Debian's snapshots of a day (`YYYY-MM-DD`), which contain files that the mirrors have
+    /// deleted since. They are used only for files that the preceding mirror does not have.
     #[must_use]
     pub fn with_snapshots(mut self, day: &str) -> Self {
         let time = format!("{}T235959Z", day.replace('-', ""));
@@ -159,7 +159,7 @@ impl Mirrors {
         self
     }
 
-    /// Adds the mirrors that apt's sources below `folder` name, file by file up to the first one that
+    /// Adds the mirrors in apt's sources below `folder`, file by file up to the first one that
     /// cannot be read.
     fn read(&mut self, folder: &Path) -> io::Result<()> {
         let mut files = vec![folder.join("sources.list")];
@@ -196,7 +196,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Adds the mirrors of a source, where it is one of Debian's.
+    /// Adds the mirrors of a source, if it is one of Debian's.
     fn take(&mut self, entry: &Entry) {
         if !entry.components.iter().any(|component| component == "main") {
             return;
@@ -228,7 +228,7 @@ struct Entry {
     components: Vec<String>,
 }
 
-/// Reads `deb [option=value …] uri suite component…` lines.
+/// Parses `deb [option=value …] uri suite component…` lines.
 fn lines(text: &str) -> Vec<Entry> {
     let entry = |line: &str| {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -244,7 +244,7 @@ fn lines(text: &str) -> Vec<Entry> {
     text.lines().filter_map(entry).collect()
 }
 
-/// Reads paragraphs of `Field: value`, where further lines of a value begin with a space.
+/// Parses paragraphs of `Field: value`, where continuation lines of a value start with a space.
 fn paragraphs(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut fields: BTreeMap<String, String> = BTreeMap::new();
@@ -375,7 +375,7 @@ mod tests {
         };
         let public = [PUBLIC_ARCHIVE, PUBLIC_SECURITY];
         assert_eq!(of(&folder.path().join("none")), public);
-        // Root reads every file; a folder in its place nobody reads.
+        // Root can read every file, but nobody can read a folder in its place.
         std::fs::create_dir(folder.path().join("sources.list")).unwrap();
         let error = Mirrors::default().read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("sources.list`: "), "{error}");
@@ -406,11 +406,11 @@ mod tests {
     #[test]
     fn urls_that_apt_could_misread_or_that_hold_secrets_are_refused() {
         for (text, why) in [
-            ("debian", "no url"),
+            ("debian", "not a URL"),
             ("ftp://a.test/debian", "neither"),
             ("https://me:secret@a.test/debian", "password"),
             ("https://a.test/debian?x", "query"),
-            ("https://a.test/de'b", "cannot have"),
+            ("https://a.test/de'b", "not allowed"),
         ] {
             let error = text.parse::<Mirror>().unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains("secret"), "{error}");

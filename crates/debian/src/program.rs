@@ -1,7 +1,7 @@
-//! Runs programs: found in a search path that was given, in an environment that was given.
+//! Runs programs from a given search path, in a given environment.
 //!
-//! A program gets a process group of its own. Where the future that waits for it is dropped, the
-//! whole group is killed, and the drop waits until it is gone, so that its folder can be removed.
+//! A program gets its own process group. If the future that waits for it is dropped, the whole
+//! group is killed, and the drop waits until it has ended, so that its folder can be removed.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,55 +14,57 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-/// How much of a program's output is kept for its error: the last 16 KiB, of these the last lines.
+/// How much of a program's output is considered for its error, in bytes: the last lines of this
+/// part.
 const KEPT_OUTPUT: usize = 16 << 10;
-/// How many lines of the output an error has at most.
+/// The maximum number of output lines in an error.
 const KEPT_LINES: usize = 20;
-/// The most that a program may answer: 64 MiB. `apt-cache show` of 1,000 packages has 2 MiB.
+/// The maximum size of a program's output: 64 MiB. `apt-cache show` prints 2 MiB for 1,000
+/// packages.
 const MOST_ANSWER: usize = 64 << 20;
 
-/// Where programs are looked for, and the environment that they get.
+/// The search path and the environment for programs.
 #[derive(Debug, Clone)]
 pub struct Programs {
-    /// A search path, as the variable `PATH` has it.
+    /// A search path, in the format of `PATH`.
     pub path: OsString,
-    /// Further variables, for example those of proxies. `PATH`, `LC_ALL` and `HOME` are set anyway.
+    /// Additional variables, for example for proxies. `PATH`, `LC_ALL` and `HOME` are always set.
     pub variables: BTreeMap<OsString, OsString>,
 }
 
-/// Why a program did not do its work.
+/// Why a program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It is nowhere in the search path.
+    /// It is not in the search path.
     #[error("`{program}` is not installed; it is in the Debian package `{package}`")]
     Missing {
         /// The name of the program.
         program: String,
-        /// The package that has it.
+        /// The package that contains it.
         package: &'static str,
     },
-    /// It could not be started, or not be waited for.
-    #[error("`{program}` cannot be run")]
+    /// It could not be started or waited for.
+    #[error("cannot run `{program}`")]
     Run {
         /// The name of the program.
         program: String,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// It ended with a failure.
+    /// It failed.
     #[error("`{program}` failed ({status})")]
     Failed {
         /// The name of the program.
         program: String,
-        /// How it ended, for example `exit status: 100`.
+        /// Its exit status, for example `exit status: 100`.
         status: String,
-        /// The last lines that it printed, without empty ones: at most 20, together at most 16 KiB.
-        /// They are as the program printed them, so a terminal must not get them as they are.
+        /// The last nonempty lines of its output: at most 20, and at most 16 KiB. They are
+        /// unsanitised, and callers must sanitise them before printing.
         last_lines: Vec<String>,
     },
-    /// It answered with more than anybody reads.
-    #[error("`{program}` answered with more than {MOST_ANSWER} bytes")]
+    /// It printed too much.
+    #[error("`{program}` printed more than {MOST_ANSWER} bytes")]
     TooLong {
         /// The name of the program.
         program: String,
@@ -70,8 +72,7 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    /// Returns the last lines that the program printed, if it failed. They are not cleaned for a
-    /// terminal.
+    /// Returns the last lines of the program's output, if it failed. They are unsanitised.
     pub fn last_lines(&self) -> &[String] {
         match self {
             Self::Failed { last_lines, .. } => last_lines,
@@ -87,7 +88,7 @@ pub(crate) struct Call<'a> {
     pub(crate) package: &'static str,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(&'a str, OsString)>,
-    /// Where it runs, and what it takes for its home.
+    /// Its working directory, and its `HOME`.
     pub(crate) folder: &'a Path,
 }
 
@@ -106,7 +107,7 @@ impl Programs {
             .ok_or_else(|| ProgramError::Missing { program: program.to_owned(), package })
     }
 
-    /// Returns the command of a call.
+    /// Returns the command for a call.
     fn command(&self, call: &Call<'_>) -> Result<Command, ProgramError> {
         let mut command = Command::new(self.find(call.program, call.package)?);
         command
@@ -125,13 +126,13 @@ impl Programs {
         Ok(command)
     }
 
-    /// Runs a program to its end and returns its standard output.
+    /// Runs a program to its end, and returns its standard output.
     pub(crate) async fn run(&self, call: Call<'_>) -> Result<String, ProgramError> {
         let mut command = self.command(&call)?;
         let failed = |source| ProgramError::Run { program: call.program.to_owned(), source };
         let mut running = Running(Some(command.spawn().map_err(failed)?));
         let (Some(child), program) = (&mut running.0, call.program.to_owned()) else {
-            return Err(failed(io::Error::other("it ended before it was waited for")));
+            return Err(failed(io::Error::other("it ended too early to be waited for")));
         };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (answer, said) =
@@ -149,7 +150,7 @@ impl Programs {
     }
 }
 
-/// Returns the last lines of both outputs, those of the standard error last.
+/// Returns the last lines of both outputs, with standard error at the end.
 fn last_lines(stdout: &[u8], stderr: &[u8]) -> Vec<String> {
     let mut output = String::from_utf8_lossy(stdout).into_owned();
     if !output.is_empty() && !output.ends_with('\n') {
@@ -166,7 +167,7 @@ fn floor_char(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
 
-/// Reads all, but hardly more than `most`: one byte more says that there was more.
+/// Reads at most `most` bytes and one more, which shows that there was more.
 async fn read(from: Option<impl AsyncRead + Unpin>, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
@@ -175,7 +176,7 @@ async fn read(from: Option<impl AsyncRead + Unpin>, most: usize) -> io::Result<V
     Ok(bytes)
 }
 
-/// Reads all and keeps the end.
+/// Reads everything and keeps the end.
 async fn read_end(from: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     let mut buffer = vec![0; 8 << 10];
@@ -191,7 +192,7 @@ async fn read_end(from: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// A process whose group is killed when nobody waits for it any more.
+/// A process whose group is killed when this is dropped.
 struct Running(Option<Child>);
 
 /// How long a drop waits for the killed group: 2 s, in steps of 5 ms. It takes a few milliseconds
@@ -204,7 +205,7 @@ impl Drop for Running {
         let Some(child) = &mut self.0 else { return };
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let Some(group) = id.and_then(Pid::from_raw) else { return };
-        // It may have ended by itself; then there is no such group.
+        // It may have ended already. In that case there is no such group.
         let _ended = kill_process_group(group, Signal::KILL);
         for _ in 0..WAIT_STEPS {
             let _reaped = child.try_wait();

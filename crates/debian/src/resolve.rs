@@ -1,8 +1,8 @@
-//! Asks apt what the sets of a lock need, and writes down the very files.
+//! Asks apt what the sets of a lock need, and records the exact files.
 //!
-//! Apt decides on an empty machine, so it names all that is needed; a set that stands on others is
-//! asked for together with all of theirs, and keeps what is new. Hashes are those of the indexes,
-//! which are checked by Debian's signature.
+//! Apt decides for an empty machine, so it lists everything that is needed. A set that is based on
+//! others is resolved together with all of their packages, and keeps the additional ones. Hashes
+//! come from the indexes, which are checked against Debian's signature.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,53 +14,53 @@ use crate::apt::{Apt, Setup, SetupError, Suite};
 use crate::mirror::Mirrors;
 use crate::program::{ProgramError, Programs};
 
-/// What a set should have.
+/// The desired content of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedSet {
-    /// The sets that it stands on.
+    /// The sets that it is based on.
     pub on: BTreeSet<PinName>,
     /// Package names, or `?essential`.
     pub wanted: BTreeSet<String>,
 }
 
-/// What is looked up, and where.
+/// What to look up, and where.
 #[derive(Debug)]
 pub struct Resolve<'a> {
-    /// The release by its code name, for example `trixie`.
+    /// The code name of the release, for example `trixie`.
     pub suite: &'a str,
-    /// The architecture as dpkg names it.
+    /// The architecture in dpkg's spelling.
     pub architecture: &'a str,
-    /// The day that the lock says it was looked up on, as `YYYY-MM-DD`.
+    /// The date of the lookup for the lock, as `YYYY-MM-DD`.
     pub checked: &'a str,
     /// The sets by name.
     pub sets: &'a BTreeMap<PinName, WantedSet>,
-    /// Where the indexes are downloaded from; of each list the first is asked.
+    /// The mirrors for the indexes. The first mirror of each list is used.
     pub mirrors: &'a Mirrors,
     /// Debian's public keys, usually `/usr/share/keyrings/debian-archive-keyring.gpg`.
     pub keyring: &'a Path,
-    /// Whether updates and security updates of the release count too.
+    /// Whether to include updates and security updates of the release.
     pub with_updates: bool,
-    /// Whether the mirror is a copy of an earlier day, whose indexes may have expired.
+    /// Whether the mirror is a snapshot of an earlier day, whose indexes may have expired.
     pub is_snapshot: bool,
     /// A folder for temporary files.
     pub work: &'a Path,
 }
 
-/// Why the packages are not known.
+/// Why the packages could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// There is no mirror to ask.
-    #[error("no mirror of the {archive} is known; give its url")]
+    /// There is no mirror.
+    #[error("no mirror of the {archive} is known; give its URL")]
     NoMirror {
-        /// Which archive lacks one.
+        /// The archive without a mirror.
         archive: &'static str,
     },
-    /// A set stands on one that does not exist, or on itself.
-    #[error("set `{set}` stands on `{on}`, which stands on it too or is no set")]
+    /// A set is based on itself, or on a set that does not exist.
+    #[error("set `{set}` is based on `{on}`, which is based on it too or does not exist")]
     Order {
         /// The set.
         set: PinName,
-        /// What it stands on.
+        /// The set that it is based on.
         on: PinName,
     },
     /// Files for apt cannot be written.
@@ -68,44 +68,44 @@ pub enum ResolveError {
     Setup {
         /// The release.
         suite: String,
-        /// What failed.
+        /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The indexes cannot be downloaded, or their signature does not fit.
+    /// The indexes cannot be downloaded, or their signature is wrong.
     #[error("cannot download the package indexes of `{suite}` from `{mirror}`")]
     Update {
         /// The release.
         suite: String,
         /// The first mirror.
         mirror: String,
-        /// What apt says.
+        /// apt's error.
         #[source]
         source: ProgramError,
     },
-    /// Apt finds no way to install a set: a name does not exist, or packages conflict.
+    /// Apt cannot install a set: a name does not exist, or packages conflict.
     #[error("apt cannot choose the packages of set `{set}` of `{suite}`")]
     Choose {
         /// The set.
         set: PinName,
         /// The release.
         suite: String,
-        /// What apt says.
+        /// apt's error.
         #[source]
         source: ProgramError,
     },
-    /// Apt answered something that makes no sense.
-    #[error("apt's answer about set `{set}` is not understood: {why}")]
+    /// apt's output is invalid.
+    #[error("cannot understand apt's output for set `{set}`: {why}")]
     Answer {
         /// The set.
         set: PinName,
-        /// What is odd.
+        /// What is wrong with it.
         why: String,
     },
 }
 
 impl ResolveError {
-    /// Returns the last lines that apt printed, if it failed. They are not cleaned for a terminal.
+    /// Returns the last lines of apt's output, if it failed. They are unsanitised.
     pub fn last_lines(&self) -> &[String] {
         match self {
             Self::Update { source, .. } | Self::Choose { source, .. } => source.last_lines(),
@@ -117,10 +117,11 @@ impl ResolveError {
     }
 }
 
-/// Looks up all that the sets need. Nothing of the machine's own apt is read or changed.
+/// Looks up everything that the sets need. The machine's own apt is not read and not changed.
 ///
 /// # Errors
-/// A program is missing, a mirror does not answer, a signature does not fit, or apt finds no way.
+/// Fails if a program is missing, a mirror does not answer, a signature is wrong, or apt finds no
+/// solution.
 pub async fn resolve(
     programs: &Programs,
     request: &Resolve<'_>,
@@ -158,7 +159,7 @@ fn suites<'a>(request: &Resolve<'a>) -> Result<Vec<Suite<'a>>, ResolveError> {
     let archive = request.mirrors.archive.first();
     let mirror = archive.ok_or(ResolveError::NoMirror { archive: "Debian archive" })?;
     let mut suites = vec![Suite { mirror, name: request.suite.to_owned() }];
-    // The newest release in the making has neither.
+    // The release in development has neither.
     if request.with_updates {
         suites.push(Suite { mirror, name: format!("{}-updates", request.suite) });
         let security = request.mirrors.security.first();
@@ -169,7 +170,7 @@ fn suites<'a>(request: &Resolve<'a>) -> Result<Vec<Suite<'a>>, ResolveError> {
     Ok(suites)
 }
 
-/// Returns the names of the sets, each behind those that it stands on.
+/// Returns the names of the sets, each after those that it is based on.
 fn in_order(sets: &BTreeMap<PinName, WantedSet>) -> Result<Vec<&PinName>, ResolveError> {
     let mut ordered: Vec<&PinName> = Vec::new();
     while ordered.len() < sets.len() {
@@ -189,7 +190,7 @@ fn in_order(sets: &BTreeMap<PinName, WantedSet>) -> Result<Vec<&PinName>, Resolv
     Ok(ordered)
 }
 
-/// Returns the names of all packages of `on` and of what that stands on.
+/// Returns the names of all packages in `on` and in the sets that those are based on.
 fn below(sets: &BTreeMap<PinName, PackageSet>, on: &BTreeSet<PinName>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for set in on.iter().filter_map(|name| sets.get(name)) {
@@ -199,7 +200,7 @@ fn below(sets: &BTreeMap<PinName, PackageSet>, on: &BTreeSet<PinName>) -> BTreeS
     names
 }
 
-/// Returns all that apt would install for `wanted` and `below`, sorted.
+/// Returns everything that apt would install for `wanted` and `below`, sorted.
 async fn choose(
     apt: &Apt<'_>,
     request: &Resolve<'_>,
@@ -220,14 +221,14 @@ async fn choose(
     packages(&shown, &chosen).map_err(odd)
 }
 
-/// Reads names and versions out of `Inst apt (3.0.3 Debian:13/stable [amd64])` lines.
+/// Parses names and versions from `Inst apt (3.0.3 Debian:13/stable [amd64])` lines.
 fn installed(plan: &str) -> Result<BTreeMap<String, String>, String> {
     let mut chosen = BTreeMap::new();
     for line in plan.lines() {
         let Some(rest) = line.strip_prefix("Inst ") else { continue };
         let mut words = rest.split_whitespace();
         let name = words.next().unwrap_or_default();
-        // An installed version would stand between, in brackets; nothing is installed.
+        // An installed version would be in between, in brackets, but nothing is installed.
         match words.next().and_then(|word| word.strip_prefix('(')) {
             Some(version) => chosen.insert(name.to_owned(), version.to_owned()),
             None => return Err(format!("the line `{line}` has no version")),
@@ -236,7 +237,7 @@ fn installed(plan: &str) -> Result<BTreeMap<String, String>, String> {
     Ok(chosen)
 }
 
-/// Reads the paragraphs of an index that are about the `chosen` packages.
+/// Parses the paragraphs of an index for the `chosen` packages.
 fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Vec<LockedPackage>, String> {
     let mut found: BTreeMap<String, LockedPackage> = BTreeMap::new();
     for paragraph in index.split("\n\n") {
@@ -259,14 +260,14 @@ fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Vec<Locked
             name: name.clone(),
             version,
         };
-        // The same file may lie in both archives; the main one keeps it longer.
+        // Both archives may contain the same file. The main one keeps it longer.
         let is_better = found.get(&name).is_none_or(|known| known.is_security_update());
         if is_better {
             found.insert(name, package);
         }
     }
     match chosen.keys().find(|name| !found.contains_key(*name)) {
-        Some(name) => Err(format!("the index has nothing about `{name}`")),
+        Some(name) => Err(format!("the index does not contain `{name}`")),
         None => Ok(found.into_values().collect()),
     }
 }
@@ -325,7 +326,7 @@ mod tests {
         );
         assert_eq!(packages(&both, &chosen).unwrap()[0].file, "pool/main/a/a/a_1_all.deb");
         let missing = packages("Package: b\nVersion: 1\n", &chosen).unwrap_err();
-        assert_eq!(missing, "the index has nothing about `a`");
+        assert_eq!(missing, "the index does not contain `a`");
         let damaged = paragraph("x").replace("Size: 3", "Size: many");
         assert_eq!(packages(&damaged, &chosen).unwrap_err(), "`a` has no valid field `Size`");
     }

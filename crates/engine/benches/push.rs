@@ -1,13 +1,14 @@
-//! Measures how fast what an engine built is taken out of it: a push to the registry in this process
-//! beside the same engine's push to docker-registry, both of which have the base already, in turn.
+//! Measures how fast a built image leaves an engine: a push to the in-process registry, compared
+//! with the same engine's push to docker-registry. The two alternate, and both registries already
+//! have the base.
 //!
-//! `cargo bench -p engine --bench push` adds a layer of the first 300 MB of /usr/lib; `-- docker`
-//! measures that engine only.
+//! `cargo bench -p engine --bench push` adds a layer with the first 300 MB of /usr/lib; `-- docker`
+//! measures only that engine.
 
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a benchmark prints, and ends where something is amiss"
+    reason = "a benchmark prints, and stops if something is wrong"
 )]
 
 use std::collections::BTreeMap;
@@ -25,13 +26,13 @@ mod settings;
 
 use settings::settings;
 
-/// How often each is run.
+/// How often each push is run.
 const ROUNDS: usize = 5;
-/// How much the new layer has, in bytes of files.
+/// The size of the files in the new layer, in bytes.
 const ENOUGH: u64 = 300_000_000;
 /// The sizes of the base's layers, in bytes.
 const BASE: [usize; 4] = [64 << 20; 4];
-/// Where the base lies in each registry.
+/// The repository of the base in each registry.
 const PATH: &str = "base/image";
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -42,7 +43,7 @@ async fn main() {
     let only = only.as_deref();
     assert!(
         matches!(only, None | Some("podman" | "docker")),
-        "`{}` is no engine",
+        "`{}` is not an engine",
         only.unwrap_or_default()
     );
     if only != Some("docker") {
@@ -77,7 +78,7 @@ async fn measure(name: &str, engine: &Engine) {
     let pieces: Vec<_> =
         context.chunks(64 << 10).map(|piece| Ok(context.slice_ref(piece))).collect();
     let stream = Box::pin(futures_util::stream::iter(pieces));
-    let built = engine.build(&request, stream, &mut |_| {}).await.expect("it is built");
+    let built = engine.build(&request, stream, &mut |_| {}).await.expect("the build succeeds");
     let (mut ours, mut theirs, mut received) = (Vec::new(), Vec::new(), 0);
     for round in 0..=ROUNDS {
         let registry = DebianRegistry::start();
@@ -88,7 +89,7 @@ async fn measure(name: &str, engine: &Engine) {
         claim(&sink, &base);
         let here = push(engine, &built.image, &sink.host()).await;
         received = sink.received().blob_bytes;
-        // The first pair warms what is kept in memory.
+        // The first round only warms the caches.
         if round > 0 {
             theirs.push(there);
             ours.push(here);
@@ -96,7 +97,7 @@ async fn measure(name: &str, engine: &Engine) {
     }
     let (ours, theirs) = (median(ours), median(theirs));
     println!(
-        "{name}: {} bytes of context; to us {:.2} s ({received} bytes received), to docker-registry {:.2} s, ratio {:.2}",
+        "{name}: {} bytes of context; in-process registry {:.2} s ({received} bytes received), docker-registry {:.2} s, ratio {:.2}",
         context.len(),
         ours.as_secs_f64(),
         theirs.as_secs_f64(),
@@ -111,7 +112,7 @@ async fn push(engine: &Engine, image: &ImageId, host: &str) -> Duration {
     begin.elapsed()
 }
 
-/// Says that the layers of the base are there, compressed and not.
+/// Tells the sink which layers the base has, compressed and uncompressed.
 fn claim(sink: &LoopbackRegistry, base: &PushedImage) {
     let config: serde_json::Value = serde_json::from_slice(&base.config.bytes).unwrap();
     let diff_ids = config["rootfs"]["diff_ids"].as_array().unwrap();
@@ -122,7 +123,7 @@ fn claim(sink: &LoopbackRegistry, base: &PushedImage) {
     }
 }
 
-/// Returns a context of a Dockerfile and real files.
+/// Returns a context that contains a Dockerfile and real files.
 fn context(dockerfile: &str) -> Bytes {
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();

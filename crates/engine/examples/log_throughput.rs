@@ -1,10 +1,10 @@
-//! Measures how fast a build's output becomes lines, and in how much memory.
+//! Measures how fast a build's output is split into lines, and how much memory that takes.
 //!
-//! `cargo run --release -p engine --example log_throughput [MEGABYTES]`: an engine of this
-//! process streams that much log (1024 by default) in records of 32 KiB, as docker does, and
-//! prints MB/s of text and the process's peak memory. The clock and the peak cover both sides.
+//! `cargo run --release -p engine --example log_throughput [MEGABYTES]`: an engine inside this
+//! process streams that much log (1024 by default) in records of 32 KiB, as docker does. Prints
+//! MB/s of text and the peak memory of the process. Time and memory cover both sides.
 
-#![expect(clippy::print_stdout, reason = "an example prints what it measured")]
+#![expect(clippy::print_stdout, reason = "an example prints its measurements")]
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use engine::{BuildEvent, BuildRequest, DockerBuilder, Engine, Network, RunId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
-/// The ID the stream names; the inspect confirms it.
+/// The image ID in the stream. The inspect returns the same ID.
 const ID: &str = "5e27e72e4e939428e3b474a87ea19a26c3152839b06a52b6b0f88f274a49c8d9";
 
 #[tokio::main]
@@ -52,13 +52,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let seconds = begin.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
-    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
     let rate = bytes as f64 / 1e6 / seconds;
     println!("{lines} lines, {bytes} bytes in {seconds:.2} s: {rate:.0} MB/s; {peak}");
     Ok(())
 }
 
-/// Answers one request: the build, or what else is asked.
+/// Answers one request, either the build or another call.
 async fn answer(mut connection: UnixStream, megabytes: usize) -> std::io::Result<()> {
     let mut head = Vec::new();
     let mut buffer = vec![0; 64 << 10];

@@ -1,7 +1,7 @@
-//! What goes in and out of a container while it runs, byte by byte.
+//! The input and output of a running container, as bytes.
 //!
-//! A container with a terminal has one stream; without, its output comes in frames that say whether
-//! it is standard output or standard error.
+//! A container with a terminal has a single stream. Without a terminal, its output comes in frames
+//! that identify standard output or standard error.
 
 use std::io;
 
@@ -15,42 +15,42 @@ use crate::client::{Client, part, query};
 use crate::error::EngineError;
 use crate::wire::Call;
 
-/// Both directions of a container.
+/// Both directions of a container's stream.
 #[derive(Debug)]
 pub struct Attached {
-    /// What is sent to it.
+    /// The input of the container.
     pub input: ContainerInput,
-    /// What comes from it.
+    /// The output of the container.
     pub output: ContainerOutput,
 }
 
-/// What is sent to a container.
+/// The input of a container.
 #[derive(Debug)]
 pub struct ContainerInput(WriteHalf<TokioIo<Upgraded>>);
 
-/// What comes from a container.
+/// The output of a container.
 #[derive(Debug)]
 pub struct ContainerOutput {
     stream: ReadHalf<TokioIo<Upgraded>>,
     has_terminal: bool,
     pending: BytesMut,
-    /// What is left of the frame that was begun, and whether it is of standard error.
+    /// The remaining bytes of the current frame, and whether they are standard error.
     frame: Option<(usize, bool)>,
 }
 
-/// A piece of what comes from a container.
+/// A chunk of a container's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Whether it is of standard error. A terminal does not tell.
+    /// Whether it is standard error. With a terminal this is unknown and always false.
     pub is_error: bool,
     /// The bytes.
     pub bytes: Bytes,
 }
 
-/// The length of a frame's head: the stream's number, three zeros, the length of what follows.
+/// The length of a frame header: stream number, three zeros, payload length.
 const HEAD: usize = 8;
 
-/// Attaches to a container that was created and not yet started, so that nothing is missed.
+/// Attaches to a container that has been created but not started, so that no output is missed.
 pub(crate) async fn attach(
     client: &Client,
     id: &str,
@@ -62,7 +62,7 @@ pub(crate) async fn attach(
         ("stdin", "true"),
         ("stdout", "true"),
         ("stderr", "true"),
-        // The default, Ctrl-P Ctrl-Q, holds every Ctrl-P back, and shells have a use for that.
+        // The default, Ctrl-P Ctrl-Q, delays every Ctrl-P, which shells use.
         ("detachKeys", "ctrl-@,ctrl-@"),
     ]);
     let path = format!("/containers/{}/attach?{options}", part(id));
@@ -83,26 +83,27 @@ impl ContainerInput {
     /// Sends bytes.
     ///
     /// # Errors
-    /// The container, or the engine, is gone.
+    /// Fails if the container or the engine is gone.
     pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes).await?;
         self.0.flush().await
     }
 
-    /// Ends what is sent, so that the process reads an end of file.
+    /// Closes the input, so that the process reads end-of-file.
     ///
     /// # Errors
-    /// The container, or the engine, is gone.
+    /// Fails if the container or the engine is gone.
     pub async fn finish(&mut self) -> io::Result<()> {
         self.0.shutdown().await
     }
 }
 
 impl ContainerOutput {
-    /// Returns the next piece; none when the container has ended. May be dropped between pieces.
+    /// Returns the next chunk, or `None` when the container has ended. May be dropped between
+    /// chunks.
     ///
     /// # Errors
-    /// The connection broke, or the engine sends what is no frame.
+    /// Fails if the connection breaks or the engine sends a malformed frame.
     pub async fn next(&mut self) -> io::Result<Option<Output>> {
         loop {
             if let Some(output) = self.take()? {
@@ -117,7 +118,7 @@ impl ContainerOutput {
         }
     }
 
-    /// Takes what has come, where it is enough.
+    /// Takes a chunk from the buffer if it contains one.
     fn take(&mut self) -> io::Result<Option<Output>> {
         if self.has_terminal {
             let bytes = self.pending.split().freeze();
@@ -142,12 +143,12 @@ impl ContainerOutput {
     }
 }
 
-/// Returns the number of the stream and the length of what follows.
+/// Returns the stream number and the length of the payload.
 fn read_head(head: &[u8]) -> io::Result<(u8, usize)> {
     match *head {
         [stream @ 0..=2, 0, 0, 0, a, b, c, d] => {
             Ok((stream, u32::from_be_bytes([a, b, c, d]) as usize))
         }
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the engine sent no frame")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the engine sent a malformed frame")),
     }
 }

@@ -1,4 +1,4 @@
-//! A build: the request, the stream it answers with, and the verdict.
+//! Building: the request, the stream of the answer, and the verdict.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,33 +20,33 @@ use crate::records::RecordReader;
 use crate::transcript::{BuildEvent, Transcript};
 use crate::wire::{ByteStream, Call, chain};
 
-/// The label that images of a run carry in an engine; its value is the [`RunId`].
+/// The label on a run's images in an engine. Its value is the [`RunId`].
 pub const RUN_LABEL: &str = "io.github.build-pipeline.run";
-/// The label of containers of a run. It is another one because a container takes over the labels
-/// of its image, also one that somebody else makes of an image of ours.
+/// The label on a run's containers. It differs from [`RUN_LABEL`] because a container inherits the
+/// labels of its image, and other people may start containers from images that this tool built.
 pub const CONTAINER_LABEL: &str = "io.github.build-pipeline.container";
-/// The label of the bases that this program offers to an engine. Each step of a build takes it over
-/// from the base, so all that an engine keeps of a build has it: podman since 5.4 and docker's classic
-/// builder give [`RUN_LABEL`] to the last step only. Its value is always the same, so that the cache
-/// of an engine serves later runs.
+/// The label on the bases that this tool offers to an engine. Each step of a build inherits it from
+/// the base, so everything that an engine keeps from a build carries it. podman 5.4 and later and
+/// docker's classic builder add [`RUN_LABEL`] to the last step only. The value is constant, so that
+/// later runs can use the engine's cache.
 pub const BASE_LABEL: &str = "io.github.build-pipeline.base";
 /// The value of [`BASE_LABEL`].
 pub const BASE_VALUE: &str = "true";
-/// How the repositories of the loopback registries of this program begin, which bases are pulled
-/// from and built images are pushed to.
+/// The prefix of repositories on this tool's loopback registries. Engines pull bases from there and
+/// push built images to it.
 pub const NAMESPACE: &str = "build-pipeline";
 /// The build argument that marks podman's build containers, which have no labels while they run.
 pub(crate) const RUN_ARGUMENT: &str = "BUILD_PIPELINE_RUN";
 
-/// What is being done, for errors.
+/// The current action, for errors.
 const ACTION: &str = "build the image";
 
-/// The name of a run of ours, by which its leftovers are found.
+/// The name of a run. It identifies what the run leaves in an engine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);
 
 impl RunId {
-    /// Takes 1 to 64 of `a-z`, `0-9` and `-`.
+    /// Parses 1 to 64 characters of `a-z`, `0-9` and `-`.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-');
         ((1..=64).contains(&text.len()) && text.bytes().all(is_plain)).then(|| Self(text.into()))
@@ -58,51 +58,51 @@ impl RunId {
     }
 }
 
-/// The network a `RUN` or a container has.
+/// The network of a `RUN` or a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// None but the loopback of its own.
+    /// Only its own loopback interface.
     None,
-    /// That of the engine's host.
+    /// The network of the engine's host.
     Host,
 }
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildRequest {
-    /// The run this build belongs to.
+    /// The run that this build belongs to.
     pub run: RunId,
     /// The path of the Dockerfile in the context.
     pub dockerfile: String,
-    /// The text of that Dockerfile: steps and errors name its lines.
+    /// The text of that Dockerfile. Steps and errors refer to its lines.
     pub dockerfile_text: String,
-    /// The stage to build, or the last.
+    /// The stage to build; `None` for the last.
     pub target: Option<String>,
     /// Build arguments.
     pub build_args: BTreeMap<String, String>,
-    /// Labels of the image, besides [`RUN_LABEL`].
+    /// Labels of the image, in addition to [`RUN_LABEL`].
     pub labels: BTreeMap<String, String>,
-    /// The network of its `RUN`s.
+    /// The network of the `RUN` instructions.
     pub network: Network,
-    /// Whether the engine may take layers of earlier builds.
+    /// Whether the engine may use cached layers.
     pub use_cache: bool,
-    /// How long the engine may say nothing and take nothing.
+    /// The longest time during which the engine may neither send nor receive anything.
     pub idle_limit: Duration,
 }
 
-/// An image that was built, and that an inspect has found.
+/// A built image that an inspect has confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
     /// The image.
     pub image: ImageId,
-    /// What the engine says of it.
+    /// The result of the inspect.
     pub inspect: Inspect,
 }
 
-/// Where events of a build go, in the order of the engine's words.
+/// Receives the events of a build, in the order in which the engine reports them.
 pub type OnEvent<'a> = &'a mut (dyn FnMut(BuildEvent) + Send);
 
-/// Returns the path and query of the request, in the words of each builder.
+/// Returns the path and query of the request, in the form that each builder expects.
 fn path_of(request: &BuildRequest, builder: Builder) -> String {
     let mut labels = request.labels.clone();
     labels.insert(RUN_LABEL.to_owned(), request.run.0.clone());
@@ -117,7 +117,7 @@ fn path_of(request: &BuildRequest, builder: Builder) -> String {
     query.append_pair("buildargs", &json(&build_args));
     query.append_pair("labels", &json(&labels));
     query.append_pair("nocache", flag(!request.use_cache));
-    // Without both, a build that is broken off leaves its container behind.
+    // Without both, an interrupted build leaves its container.
     query.append_pair("rm", "1").append_pair("forcerm", "1");
     if let Some(target) = &request.target {
         query.append_pair("target", target);
@@ -128,26 +128,26 @@ fn path_of(request: &BuildRequest, builder: Builder) -> String {
         query.append_pair("version", if builder == Builder::BuildKit { "2" } else { "1" });
         return format!("/build?{}", query.finish());
     }
-    // podman reads numbers here, and takes every word, `none` too, for the host's network
-    // (pkg/api/handlers/compat/images_build.go): 0 is its default, 1 is none.
+    // podman expects a number here. It treats every word, even `none`, as the host's network
+    // (pkg/api/handlers/compat/images_build.go). 0 is its default, 1 is none.
     let network = if request.network == Network::None { "1" } else { "0" };
     query.append_pair("networkmode", network);
-    // In one layer, a file that a later RUN changes would change under all of its names.
+    // With a single layer, a file that a later RUN changes would change under all of its names.
     query.append_pair("layers", "1");
-    // OCI's format has no place for HEALTHCHECK, SHELL and ONBUILD: podman drops the first and the
-    // last, and runs RUN without SHELL.
+    // The OCI format cannot represent HEALTHCHECK, SHELL and ONBUILD. podman drops the first and
+    // the last, and executes RUN without SHELL.
     query.append_pair("outputformat", "application/vnd.docker.distribution.manifest.v2+json");
     query.append_pair("identitylabel", "false");
-    // Bases are pulled by digest before a build; nothing else is fetched behind our back.
+    // Bases are pulled by digest before a build. The engine must not fetch anything else.
     query.append_pair("pullpolicy", "never");
     format!("/v4.0.0/libpod/build?{}", query.finish())
 }
 
-/// The answer of a build, which may have to be held beyond the build's own end: see
+/// The response of a build. It may have to be kept open after the build ends: see
 /// [`crate::podman`].
 pub(crate) type Answer = Arc<tokio::sync::Mutex<Option<Incoming>>>;
 
-/// Builds, and judges the outcome by the stream and by an inspect.
+/// Builds an image, and judges the outcome by the stream and by an inspect.
 pub(crate) async fn build(
     client: &Client,
     builder: Builder,
@@ -192,10 +192,10 @@ pub(crate) async fn build(
     confirm(client, &request.run, &named?).await
 }
 
-/// podman's remark on [`RUN_ARGUMENT`], which no Dockerfile uses.
+/// podman's warning about [`RUN_ARGUMENT`], which no Dockerfile uses.
 const UNUSED_ARGUMENT: &str = "[BUILD_PIPELINE_RUN]";
 
-/// An engine that refuses before it streams refuses the Dockerfile or the base.
+/// Maps a refusal before the stream begins to an error in the Dockerfile or the base.
 fn rejudge(error: EngineError, transcript: &Transcript) -> EngineError {
     match error {
         EngineError::Refused { detail, .. } | EngineError::NotFound { detail, .. } => {
@@ -205,14 +205,15 @@ fn rejudge(error: EngineError, transcript: &Transcript) -> EngineError {
     }
 }
 
-/// Asks the engine for the image its stream has named.
+/// Inspects the image that the stream named.
 async fn confirm(client: &Client, run: &RunId, named: &str) -> Result<Built, EngineError> {
     let differs = |found: String| EngineError::ImageDiffers { named: named.to_owned(), found };
-    let image = ImageId::parse(named).ok_or_else(|| differs("that is no image ID".to_owned()))?;
+    let image =
+        ImageId::parse(named).ok_or_else(|| differs("that is not an image ID".to_owned()))?;
     let inspect = match client.inspect(image.as_str()).await {
         Ok(inspect) => inspect,
         Err(EngineError::NotFound { .. }) => {
-            return Err(differs("an inspect finds no such image".to_owned()));
+            return Err(differs("an inspect does not find it".to_owned()));
         }
         Err(error) => return Err(error),
     };
@@ -221,12 +222,12 @@ async fn confirm(client: &Client, run: &RunId, named: &str) -> Result<Built, Eng
     }
     match inspect.labels.get(RUN_LABEL) {
         Some(found) if *found == run.0 => Ok(Built { image, inspect }),
-        Some(found) => Err(differs(format!("that image is of the run `{found}`"))),
-        None => Err(differs("that image is of no run of ours".to_owned())),
+        Some(found) => Err(differs(format!("that image belongs to the run `{found}`"))),
+        None => Err(differs("that image does not belong to a run of this tool".to_owned())),
     }
 }
 
-/// Ends what nothing happens in: each byte that goes or comes begins the time anew.
+/// Ends a transfer that makes no progress. Each byte in either direction restarts the timeout.
 #[derive(Debug, Clone)]
 struct Watch {
     limit: Duration,
@@ -236,7 +237,7 @@ struct Watch {
 #[derive(Debug)]
 struct Watched {
     last: Instant,
-    /// Why the context could not be read. hyper says only that the request was broken off.
+    /// Why the context could not be read. hyper reports only that the request was aborted.
     failure: Option<io::Error>,
 }
 
@@ -256,7 +257,7 @@ impl Watch {
         Some(EngineError::Input { action: ACTION.to_owned(), source })
     }
 
-    /// Watches what is sent.
+    /// Watches the bytes that are sent.
     fn over(&self, stream: ByteStream) -> ByteStream {
         let watch = self.clone();
         Box::pin(stream.map(move |piece| {
@@ -270,7 +271,7 @@ impl Watch {
         }))
     }
 
-    /// Waits for `future` as long as something happens.
+    /// Waits for `future` as long as there is progress.
     async fn limit<T>(&self, future: impl Future<Output = T>) -> Result<T, EngineError> {
         let mut future = std::pin::pin!(future);
         loop {

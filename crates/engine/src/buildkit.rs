@@ -1,12 +1,12 @@
-//! What BuildKit reports: protocol buffers in base64 in JSON.
+//! BuildKit's progress messages: protocol buffers in base64 in JSON.
 //!
-//! Of `moby.buildkit.v1.StatusResponse` (BuildKit's `api/services/control/control.proto`) only
-//! the vertices' names, errors and output are of use, which is seven fields of three messages. A
-//! generated model of the whole protocol would be some fifty crates for them.
+//! Only the names, errors and output of the vertices in `moby.buildkit.v1.StatusResponse`
+//! (BuildKit's `api/services/control/control.proto`) are needed. These are seven fields in three
+//! messages. Generated code for the whole protocol would add about fifty crates.
 
 use crate::transcript::Piece;
 
-/// Reads a `StatusResponse`. Returns nothing where it is malformed.
+/// Reads a `StatusResponse`. Returns `None` if it is malformed.
 pub(crate) fn pieces(bytes: &[u8]) -> Option<Vec<Piece>> {
     let mut found = Vec::new();
     for field in fields(bytes)? {
@@ -19,7 +19,8 @@ pub(crate) fn pieces(bytes: &[u8]) -> Option<Vec<Piece>> {
     Some(found)
 }
 
-/// `Vertex`: digest 1, name 3, started 5, error 7. Nothing is returned for one that waits.
+/// `Vertex`: digest 1, name 3, started 5, error 7. Returns nothing for a vertex that has not
+/// started.
 ///
 /// A vertex is reported when it starts and again when it ends. A busy daemon reports both at once,
 /// and a vertex whose cache key cannot be computed ends without a start.
@@ -52,14 +53,14 @@ fn output(bytes: &[u8]) -> Option<Piece> {
     Some(Piece::Output { vertex, bytes: text })
 }
 
-/// The value of a field: numbers are skipped, whatever their width.
+/// The value of a field. Numbers of any width are skipped.
 #[derive(Debug, PartialEq, Eq)]
 enum Value<'a> {
     Number,
     Bytes(&'a [u8]),
 }
 
-/// Splits a message into its fields (the encoding of protocol buffers: key = number << 3 | type).
+/// Splits a message into its fields (protocol buffers encoding: key = number << 3 | type).
 fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Value<'_>)>> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -111,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// Said by dockerd 20.10.24 about `RUN echo hello; printf "no newline"; exit 7`.
+    /// Sent by dockerd 20.10.24 for `RUN echo hello; printf "no newline"; exit 7`.
     const LOG: &str = "GmsKR3NoYTI1Njo0NWFhN2FlNTRlMmUyYjExMGIzMTFjMTVhMDNhMjhkMGVlODVlYWM2Njg4Njc5YjQ3OGQzNzkxNWI2YjE1OGE2EgwI6+CH2AYQq7yC9AIYASIQaGVsbG8Kbm8gbmV3bGluZQ==";
 
     #[test]
@@ -126,7 +127,7 @@ mod tests {
         }
     }
 
-    /// A field of bytes.
+    /// Returns a field that contains bytes.
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
     }
@@ -142,7 +143,7 @@ mod tests {
         };
         assert_eq!(read(&[]), []);
         assert_eq!(read(&field(5, b"")), [vertex("")]);
-        // Start and end in one report.
+        // Start and end in the same report.
         assert_eq!(read(&[field(5, b""), field(6, b"")].concat()), [vertex("")]);
         assert_eq!(read(&field(7, b"\"/a\" not found")), [vertex("\"/a\" not found")]);
     }

@@ -1,10 +1,10 @@
-//! What runs of ours left behind in an engine, and its removal. Nothing else is touched.
+//! Lists and removes what this tool's runs left in an engine. It touches nothing else.
 //!
-//! Containers and images of ours have a label. An image that somebody uses stays, and so does one
-//! that somebody gave a name. What is made of the bases that we offer has their label; it may serve
-//! several runs. podman's build containers have no label while they run; they are ours if their own
-//! record names our build argument. Where that record cannot be read, because the engine is on
-//! another machine, they are left alone.
+//! Containers and images of this tool have a label. Images that are in use stay, and so do images
+//! that someone has named. Images built on this tool's bases carry the label of the base, and may
+//! serve several runs. podman's build containers have no label while they run; they belong to this
+//! tool if their own record names its build argument. If that record cannot be read because the
+//! engine is on another machine, they stay.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -24,40 +24,40 @@ use crate::image::ImageId;
 use crate::unfinished;
 use crate::wire::{Call, LONG, SHORT};
 
-/// Something of a run in an engine.
+/// Something that a run left in an engine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Leftover {
-    /// What it is.
+    /// Its kind.
     pub kind: LeftoverKind,
     /// Its ID.
     pub id: String,
-    /// The run it is of; none for a base and for the steps that were built on it, which may serve
+    /// The run that it belongs to. `None` for a base and for the steps built on it, which may serve
     /// several runs.
     pub run: Option<RunId>,
-    /// The ports of the loopback registries that its names are on. Each belongs to a run, and is
-    /// open as long as that lives.
+    /// The ports of the loopback registries in its names. Each port belongs to a run, and is open
+    /// as long as that run is alive.
     pub ports: Vec<u16>,
-    /// How many bytes it takes, where the engine says so. Images count what they share.
+    /// Its size in bytes, if the engine reports it. For images, this includes shared layers.
     pub bytes: Option<u64>,
 }
 
-/// What a leftover is, in the order of removal.
+/// The kind of a leftover, in the order of removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftoverKind {
     /// A container.
     Container,
-    /// A container in which podman builds or built.
+    /// A container that podman uses or used for a build.
     BuildContainer,
     /// An image.
     Image,
 }
 
-/// Lists what is left of a run, or of all runs, those that are under way included.
+/// Lists what one run or all runs have left, including runs that are still active.
 pub(crate) async fn leftovers(
     client: &Client,
     run: Option<&RunId>,
 ) -> Result<Vec<Leftover>, EngineError> {
-    let action = "list the containers of ours";
+    let action = "list this tool's containers";
     let filters = HashMap::from([("label".to_owned(), vec![label_filter(CONTAINER_LABEL, run)])]);
     let options =
         ListContainersOptionsBuilder::new().all(true).size(true).filters(&filters).build();
@@ -85,7 +85,7 @@ pub(crate) async fn leftovers(
     Ok(found)
 }
 
-/// Lists the bases of ours and what was built on them, but for what is known to be of a run.
+/// Lists this tool's bases and the images built on them, except those that belong to a known run.
 async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     let listed = images_with(client, BASE_LABEL).await?;
     let mut found: Vec<Leftover> =
@@ -98,7 +98,7 @@ async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     Ok(found)
 }
 
-/// Takes an image of ours; none that somebody gave a name.
+/// Returns an image of this tool as a leftover, or `None` if someone has named it.
 fn image(image: &ImageSummary) -> Option<Leftover> {
     let is_nameless = |tag: &String| tag.starts_with("<none>");
     let mut tags = image.repo_tags.iter().filter(|tag| !is_nameless(tag));
@@ -119,46 +119,47 @@ fn image(image: &ImageSummary) -> Option<Leftover> {
     })
 }
 
-/// How the names begin of images that were left for looking around in.
+/// The name prefix of images that were kept for debugging.
 const LOCAL: &str = "localhost/build-pipeline/failed:";
 
-/// Returns the port of the loopback registry of this program that a name is on.
+/// Returns the port of the loopback registry in a name, if it is one of this tool's registries.
 fn loopback_port(name: &str) -> Option<u16> {
     let (port, path) = name.strip_prefix("127.0.0.1:")?.split_once('/')?;
     path.strip_prefix(NAMESPACE)?.strip_prefix('/')?;
     port.parse().ok()
 }
 
-/// Returns whether a name is one that buildah gives to the image of a step until it is written
-/// (`nameToRemove` in buildah's `commit.go`). It stays if podman is killed at that moment.
+/// Returns whether buildah assigned this name to the image of an unfinished step (`nameToRemove` in
+/// buildah's `commit.go`). The name stays if podman is killed at that moment.
 fn is_name_of_buildah(name: &str) -> bool {
     let name = name.strip_prefix("docker.io/library/").unwrap_or_default();
     let digits = name.strip_suffix("-tmp:latest").unwrap_or_default();
     digits.len() == 64 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Removes everything of a run, and returns what it was.
+/// Removes everything that belongs to a run, and returns what was removed.
 pub(crate) async fn clean(client: &Client, run: &RunId) -> Result<Vec<Leftover>, EngineError> {
     let found = leftovers(client, Some(run)).await?;
     remove_all(client, &found).await?;
     Ok(found)
 }
 
-/// Removes the bases of ours and what was built on them, and returns what it was.
+/// Removes this tool's bases and the images built on them, and returns what was removed.
 pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     let found = bases(client).await?;
     remove_all(client, &found).await?;
     Ok(found)
 }
 
-/// How long docker may take to remove the container of a RUN that was broken off. The image of the step
-/// before it cannot go until then.
+/// How long docker may take to remove the container of an interrupted RUN. The image of the step
+/// before it cannot be removed until then.
 const SETTLING: Duration = Duration::from_secs(60);
 
 async fn remove_all(client: &Client, found: &[Leftover]) -> Result<(), EngineError> {
     let begin = Instant::now();
     let mut left: Vec<&Leftover> = found.iter().collect();
-    // An image goes after those that were built on it, and the engine knows which these are.
+    // An image can be removed only after all images that were built on it, and only the engine
+    // knows which these are.
     loop {
         let mut refused = Vec::new();
         let mut why = None;
@@ -194,15 +195,15 @@ async fn remove(client: &Client, leftover: &Leftover) -> Result<(), EngineError>
     }
 }
 
-/// Removes an image with its names, which are on loopback registries of this program.
+/// Removes an image with its names, which are on this tool's loopback registries.
 async fn remove_image(client: &Client, id: &str) -> Result<(), EngineError> {
     let image = match client.inspect(id).await {
         Ok(image) => image,
         Err(EngineError::NotFound { .. }) => return Ok(()),
         Err(error) => return Err(error),
     };
-    // An engine does not remove an image with names of several registries by its ID, but by force,
-    // and by force podman would remove its containers too, also those of other people.
+    // If an image has names on several registries, an engine removes it by ID only with force. With
+    // force, podman would also remove its containers, including those of other people.
     let names = image.tags.iter().chain(&image.digests);
     for name in names.filter(|name| loopback_port(name).is_some()) {
         client.remove_image(name, false).await?;
@@ -210,7 +211,7 @@ async fn remove_image(client: &Client, id: &str) -> Result<(), EngineError> {
     client.remove_image(id, false).await
 }
 
-/// Removes a container, a running one too. One that is not there is no error.
+/// Removes a container, even if it is running. Succeeds if there is no such container.
 pub(crate) async fn remove_container(client: &Client, id: &str) -> Result<(), EngineError> {
     let action = format!("remove the container `{id}`");
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
@@ -224,8 +225,8 @@ pub(crate) async fn remove_container(client: &Client, id: &str) -> Result<(), En
     }
 }
 
-/// Lists the containers in which podman builds for us. They are of buildah, so podman calls them
-/// external; the compatible API does not show them.
+/// Lists the containers of podman's builds for this tool. They belong to buildah, so podman calls
+/// them external and the compatible API does not show them.
 async fn build_containers(
     client: &Client,
     run: Option<&RunId>,
@@ -246,7 +247,7 @@ async fn build_containers(
         let of = match run_of(&records, id) {
             Record::Of(run) => Some(run),
             Record::Foreign => return None,
-            // podman was killed while it made the container.
+            // podman was killed while it created the container.
             Record::Missing => images.get(container["ImageID"].as_str()?)?.clone(),
         };
         let is_wanted = run.is_none() || of.as_ref() == run;
@@ -257,7 +258,8 @@ async fn build_containers(
     Ok(found.collect())
 }
 
-/// Returns the images of ours, by the hexadecimal digits of their IDs, with the run that each is of.
+/// Returns this tool's images by the hexadecimal digits of their IDs, with the run that each
+/// belongs to.
 async fn images_of_ours(client: &Client) -> Result<BTreeMap<String, Option<RunId>>, EngineError> {
     let mut images = BTreeMap::new();
     for label in [BASE_LABEL, RUN_LABEL] {
@@ -269,19 +271,19 @@ async fn images_of_ours(client: &Client) -> Result<BTreeMap<String, Option<RunId
     Ok(images)
 }
 
-/// What buildah's record says of a build container.
+/// The owner of a build container, according to buildah's record.
 enum Record {
-    /// It is of this run.
+    /// It belongs to this run.
     Of(RunId),
-    /// It is somebody else's.
+    /// It belongs to someone else.
     Foreign,
-    /// There is none.
+    /// There is no record.
     Missing,
 }
 
-/// Returns the run a build container is of, by buildah's record of it.
+/// Returns which run a build container belongs to, according to buildah's record.
 fn run_of(records: &Path, id: &str) -> Record {
-    // An ID is hexadecimal; anything else must not become a path.
+    // An ID is hexadecimal. Nothing else may become part of a path.
     if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) || !records.is_dir() {
         return Record::Foreign;
     }
@@ -296,8 +298,8 @@ fn run_of(records: &Path, id: &str) -> Record {
     run.map_or(Record::Foreign, Record::Of)
 }
 
-/// Lists the images with a label, after the removal of those of ours that podman did not finish: where
-/// there is one, podman lists none at all.
+/// Lists the images with a label, after removing this tool's images that podman did not finish. As
+/// long as there is such an image, podman cannot list any.
 async fn images_with(client: &Client, label: &str) -> Result<Vec<ImageSummary>, EngineError> {
     let mut removed = BTreeSet::new();
     loop {
@@ -311,7 +313,7 @@ async fn images_with(client: &Client, label: &str) -> Result<Vec<ImageSummary>, 
     }
 }
 
-/// Ends the `RUN` that goes on in a build container whose service was killed, then removes it.
+/// Ends the `RUN` in a build container whose service was killed, then removes the container.
 async fn remove_build_container(client: &Client, id: &str) -> Result<(), EngineError> {
     let info = client.info().await?;
     let driver = &info.storage_driver;
@@ -328,7 +330,7 @@ async fn remove_build_container(client: &Client, id: &str) -> Result<(), EngineE
     }
 }
 
-/// Returns the layer a container writes to, by the record of containers/storage.
+/// Returns the layer that a container writes to, according to the record of containers/storage.
 fn layer_of(containers: &Path, id: &str) -> Option<String> {
     let text = std::fs::read(containers).ok()?;
     let list: Value = serde_json::from_slice(&text).ok()?;
@@ -336,8 +338,8 @@ fn layer_of(containers: &Path, id: &str) -> Option<String> {
     container.get("layer")?.as_str().map(str::to_owned)
 }
 
-/// Kills the processes whose root writes to a folder. No other container has that folder, so
-/// they are of this one.
+/// Kills the processes whose root file system writes to a folder. Each folder belongs to one
+/// container, so these are the container's processes.
 fn end_processes_on(upper: &Path) {
     let upper = format!("upperdir={}", upper.display());
     let Ok(entries) = std::fs::read_dir("/proc") else { return };
@@ -354,7 +356,7 @@ fn end_processes_on(upper: &Path) {
             && let Some(pid) = Pid::from_raw(number)
             && let Err(error) = rustix::process::kill_process(pid, Signal::KILL)
         {
-            tracing::debug!(%error, number, "a process of a build container is gone already");
+            tracing::debug!(%error, number, "a process of a build container has already ended");
         }
     }
 }

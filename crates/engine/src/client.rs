@@ -1,4 +1,4 @@
-//! The calls both engines answer alike, and those where only the path differs.
+//! Calls that both engines answer in the same way, or that differ only in their path.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ use crate::records::RecordReader;
 use crate::transcript::Piece;
 use crate::wire::{ByteStream, Call, LONG, SHORT, Wire, chain};
 
-/// The compatibility API of podman 4 and 5; newer docker speaks it too.
+/// The compatibility API of podman 4 and 5. Newer docker supports it too.
 const PODMAN_COMPAT: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
-/// The path of podman's own API. podman 5 answers to it as well.
+/// The path of podman's own API. podman 5 accepts it as well.
 pub(crate) const LIBPOD: &str = "/v4.0.0/libpod";
 
 /// A connection to one engine. Cheap to clone.
@@ -38,40 +38,40 @@ pub struct Client {
     docker: Docker,
 }
 
-/// What an engine says of itself.
+/// An engine's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineInfo {
     /// Which engine it is.
     pub kind: EngineKind,
-    /// Its version.
+    /// The version of the engine.
     pub version: String,
-    /// The version of the docker API it speaks.
+    /// The version of the docker API that it speaks.
     pub api_version: String,
     /// Whether it runs without root.
     pub is_rootless: bool,
     /// Its storage driver: `overlay`, `overlay2`, `vfs`, …
     pub storage_driver: String,
-    /// The folder of its images and containers, on its own host.
+    /// The folder that contains its images and containers, on its own host.
     pub storage_root: PathBuf,
-    /// The OCI runtime it uses by default.
+    /// Its default OCI runtime.
     pub runtime: String,
     /// `1` or `2`.
     pub cgroup_version: String,
 }
 
 impl Client {
-    /// Prepares a connection; nothing is sent yet.
+    /// Prepares a connection. Nothing is sent yet.
     pub(crate) fn new(kind: EngineKind, socket: &std::path::Path) -> Result<Self, EngineError> {
         let wire = Wire::new(socket);
         let docker = wire.docker(PODMAN_COMPAT)?;
         Ok(Self { kind, wire, docker })
     }
 
-    /// Agrees on the newest API version both sides know.
+    /// Negotiates the newest API version that both sides know.
     pub(crate) async fn negotiated(self) -> Result<Self, EngineError> {
         let docker = self.wire.docker(*bollard::API_DEFAULT_VERSION)?.negotiate_version().await;
         let docker =
-            docker.map_err(|error| self.wire.judge_bollard("agree on an API version", error))?;
+            docker.map_err(|error| self.wire.judge_bollard("negotiate an API version", error))?;
         Ok(Self { docker, ..self })
     }
 
@@ -83,28 +83,28 @@ impl Client {
         &self.docker
     }
 
-    /// Returns which engine it is.
+    /// Returns the kind of the engine.
     pub fn kind(&self) -> EngineKind {
         self.kind
     }
 
-    /// Asks what really answers on a socket: podman says so in a header.
+    /// Asks which engine answers on a socket. podman identifies itself in a header.
     ///
     /// # Errors
-    /// No engine answers.
+    /// Fails if no engine answers.
     pub async fn kind_at(socket: &std::path::Path) -> Result<EngineKind, EngineError> {
         let is_podman = podman_version(&Wire::new(socket)).await?.is_some();
         Ok(if is_podman { EngineKind::Podman } else { EngineKind::Docker })
     }
 
-    /// Asks for the version alone. podman's `info` takes its time: it asks the system's package
-    /// manager about itself.
+    /// Asks only for the version. podman's `info` is slow, because it asks the system's package
+    /// manager about podman.
     pub(crate) async fn version(&self) -> Result<String, EngineError> {
-        let action = "ask for the version";
+        let action = "read the version";
         if self.kind == EngineKind::Podman {
             let nonsense = || EngineError::Nonsense {
                 action: action.to_owned(),
-                detail: "it is not podman's".to_owned(),
+                detail: "the answer does not come from podman".to_owned(),
             };
             return podman_version(&self.wire).await?.ok_or_else(nonsense);
         }
@@ -112,10 +112,10 @@ impl Client {
         Ok(version.get("Version").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
-    /// Asks what the engine is.
+    /// Asks the engine about itself.
     pub(crate) async fn info(&self) -> Result<EngineInfo, EngineError> {
-        let version = self.wire.ask(&get("ask for the version", "/version".into()), SHORT).await?;
-        let action = "ask what the engine is";
+        let version = self.wire.ask(&get("read the version", "/version".into()), SHORT).await?;
+        let action = "read the description of the engine";
         let path = match self.kind {
             EngineKind::Podman => format!("{LIBPOD}/info"),
             EngineKind::Docker => "/info".to_owned(),
@@ -157,15 +157,16 @@ impl Client {
         })
     }
 
-    /// Asks how large BuildKit's cache is. Older dockers answer with the use of everything else, too.
+    /// Asks for the size of BuildKit's cache. Older versions of docker also return the usage of
+    /// everything else.
     pub(crate) async fn build_cache(&self) -> Result<u64, EngineError> {
         if self.kind == EngineKind::Podman {
             return Ok(0);
         }
         let path = "/system/df?type=build-cache".to_owned();
-        let used = self.wire.ask(&get("ask for the size of BuildKit's cache", path), SHORT).await?;
+        let used = self.wire.ask(&get("read the size of BuildKit's cache", path), SHORT).await?;
         let records = used.get("BuildCache").and_then(Value::as_array);
-        // What is shared is in images, too, and stays with them.
+        // Shared data also belongs to images, and stays with them.
         let own = |record: &&Value| record.get("Shared") != Some(&Value::Bool(true));
         let size = |record: &Value| record.get("Size").and_then(Value::as_u64);
         Ok(records.into_iter().flatten().filter(own).filter_map(size).sum())
@@ -180,7 +181,7 @@ impl Client {
         Inspect::read(raw).ok_or_else(|| EngineError::Nonsense { action, detail: nonsense() })
     }
 
-    /// Gives an image one more name.
+    /// Adds a name to an image.
     pub(crate) async fn tag(&self, image: &ImageId, name: &ImageRef) -> Result<(), EngineError> {
         let (repository, tag) = named(name)?;
         let options = TagImageOptionsBuilder::new().repo(&repository).tag(tag.as_str()).build();
@@ -189,7 +190,7 @@ impl Client {
         tagged.map_err(|error| self.wire.judge_bollard(&action, error))
     }
 
-    /// Removes an image, or one of its names. An image that is not there is no error.
+    /// Removes an image, or one of its names. Succeeds if there is no such image.
     pub(crate) async fn remove_image(&self, name: &str, by_force: bool) -> Result<(), EngineError> {
         let action = format!("remove the image `{name}`");
         let options = RemoveImageOptionsBuilder::new().force(by_force).build();
@@ -203,7 +204,7 @@ impl Client {
         }
     }
 
-    /// Pushes an image over plain HTTP to a registry of ours.
+    /// Pushes an image over plain HTTP to one of this tool's registries.
     pub(crate) async fn push(
         &self,
         image: &ImageId,
@@ -214,7 +215,8 @@ impl Client {
         let silent = || EngineError::Silent { action: action.clone(), after: limit };
         let pushed = match self.kind {
             EngineKind::Podman => {
-                // podman 4.3 says nothing until it is done, later ones only when asked to.
+                // podman 4.3 reports nothing until it is done. Later versions report progress only
+                // with `quiet=false`.
                 let query = query(&[
                     ("destination", &to.to_string()),
                     ("tlsVerify", "false"),
@@ -229,7 +231,7 @@ impl Client {
             EngineKind::Docker => {
                 self.tag(image, to).await?;
                 let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
-                // The name was for the push only. If it is the only one, docker would remove the
+                // The name was only for the push. If it is the only name, docker would remove the
                 // image with it.
                 if self.inspect(image.as_str()).await?.tags.len() > 1 {
                     self.remove_image(&to.to_string(), false).await?;
@@ -249,7 +251,7 @@ impl Client {
         judged.try_for_each(|_| std::future::ready(Ok(()))).await
     }
 
-    /// Pulls an image by digest. `is_plain` allows plain HTTP, for registries of ours.
+    /// Pulls an image by digest. `is_plain` allows plain HTTP, for this tool's registries.
     pub(crate) async fn pull(
         &self,
         name: &ImageRef,
@@ -264,7 +266,7 @@ impl Client {
                 let query = query(&[("reference", &reference), ("tlsVerify", verify)]);
                 format!("{LIBPOD}/images/pull?{query}")
             }
-            // docker takes plain HTTP from loopback addresses on its own, and from no other.
+            // docker uses plain HTTP for loopback addresses by default, and only for those.
             EngineKind::Docker => format!("/images/create?{}", query(&[("fromImage", &reference)])),
         };
         let call = Call { action: &action, method: Method::POST, path };
@@ -273,7 +275,7 @@ impl Client {
         self.inspect(&name.to_string()).await
     }
 
-    /// Loads an archive and returns the names or IDs the engine says it has loaded.
+    /// Loads an archive, and returns the names or IDs that the engine reports.
     pub(crate) async fn load(
         &self,
         archive: ByteStream,
@@ -289,13 +291,13 @@ impl Client {
         let names: Vec<String> =
             names.flat_map(|names| names.split(',')).map(|name| name.trim().to_owned()).collect();
         if names.is_empty() {
-            let detail = format!("it names no image: {}", said.trim());
+            let detail = format!("the answer contains no image name: {}", said.trim());
             return Err(EngineError::Nonsense { action: action.to_owned(), detail });
         }
         Ok(names)
     }
 
-    /// Sends a request whose answer is a stream of records, and returns their text.
+    /// Sends a request whose answer is a stream of records, and returns the text of the stream.
     async fn streamed(
         &self,
         call: &Call<'_>,
@@ -307,7 +309,7 @@ impl Client {
             Piece::Error(error) => {
                 failure.get_or_insert(error);
             }
-            // Progress can be long; the last of it is what matters.
+            // Progress can be long. Only the end of it matters.
             Piece::Text(more) => {
                 text.push_str(&more);
                 if text.len() > 256 << 10 {
@@ -333,18 +335,18 @@ impl Client {
         }
     }
 
-    /// Returns the images that have a label, or a label with a value, as `name` or `name=value`.
+    /// Returns the images that have a label, given as `name` or `name=value`.
     pub(crate) async fn images_with(&self, label: &str) -> Result<Vec<ImageSummary>, EngineError> {
         let filters = HashMap::from([("label".to_owned(), vec![label.to_owned()])]);
         let options = ListImagesOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.docker.list_images(Some(options)).await;
-        listed.map_err(|error| self.wire.judge_bollard("list the images of ours", error))
+        listed.map_err(|error| self.wire.judge_bollard("list this tool's images", error))
     }
 }
 
-/// Returns podman's version; nothing where another engine answers.
+/// Returns podman's version, or `None` if another engine answers.
 async fn podman_version(wire: &Wire) -> Result<Option<String>, EngineError> {
-    let action = "ask which engine answers";
+    let action = "determine which engine answers";
     let call = get(action, "/_ping".to_owned());
     let answer = tokio::time::timeout(SHORT, wire.open(&call, None)).await;
     let answer =
@@ -364,21 +366,21 @@ pub(crate) fn get(action: &str, path: String) -> Call<'_> {
     Call { action, method: Method::GET, path }
 }
 
-/// Returns pairs as a query.
+/// Encodes pairs as a query.
 pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// Returns a name as one part of a path.
+/// Encodes a name as one segment of a path.
 pub(crate) fn part(name: &str) -> String {
     form_urlencoded::byte_serialize(name.as_bytes()).collect()
 }
 
-/// Splits a name that must have a tag.
+/// Splits a name, which must have a tag.
 fn named(name: &ImageRef) -> Result<(String, Tag), EngineError> {
     let tag = name.tag.clone().ok_or_else(|| EngineError::Nonsense {
         action: format!("name the image `{name}`"),
-        detail: "that name has no tag".to_owned(),
+        detail: "the name has no tag".to_owned(),
     })?;
     Ok((name.repository.to_string(), tag))
 }

@@ -1,4 +1,4 @@
-//! Containers of finished images: to run them, and to look whether they run.
+//! Containers of finished images: create, start, signal, wait and remove.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -23,39 +23,39 @@ use crate::wire::{Call, SHORT};
 /// A container to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerRequest {
-    /// The run it belongs to.
+    /// The run that it belongs to.
     pub run: RunId,
-    /// Its name; the engine makes one up where there is none.
+    /// Its name. If `None`, the engine generates one.
     pub name: Option<String>,
     /// The image, by ID or name.
     pub image: String,
-    /// The entrypoint; that of the image where there is none.
+    /// The entrypoint. If `None`, that of the image.
     pub entrypoint: Option<Vec<String>>,
-    /// The command; that of the image where it is empty.
+    /// The command. If empty, that of the image.
     pub command: Vec<String>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
     /// Devices of the host, such as `/dev/kfd`.
     pub devices: Vec<Device>,
-    /// The user and group of the process, `1000:1000`; those of the image where there are none.
+    /// The user and group of the process, such as `1000:1000`. If `None`, those of the image.
     pub user: Option<String>,
-    /// Groups the process is in besides, by name or number; `keep-groups` is podman's.
+    /// Additional groups of the process, by name or number. podman also accepts `keep-groups`.
     pub groups: Vec<String>,
-    /// The working folder; that of the image where there is none.
+    /// The working directory. If `None`, that of the image.
     pub working_folder: Option<String>,
     /// Whether its process has a terminal.
     pub has_terminal: bool,
-    /// Whether it reads what is sent to it.
+    /// Whether its standard input is open.
     pub has_input: bool,
-    /// Ports that are published.
+    /// Its published ports.
     pub ports: Vec<PublishedPort>,
-    /// Folders and files of the host the container sees.
+    /// Folders and files of the host that are visible in the container.
     pub mounts: Vec<Mount>,
-    /// The network; where there is none, one of its own that the engine makes.
+    /// The network. If `None`, the engine creates a separate one.
     pub network: Option<Network>,
-    /// The most open files (`nofile`), where the engine's own limit is not to be had.
+    /// The maximum number of open files (`nofile`), if it is to differ from the engine's limit.
     pub open_files: Option<i64>,
-    /// The most processes (`nproc`), likewise.
+    /// The maximum number of processes (`nproc`), if it is to differ from the engine's limit.
     pub processes: Option<i64>,
     /// The size of `/dev/shm`, in bytes. PyTorch's data loaders and RCCL need more than 64 MiB.
     pub shared_memory: Option<i64>,
@@ -63,7 +63,7 @@ pub struct ContainerRequest {
     pub security: Vec<String>,
 }
 
-/// A device of the host in a container, or a folder of them.
+/// A device of the host, or a folder of devices, in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// The path on the host.
@@ -72,14 +72,14 @@ pub struct Device {
     pub target: PathBuf,
 }
 
-/// A port of a container that the host has too.
+/// A port of a container that is published on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedPort {
-    /// The address of the host, for example `127.0.0.1`.
+    /// The address on the host, for example `127.0.0.1`.
     pub address: String,
-    /// The port of the host.
+    /// The port on the host.
     pub host: u16,
-    /// The port of the container, over TCP.
+    /// The port in the container, over TCP.
     pub container: u16,
 }
 
@@ -90,14 +90,14 @@ pub struct Mount {
     pub source: PathBuf,
     /// The path in the container.
     pub target: PathBuf,
-    /// Whether the container may only read it.
+    /// Whether the mount is read-only.
     pub is_read_only: bool,
-    /// Whether its SELinux label is changed to one that containers share.
+    /// Whether it gets an SELinux label that containers share.
     pub is_relabelled: bool,
 }
 
 impl ContainerRequest {
-    /// Returns a request that takes everything from the image and allows nothing.
+    /// Returns a request that uses the image's settings and grants no additional rights.
     pub fn new(run: RunId, image: &str) -> Self {
         Self {
             run,
@@ -131,7 +131,7 @@ impl ContainerRequest {
         };
         let (relabelled, mounts): (Vec<&Mount>, Vec<&Mount>) =
             self.mounts.iter().partition(|mount| mount.is_relabelled);
-        // Only this older way of saying it knows labels.
+        // Only this older syntax supports SELinux labels.
         let bind = |mount: &Mount| {
             let options = if mount.is_read_only { "ro,z" } else { "z" };
             format!("{}:{}:{options}", mount.source.display(), mount.target.display())
@@ -229,7 +229,7 @@ pub(crate) async fn start(client: &Client, id: &str) -> Result<(), EngineError> 
     started.map_err(|error| client.wire().judge_bollard(&action, error))
 }
 
-/// Sends a signal to a container that runs.
+/// Sends a signal to a running container.
 pub(crate) async fn signal(client: &Client, id: &str, name: &str) -> Result<(), EngineError> {
     let action = format!("send {name} to the container `{id}`");
     let path = format!("/containers/{}/kill?{}", part(id), query(&[("signal", name)]));
@@ -237,7 +237,7 @@ pub(crate) async fn signal(client: &Client, id: &str, name: &str) -> Result<(), 
     client.wire().ask(&call, SHORT).await.map(drop)
 }
 
-/// Tells a container with a terminal how large that is.
+/// Sets the size of the terminal of a container.
 pub(crate) async fn resize(
     client: &Client,
     id: &str,
@@ -250,22 +250,23 @@ pub(crate) async fn resize(
     client.wire().ask(&call, SHORT).await.map(drop)
 }
 
-/// Waits until a container that was started has ended, and returns its exit status.
+/// Waits until a started container has ended, and returns its exit status.
 pub(crate) async fn wait(client: &Client, id: &str) -> Result<i64, EngineError> {
     use bollard::errors::Error;
     let action = format!("wait for the container `{id}`");
     let options = WaitContainerOptionsBuilder::new().condition("not-running").build();
-    // The answer's head may come with the end only, so the time is the caller's to limit.
+    // The response headers may arrive only at the end, so the caller limits the time.
     let docker = client.docker().clone().with_timeout(FOREVER);
     let mut waited = docker.wait_container(id, Some(options));
     match waited.next().await {
         Some(Ok(answer)) => Ok(answer.status_code),
-        // bollard makes an error of any status but 0; only words make it one.
+        // bollard returns an error for every status except 0. It is a real error only if there is a
+        // message.
         Some(Err(Error::DockerContainerWaitError { error, code })) if error.is_empty() => Ok(code),
         Some(Err(error)) => Err(client.wire().judge_bollard(&action, error)),
         None => Err(EngineError::Lost { action, reason: "the answer is empty".to_owned() }),
     }
 }
 
-/// A year: no container of a `run` is waited for any longer.
+/// One year. No `run` waits longer for its container.
 const FOREVER: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);

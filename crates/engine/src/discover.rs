@@ -1,29 +1,30 @@
-//! Which sockets to try, in which order, by the conventions of podman and docker.
+//! Decides which sockets to try, and in which order, following the conventions of podman and
+//! docker.
 //!
-//! Pure: the caller gives variables and the texts of files, and tries the candidates.
+//! This module is pure: the caller provides variables and file contents, and tries the candidates.
 //!
-//! The order: what the command line says; `BUILD_PIPELINE_HOST`; `CONTAINER_HOST`; podman's
-//! default connection; `DOCKER_HOST`; docker's context; the podman program; the well-known
-//! sockets, podman's first. The program comes before podman's own socket because a service of
-//! ours can be made to stop a `RUN`, and one that others use cannot.
+//! The order is: the command line; `BUILD_PIPELINE_HOST`; `CONTAINER_HOST`; podman's default
+//! connection; `DOCKER_HOST`; docker's context; the podman program; the well-known sockets,
+//! podman's first. The program comes before podman's own socket because this tool can stop a `RUN`
+//! in a service that it started, but not in a service that others use.
 //!
-//! The first that was *named* wins even if nothing answers there: to build elsewhere than the
-//! user said would be worse than to stop. (podman-system-connection(1), docker's "Docker
-//! contexts", podman-system-service(1).) A candidate that nobody named is passed over if nothing is
-//! there or if its engine answers that it cannot work. If nobody knows whether it works, the search
-//! fails: another engine has other images, and would be used by chance.
+//! The first *named* candidate wins even if nothing answers there: stopping is better than building
+//! somewhere else than requested. (podman-system-connection(1), docker's "Docker contexts",
+//! podman-system-service(1).) A candidate that was not named is skipped if nothing is there, or if
+//! its engine answers that it cannot work. If it is unclear whether an engine works, the search
+//! fails, because the next engine has other images and would be chosen only by chance.
 
 use std::path::PathBuf;
 
 use names::EngineKind;
 use serde_json::Value;
 
-/// What discovery looks at. Empty texts count as not given.
+/// The input of discovery. Empty values count as absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// `--host` of the command line.
+    /// `--host` on the command line.
     pub host_option: Option<String>,
-    /// The engine the command line asks for.
+    /// The engine that the command line requests.
     pub wanted: Option<EngineKind>,
     /// `BUILD_PIPELINE_HOST`.
     pub own_host: Option<String>,
@@ -31,81 +32,82 @@ pub struct Surroundings {
     pub container_host: Option<String>,
     /// `CONTAINER_CONNECTION`.
     pub container_connection: Option<String>,
-    /// The text of `podman-connections.json`, or `containers.conf` in its JSON form.
+    /// The content of `podman-connections.json`, or of `containers.conf` as JSON.
     pub podman_connections: Option<String>,
     /// `DOCKER_HOST`.
     pub docker_host: Option<String>,
     /// `DOCKER_CONTEXT`.
     pub docker_context: Option<String>,
-    /// The text of docker's `config.json`.
+    /// The content of docker's `config.json`.
     pub docker_config: Option<String>,
-    /// The texts of `meta.json` below docker's `contexts/meta`.
+    /// The contents of the `meta.json` files in docker's `contexts/meta`.
     pub docker_contexts: Vec<String>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
-    /// The podman program, where there is one: it can be started without a socket.
+    /// The podman program, if it is installed. It works without a socket.
     pub podman_program: Option<PathBuf>,
 }
 
-/// A way to an engine.
+/// How to reach an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A Unix socket.
     Socket(PathBuf),
-    /// A podman service to start ourselves.
+    /// A podman service that this tool starts.
     PodmanProgram(PathBuf),
 }
 
-/// An engine that may be there.
+/// A possible location of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where it comes from, such as `CONTAINER_HOST`, for `doctor` and for errors.
+    /// Its origin, such as `CONTAINER_HOST`, for `doctor` and for errors.
     pub origin: String,
-    /// The engine this place is for. Which one answers is for [`crate::Client::kind_at`] to say.
+    /// The engine that this location is for. [`crate::Client::kind_at`] determines which one really
+    /// answers.
     pub kind: Option<EngineKind>,
-    /// The way to it, or why it cannot be used.
+    /// How to reach it, or why it cannot be used.
     pub address: Result<Address, String>,
-    /// Whether the user named it, so that nothing else is tried.
+    /// Whether the user named it. If so, nothing else is tried.
     pub is_named: bool,
 }
 
-/// A candidate that was not taken.
+/// A candidate that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassedOver {
     /// The candidate.
     pub candidate: Candidate,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Whether an engine is there that does not work, which the user should know.
+    /// Whether there is an engine that does not work. The user should know about it.
     pub is_broken: bool,
 }
 
-/// The candidate to use, and what trying it has found.
+/// The candidate to use, and the result of trying it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen<T> {
     /// The candidate.
     pub candidate: Candidate,
-    /// What trying it has found.
+    /// The result of trying it.
     pub found: T,
 }
 
-/// The engine that was found, and the candidates that were passed over.
+/// The chosen engine, and the candidates that were skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovery<T> {
-    /// The one to use.
+    /// The candidate to use.
     pub chosen: Option<Chosen<T>>,
-    /// The candidates before it, in order. If none is chosen: all that were looked at.
+    /// The candidates before it, in order. If none was chosen: all candidates.
     pub passed_over: Vec<PassedOver>,
 }
 
 /// Why a candidate cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble<E> {
-    /// Nothing is there.
+    /// There is nothing there.
     Absent(String),
-    /// An engine is there, and its own answer is that it cannot do what is needed.
+    /// An engine answers that it cannot do what is needed.
     Broken(String),
-    /// An engine is there, and nobody knows whether it works. The search ends with this: to use
+    /// An engine is there, but it is unclear whether it works. This ends the search, because using
     /// another engine would be a guess.
     Failed(E),
 }
@@ -125,7 +127,7 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     let docker = Some(EngineKind::Docker);
     name("`CONTAINER_HOST`", podman, around.container_host.as_deref());
     found.extend(podman_connection(around));
-    // `DOCKER_HOST` often points at podman's socket, so it says nothing of the engine.
+    // `DOCKER_HOST` often points at podman's socket, so it does not identify the engine.
     let host = around.docker_host.as_deref().filter(|host| !host.trim().is_empty());
     if let Some(host) = host {
         let origin = "`DOCKER_HOST`".to_owned();
@@ -156,11 +158,11 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     found
 }
 
-/// Chooses the first candidate that can be used. `attempt` tries one; it is called in order, and not
-/// after the choice.
+/// Chooses the first usable candidate. Calls `attempt` for each candidate in order, until one is
+/// chosen.
 ///
 /// # Errors
-/// The first [`Trouble::Failed`] of `attempt`.
+/// Returns the first [`Trouble::Failed`] of `attempt`.
 pub async fn discover<T, E>(
     around: &Surroundings,
     mut attempt: impl AsyncFnMut(&Candidate, &Address) -> Result<T, Trouble<E>>,
@@ -170,7 +172,7 @@ pub async fn discover<T, E>(
         let other =
             around.wanted.filter(|wanted| candidate.kind.is_some_and(|kind| kind != *wanted));
         if let Some(wanted) = other {
-            let reason = format!("{wanted} is wanted");
+            let reason = format!("{wanted} was requested");
             passed_over.push(PassedOver { candidate, reason, is_broken: false });
             continue;
         }
@@ -196,15 +198,16 @@ pub async fn discover<T, E>(
     Ok(Discovery { chosen: None, passed_over })
 }
 
-/// Reads an address. Only sockets of this machine are spoken to.
+/// Parses an address. Only sockets on this machine are supported.
 fn socket_of(host: &str) -> Result<Address, String> {
     let host = host.trim();
     let path = match host.split_once("://") {
         Some(("unix", path)) => path,
         Some((scheme, _)) => {
             return Err(format!(
-                "`{scheme}://` leads to another machine; an engine is reached over a Unix socket \
-                 here, so forward it: `ssh -L /path/local.sock:/path/remote.sock host`"
+                "`{scheme}://` addresses another machine, and only local Unix sockets are \
+                 supported; forward the remote socket: `ssh -L /path/local.sock:/path/remote.sock \
+                 host`"
             ));
         }
         None => host.strip_prefix("unix:").unwrap_or(host),
@@ -215,7 +218,7 @@ fn socket_of(host: &str) -> Result<Address, String> {
     Ok(Address::Socket(PathBuf::from(path)))
 }
 
-/// podman's connection: the one `CONTAINER_CONNECTION` names, or the default of its file.
+/// Returns podman's connection: the one in `CONTAINER_CONNECTION`, or the default of podman's file.
 fn podman_connection(around: &Surroundings) -> Option<Candidate> {
     let asked = around.container_connection.as_deref().filter(|name| !name.is_empty());
     let file: Option<Value> =
@@ -243,7 +246,7 @@ fn podman_connection(around: &Surroundings) -> Option<Candidate> {
     Some(Candidate { origin, kind: Some(EngineKind::Podman), address, is_named: true })
 }
 
-/// docker's context: the one `DOCKER_CONTEXT` names, or that of its configuration.
+/// Returns docker's context: the one in `DOCKER_CONTEXT`, or that of docker's configuration.
 fn docker_context(around: &Surroundings) -> Option<Candidate> {
     let asked = around.docker_context.as_deref().filter(|name| !name.is_empty());
     let config: Option<Value> =
@@ -276,7 +279,7 @@ mod tests {
     const CONTEXT: &str =
         r#"{"Name":"desk","Endpoints":{"docker":{"Host":"unix:///run/desk.sock"}}}"#;
 
-    /// Everything is named at once.
+    /// Returns surroundings in which everything is named.
     fn all() -> Surroundings {
         let text = |text: &str| Some(text.to_owned());
         Surroundings {
@@ -312,7 +315,8 @@ mod tests {
         insta::assert_snapshot!(order.join("\n"));
     }
 
-    /// Discovers with an attempt that gives the number of its call, or fails as `trouble` says.
+    /// Runs discovery with an attempt that returns the number of its call, or fails as `trouble`
+    /// specifies.
     async fn found(
         around: &Surroundings,
         trouble: impl Fn(&Address) -> Option<Trouble<&'static str>>,
@@ -352,8 +356,8 @@ mod tests {
         let around = Surroundings { host_option: None, own_host: None, ..around };
         let found = found(&around, |_| None).await.unwrap();
         assert_eq!(found.chosen.as_ref().unwrap().candidate.origin, "`DOCKER_HOST`");
-        assert_eq!(found.chosen.as_ref().unwrap().found, 1, "no podman is tried");
-        assert!(found.passed_over.iter().all(|one| one.reason == "docker is wanted"));
+        assert_eq!(found.chosen.as_ref().unwrap().found, 1, "podman is not tried");
+        assert!(found.passed_over.iter().all(|one| one.reason == "docker was requested"));
     }
 
     #[tokio::test]
@@ -369,8 +373,8 @@ mod tests {
         assert_eq!((nothing.chosen, nothing.passed_over.len()), (None, 2));
     }
 
-    /// A broken engine that nobody named is passed over, and its reason is kept; one of which nobody
-    /// knows whether it works ends the search.
+    /// A broken engine that nobody named is skipped, and its reason is kept. If it is unclear
+    /// whether an engine works, the search ends.
     #[tokio::test]
     async fn a_broken_engine_is_passed_over_and_an_unknown_one_ends_the_search() {
         let around = Surroundings {

@@ -1,4 +1,4 @@
-//! docker: its classic builder and BuildKit, over the same call.
+//! docker: its classic builder and BuildKit, through the same call.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::client::Client;
 use crate::error::EngineError;
 use crate::wire::ByteStream;
 
-/// The program in docker that builds.
+/// The builder inside docker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DockerBuilder {
-    /// BuildKit, which docker has had since 18.09.
+    /// BuildKit, available since docker 18.09.
     BuildKit,
-    /// The builder before it.
+    /// The builder before BuildKit.
     Classic,
 }
 
@@ -33,7 +33,7 @@ impl From<DockerBuilder> for Builder {
 pub(crate) struct Docker {
     socket: PathBuf,
     builder: DockerBuilder,
-    /// Asked for once: the daemon refuses a call in a version it does not know.
+    /// Created once. The daemon refuses calls in an API version that it does not know.
     client: OnceCell<Client>,
 }
 

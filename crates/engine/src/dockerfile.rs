@@ -1,23 +1,23 @@
-//! Where in a Dockerfile an instruction stands, so that an error can name the line.
+//! Finds the line of an instruction in a Dockerfile, so that an error can name it.
 //!
-//! This reads just enough for that: comments, continuations, the escape directive and heredocs.
-//! Whether the Dockerfile makes sense is the engine's to say.
+//! The parser knows only comments, continuations, the escape directive and heredocs. The engine
+//! decides whether the Dockerfile is valid.
 
 /// One instruction of a Dockerfile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Instruction {
-    /// The line it begins on, from 1.
+    /// Its first line, counted from 1.
     pub(crate) line: usize,
-    /// The last line that it has, a heredoc not counted.
+    /// Its last line, not counting a heredoc.
     pub(crate) last: usize,
     /// Its text with continuations joined and spaces collapsed.
     pub(crate) text: String,
-    /// What follows its keyword, with continuations joined as engines join them.
+    /// The text after its keyword, with continuations joined as engines join them.
     pub(crate) arguments: String,
 }
 
 impl Instruction {
-    /// Returns its keyword in capitals.
+    /// Returns its keyword in upper case.
     pub(crate) fn keyword(&self) -> String {
         self.text.split(' ').next().unwrap_or_default().to_ascii_uppercase()
     }
@@ -42,7 +42,7 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
             if continued.is_none() {
                 break;
             }
-            // Comments and empty lines inside a continued instruction are no part of it.
+            // Comments and empty lines inside a continued instruction are not part of it.
             let is_text =
                 |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
             match lines.by_ref().find(|(_, line)| is_text(line)) {
@@ -60,8 +60,8 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
     found
 }
 
-/// Returns a Dockerfile without the mounts of caches, for builders that do not know them. Every
-/// instruction stands on the line that it stood on. They must be written on the first line of theirs.
+/// Returns a Dockerfile without its cache mounts, for builders that do not support them.
+/// Instructions keep their line numbers. The mounts must be on the first line of their instruction.
 pub fn without_cache_mounts(text: &str) -> String {
     let line = |line: &str| {
         let is_run = line.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("RUN "));
@@ -71,8 +71,8 @@ pub fn without_cache_mounts(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Returns the place of the instruction the engine names, looked for from `from` on and then from
-/// the beginning. Engines differ in spaces, and newer ones fill in variables.
+/// Returns the index of the instruction that the engine names. Searches from `from` to the end,
+/// then from the beginning. Engines differ in whitespace, and newer ones substitute variables.
 pub(crate) fn locate(instructions: &[Instruction], named: &str, from: usize) -> Option<usize> {
     let named = normal(named);
     let order = (from..instructions.len()).chain(0..from.min(instructions.len()));
@@ -89,7 +89,7 @@ fn normal(text: &str) -> String {
     std::iter::once(keyword.as_str()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the escape character: the `# escape=` directive counts only before anything else.
+/// Returns the escape character. The `# escape=` directive counts only if nothing precedes it.
 fn escape_of(text: &str) -> char {
     for line in text.lines() {
         let Some((key, value)) =
@@ -104,7 +104,7 @@ fn escape_of(text: &str) -> char {
     '\\'
 }
 
-/// Returns the words that end the heredocs a `RUN`, `COPY` or `ADD` begins.
+/// Returns the delimiters of the heredocs that a `RUN`, `COPY` or `ADD` opens.
 fn heredocs(instruction: &str) -> Vec<&str> {
     let has_heredocs = ["RUN", "COPY", "ADD"]
         .iter()

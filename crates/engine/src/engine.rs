@@ -1,4 +1,4 @@
-//! One container engine: podman or docker, and the way to it.
+//! One container engine, podman or docker, and the connection to it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::wire::ByteStream;
 
 /// A container engine.
 ///
-/// Podman and docker differ in how they are reached and in how they build. All other calls are the
+/// podman and docker differ in how they are reached and in how they build. All other calls are the
 /// same. Every call fails with [`EngineError::Unreachable`] if no engine answers.
 #[derive(Debug)]
 pub struct Engine(Inner);
@@ -32,13 +32,13 @@ enum Inner {
 }
 
 impl Engine {
-    /// Uses podman over services that this crate starts. Nothing is started yet.
+    /// Uses podman through services that this crate starts. Nothing is started yet.
     pub fn podman(settings: ServiceSettings) -> Self {
         Self(Inner::Podman(Box::new(Podman::private(settings))))
     }
 
-    /// Uses podman at a socket. A build that is cancelled may continue to the end of its `RUN`.
-    /// Nothing is sent yet.
+    /// Uses podman at a socket. A cancelled build may continue to the end of its `RUN`. Nothing is
+    /// sent yet.
     pub fn podman_at(socket: PathBuf) -> Self {
         Self(Inner::Podman(Box::new(Podman::at(socket))))
     }
@@ -48,7 +48,7 @@ impl Engine {
         Self(Inner::Docker(Box::new(Docker::at(socket, builder))))
     }
 
-    /// Returns which engine it is.
+    /// Returns the kind of the engine.
     pub fn kind(&self) -> EngineKind {
         match &self.0 {
             Inner::Podman(_) => EngineKind::Podman,
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Returns what builds images in it.
+    /// Returns the builder of this engine.
     pub fn builder(&self) -> Builder {
         match &self.0 {
             Inner::Podman(_) => Builder::Podman,
@@ -72,15 +72,15 @@ impl Engine {
         }
     }
 
-    /// Returns whether it knows `RUN --mount=type=cache`, a folder that outlives a build.
+    /// Returns whether it supports `RUN --mount=type=cache`, a folder that persists between builds.
     pub fn has_cache_mounts(&self) -> bool {
         self.builder() != Builder::Classic
     }
 
-    /// Returns a connection. Podman's service is started for it if there is none.
+    /// Returns a connection. Starts podman's service first if necessary.
     ///
     /// # Errors
-    /// No engine answers, or podman's service does not start.
+    /// Fails if no engine answers or podman's service does not start.
     pub async fn client(&self) -> Result<Client, EngineError> {
         match &self.0 {
             Inner::Podman(podman) => podman.client().await,
@@ -88,8 +88,8 @@ impl Engine {
         }
     }
 
-    /// Stops the services that this value started, and waits until they are gone. A build that is
-    /// under way keeps its own service.
+    /// Stops the services that this value started, and waits until they have ended. A running build
+    /// keeps its own service.
     pub async fn stop(&self) {
         match &self.0 {
             Inner::Podman(podman) => podman.stop().await,
@@ -97,13 +97,13 @@ impl Engine {
         }
     }
 
-    /// Builds an image from a context, which is a tar stream.
+    /// Builds an image from a context, given as a tar stream.
     ///
-    /// It succeeded if the stream named an image and an inspect finds that image with the label of
-    /// this run. HTTP 200 and an orderly end mean nothing.
+    /// The build succeeded if the stream names an image, and an inspect finds that image with the
+    /// label of this run. HTTP 200 and an orderly end of the stream prove nothing.
     ///
     /// # Errors
-    /// The build failed, or nobody knows how it ended.
+    /// Fails if the build failed or if its outcome is unknown.
     pub async fn build(
         &self,
         request: &BuildRequest,
@@ -116,28 +116,28 @@ impl Engine {
         }
     }
 
-    /// Finds out what the engine is and, by a tiny `RUN`, what it can do on this machine.
+    /// Determines which engine this is and, with a tiny `RUN`, what it can do on this machine.
     ///
     /// # Errors
-    /// [`EngineError::Unavailable`] and [`EngineError::Runtime`] are answers of the engine: it does
-    /// not have its builder, or it cannot start containers. Any other failure was tried several
-    /// times, and says nothing about what the engine has.
+    /// [`EngineError::Unavailable`] and [`EngineError::Runtime`] are answers of the engine: its
+    /// builder is missing, or it cannot start containers. Any other failure has been retried
+    /// several times, and does not show what the engine can do.
     pub async fn probe(&self) -> Result<Capabilities, EngineError> {
         probe::probe(self).await
     }
 
-    /// Asks what the engine says of itself.
+    /// Asks the engine about itself.
     ///
     /// # Errors
-    /// No engine answers, or its answer makes no sense.
+    /// Fails if no engine answers or the answer is invalid.
     pub async fn info(&self) -> Result<EngineInfo, EngineError> {
         self.client().await?.info().await
     }
 
-    /// Asks for the version, which is quick.
+    /// Asks for the version, which is fast.
     ///
     /// # Errors
-    /// No engine answers, or its answer makes no sense.
+    /// Fails if no engine answers or the answer is invalid.
     pub async fn version(&self) -> Result<String, EngineError> {
         self.client().await?.version().await
     }
@@ -145,31 +145,31 @@ impl Engine {
     /// Inspects an image by ID, name, or name and digest.
     ///
     /// # Errors
-    /// [`EngineError::NotFound`] if the engine has no such image.
+    /// Returns [`EngineError::NotFound`] if the engine does not have the image.
     pub async fn inspect(&self, name: &str) -> Result<Inspect, EngineError> {
         self.client().await?.inspect(name).await
     }
 
-    /// Gives an image one more name, which has a tag.
+    /// Adds a name to an image. The name must have a tag.
     ///
     /// # Errors
-    /// The engine has no such image, or refuses the name.
+    /// Fails if the engine does not have the image or refuses the name.
     pub async fn tag(&self, image: &ImageId, name: &ImageRef) -> Result<(), EngineError> {
         self.client().await?.tag(image, name).await
     }
 
-    /// Removes an image, or one of its names. It is no error if there is none.
+    /// Removes an image, or one of its names. Succeeds if there is no such image.
     ///
     /// # Errors
-    /// The engine refuses, because something uses the image.
+    /// Fails if the engine refuses because the image is in use.
     pub async fn remove_image(&self, name: &str) -> Result<(), EngineError> {
         self.client().await?.remove_image(name, false).await
     }
 
-    /// Pushes an image to a loopback registry of this program, over plain HTTP, within `limit`.
+    /// Pushes an image over plain HTTP to one of this tool's loopback registries, within `limit`.
     ///
     /// # Errors
-    /// The push failed, or took longer.
+    /// Fails if the push fails or takes longer.
     pub async fn push(
         &self,
         image: &ImageId,
@@ -179,10 +179,11 @@ impl Engine {
         self.client().await?.push(image, to, limit).await
     }
 
-    /// Pulls an image by digest within `limit`. `is_plain` allows plain HTTP, for loopback.
+    /// Pulls an image by digest within `limit`. `is_plain` allows plain HTTP, for loopback
+    /// registries.
     ///
     /// # Errors
-    /// The pull failed, or took longer.
+    /// Fails if the pull fails or takes longer.
     pub async fn pull(
         &self,
         name: &ImageRef,
@@ -192,10 +193,10 @@ impl Engine {
         self.client().await?.pull(name, is_plain, limit).await
     }
 
-    /// Loads an image archive within `limit`, and returns the names or IDs that it brought.
+    /// Loads an image archive within `limit`, and returns the names or IDs of the loaded images.
     ///
     /// # Errors
-    /// The engine does not take the archive, or loading took longer.
+    /// Fails if the engine refuses the archive or loading takes longer.
     pub async fn load(
         &self,
         archive: ByteStream,
@@ -204,18 +205,19 @@ impl Engine {
         self.client().await?.load(archive, limit).await
     }
 
-    /// Returns the size of the cache of docker's BuildKit, in bytes. podman has no such cache.
+    /// Returns the size of BuildKit's cache in docker, in bytes. podman does not have such a cache.
     ///
     /// # Errors
-    /// The engine does not answer.
+    /// Fails if the engine does not answer.
     pub async fn build_cache(&self) -> Result<u64, EngineError> {
         self.client().await?.build_cache().await
     }
 
-    /// Lists what is left in the engine of a run, or of all runs, those under way included.
+    /// Lists what one run or all runs have left in the engine, including runs that are still
+    /// active.
     ///
     /// # Errors
-    /// The engine cannot list its containers or images.
+    /// Fails if the engine cannot list its containers or images.
     pub async fn leftovers(&self, run: Option<&RunId>) -> Result<Vec<Leftover>, EngineError> {
         if let Inner::Podman(podman) = &self.0 {
             podman.settle().await;
@@ -223,11 +225,11 @@ impl Engine {
         clean::leftovers(&self.client().await?, run).await
     }
 
-    /// Removes all that is left of a run and ends what still runs of it; nothing else is touched.
-    /// Returns what it was.
+    /// Removes everything that a run left, and ends what is still running. Touches nothing else.
+    /// Returns what was removed.
     ///
     /// # Errors
-    /// The engine refuses to remove something.
+    /// Fails if the engine refuses to remove something.
     pub async fn clean(&self, run: &RunId) -> Result<Vec<Leftover>, EngineError> {
         if let Inner::Podman(podman) = &self.0 {
             podman.quieten().await;
@@ -235,11 +237,11 @@ impl Engine {
         clean::clean(&self.client().await?, run).await
     }
 
-    /// Removes the bases that runs have offered to the engine, and what was built on them, but for
-    /// what [`Engine::clean`] removes. No run may be under way. Returns what it was.
+    /// Removes the bases that runs offered to the engine and the images built on them, except those
+    /// that [`Engine::clean`] removes. No run may be active. Returns what was removed.
     ///
     /// # Errors
-    /// The engine refuses to remove something.
+    /// Fails if the engine refuses to remove something.
     pub async fn clean_bases(&self) -> Result<Vec<Leftover>, EngineError> {
         clean::clean_bases(&self.client().await?).await
     }
@@ -247,7 +249,7 @@ impl Engine {
     /// Creates a container and returns its ID.
     ///
     /// # Errors
-    /// The engine refuses the request.
+    /// Fails if the engine refuses the request.
     pub async fn create_container(
         &self,
         request: &ContainerRequest,
@@ -255,26 +257,26 @@ impl Engine {
         container::create(&self.client().await?, request).await
     }
 
-    /// Attaches to a container that was created and not yet started.
+    /// Attaches to a container that has been created but not started.
     ///
     /// # Errors
-    /// The engine has no such container.
+    /// Fails if the engine does not have the container.
     pub async fn attach(&self, id: &str, has_terminal: bool) -> Result<Attached, EngineError> {
         attach::attach(&self.client().await?, id, has_terminal).await
     }
 
-    /// Sends a signal, such as `SIGTERM`, to a container that runs.
+    /// Sends a signal, such as `SIGTERM`, to a running container.
     ///
     /// # Errors
-    /// The container does not run.
+    /// Fails if the container is not running.
     pub async fn signal_container(&self, id: &str, name: &str) -> Result<(), EngineError> {
         container::signal(&self.client().await?, id, name).await
     }
 
-    /// Tells a container with a terminal its rows and columns.
+    /// Sets the size of a container's terminal, in rows and columns.
     ///
     /// # Errors
-    /// The container does not run.
+    /// Fails if the container is not running.
     pub async fn resize_container(&self, id: &str, size: (u16, u16)) -> Result<(), EngineError> {
         container::resize(&self.client().await?, id, size).await
     }
@@ -282,29 +284,29 @@ impl Engine {
     /// Starts a container.
     ///
     /// # Errors
-    /// The engine cannot start it.
+    /// Fails if the engine cannot start it.
     pub async fn start_container(&self, id: &str) -> Result<(), EngineError> {
         container::start(&self.client().await?, id).await
     }
 
-    /// Waits until a container that was started has ended, and returns its exit status.
+    /// Waits until a started container has ended, and returns its exit status.
     ///
     /// # Errors
-    /// The engine has no such container.
+    /// Fails if the engine does not have the container.
     pub async fn wait_for_container(&self, id: &str) -> Result<i64, EngineError> {
         container::wait(&self.client().await?, id).await
     }
 
-    /// Removes a container, a running one too. It is no error if there is none.
+    /// Removes a container, even if it is running. Succeeds if there is no such container.
     ///
     /// # Errors
-    /// The engine refuses.
+    /// Fails if the engine refuses.
     pub async fn remove_container(&self, id: &str) -> Result<(), EngineError> {
         clean::remove_container(&self.client().await?, id).await
     }
 
-    /// Returns the OCI runtimes to try, in their order; `None` is the engine's default. A runtime
-    /// that the caller chose is the only one.
+    /// Returns the OCI runtimes to try, in order; `None` is the engine's default. If the caller
+    /// chose a runtime, it is the only one.
     pub(crate) fn runtimes(&self) -> &'static [Option<&'static str>] {
         match &self.0 {
             Inner::Podman(podman) if podman.may_choose_runtime() => {
@@ -314,7 +316,7 @@ impl Engine {
         }
     }
 
-    /// Returns the same podman with another OCI runtime, if its service can be told to use one.
+    /// Returns the same podman with another OCI runtime, if its service can be configured.
     pub(crate) fn with_runtime(&self, runtime: &str) -> Option<Self> {
         match &self.0 {
             Inner::Podman(podman) => podman.with_runtime(runtime).map(Self::podman),

@@ -1,135 +1,135 @@
-//! Why an engine could not do what was asked, in kinds a caller can act on.
+//! Engine errors, grouped by what a caller can do about them.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why an engine could not do what was asked.
+/// Why an engine call failed.
 ///
-/// Texts of the engine stand in here as they came, control characters too; whoever prints them
-/// cleans them.
+/// Messages from the engine are included unchanged, with control characters. Callers sanitise them
+/// before printing.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Nothing answers on the socket.
     #[error("cannot {action}: no engine answers on `{}` ({reason})", .socket.display())]
     Unreachable {
-        /// What was being done.
+        /// What was attempted.
         action: String,
         /// The socket that was tried.
         socket: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         reason: String,
     },
-    /// The private podman service does not come up.
+    /// The private podman service does not start.
     #[error("cannot start `{program} system service`: {reason}")]
     Service {
         /// The program that was started.
         program: String,
-        /// What it said last, or what the system said.
+        /// Its last output, or the system's error message.
         reason: String,
     },
-    /// The connection ended before the answer was complete, so nobody knows what became of it.
+    /// The connection ended before the answer was complete, so the outcome is unknown.
     #[error(
-        "the engine went away while it was to {action}; what became of it is unknown ({reason})"
+        "lost the connection to the engine while trying to {action}; the outcome is unknown ({reason})"
     )]
     Lost {
-        /// What was being done.
+        /// What was attempted.
         action: String,
-        /// How the loss showed itself.
+        /// How the loss was detected.
         reason: String,
     },
-    /// A `RUN` ended with a status other than 0.
+    /// A `RUN` ended with a nonzero status.
     #[error(transparent)]
     Run(#[from] Box<RunFailure>),
-    /// The engine does not accept the Dockerfile, or one of its instructions other than `RUN`.
-    #[error("the engine refuses the Dockerfile{}: {detail}", at_line(*.line))]
+    /// The engine rejects the Dockerfile, or one of its instructions other than `RUN`.
+    #[error("the engine rejects the Dockerfile{}: {detail}", at_line(*.line))]
     Dockerfile {
-        /// The engine's words.
+        /// The engine's message.
         detail: String,
-        /// The line of the Dockerfile the build had come to, from 1.
+        /// The line of the Dockerfile that the build had reached, counted from 1.
         line: Option<usize>,
     },
-    /// An image a build stands on is neither in the engine nor in its registry.
-    #[error("the base image cannot be had: {detail}")]
+    /// A base image is neither in the engine nor in its registry.
+    #[error("the base image is not available: {detail}")]
     BaseMissing {
-        /// The engine's words.
+        /// The engine's message.
         detail: String,
     },
-    /// An image of the engine's cache, which a build had taken, was removed while the build used it.
-    /// Another build that ends at that moment does so. The same build can be tried again.
+    /// A cached image was removed while the build used it, for example by another build that ended
+    /// at that moment. The same build can be retried.
     #[error("an image in the engine's cache was removed while the build used it: {detail}")]
     CacheGone {
-        /// The engine's words.
+        /// The engine's message.
         detail: String,
     },
     /// The engine's disk is full.
     #[error("cannot {action}: the engine's disk is full ({detail})")]
     DiskFull {
-        /// What was being done.
+        /// What was attempted.
         action: String,
-        /// The engine's words.
+        /// The engine's message.
         detail: String,
     },
-    /// The engine cannot start a container at all, whatever it is to run.
+    /// The engine cannot start any container.
     #[error("the engine cannot start containers: {detail}")]
     Runtime {
-        /// The words of the OCI runtime.
+        /// The message of the OCI runtime.
         detail: String,
     },
-    /// The engine does not have something: its own answer, which a second try does not change.
+    /// The engine lacks a feature. This is its own answer, so a retry does not help.
     #[error("the engine does not have {what}: {detail}")]
     Unavailable {
-        /// What it does not have.
+        /// The missing feature.
         what: &'static str,
-        /// The engine's words.
+        /// The engine's message.
         detail: String,
     },
-    /// The engine said nothing for too long.
-    #[error("cannot {action}: the engine said nothing for {} s", .after.as_secs())]
+    /// The engine did not answer in time.
+    #[error("cannot {action}: the engine sent nothing for {} s", .after.as_secs())]
     Silent {
-        /// What was being done.
+        /// What was attempted.
         action: String,
-        /// How long it was waited for.
+        /// How long the caller waited.
         after: Duration,
     },
-    /// The stream ended in good order and named no image.
+    /// The stream ended normally but named no image.
     #[error("the engine ended the build without naming an image")]
     NoImageId,
-    /// The image the stream named is not what an inspect finds.
+    /// An inspect does not find the image that the stream named.
     #[error("the build named image `{named}`, but {found}")]
     ImageDiffers {
-        /// The ID the stream named.
+        /// The ID in the stream.
         named: String,
-        /// What an inspect says.
+        /// The result of the inspect.
         found: String,
     },
-    /// The engine has no such thing.
+    /// The engine does not have the object.
     #[error("cannot {action}: {detail}")]
     NotFound {
-        /// What was being done.
+        /// What was attempted.
         action: String,
-        /// The engine's words.
+        /// The engine's message.
         detail: String,
     },
-    /// The engine understood and said no.
-    #[error("cannot {action}: the engine says: {detail}")]
+    /// The engine refused the request.
+    #[error("cannot {action}: the engine reports: {detail}")]
     Refused {
-        /// What was being done.
+        /// What was attempted.
         action: String,
-        /// The engine's words.
+        /// The engine's message.
         detail: String,
     },
-    /// The engine's answer makes no sense.
-    #[error("cannot {action}: the engine's answer makes no sense: {detail}")]
+    /// The engine's answer is invalid.
+    #[error("cannot {action}: the engine's answer is invalid: {detail}")]
     Nonsense {
-        /// What was being done.
+        /// What was attempted.
         action: String,
         /// What is wrong with it.
         detail: String,
     },
-    /// What was to be sent to the engine could not be read.
+    /// The data to send to the engine could not be read.
     #[error("cannot {action}: the data to send cannot be read")]
     Input {
-        /// What was being done.
+        /// What was attempted.
         action: String,
         /// Why reading failed.
         #[source]
@@ -138,14 +138,14 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Returns whether this is an answer of the engine about what it has, and not a failure that may
-    /// pass: a lost connection, a time limit, a daemon that is busy or starts again.
+    /// Returns whether this is an answer about what the engine has, as opposed to a temporary
+    /// failure such as a lost connection, a timeout, or a daemon that is busy or restarting.
     pub fn is_definitive(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Runtime { .. })
     }
 }
 
-/// A `RUN` that ended with a status other than 0.
+/// A `RUN` that ended with a nonzero status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{instruction}`{} ended with status {status}",
@@ -154,11 +154,11 @@ impl EngineError {
 pub struct RunFailure {
     /// The exit status.
     pub status: i64,
-    /// The instruction, as the Dockerfile or the engine has it.
+    /// The instruction, as written in the Dockerfile or as the engine reports it.
     pub instruction: String,
-    /// The line of the Dockerfile the instruction begins on, from 1.
+    /// The first line of the instruction in the Dockerfile, counted from 1.
     pub line: Option<usize>,
-    /// The last lines it said, oldest first.
+    /// The last lines of its output, oldest first.
     pub log: Vec<String>,
 }
 
@@ -166,15 +166,15 @@ fn at_line(line: Option<usize>) -> String {
     line.map(|line| format!(" (line {line} of the Dockerfile)")).unwrap_or_default()
 }
 
-/// Returns whether the engine's words tell of a full disk.
+/// Returns whether the engine's message reports a full disk.
 pub(crate) fn is_disk_full(detail: &str) -> bool {
     detail.contains("no space left on device")
         || detail.contains("disk quota exceeded")
-        // What podman writes behind a pipe: the reason stays on the other side.
+        // podman writes this when the reader of a pipe fails. The reason itself is lost.
         || (detail.contains("storing layer") && detail.contains("read/write on closed pipe"))
 }
 
-/// Judges an error of the API outside of builds: `status` is that of HTTP, where there was one.
+/// Maps an API error outside of builds. `status` is the HTTP status, if there was one.
 pub(crate) fn judge(action: &str, status: Option<u16>, detail: &str) -> EngineError {
     let action = action.to_owned();
     let detail = detail.trim().to_owned();

@@ -1,4 +1,4 @@
-//! Fuzzes what engines say while they build, and the Dockerfiles that it is compared with.
+//! Fuzzes the output of engines during builds, and the Dockerfiles that it is compared with.
 
 use names::Builder;
 use testkit::{Corpus, fuzz_some};
@@ -12,7 +12,7 @@ use crate::transcript::{BuildEvent, Transcript};
 const DOCKERFILE: &str =
     "FROM ${BASE} AS one\nRUN x \\\n  y\nFROM one\nCOPY --from=one a b\nRUN y\n";
 
-/// Bytes that mean something in streams.
+/// Byte sequences that are significant in streams.
 const STREAM_WORDS: [&[u8]; 22] = [
     b"\n",
     b"\r\n",
@@ -38,7 +38,7 @@ const STREAM_WORDS: [&[u8]; 22] = [
     b"AAAA",
 ];
 
-/// Streams as podman, docker's classic builder and BuildKit send them.
+/// Returns streams as podman, docker's classic builder and BuildKit send them.
 fn streams() -> Vec<Vec<u8>> {
     let id = "a".repeat(64);
     let podman = format!(
@@ -48,7 +48,7 @@ fn streams() -> Vec<Vec<u8>> {
         "{{\"stream\":\"Step 1/3 : FROM base\"}}\n{{\"stream\":\"\\u001b[91mred\\n\\u001b[0m\"}}\n{{\"aux\":{{\"ID\":\"sha256:{id}\"}}}}\n{{\"stream\":\"Successfully built\\n\"}}\n"
     );
     let failed = "{\"stream\":\"STEP 3/3: RUN y\\n\"}\n{\"errorDetail\":{\"message\":\"building at STEP \\\"RUN y\\\": while running runtime: exit status 7\"},\"error\":\"worse\"}\n";
-    // Said by dockerd 20.10.24 about `RUN echo hello; printf "no newline"; exit 7`.
+    // Sent by dockerd 20.10.24 for `RUN echo hello; printf "no newline"; exit 7`.
     let buildkit = "{\"id\":\"moby.buildkit.trace\",\"aux\":\"GmsKR3NoYTI1Njo0NWFhN2FlNTRlMmUyYjExMGIzMTFjMTVhMDNhMjhkMGVlODVlYWM2Njg4Njc5YjQ3OGQzNzkxNWI2YjE1OGE2EgwI6+CH2AYQq7yC9AIYASIQaGVsbG8Kbm8gbmV3bGluZQ==\"}\n{\"error\":\"process \\\"/bin/sh -c y\\\" did not complete successfully: exit code: 7\"}\n";
     [podman.as_str(), &classic, failed, buildkit].map(|text| text.as_bytes().to_vec()).into()
 }
@@ -137,7 +137,7 @@ fn fuzzed_dockerfiles_keep_their_lines() {
         assert!(unclear_owners(&text, true).iter().all(|line| *line <= lines), "{text}");
         let written = portable_dockerfile(&text, Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]));
         assert_eq!(written.lines().count(), lines, "{text}");
-        // Everything keeps its line, and what was evened out needs it no second time.
+        // Everything keeps its line, and normalising twice gives the same text.
         assert!(portable_dockerfile(&written, None).lines().eq(written.lines()), "{text}");
         assert_eq!(has_health_check(&written), has_health_check(&text), "{text}");
         without_cache_mounts(&text);

@@ -1,16 +1,16 @@
-//! Images as an engine has them.
+//! Images in an engine.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What an engine calls an image: the config's digest on podman and on docker's own store, the
-/// manifest's on docker with containerd's store.
+/// An engine's ID for an image: the digest of the config on podman and on docker's own store, or
+/// the digest of the manifest on docker with containerd's store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageId(String);
 
 impl ImageId {
-    /// Takes an ID with or without `sha256:` before its 64 hexadecimal digits.
+    /// Parses an ID of 64 hexadecimal digits, with or without `sha256:` in front.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.trim().strip_prefix("sha256:").unwrap_or_else(|| text.trim());
         let is_id = hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -29,29 +29,29 @@ impl std::fmt::Display for ImageId {
     }
 }
 
-/// What an inspect says of an image.
+/// The result of an image inspect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspect {
     /// The image.
     pub id: ImageId,
-    /// The names it has, as `name:tag`.
+    /// Its names, as `name:tag`.
     pub tags: Vec<String>,
-    /// The names it was pulled or pushed as, as `name@digest`.
+    /// The names under which it was pulled or pushed, as `name@digest`.
     pub digests: Vec<String>,
     /// The `diff_id`s of its layers, lowest first.
     pub diff_ids: Vec<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// `amd64` and the like.
+    /// Its architecture, such as `amd64`.
     pub architecture: String,
-    /// Its size in the engine's store, in bytes, layers it shares included.
+    /// Its size in the engine's store in bytes, including shared layers.
     pub size: u64,
-    /// All the engine says, in its own form.
+    /// The engine's complete answer.
     pub raw: Value,
 }
 
 impl Inspect {
-    /// Reads the answer of `GET /images/{name}/json`.
+    /// Parses the response of `GET /images/{name}/json`.
     pub(crate) fn read(raw: Value) -> Option<Self> {
         let texts = |pointer: &str| {
             let items = raw.pointer(pointer).and_then(Value::as_array).into_iter().flatten();

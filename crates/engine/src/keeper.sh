@@ -1,24 +1,23 @@
-# Keeps one podman service: `FOLDER SOCKET PROGRAM ARGUMENT...`. Without a program, ends and removes
-# what a keeper left that was killed: `FOLDER SOCKET`.
+# Runs one podman service: `FOLDER SOCKET PROGRAM ARGUMENT...`. Without a program, ends and removes
+# what a killed keeper left: `FOLDER SOCKET`.
 #
-# FOLDER is the TMPDIR of the service; its name is unique. The service is ended when our standard
-# input ends, which it does however the one ends that started us.
+# FOLDER is the TMPDIR of the service; its name is unique. The service ends when standard input
+# closes, which happens however the parent process ends.
 #
-# Why podman is not left to end its RUN itself: it answers SIGTERM by sending it on, once, to the
-# process that runs the OCI runtime. That minds the signal only when the RUN has started; before, it
-# dies of it and leaves the RUN to go on, or a container that waits to be started. And while no RUN
-# goes on, the signal goes nowhere, so that one may begin right after. So we end RUNs ourselves, as
-# often as there is one, until podman is gone. They have files of their bundle mounted, and bundles
-# lie in FOLDER.
+# podman cannot be relied on to end its RUN. On SIGTERM, it forwards the signal once to the process
+# that runs the OCI runtime. If the RUN has not started yet, that process dies and leaves a RUN that
+# continues, or a container that waits to be started. If there is no RUN at that moment, the signal
+# is lost and the next RUN may start. So the keeper itself ends RUNs, again and again, until podman
+# has exited. It recognises them by their mounts: files of their bundles, which are in FOLDER.
 folder=$1
 socket=$2
 shift 2
 name=${folder##*/}
 mounts=$(readlink /proc/self/ns/mnt | tr -cd 0-9)
 
-# Ends every process of a container whose bundle is in FOLDER. False if there was none.
+# Ends every process of the containers whose bundles are in FOLDER. Fails if there is none.
 end_runs() {
-    # The kernel takes long to write a list of mounts, so only those are read that are not ours.
+    # Reading a list of mounts is slow, so lists of this mount namespace are skipped.
     lists=$(ls -ln /proc/[0-9]*/ns/mnt |
         sed -n "/${mounts:-none}/!s,.* \(/proc/[0-9]*\)/ns/mnt -> .*,\1/mountinfo,p")
     # shellcheck disable=SC2086 # Each word is one path.
@@ -28,7 +27,7 @@ end_runs() {
     [ -n "$runs" ] && { kill -KILL $runs || true; }
 }
 
-# Ends what works on a bundle in FOLDER: the OCI runtime, and what runs it. False if there was none.
+# Ends the OCI runtimes that work on a bundle in FOLDER, and their parents. Fails if there is none.
 end_runtimes() {
     runtimes=$(ls -ln /proc/[0-9]*/cwd |
         sed -n "s,.* /proc/\([0-9]*\)/cwd -> .*/$name/buildah.*,\1,p")
@@ -36,7 +35,7 @@ end_runtimes() {
     [ -n "$runtimes" ] && { kill -KILL $runtimes || true; }
 }
 
-# Has the OCI runtime forget the containers it did not get to remove, and their cgroups.
+# Makes the OCI runtime delete the containers that it could not remove, and their cgroups.
 forget_containers() {
     user=${XDG_RUNTIME_DIR:-/run}
     states=$(grep -lsF "/$name/buildah" /run/runc/buildah-*/state.json \
@@ -49,7 +48,7 @@ forget_containers() {
     done
 }
 
-# Runs the command; once the standard input ends, asks it to stop, and insists after 10 s.
+# Runs the command. When standard input closes, sends SIGTERM, and SIGKILL after 10 s.
 run() {
     exec 3<&0
     "$@" </dev/null >/dev/null 3<&- &
@@ -84,15 +83,15 @@ while { end_runs || end_runtimes; } && [ $patience -gt 0 ]; do
     patience=$((patience - 1))
 done
 forget_containers
-# podman mounts over what it has unpacked, and mounts stay where it was killed. Those deepest in FOLDER
-# go first; removing would reach through one that stays. A path in the list has its special characters
-# as octal numbers.
-# shellcheck disable=SC2016 # Its variables are those of the shell that runs it.
+# podman mounts onto the files that it has unpacked, and the mounts stay if it is killed. The deepest
+# mounts in FOLDER are removed first; `rm` would delete files through a remaining mount. Special
+# characters of the paths in the list are octal numbers.
+# shellcheck disable=SC2016 # The variables belong to the inner shell.
 remove='cut -d " " -f 5 /proc/self/mountinfo | grep -F "/$1/" | sort -r |
     while read -r point; do umount "$(printf "%b" "$point")"; done
 grep -qF "/$1/" /proc/self/mountinfo || rm -rf "$2"'
 sh -c "$remove" sh "$name" "$folder"
-# Rootless podman mounts in a namespace of its own, and unpacks files of users that only it may remove.
+# Rootless podman mounts in its own namespace, and unpacks files whose owners only podman can act for.
 [ ! -e "$folder" ] || [ "$(id -u)" -eq 0 ] ||
     podman unshare sh -c "$remove" sh "$name" "$folder"
 rm -f "$socket"

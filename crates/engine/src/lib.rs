@@ -1,21 +1,22 @@
-//! Asks podman or docker to build, push, load, inspect and run, and removes what is ours.
+//! Builds, pushes, loads, inspects and runs images with podman or docker, and removes this tool's
+//! leftovers.
 //!
 //! Where to start:
-//! - [`Engine`] is podman or docker, with one method for each thing that both can do.
-//! - [`Engine::build`] judges a build by its stream *and* by an inspect of the image it names.
-//! - [`discover()`] tries the sockets in their order, and says why it passed some over.
-//! - [`Engine::probe`] finds out by a tiny `RUN` what an engine can really do here. A failure of the
-//!   connection is tried again, and is never taken for an answer of the engine.
+//! - [`Engine`] is podman or docker, with one method for each operation that both support.
+//! - [`Engine::build`] judges a build by its stream *and* by an inspect of the image that it names.
+//! - [`discover()`] tries the sockets in order, and reports why it skipped some.
+//! - [`Engine::probe`] determines with a tiny `RUN` what an engine can really do here. A connection
+//!   failure is retried, and never counts as an answer of the engine.
 //!
-//! An engine is reached over its socket only, never through its command line: a `podman build`
-//! that is killed may leave a store in which no image can be listed any more. This crate reads no
-//! environment and prints nothing. Texts of an engine are handed on as they came; whoever shows
-//! them cleans them.
+//! An engine is reached only through its socket, never through its command line: a killed `podman
+//! build` can leave a store in which podman cannot list any image. This crate reads no environment
+//! variables and prints nothing. Engine output is returned unsanitised; callers sanitise it before
+//! printing.
 //!
-//! Futures may be dropped at any point, and that is how a build is cancelled. On docker the `RUN`
-//! ends with the connection. podman goes on to the end of the `RUN`, so there each build has a
-//! `podman system service` of its own, which is ended with all that it runs; where the user named a
-//! socket, podman cannot be made to stop.
+//! Futures may be dropped at any point; this is how a build is cancelled. On docker, the `RUN` ends
+//! with the connection. podman continues to the end of the `RUN`, so each podman build gets its own
+//! `podman system service`, which is ended together with everything that it runs. If the user named
+//! a socket, podman cannot be stopped.
 
 mod attach;
 mod build;

@@ -1,35 +1,35 @@
-//! Lines out of the pieces an engine sends.
+//! Splits an engine's output into lines.
 //!
-//! Pieces end anywhere: docker cuts a long line every 32,768 bytes and may cut a character in two,
-//! podman sends several lines at once. A line here carries raw text, escape sequences included;
-//! whoever shows it cleans it.
+//! Chunks end anywhere: docker cuts a long line every 32,768 bytes, even within a character, and
+//! podman sends several lines at once. A line contains raw text with escape sequences; callers
+//! sanitise it before printing.
 
-/// The longest line that is kept, in bytes. What follows is counted and dropped.
+/// The maximum length of a line, in bytes. The rest is counted and dropped.
 pub const LINE_CAP: usize = 64 << 10;
 
-/// One line of a build's output, without its end.
+/// One line of a build's output, without its line ending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The text. Bytes that are no UTF-8 are replaced by U+FFFD.
+    /// The text. Invalid UTF-8 is replaced by U+FFFD.
     pub text: String,
-    /// How many bytes of it were dropped, because the line was longer than [`LINE_CAP`].
+    /// The number of bytes that were dropped because the line was longer than [`LINE_CAP`].
     pub dropped: u64,
 }
 
-/// Makes lines of pieces. It holds at most one line of at most [`LINE_CAP`] bytes.
+/// Assembles lines from chunks. Holds at most one line of at most [`LINE_CAP`] bytes.
 ///
-/// A carriage return that no line feed follows takes the line back, as a terminal would show it:
-/// of a progress bar, the last state is left.
+/// A carriage return without a line feed discards the line, as on a terminal: only the last state
+/// of a progress bar remains.
 #[derive(Debug, Default)]
 pub struct LineAssembler {
     held: Vec<u8>,
     dropped: u64,
-    /// A carriage return came last; what it means depends on what follows.
+    /// The last byte was a carriage return. Its meaning depends on the next byte.
     returned: bool,
 }
 
 impl LineAssembler {
-    /// Takes a piece and hands each line it completes to `emit`.
+    /// Takes a chunk, and passes each completed line to `emit`.
     pub fn push(&mut self, piece: &[u8], emit: &mut dyn FnMut(Line)) {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -48,7 +48,7 @@ impl LineAssembler {
         }
     }
 
-    /// Hands over the last line, if it had no end.
+    /// Passes on the last line if it had no line ending.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Line)) {
         if !self.held.is_empty() {
             emit(self.take());

@@ -1,4 +1,4 @@
-//! podman: a service of our own for each build, or a socket the user named.
+//! podman: a separate service for each build, or a socket that the user named.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -17,12 +17,12 @@ use crate::wire::ByteStream;
 #[derive(Debug)]
 pub(crate) struct Podman {
     way: Way,
-    /// The service for everything but builds, once one was needed.
+    /// The service for everything except builds, once it has been needed.
     service: Mutex<Option<Service>>,
     endings: Endings,
 }
 
-/// The builds that were dropped and whose services may still be ending.
+/// The dropped builds whose services may still be ending.
 type Endings = Arc<std::sync::Mutex<Vec<JoinHandle<()>>>>;
 
 #[derive(Debug)]
@@ -32,12 +32,12 @@ enum Way {
 }
 
 impl Podman {
-    /// Uses services of our own. Nothing is started yet.
+    /// Uses services that this tool starts. Nothing is started yet.
     pub(crate) fn private(settings: ServiceSettings) -> Self {
         Self::by(Way::Private(settings))
     }
 
-    /// Uses a socket the user named. A build that is cancelled may go on to the end of its `RUN`.
+    /// Uses a socket that the user named. A cancelled build may continue to the end of its `RUN`.
     pub(crate) fn at(socket: PathBuf) -> Self {
         Self::by(Way::Socket(socket))
     }
@@ -51,8 +51,8 @@ impl Podman {
         matches!(self.way, Way::Private(_))
     }
 
-    /// Stops the services of our own that run, and waits until they are gone. A build that goes on
-    /// keeps its own.
+    /// Stops this tool's services and waits until they have ended. A running build keeps its own
+    /// service.
     pub(crate) async fn stop(&self) {
         self.settle().await;
         if let Some(service) = self.service.lock().await.take() {
@@ -60,7 +60,7 @@ impl Podman {
         }
     }
 
-    /// Waits until the services of builds that were dropped are gone.
+    /// Waits until the services of dropped builds have ended.
     pub(crate) async fn settle(&self) {
         let endings =
             std::mem::take(&mut *self.endings.lock().unwrap_or_else(PoisonError::into_inner));
@@ -69,7 +69,7 @@ impl Podman {
         }
     }
 
-    /// Waits until what was told to end has ended, and ends what nobody told.
+    /// Waits until all services that are stopping have ended, and stops the others.
     pub(crate) async fn quieten(&self) {
         self.settle().await;
         if let Way::Private(settings) = &self.way {
@@ -78,11 +78,11 @@ impl Podman {
     }
 }
 
-/// Stops the service of a build that is dropped.
+/// Stops the service of a dropped build.
 ///
-/// A service that is told to stop waits for its open connections, and a build that has one removes
-/// its container. Without, it leaves at once and the container stays; so the answer is held until
-/// the service is gone.
+/// When a service is told to stop, it waits for its open connections, and a build with an open
+/// connection removes its container. Without one, the service exits immediately and the container
+/// stays. Therefore the response is held until the service has ended.
 struct Ending {
     service: Option<Service>,
     held: Answer,
@@ -92,7 +92,7 @@ struct Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         let Some(service) = self.service.take() else { return };
-        // Without a runtime there is nobody to wait: the service itself ends all the same.
+        // Without a tokio runtime nothing can wait, but the service still ends.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let held = Arc::clone(&self.held);
             let ending = runtime.spawn(async move {
@@ -121,7 +121,7 @@ impl Podman {
             Some(service) => Client::new(EngineKind::Podman, service.socket()),
             None => Err(EngineError::Service {
                 program: settings.program.display().to_string(),
-                reason: "it is gone".to_owned(),
+                reason: "it has ended".to_owned(),
             }),
         }
     }
@@ -155,13 +155,13 @@ impl Podman {
         }
     }
 
-    /// Returns whether a probe may look for an OCI runtime that works: a runtime that the caller
-    /// chose is not questioned.
+    /// Returns whether a probe may look for a working OCI runtime. If the caller chose a runtime,
+    /// it may not.
     pub(crate) fn may_choose_runtime(&self) -> bool {
         matches!(&self.way, Way::Private(settings) if settings.runtime.is_none())
     }
 
-    /// Returns how to start a service with another OCI runtime.
+    /// Returns the settings for a service with another OCI runtime.
     pub(crate) fn with_runtime(&self, runtime: &str) -> Option<ServiceSettings> {
         match &self.way {
             Way::Private(settings) => {

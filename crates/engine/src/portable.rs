@@ -1,56 +1,56 @@
-//! What a Dockerfile must look like so that every engine makes the same image of it.
+//! Checks and rewrites a Dockerfile so that every engine makes the same image from it.
 //!
 //! Measured on podman 4.3.1 and docker 20.10 (classic builder and BuildKit):
 //!
-//! - podman runs `CMD` and `ENTRYPOINT` in shell form by `/bin/sh -c`, whatever `SHELL` says; docker
-//!   runs them by `SHELL`. [`portable_dockerfile`] writes them as a list, which all engines read alike.
-//! - Where a second `HEALTHCHECK` leaves out an option, docker's classic builder takes that of the
-//!   first; podman and BuildKit take the default. [`portable_dockerfile`] keeps only the one that
-//!   counts.
-//! - What a `RUN` writes to a volume is dropped by podman and by docker's classic builder, and kept
-//!   by BuildKit. [`check_dockerfile`] refuses a `RUN` after a `VOLUME`.
-//! - podman writes `EXPOSE 8080:80` and `80/TCP` into the config as they are, and then cannot inspect
-//!   the image. [`check_dockerfile`] refuses them.
-//! - A directory that `WORKDIR` makes after `USER` belongs to that user with BuildKit, and to root
-//!   with the others. Whether the directory exists is not in the Dockerfile: [`unclear_owners`] finds
-//!   the lines.
+//! - podman runs `CMD` and `ENTRYPOINT` in shell form with `/bin/sh -c`, whatever `SHELL` says;
+//!   docker uses `SHELL`. [`portable_dockerfile`] writes them as lists, which all engines read in
+//!   the same way.
+//! - If a second `HEALTHCHECK` omits an option, docker's classic builder uses the value of the
+//!   first; podman and BuildKit use the default. [`portable_dockerfile`] keeps only the last one.
+//! - podman and docker's classic builder drop what a `RUN` writes to a volume; BuildKit keeps it.
+//!   [`check_dockerfile`] refuses a `RUN` after a `VOLUME`.
+//! - podman writes `EXPOSE 8080:80` and `80/TCP` into the config unchanged, and then cannot inspect
+//!   the image. [`check_dockerfile`] refuses both.
+//! - A directory that `WORKDIR` creates after `USER` belongs to that user with BuildKit, and to
+//!   root with the others. The Dockerfile does not show whether the directory exists:
+//!   [`unclear_owners`] finds the lines.
 
 use std::collections::BTreeMap;
 
 use crate::dockerfile::{Instruction, instructions};
 
-/// An instruction of which engines make different images.
+/// An instruction that gives different images on different engines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotPortable {
     /// A `RUN` after a `VOLUME`.
     #[error(
         "line {run}: this RUN comes after VOLUME (line {volume}); podman and docker's classic \
-         builder drop what it writes to the volume, BuildKit keeps it: write VOLUME after the last \
+         builder drop what it writes to the volume, BuildKit keeps it: move VOLUME after the last \
          RUN"
     )]
     RunAfterVolume {
-        /// The line of the `RUN`, from 1.
+        /// The line of the `RUN`, counted from 1.
         run: usize,
-        /// The line of the `VOLUME`, from 1.
+        /// The line of the `VOLUME`, counted from 1.
         volume: usize,
     },
-    /// An `EXPOSE` with a port of the host, or with a protocol in capitals.
+    /// An `EXPOSE` with a host port, or with a protocol in capitals.
     #[error(
-        "line {line}: podman cannot read an image that exposes `{port}`: write the container's port \
-         alone, and its protocol in small letters"
+        "line {line}: podman cannot read an image that exposes `{port}`: write only the \
+         container's port, with its protocol in lower case"
     )]
     Port {
-        /// The line of the `EXPOSE`, from 1.
+        /// The line of the `EXPOSE`, counted from 1.
         line: usize,
-        /// What it says.
+        /// The argument of the `EXPOSE`.
         port: String,
     },
 }
 
-/// What a stage has so far that its instructions and later stages depend on.
+/// The state of a stage that later instructions and stages depend on.
 #[derive(Debug, Clone, Default)]
 struct Stage {
-    /// The words of `SHELL`, if it was set.
+    /// The words of `SHELL`, if it is set.
     shell: Option<Vec<String>>,
     /// The line of the first `VOLUME`.
     volume: Option<usize>,
@@ -63,10 +63,10 @@ struct Stage {
 /// The stages of a Dockerfile up to an instruction.
 #[derive(Debug, Default)]
 struct Stages {
-    /// What the base has.
+    /// The state of the base.
     base: Stage,
     current: Stage,
-    /// Those that ended, by name and by number.
+    /// The finished stages, by name and by number.
     ended: BTreeMap<String, Stage>,
     names: Vec<String>,
     count: usize,
@@ -77,7 +77,7 @@ impl Stages {
         Self { base, ..Self::default() }
     }
 
-    /// Takes note of an instruction. Returns its keyword.
+    /// Records an instruction and returns its keyword.
     fn read(&mut self, instruction: &Instruction) -> String {
         let keyword = instruction.keyword();
         match keyword.as_str() {
@@ -117,11 +117,11 @@ impl Stages {
     }
 }
 
-/// Checks that every engine makes the same image of a Dockerfile.
+/// Checks that every engine makes the same image from a Dockerfile.
 ///
 /// # Errors
-/// A `RUN` comes after a `VOLUME` of its stage or of a stage below it, or an `EXPOSE` is of a form
-/// that podman cannot read back.
+/// Fails if a `RUN` comes after a `VOLUME` of its stage or of a stage that it is based on, or if
+/// podman cannot read an `EXPOSE` back.
 pub fn check_dockerfile(text: &str) -> Result<(), NotPortable> {
     let mut stages = Stages::default();
     for instruction in instructions(text) {
@@ -129,7 +129,7 @@ pub fn check_dockerfile(text: &str) -> Result<(), NotPortable> {
         match (keyword.as_str(), stages.current.volume) {
             ("RUN", Some(volume)) => return Err(NotPortable::RunAfterVolume { run: line, volume }),
             ("EXPOSE", _) => {
-                // Capitals and colons are part of `${NAME:-80}` too.
+                // `${NAME:-80}` also contains capitals and colons.
                 let is_bad = |word: &&str| {
                     !word.contains('$') && word.contains(|c: char| c == ':' || c.is_uppercase())
                 };
@@ -143,8 +143,8 @@ pub fn check_dockerfile(text: &str) -> Result<(), NotPortable> {
     Ok(())
 }
 
-/// Returns the lines on which a `WORKDIR` comes after a `USER` that is not root. `has_user` says
-/// whether the base has such a user.
+/// Returns the lines on which a `WORKDIR` comes after a `USER` that is not root. `has_user` tells
+/// whether the base has a user other than root.
 pub fn unclear_owners(text: &str, has_user: bool) -> Vec<usize> {
     let mut stages = Stages::on(Stage { has_user, ..Stage::default() });
     let is_unclear = |instruction: &Instruction| {
@@ -153,7 +153,8 @@ pub fn unclear_owners(text: &str, has_user: bool) -> Vec<usize> {
     instructions(text).into_iter().filter(is_unclear).map(|found| found.line).collect()
 }
 
-/// Returns the line of the `HEALTHCHECK` that counts for the image of a Dockerfile, if it has one.
+/// Returns the line of the `HEALTHCHECK` that applies to the image of a Dockerfile, if there is
+/// one.
 fn health_check(instructions: &[Instruction]) -> Option<usize> {
     let mut stages = Stages::default();
     for instruction in instructions {
@@ -167,9 +168,9 @@ pub fn has_health_check(text: &str) -> bool {
     health_check(&instructions(text)).is_some()
 }
 
-/// Returns a Dockerfile of which all engines make the same image: `CMD` and `ENTRYPOINT` after
-/// `SHELL` are lists, and there is one `HEALTHCHECK` at most. `shell` is that of the base, `${BASE}`.
-/// Every instruction keeps its line.
+/// Returns a Dockerfile from which all engines make the same image: `CMD` and `ENTRYPOINT` after
+/// `SHELL` become lists, and at most one `HEALTHCHECK` remains. `shell` is the shell of the base,
+/// `${BASE}`. Instructions keep their line numbers.
 pub fn portable_dockerfile(text: &str, shell: Option<Vec<String>>) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let instructions = instructions(text);

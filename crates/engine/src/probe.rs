@@ -1,8 +1,8 @@
-//! What an engine can really do on this machine, found out by a `RUN` that needs no image.
+//! Determines what an engine can really do on this machine, with a `RUN` that needs no image.
 //!
-//! Versions and settings do not tell: podman takes `networkmode=none` for the host's network, and
-//! a runtime that is installed may refuse this kernel's cgroups. So a program of some hundred
-//! bytes is built `FROM scratch` and says which network it sees.
+//! Versions and settings do not show this: podman takes `networkmode=none` for the host's network,
+//! and an installed runtime may not support this kernel's cgroups. So the probe builds a program of
+//! a few hundred bytes `FROM scratch`, which prints the network that it sees.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,39 +21,39 @@ use crate::{Engine, EngineInfo};
 /// What an engine is and can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What it says of itself.
+    /// The engine's description of itself.
     pub info: EngineInfo,
-    /// The OCI runtime that has to be named for its services, because the default does not work.
+    /// The OCI runtime to use for its services, if the default does not work.
     pub runtime: Option<String>,
-    /// The runtimes that do not work here, with what they say.
+    /// The runtimes that do not work here, with their error messages.
     pub runtime_failures: Vec<String>,
     /// Whether cancelling a build ends its `RUN`.
     pub can_cancel: bool,
-    /// What builds in it, and has built the probe.
+    /// The builder that built the probe.
     pub builder: Builder,
-    /// What a `RUN` found.
+    /// The result of a `RUN`.
     pub run: RunProbe,
 }
 
-/// What a `RUN` without network found.
+/// The result of a `RUN` without a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunProbe {
     /// Its network namespace, `net:[…]`.
     pub network_namespace: String,
-    /// The network interfaces it sees.
+    /// The network interfaces that it sees.
     pub interfaces: Vec<String>,
-    /// Whether it is cut off: another namespace than ours, with `lo` alone.
+    /// Whether it is isolated: in another namespace than this process, with only `lo`.
     pub is_isolated: bool,
 }
 
-/// The probe, for x86-64 Linux; `probe.s` beside this file is its source. It prints the target of
-/// `/proc/self/ns/net` and the text of `/proc/self/net/dev`.
+/// The probe for x86-64 Linux, assembled from `probe.s`. It prints the target of
+/// `/proc/self/ns/net` and the content of `/proc/self/net/dev`.
 const CODE: &[u8] = include_bytes!("probe.bin");
 
-/// Where the probe is loaded.
+/// The load address of the probe.
 const ADDRESS: u64 = 0x40_0000;
 
-/// Returns the probe as an executable: an ELF header, one segment, the code and `salt` after it.
+/// Returns the probe as an executable: an ELF header, one segment, the code, and `salt`.
 fn executable(salt: &str) -> Vec<u8> {
     const HEADERS: u16 = 64 + 56;
     let size = u64::from(HEADERS) + (CODE.len() + salt.len()) as u64;
@@ -63,7 +63,7 @@ fn executable(salt: &str) -> Vec<u8> {
     // Entry point, program headers at 64, no section headers.
     elf.extend([ADDRESS + u64::from(HEADERS), 64, 0].map(u64::to_le_bytes).concat());
     elf.extend([0; 4]);
-    // Header sizes; one program header, no section.
+    // Header sizes; one program header, no sections.
     elf.extend([64u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
     // PT_LOAD, readable and executable: the whole file.
     elf.extend([1u32, 5].map(u32::to_le_bytes).concat());
@@ -73,10 +73,10 @@ fn executable(salt: &str) -> Vec<u8> {
     elf
 }
 
-/// Returns the Dockerfile of the probe. Each of its steps has the label of the run.
+/// Returns the Dockerfile of the probe. Each of its steps gets the label of the run.
 fn dockerfile(builder: Builder, run: &RunId) -> String {
     let mount = match builder {
-        // The BuildKit of early dockers does not take it as it stands.
+        // BuildKit in early versions of docker does not accept the Dockerfile unchanged.
         Builder::BuildKit => "--mount=type=cache,target=/cache ",
         Builder::Podman | Builder::Classic => "",
     };
@@ -97,7 +97,7 @@ fn context(dockerfile: &str, salt: &str) -> std::io::Result<Vec<u8>> {
     tar.into_inner()
 }
 
-/// Finds out what an engine is and what it can do, with the first OCI runtime that works.
+/// Determines what an engine is and can do, with the first OCI runtime that works.
 pub(crate) async fn probe(engine: &Engine) -> Result<Capabilities, EngineError> {
     let info = retried(async || engine.info().await).await?;
     let mut runtime_failures = Vec::new();
@@ -123,20 +123,21 @@ pub(crate) async fn probe(engine: &Engine) -> Result<Capabilities, EngineError> 
     Err(EngineError::Runtime { detail: runtime_failures.join("; ") })
 }
 
-/// How often something is tried that may fail for a reason that passes.
+/// The number of attempts for an operation that may fail temporarily.
 const TRIES: u32 = 4;
 
-/// How long the first pause between two tries is. Each one is twice as long as the one before it.
+/// The first pause between two attempts. Each further pause is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a failure is followed by another try. An engine that hangs until a time limit would
-/// otherwise hang as often as it is tried.
+/// How long failures are retried. Without this limit, an engine that hangs until a timeout would
+/// hang again on every attempt.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Makes a call, several times if it fails for a reason that may pass.
+/// Makes a call, and retries it if the failure may be temporary.
 ///
 /// # Errors
-/// The engine gave a definitive answer ([`EngineError::is_definitive`]), or the last try failed.
+/// Fails if the engine gives a definitive answer ([`EngineError::is_definitive`]), or if the last
+/// attempt fails.
 pub async fn retried<T>(
     mut call: impl AsyncFnMut() -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
@@ -145,7 +146,7 @@ pub async fn retried<T>(
     for _ in 1..TRIES {
         match call().await {
             Err(error) if !error.is_definitive() && begun.elapsed() < PATIENCE => {
-                tracing::info!(%error, ?pause, "an engine is asked again");
+                tracing::info!(%error, ?pause, "retrying a call to an engine");
             }
             end => return end,
         }
@@ -155,17 +156,17 @@ pub async fn retried<T>(
     call().await
 }
 
-/// Returns a text that no other probe has. Two probes with the same layers at the same time would
-/// get into each other's way: one removes what the other one builds on.
+/// Returns a text that is unique to this probe. Two simultaneous probes with the same layers would
+/// interfere: one would remove what the other builds on.
 fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    // Processes in other containers may have the same number.
+    // Processes in other containers may have the same process ID.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{count}-{:06x}", std::process::id(), now.as_micros() & 0xff_ffff)
 }
 
-/// Builds the probe without network, several times if that fails for a reason that may pass.
+/// Builds the probe without a network, and retries if the failure may be temporary.
 async fn run(engine: &Engine) -> Result<RunProbe, EngineError> {
     let name = format!("probe-{}", unique());
     let run = RunId::parse(&name).ok_or_else(|| nonsense(format!("bad run `{name}`")))?;
@@ -176,17 +177,17 @@ async fn run(engine: &Engine) -> Result<RunProbe, EngineError> {
         probed
     })
     .await;
-    // A try that was broken off may have left its image.
+    // An interrupted attempt may have left its image.
     if failures > 0
         && probed.is_ok()
         && let Err(error) = engine.clean(&run).await
     {
-        tracing::debug!(%error, "what is left of a probe could not be removed");
+        tracing::debug!(%error, "cannot remove the leftovers of a probe");
     }
     probed
 }
 
-/// Builds the probe without network and removes it again.
+/// Builds the probe without a network and removes it again.
 async fn run_once(engine: &Engine, run: &RunId) -> Result<RunProbe, EngineError> {
     let dockerfile = dockerfile(engine.builder(), run);
     let context = context(&dockerfile, &unique())
@@ -213,19 +214,20 @@ async fn run_once(engine: &Engine, run: &RunId) -> Result<RunProbe, EngineError>
     let built = built.map_err(|error| judged(error, engine.builder()))?;
     engine.client().await?.remove_image(built.image.as_str(), true).await?;
     let own = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
-    read(&lines, &own).ok_or_else(|| nonsense(format!("the probe said: {}", lines.join(" / "))))
+    read(&lines, &own).ok_or_else(|| nonsense(format!("the probe printed: {}", lines.join(" / "))))
 }
 
-/// What is done, for errors.
+/// The current action, for errors.
 const ACTION: &str = "probe the engine";
 
 fn nonsense(detail: String) -> EngineError {
     EngineError::Nonsense { action: ACTION.to_owned(), detail }
 }
 
-/// How daemons say that they have no BuildKit: the classic builder of docker 18.09 to 28 and of
-/// older ones when it meets the probe's `RUN --mount`, then the answers to a build with BuildKit
-/// (moby's `builder/dockerfile/dispatchers.go`, `bflag.go`, `api/server/router/build`).
+/// Messages of daemons that do not have BuildKit. The first ones come from the classic builder when
+/// it reads the probe's `RUN --mount`, in docker 18.09 to 28 and in older versions. The others
+/// answer a build with BuildKit (moby's `builder/dockerfile/dispatchers.go`, `bflag.go`,
+/// `api/server/router/build`).
 const NO_BUILDKIT: [&str; 5] = [
     "the --mount option requires buildkit",
     "unknown flag: mount",
@@ -234,7 +236,8 @@ const NO_BUILDKIT: [&str; 5] = [
     "buildkit is not supported",
 ];
 
-/// Says of a failed probe with BuildKit whether the engine answered that it has none.
+/// Maps a failed probe with BuildKit to [`EngineError::Unavailable`] if the engine answered that it
+/// does not have BuildKit.
 fn judged(error: EngineError, builder: Builder) -> EngineError {
     let detail = match &error {
         EngineError::Dockerfile { detail, .. }
@@ -249,11 +252,11 @@ fn judged(error: EngineError, builder: Builder) -> EngineError {
     error
 }
 
-/// Reads what the probe said.
+/// Reads the probe's output.
 fn read(lines: &[String], own: &Path) -> Option<RunProbe> {
     let begin = lines.iter().position(|line| line.starts_with("net:["))?;
     let network_namespace = lines[begin].clone();
-    // Two lines of headings, then `  eth0: 12 …`.
+    // Two header lines, then ` eth0: 12 …`.
     let rows = lines[begin + 1..].iter().skip(2);
     let interfaces: Vec<String> = rows
         .map_while(|row| Some(row.split_once(": ")?.0.trim().to_owned()))
@@ -314,7 +317,7 @@ mod tests {
             let error = judged(refused(answer), Builder::BuildKit);
             assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
             assert!(error.is_definitive() && error.to_string().contains(answer), "{error}");
-            // The classic builder's own probe has no mount, so nothing is known about BuildKit.
+            // The classic builder's own probe has no mount, so it shows nothing about BuildKit.
             assert!(!judged(refused(answer), Builder::Classic).is_definitive());
         }
         for other in [

@@ -1,4 +1,4 @@
-//! The records of a build's stream: one JSON document a line.
+//! The records in a build's stream: one JSON document per line.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,11 +9,11 @@ use crate::buildkit;
 use crate::error::EngineError;
 use crate::transcript::Piece;
 
-/// The longest record that is taken, in bytes. Engines cut output into 32 KiB; JSON may make six
-/// bytes of one, and base64 carries several pieces of BuildKit's.
+/// The maximum size of a record, in bytes. Engines split output into 32 KiB chunks; JSON may expand
+/// a byte to six, and a base64 record may contain several messages of BuildKit.
 const RECORD_CAP: usize = 16 << 20;
 
-/// Splits what comes into records. It holds at most one unfinished record.
+/// Splits the stream into records. Holds at most one incomplete record.
 #[derive(Debug, Default)]
 pub(crate) struct RecordReader {
     held: Vec<u8>,
@@ -34,7 +34,7 @@ struct ErrorDetail {
 }
 
 impl RecordReader {
-    /// Takes bytes and hands each piece they complete to `emit`.
+    /// Takes bytes, and passes each piece that they complete to `emit`.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
@@ -58,7 +58,7 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Takes the last record, which may lack its line feed.
+    /// Reads the last record, which may lack its line feed.
     pub(crate) fn finish(self, emit: &mut dyn FnMut(Piece)) -> Result<(), EngineError> {
         read(&self.held, emit)
     }
@@ -69,7 +69,7 @@ fn read(record: &[u8], emit: &mut dyn FnMut(Piece)) -> Result<(), EngineError> {
         return Ok(());
     }
     let record: Record = serde_json::from_slice(record)
-        .map_err(|error| nonsense(&format!("a record of the stream is malformed ({error})")))?;
+        .map_err(|error| nonsense(&format!("a record in the stream is malformed ({error})")))?;
     let detail = record.error_detail.and_then(|detail| detail.message);
     if let Some(text) = detail.or(record.error) {
         emit(Piece::Error(text));
@@ -81,7 +81,7 @@ fn read(record: &[u8], emit: &mut dyn FnMut(Piece)) -> Result<(), EngineError> {
         Some(Value::String(status)) => {
             let pieces = STANDARD.decode(status).ok().and_then(|bytes| buildkit::pieces(&bytes));
             let Some(pieces) = pieces else {
-                return Err(nonsense("a report of BuildKit is malformed"));
+                return Err(nonsense("a BuildKit message is malformed"));
             };
             pieces.into_iter().for_each(emit);
         }

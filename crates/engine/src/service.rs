@@ -1,7 +1,8 @@
-//! A podman service of our own, which ends when we do, whatever ends us.
+//! A private podman service that ends together with this process, however the process ends.
 //!
-//! podman 4.3 goes on with a `RUN` when its client leaves. So each build has a service of its own,
-//! and to cancel a build is to end its service: [`KEEPER`] does that, and ends the `RUN`s itself.
+//! podman 4.3 continues a `RUN` when its client disconnects. So each build has its own service, and
+//! cancelling a build means ending its service: [`KEEPER`] does that, and also ends the `RUN`
+//! processes.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,31 +20,32 @@ use tokio::task::JoinHandle;
 
 use crate::error::EngineError;
 
-/// How long a service may take until it answers: with a cold cache and a large store, seconds, and
-/// more on a busy machine. A service that cannot start ends, and nobody waits for that one.
+/// How long a service may take until it answers. With a cold cache and a large store this takes
+/// seconds, on a busy machine more. If a service cannot start, it exits and there is no wait.
 const START: Duration = Duration::from_secs(120);
-/// How long is waited for the last words of a service that has ended. Another process may hold its
-/// standard error.
+/// How long to wait for the remaining output of a service that has ended. Another process may hold
+/// its standard error open.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long the keeper may take to end a service: it insists after 10 s.
+/// How long the keeper may take to end a service. It sends SIGKILL after 10 s.
 const STOP: Duration = Duration::from_secs(60);
-/// How much of what a service says is kept for an error, in bytes.
+/// How much of a service's output is kept for an error, in bytes.
 const WORDS: usize = 8 << 10;
 
-/// What starts podman, and ends it with all that it runs.
+/// The script that starts podman, and ends it together with everything that it runs.
 ///
-/// It is a process of its own, so that it outlives us. `PR_SET_PDEATHSIG` would act when the
-/// *thread* ends that started the child, which in an asynchronous runtime may be at any time. Its
-/// standard output is the folder, locked: a folder without a lock is of a keeper that was killed.
+/// It runs as a separate process, so that it outlives this one. `PR_SET_PDEATHSIG` would take
+/// effect when the *thread* that started the child ends, which in an asynchronous runtime can
+/// happen at any time. Its standard output is the folder, locked: if a folder is not locked, its
+/// keeper was killed.
 const KEEPER: &str = include_str!("keeper.sh");
 
-/// What a service is for.
+/// The purpose of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// One build. Told to stop, podman gives the build time to remove its container: as much as it
-    /// may be idle, and the keeper does not wait that long.
+    /// One build. When told to stop, podman gives the build as much time to remove its container as
+    /// the build may be idle. The keeper does not wait that long.
     Build,
-    /// Calls of any kind, at any time. Told to stop, podman takes at most a second.
+    /// Any calls, at any time. When told to stop, podman takes at most a second.
     Calls,
 }
 
@@ -54,22 +56,23 @@ pub struct ServiceSettings {
     pub program: PathBuf,
     /// Options before `system service`, such as `--root`.
     pub arguments: Vec<OsString>,
-    /// The OCI runtime (`--runtime`), where podman's default does not work.
+    /// The OCI runtime (`--runtime`), if podman's default does not work.
     pub runtime: Option<String>,
-    /// A folder of ours for sockets. Its path is short: a socket's path has at most 107 bytes.
+    /// This tool's folder for sockets. Its path must be short, because a socket's path has at most
+    /// 107 bytes.
     pub sockets: PathBuf,
-    /// A folder of ours on a disk with room: podman unpacks each build context below it.
+    /// This tool's folder on a disk with enough space. podman unpacks each build context there.
     pub scratch: PathBuf,
-    /// A folder of ours where `RUN --mount=type=cache` keeps what outlives a build.
+    /// This tool's folder for caches of `RUN --mount=type=cache`, which persist between builds.
     pub caches: PathBuf,
 }
 
-/// A running service. It is stopped when this is dropped; [`Service::stop`] also waits for it.
+/// A running service. Dropping it stops it; [`Service::stop`] also waits for the end.
 #[derive(Debug)]
 pub(crate) struct Service {
     socket: PathBuf,
     child: Child,
-    /// Its end is what tells the keeper to stop podman.
+    /// When this closes, the keeper stops podman.
     input: Option<ChildStdin>,
     words: Arc<Mutex<Vec<u8>>>,
 }
@@ -96,7 +99,7 @@ impl Service {
         command.env("TMPDIR", &place.folder);
         command.stdin(Stdio::piped()).stdout(Stdio::from(place.lock)).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        // With it goes our own copy of the lock.
+        // This also drops this process's copy of the lock.
         drop(command);
         let input = child.stdin.take();
         let words = Arc::new(Mutex::new(Vec::new()));
@@ -117,7 +120,7 @@ impl Service {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                // Its last words may still be on their way.
+                // Its last output may not have arrived yet.
                 if let Some(listener) = listener {
                     drop(tokio::time::timeout(LAST_WORDS, listener).await);
                 }
@@ -135,12 +138,12 @@ impl Service {
         &self.socket
     }
 
-    /// Returns whether the service still runs.
+    /// Returns whether the service is still running.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Stops the service and all it runs, and waits until it is gone.
+    /// Stops the service and everything that it runs, and waits until they have ended.
     pub(crate) async fn stop(mut self) {
         drop(self.input.take());
         if tokio::time::timeout(STOP, self.child.wait()).await.is_err() {
@@ -161,7 +164,7 @@ impl Drop for Service {
     }
 }
 
-/// Keeps the last of what a service says.
+/// Keeps the end of a service's output.
 async fn listen(mut stderr: tokio::process::ChildStderr, words: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = [0; 4096];
     while let Ok(length) = stderr.read(&mut buffer).await {
@@ -175,7 +178,7 @@ async fn listen(mut stderr: tokio::process::ChildStderr, words: Arc<Mutex<Vec<u8
     }
 }
 
-/// Where one service lives. Nobody else has its name.
+/// The folder and socket of one service. The name is unique.
 #[derive(Debug)]
 struct Place {
     folder: PathBuf,
@@ -185,18 +188,19 @@ struct Place {
 }
 
 impl Place {
-    /// Makes a place for a service to start.
+    /// Creates the folder for a new service.
     fn claim(settings: &ServiceSettings) -> Result<Self, String> {
         static STARTED: AtomicU64 = AtomicU64::new(0);
         let failed = |folder: &Path, error: &io::Error| {
-            format!("cannot make `{}`: {error}", folder.display())
+            format!("cannot create `{}`: {error}", folder.display())
         };
         for folder in [&settings.sockets, &settings.scratch, &settings.caches] {
             fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
         }
         loop {
             let number = STARTED.fetch_add(1, Ordering::Relaxed);
-            // Processes in other containers, and those before the last start, had our number too.
+            // The process ID is not unique: processes in other containers, or before the last
+            // reboot, may have had the same one.
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let salt = now.as_micros() & 0xf_ffff;
             let name = format!("{PREFIX}{}-{number}-{salt:05x}", std::process::id());
@@ -205,14 +209,15 @@ impl Place {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(|error| failed(&folder, &error))?,
             }
-            // Whoever sweeps may come between; then this one is not ours any more.
+            // A concurrent sweep may lock or remove the folder here. In that case, try again with
+            // another name.
             let lock = match File::open(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| failed(&folder, &error))?,
             };
             if lock.try_lock().is_ok() && folder.is_dir() {
-                // What podman keeps in its TMPDIR must not go with it. (Before buildah 1.29 the name
-                // had no number.)
+                // podman keeps caches in its TMPDIR, and they must outlive this folder. (Before
+                // buildah 1.29 the name had no number.)
                 let user = rustix::process::getuid().as_raw();
                 for name in ["buildah-cache".to_owned(), format!("buildah-cache-{user}")] {
                     std::os::unix::fs::symlink(&settings.caches, folder.join(name))
@@ -224,7 +229,7 @@ impl Place {
         }
     }
 
-    /// Returns the place of a folder whose keeper was killed.
+    /// Returns the place for a folder whose keeper was killed.
     fn left(settings: &ServiceSettings, folder: PathBuf) -> Option<Self> {
         let name = folder.file_name()?.to_str()?;
         if !name.starts_with(PREFIX) {
@@ -236,20 +241,21 @@ impl Place {
         Some(Self { folder, socket, lock })
     }
 
-    /// Returns the command of the keeper, without what it shall run.
+    /// Returns the keeper command, without the program that it runs.
     fn keeper(&self) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", KEEPER, "sh"]).arg(&self.folder).arg(&self.socket);
-        // Ctrl-C at a terminal goes to the whole group; whether a build ends is ours to decide.
+        // Ctrl-C at a terminal reaches the whole process group, but only this process decides
+        // whether a build ends.
         command.process_group(0);
         command
     }
 }
 
-/// How the names of folders and sockets of ours begin.
+/// The name prefix of this tool's folders and sockets.
 const PREFIX: &str = "podman-";
 
-/// Returns the folders and sockets that keepers left behind which were killed.
+/// Returns the folders and sockets that killed keepers left.
 pub fn abandoned(settings: &ServiceSettings) -> Vec<PathBuf> {
     let sockets = sockets_left(settings).into_iter();
     sockets.chain(places_left(settings).into_iter().map(|place| place.folder)).collect()
@@ -260,7 +266,7 @@ fn places_left(settings: &ServiceSettings) -> Vec<Place> {
     entries.filter_map(|entry| Place::left(settings, entry.path())).collect()
 }
 
-/// Returns the sockets at which nobody listens.
+/// Returns the sockets on which nothing listens.
 fn sockets_left(settings: &ServiceSettings) -> Vec<PathBuf> {
     let entries = fs::read_dir(&settings.sockets).into_iter().flatten().flatten();
     let is_left = |path: &PathBuf| {
@@ -268,25 +274,25 @@ fn sockets_left(settings: &ServiceSettings) -> Vec<PathBuf> {
         let name = name.and_then(|name| name.strip_suffix(".sock"));
         let Some(name) = name.filter(|name| name.starts_with(PREFIX)) else { return false };
         let refused = io::ErrorKind::ConnectionRefused;
-        // A service that is just starting has its folder.
+        // A service that is starting already has its folder.
         !settings.scratch.join(name).is_dir()
             && std::os::unix::net::UnixStream::connect(path).is_err_and(|e| e.kind() == refused)
     };
     entries.map(|entry| entry.path()).filter(is_left).collect()
 }
 
-/// Ends what goes on in the folders that keepers left behind, and removes folders and sockets.
-/// What is still in use is left alone. Returns what was removed.
+/// Ends the processes in folders that killed keepers left, and removes the folders and sockets.
+/// Anything in use stays. Returns what was removed.
 pub async fn sweep(settings: &ServiceSettings) -> Vec<PathBuf> {
     let mut removed = sockets_left(settings);
     removed.retain(|socket| fs::remove_file(socket).is_ok());
     for place in places_left(settings) {
         let mut command = place.keeper();
         command.stdin(Stdio::null()).stderr(Stdio::null());
-        // It holds the lock until the folder is gone.
+        // It holds the lock until the folder is removed.
         command.stdout(Stdio::from(place.lock));
         if let Err(error) = command.status().await {
-            tracing::warn!(%error, folder = %place.folder.display(), "a folder cannot be swept");
+            tracing::warn!(%error, folder = %place.folder.display(), "cannot clean up a folder");
         }
         if !place.folder.exists() {
             removed.push(place.folder);

@@ -1,7 +1,7 @@
-//! podman's own form of a container to create.
+//! Container requests in podman's own format.
 //!
-//! The docker-compatible one cannot say `keep-groups`: the annotation that crun knows it by is set
-//! by podman's command line, and podman 4.3 takes annotations in its own form only.
+//! The docker-compatible format does not support `keep-groups`: podman's command line sets the
+//! annotation that crun reads, and podman 4.3 accepts annotations only in its own format.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::build::{CONTAINER_LABEL, Network};
 use crate::container::ContainerRequest;
 use crate::error::EngineError;
 
-/// What crun keeps the groups of its caller by.
+/// The annotation that makes crun keep the groups of its caller.
 const KEEP_GROUPS: &str = "run.oci.keep_original_groups";
 
-/// Returns a request as podman's API has it.
+/// Returns a request in the format of podman's API.
 pub(crate) fn body(request: &ContainerRequest) -> Result<Value, EngineError> {
     let keeps_groups = request.groups.iter().any(|group| group == "keep-groups");
     let groups: Vec<&String> =
@@ -93,7 +93,7 @@ pub(crate) fn body(request: &ContainerRequest) -> Result<Value, EngineError> {
             _ => {
                 return Err(EngineError::Nonsense {
                     action: format!("create a container of `{}`", request.image),
-                    detail: format!("`{option}` is no security option that is known here"),
+                    detail: format!("`{option}` is not a known security option"),
                 });
             }
         }

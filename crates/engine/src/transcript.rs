@@ -1,4 +1,4 @@
-//! What a build said, read piece by piece: steps, lines, the image's ID, the error.
+//! Reads a build's output: steps, lines, the image's ID, and errors.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,51 +8,51 @@ use crate::dockerfile::{self, Instruction};
 use crate::error::{EngineError, RunFailure, is_disk_full};
 use crate::lines::{Line, LineAssembler};
 
-/// How many of its last lines a failed `RUN` takes into its error.
+/// The number of output lines that the error of a failed `RUN` contains.
 const LOG_LINES: usize = 40;
 
-/// What a build reports while it runs.
+/// An event of a running build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildEvent {
-    /// The engine begins an instruction.
+    /// The engine starts an instruction.
     Step(StepMarker),
-    /// A line of output, of the instruction that runs or of the engine itself.
+    /// A line of output, from the current instruction or from the engine itself.
     Line(Line),
 }
 
-/// An instruction the engine begins.
+/// An instruction that the engine starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepMarker {
-    /// Its number, from 1, as the engine counts: podman and BuildKit count within a stage.
+    /// Its number, counted from 1 by the engine. podman and BuildKit count within a stage.
     pub number: u32,
-    /// How many there are, by the same count.
+    /// The number of instructions, counted in the same way.
     pub total: u32,
-    /// The instruction, as the engine words it.
+    /// The instruction, as the engine writes it.
     pub instruction: String,
-    /// The line of the Dockerfile it begins on, from 1, where it is found there.
+    /// The line of the Dockerfile on which it starts, counted from 1, if it was found.
     pub line: Option<usize>,
 }
 
-/// A piece of what an engine says.
+/// A piece of an engine's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Text of podman or of docker's classic builder.
+    /// Text from podman or docker's classic builder.
     Text(String),
-    /// BuildKit has started a vertex, or it has failed: then `error` says why.
+    /// A vertex of BuildKit has started. If it has failed, `error` contains the reason.
     Vertex { digest: String, name: String, error: String },
-    /// Output of a vertex of BuildKit.
+    /// Output of a BuildKit vertex.
     Output { vertex: String, bytes: Vec<u8> },
-    /// The image's ID, in a record of its own.
+    /// The image's ID, in a separate record.
     Image(String),
     /// The build has failed.
     Error(String),
 }
 
-/// The state of reading.
+/// The state of the reader.
 pub(crate) struct Transcript {
     builder: Builder,
     instructions: Vec<Instruction>,
-    /// The place in `instructions` after the last step that was found.
+    /// The index in `instructions` after the last step that was found.
     next: usize,
     step: Option<StepMarker>,
     lines: LineAssembler,
@@ -61,18 +61,18 @@ pub(crate) struct Transcript {
     tail: VecDeque<String>,
     image: Option<String>,
     error: Option<String>,
-    /// Lines that say nothing to the user: that our own build argument is used nowhere.
+    /// Hides lines that contain this text: the warning that this tool's build argument is unused.
     silent: Option<&'static str>,
 }
 
-/// A vertex of BuildKit.
+/// A BuildKit vertex.
 #[derive(Default)]
 struct Vertex {
-    /// The instruction; none for work of BuildKit's own.
+    /// The instruction, or `None` for BuildKit's internal work.
     step: Option<StepMarker>,
-    /// What it says and has not ended with a line break.
+    /// Output that does not end with a line break yet.
     lines: LineAssembler,
-    /// Why it failed, or nothing.
+    /// The error message, or empty.
     error: String,
 }
 
@@ -92,7 +92,7 @@ impl Transcript {
         }
     }
 
-    /// Takes a piece and hands on what it completes.
+    /// Reads a piece, and emits the events that it completes.
     pub(crate) fn read(&mut self, piece: Piece, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
         match piece {
             Piece::Text(text) => self.text(&text, emit),
@@ -104,14 +104,14 @@ impl Transcript {
                 done.into_iter().for_each(|line| self.line(line, emit));
             }
             Piece::Image(id) => self.image = Some(id),
-            // The first error is the cause; what follows it is a consequence.
+            // The first error is the cause, and later ones are its consequences.
             Piece::Error(text) => {
                 self.error.get_or_insert(text);
             }
         }
     }
 
-    /// Takes what BuildKit says of a vertex, which it says several times.
+    /// Reads a report about a vertex. BuildKit sends several for each vertex.
     fn vertex(
         &mut self,
         digest: String,
@@ -143,7 +143,7 @@ impl Transcript {
             return;
         }
         let text = match self.builder {
-            // The classic builder paints what comes from standard error.
+            // The classic builder colours standard error.
             Builder::Classic => {
                 let text = text.strip_prefix("\x1b[91m").unwrap_or(text);
                 text.strip_suffix("\x1b[0m").unwrap_or(text)
@@ -151,14 +151,14 @@ impl Transcript {
             _ => text,
         };
         if self.builder == Builder::Podman {
-            // The ID is the last thing podman says, so any other word after it takes it back.
+            // The ID is the last line of podman's output, so any later line invalidates it.
             self.image = podman_id(text);
         }
         self.lines.push(text.as_bytes(), &mut |line| done.push(line));
         done.into_iter().for_each(|line| self.line(line, emit));
     }
 
-    /// Begins a step, and returns it with its line.
+    /// Starts a step, and returns it with its line.
     fn begin(
         &mut self,
         mut marker: StepMarker,
@@ -179,7 +179,8 @@ impl Transcript {
         if self.silent.is_some_and(|silent| line.text.contains(silent)) {
             return;
         }
-        // The oldest line's memory is used again: this runs for each line of a log of gigabytes.
+        // Reuses the memory of the oldest line: this runs for each line of logs that may be
+        // gigabytes long.
         let oldest = if self.tail.len() == LOG_LINES { self.tail.pop_front() } else { None };
         let mut kept = oldest.unwrap_or_default();
         kept.clear();
@@ -188,7 +189,7 @@ impl Transcript {
         emit(BuildEvent::Line(line));
     }
 
-    /// Ends the reading in good order: the ID the stream named, or what went wrong.
+    /// Returns the ID that the stream named, or the error.
     pub(crate) fn finish(
         mut self,
         emit: &mut (dyn FnMut(BuildEvent) + Send),
@@ -201,7 +202,8 @@ impl Transcript {
         done.into_iter().for_each(|line| self.line(line, emit));
         match (self.error.take(), self.image.take()) {
             (Some(error), _) => {
-                // BuildKit works at several vertices: the last one that began need not have failed.
+                // BuildKit works on several vertices at once, so the last one that started need not
+                // be the failed one.
                 let is_cause = |vertex: &&Vertex| {
                     !vertex.error.is_empty()
                         && vertex.step.is_some()
@@ -217,20 +219,20 @@ impl Transcript {
         }
     }
 
-    /// Judges the words of a build that failed.
+    /// Maps the error message of a failed build.
     pub(crate) fn judge(&self, detail: &str) -> EngineError {
         let owned = detail.to_owned();
         if is_disk_full(detail) {
             return EngineError::DiskFull { action: "build the image".to_owned(), detail: owned };
         }
         let said = |words: &[&str]| words.iter().any(|word| detail.contains(word));
-        // podman's own line, and what BuildKit hands on of runc.
+        // podman's own line, and the part of runc's output that BuildKit passes on.
         let said_first = ["error running container", "runc run failed: "];
         let is_runtime = |line: &&String| said_first.iter().any(|words| line.starts_with(words));
         let runtime = self.tail.iter().find(is_runtime);
         let words = runtime.map_or(detail, String::as_str);
         let cannot_run = runtime.is_some() || said(&RUNTIME_WORDS);
-        // The runtime works, and the program that the instruction names is not there.
+        // The runtime works, but the program that the instruction names does not exist.
         let no_program = words.contains("exec: \"")
             || words.contains("exec: \\\"")
             || words.contains("executable file not found");
@@ -266,12 +268,12 @@ impl Transcript {
     }
 }
 
-/// How engines say that a container cannot even begin.
+/// Error messages of engines that cannot start a container at all.
 const RUNTIME_WORDS: [&str; 3] =
     ["OCI runtime create failed", "OCI runtime error", "could not find runtime"];
 
-/// Returns whether words say that an image or layer of an engine's cache is not there any more. They
-/// name a layer, or an image by its bare ID, which no Dockerfile does.
+/// Returns whether an error message reports that an image or layer is missing from the engine's
+/// cache. Such messages name a layer, or an image by its bare ID, which no Dockerfile does.
 fn is_cache_gone(detail: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| detail.contains(word));
     let mut ids = detail.match_indices("sha256:");
@@ -280,7 +282,7 @@ fn is_cache_gone(detail: &str) -> bool {
         || (has_id && has(&["o such ", "not found", "not exist"]))
 }
 
-/// How engines say that a base image is not there.
+/// Error messages of engines for a missing base image.
 const BASE_WORDS: [&str; 9] = [
     "failed to do request",
     "manifest unknown",
@@ -293,7 +295,7 @@ const BASE_WORDS: [&str; 9] = [
     "does not resolve to an image ID",
 ];
 
-/// Returns the status of a command that failed, from the ways engines put it.
+/// Returns the exit status of a failed command, from the error messages of the engines.
 fn exit_status(detail: &str) -> Option<i64> {
     ["exit status ", "returned a non-zero code: ", "exit code: "].iter().find_map(|words| {
         let (_, rest) = detail.rsplit_once(words)?;
@@ -302,7 +304,7 @@ fn exit_status(detail: &str) -> Option<i64> {
     })
 }
 
-/// `STEP 2/3: RUN true`, with `[1/2] ` before it where there are several stages.
+/// Parses `STEP 2/3: RUN true`, with `[1/2] ` in front if there are several stages.
 fn podman_marker(text: &str) -> Option<StepMarker> {
     let rest = match text.strip_prefix('[') {
         Some(stages) => {
@@ -316,13 +318,13 @@ fn podman_marker(text: &str) -> Option<StepMarker> {
     marker(numbers, instruction)
 }
 
-/// `Step 2/3 : RUN true`.
+/// Parses `Step 2/3 : RUN true`.
 fn classic_marker(text: &str) -> Option<StepMarker> {
     let (numbers, instruction) = text.strip_prefix("Step ")?.split_once(" : ")?;
     marker(numbers, instruction)
 }
 
-/// `[stage-0 2/3] RUN true` or `[2/3] RUN true`. Others are work of BuildKit's own.
+/// Parses `[stage-0 2/3] RUN true` or `[2/3] RUN true`. Other names are BuildKit's internal work.
 fn buildkit_marker(name: &str) -> Option<StepMarker> {
     let (head, instruction) = name.strip_prefix('[')?.split_once("] ")?;
     marker(head.rsplit(' ').next()?, instruction)
@@ -375,7 +377,7 @@ mod tests {
         let gone = "failed to compute cache key: \"/x\" not found: not found";
         let failed = vertex("copy", "[2/2] RUN x", gone);
         let from = || vertex("from", "[1/2] FROM a", "");
-        // In each order, and with the end of the base in between: it is told again.
+        // In each order, and with the end of the base in between, which BuildKit reports again.
         for pieces in [
             vec![from(), failed.clone(), Piece::Error(gone.into())],
             vec![failed.clone(), from(), Piece::Error(format!("failed to solve: {gone}"))],
@@ -455,7 +457,7 @@ mod tests {
         }
         for full in [
             "committing container: write /x: no space left on device",
-            // podman says no more where its temporary files cannot be written.
+            // This is all that podman reports if its temporary files cannot be written.
             "copying layers and metadata for container \"55f4\": initializing source containers-storage:742c-working-container: storing layer \"4677\" to file: io: read/write on closed pipe",
         ] {
             assert!(matches!(end(full), EngineError::DiskFull { .. }), "{full}");

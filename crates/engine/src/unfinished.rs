@@ -1,7 +1,8 @@
-//! Images that podman had not finished when it was killed, by the files of containers/storage.
+//! Finds images that podman had not finished when it was killed, in the files of
+//! containers/storage.
 //!
-//! Such an image has a record, and neither name nor config. Nobody can use it, and where there is
-//! one, podman lists no image at all.
+//! An unfinished image has a record but no name and no config. It cannot be used, and as long as it
+//! exists, podman cannot list any image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use crate::build::{BASE_LABEL, RUN_LABEL};
 use crate::client::EngineInfo;
 
-/// Returns the ID of the image that podman says it cannot read, in hexadecimal digits.
+/// Returns the ID, in hexadecimal digits, of the image that podman cannot read.
 pub(crate) fn named_in(detail: &str) -> Option<String> {
     let (_, rest) = detail.split_once("image with ID \"")?;
     let (id, _) = rest.split_once('"')?;
@@ -20,8 +21,8 @@ pub(crate) fn named_in(detail: &str) -> Option<String> {
     is_id.then(|| id.to_owned())
 }
 
-/// Returns whether an unfinished image is of a build of ours: it was built on an image of ours, or it
-/// holds nothing.
+/// Returns whether an unfinished image belongs to a build of this tool: it is empty, or it was
+/// built on one of this tool's images.
 pub(crate) fn is_ours(info: &EngineInfo, id: &str) -> bool {
     let folder = |name: &str| info.storage_root.join(format!("{}-{name}", info.storage_driver));
     let images = folder("images");
@@ -64,7 +65,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// Returns whether the config of an image has a label of ours.
+/// Returns whether the config of an image contains a label of this tool.
 fn has_our_label(images: &Path, id: &str) -> bool {
     let name = base64::engine::general_purpose::STANDARD.encode(format!("sha256:{id}"));
     let config = read(&images.join(id).join(format!("={name}")));

@@ -1,8 +1,8 @@
-//! One HTTP request over a Unix socket, and what can go wrong with it.
+//! HTTP requests over a Unix socket, and their failures.
 //!
-//! Each request has a connection of its own: dropping an answer ends its connection, which is how
-//! an engine learns that nobody waits any longer, and no request meets a connection that the
-//! engine has closed meanwhile. bollard's typed calls go over the same wire.
+//! Each request has its own connection. Dropping a response closes the connection, which tells the
+//! engine that the client is gone, and no request can get a connection that the engine has already
+//! closed. bollard's typed calls use the same wire.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,27 +22,27 @@ use tokio::net::UnixStream;
 
 use crate::error::{EngineError, judge};
 
-/// Bytes on their way to an engine.
+/// Bytes to be sent to an engine.
 pub type ByteStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// The largest JSON document that is read whole, in bytes: an inspect of a large image is some
-/// 100 KB, a list of thousands of containers a few MB.
+/// The maximum size of a JSON document, in bytes. An inspect of a large image is about 100 KB, a
+/// list of thousands of containers a few MB.
 const DOCUMENT_CAP: usize = 64 << 20;
 
-/// How long a question that reads or changes a record may take. podman 4.3 holds its store's lock
-/// while it removes layers, so others wait.
+/// The time limit for calls that read or change a record. podman 4.3 locks its store while it
+/// removes layers, so other calls wait.
 pub(crate) const SHORT: Duration = Duration::from_secs(120);
 
-/// How long the removal of a large image or container may take.
+/// The time limit for removing a large image or container.
 pub(crate) const LONG: Duration = Duration::from_secs(1800);
 
-/// The way to one engine.
+/// The connection to one engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Wire {
     socket: PathBuf,
 }
 
-/// The head of a request, before it has a body.
+/// A request without its body.
 pub(crate) struct Call<'a> {
     pub(crate) action: &'a str,
     pub(crate) method: Method,
@@ -54,7 +54,7 @@ impl Wire {
         Self { socket: socket.to_owned() }
     }
 
-    /// Returns bollard over this wire, speaking at most the API version `version`.
+    /// Returns a bollard client on this wire that speaks at most the API version `version`.
     pub(crate) fn docker(&self, version: bollard::ClientVersion) -> Result<Docker, EngineError> {
         let wire = self.clone();
         let transport = move |request: BollardRequest| {
@@ -73,7 +73,7 @@ impl Wire {
         })
     }
 
-    /// Sends a request and returns the head of the answer; its body is read as it comes.
+    /// Sends a request and returns the head of the response. The caller reads the body.
     async fn exchange(&self, mut request: BollardRequest) -> io::Result<Response<Incoming>> {
         let stream = UnixStream::connect(&self.socket).await?;
         let (mut sender, connection) =
@@ -89,7 +89,7 @@ impl Wire {
         sender.send_request(request).await.map_err(broken)
     }
 
-    /// Sends a request without a time limit and returns the answer if its status says success.
+    /// Sends a request without a time limit, and returns the response if its status is a success.
     ///
     /// `input` is the body, as a tar stream.
     pub(crate) async fn open(
@@ -104,7 +104,7 @@ impl Wire {
         self.submit(call, "application/x-tar", Request::new(body)).await
     }
 
-    /// Sends a request, of which there is only a body yet, and returns the answer if its status says success.
+    /// Sends a request with a body, and returns the response if its status is a success.
     async fn submit(
         &self,
         call: &Call<'_>,
@@ -126,7 +126,7 @@ impl Wire {
         Err(judge(call.action, Some(status), &message_of(&body)))
     }
 
-    /// Sends a JSON document and returns the one that is answered.
+    /// Sends a JSON document and returns the JSON document in the response.
     pub(crate) async fn send(
         &self,
         call: &Call<'_>,
@@ -144,7 +144,8 @@ impl Wire {
         parsed(call.action, &answer)
     }
 
-    /// Sends a request that turns its connection into a stream both ways, and returns that.
+    /// Sends a request that upgrades its connection to a bidirectional stream, and returns the
+    /// stream.
     pub(crate) async fn upgrade(
         &self,
         call: &Call<'_>,
@@ -173,7 +174,7 @@ impl Wire {
         })
     }
 
-    /// Asks for a JSON document. An empty answer is `null`.
+    /// Requests a JSON document. An empty response gives `null`.
     pub(crate) async fn ask(&self, call: &Call<'_>, limit: Duration) -> Result<Value, EngineError> {
         let asked = async {
             let answer = self.open(call, None).await?;
@@ -185,7 +186,7 @@ impl Wire {
         parsed(call.action, &body)
     }
 
-    /// Judges a failure of the connection itself.
+    /// Maps a failure of the connection itself.
     pub(crate) fn failed(&self, action: &str, error: &io::Error) -> EngineError {
         let never_came = [
             io::ErrorKind::NotFound,
@@ -200,7 +201,7 @@ impl Wire {
         EngineError::Lost { action: action.to_owned(), reason }
     }
 
-    /// Judges an error of bollard.
+    /// Maps an error of bollard.
     pub(crate) fn judge_bollard(&self, action: &str, error: bollard::errors::Error) -> EngineError {
         use bollard::errors::Error as E;
         let action_text = action.to_owned();
@@ -220,7 +221,7 @@ impl Wire {
     }
 }
 
-/// Reads an answer. An empty one is `null`.
+/// Parses a response. An empty one gives `null`.
 fn parsed(action: &str, body: &[u8]) -> Result<Value, EngineError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Value::Null);
@@ -235,7 +236,7 @@ fn broken(error: hyper::Error) -> io::Error {
     io::Error::other(error)
 }
 
-/// Returns an error and all its causes as one text.
+/// Returns an error and all its causes as a single text.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -258,7 +259,7 @@ async fn read_whole(action: &str, answer: Response<Incoming>) -> Result<Bytes, E
     })
 }
 
-/// Returns what an answer that is no success says: both APIs wrap their words in JSON.
+/// Returns the message of an unsuccessful response. Both APIs wrap it in JSON.
 fn message_of(body: &[u8]) -> String {
     let json: Option<Value> = serde_json::from_slice(body).ok();
     let wrapped = json.as_ref().and_then(|json| {

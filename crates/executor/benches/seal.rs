@@ -1,8 +1,8 @@
-//! Measures sealing beside the bare compressor, gzip and pigz, over the same tar, in turn.
+//! Compares sealing with the bare compressor, gzip and pigz, alternately on the same tar.
 //!
-//! `cargo bench -p executor --bench seal` packs a folder of this machine (`-- /usr/lib`, the first
-//! gigabyte of it). With `-- --made` it makes 4 GB in 100,000 files instead, and each is run once,
-//! gzip and pigz not at all: that is for the memory. Needs `pigz` beside Debian's base.
+//! `cargo bench -p executor --bench seal` packs a folder of this machine (`-- /usr/lib`, its first
+//! gigabyte). With `-- --made` it generates 4 GB in 100,000 files instead, to measure memory: each
+//! runs once, and gzip and pigz do not run. Needs `pigz` in addition to Debian's base.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -16,11 +16,11 @@ use seal::{Index, Rules, Sealer, gzip};
 
 /// How often each is run.
 const ROUNDS: usize = 5;
-/// What others compress with.
+/// The compressors to compare with.
 const PEERS: [&str; 2] = ["gzip -6", "pigz -6 -p2"];
-/// How much of a folder is packed, in bytes.
+/// The amount of data packed from a folder, in bytes.
 const ENOUGH: u64 = 1 << 30;
-/// The files of the layer that is made, and their size in bytes.
+/// The number of files in the generated layer, and their size in bytes.
 const MADE: (u32, usize) = (100_000, 40_000);
 
 fn main() {
@@ -32,13 +32,13 @@ fn main() {
         folder => (packed(folder.unwrap_or("/usr/lib")), ROUNDS, &PEERS[..]),
     };
     let size = tar.metadata().expect("a file has a size").len();
-    println!("{size} bytes of tar, {threads} threads, the median of {rounds} runs in turn");
+    println!("{size} bytes of tar, {threads} threads, median of {rounds} alternating runs");
     let mut times: [Vec<Duration>; 4] = Default::default();
     let mut peak = 0;
     for _ in 0..rounds {
         times[0].push(timed(|| {
             let (mut tar, out) = (rewound(&tar), BufWriter::new(scratch()));
-            gzip(out, threads, |gzip| io::copy(&mut tar, gzip)).expect("it is compressed");
+            gzip(out, threads, |gzip| io::copy(&mut tar, gzip)).expect("the tar can be compressed");
         }));
         forget_peak();
         times[1].push(timed(|| {
@@ -46,7 +46,7 @@ fn main() {
             let mut sealer = Sealer::new(rules, Index::new()).expect("the epoch fits");
             let (tar, out) =
                 (BufReader::with_capacity(256 << 10, rewound(&tar)), BufWriter::new(scratch()));
-            let sealed = sealer.layer(tar, out).expect("it is sealed");
+            let sealed = sealer.layer(tar, out).expect("the layer can be sealed");
             assert!(sealed.report.bytecode.stale.is_empty(), "bytecode is stale");
         }));
         peak = peak.max(resident_peak());
@@ -58,7 +58,7 @@ fn main() {
     let medians: Vec<f64> =
         times.into_iter().filter(|times| !times.is_empty()).map(median).collect();
     for (name, time) in names.zip(&medians) {
-        println!("{name:14} {time:6.2} s  sealing takes {:.2} times that", medians[1] / time);
+        println!("{name:14} {time:6.2} s  sealing takes {:.2} times as long", medians[1] / time);
     }
     println!("at most {} MB of memory while sealing", peak / 1000);
 }
@@ -74,7 +74,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
     times[times.len() / 2].as_secs_f64()
 }
 
-/// Opens a file that goes with the process.
+/// Opens a file that is deleted when the process ends.
 fn scratch() -> File {
     tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder can be written")
 }
@@ -85,7 +85,7 @@ fn rewound(tar: &File) -> File {
     tar
 }
 
-/// Packs the first part of a folder, up to the end of the file that is enough.
+/// Packs the first part of a folder, up to the file that reaches the limit.
 fn packed(folder: &str) -> File {
     let mut builder = tar::Builder::new(BufWriter::new(scratch()));
     builder.follow_symlinks(false);
@@ -93,7 +93,7 @@ fn packed(folder: &str) -> File {
     while let Some(path) = open.pop().filter(|_| size < ENOUGH) {
         let Ok(found) = path.symlink_metadata() else { continue };
         let name = path.strip_prefix("/").expect("the path is absolute");
-        builder.append_path_with_name(&path, name).expect("what is in the folder can be read");
+        builder.append_path_with_name(&path, name).expect("the files in the folder can be read");
         if found.is_dir() {
             let mut entries: Vec<_> = std::fs::read_dir(&path)
                 .expect("a folder can be listed")
@@ -108,7 +108,7 @@ fn packed(folder: &str) -> File {
     whole(builder)
 }
 
-/// Makes files of random words: they compress about as programs do.
+/// Generates files of random words, which compress about as well as programs.
 fn made() -> File {
     let mut builder = tar::Builder::new(BufWriter::new(scratch()));
     let mut state = 1_u64;
@@ -117,7 +117,7 @@ fn made() -> File {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            // Sixteen letters, each as often: four bits of a byte say something.
+            // Sixteen equally frequent letters: four bits of information per byte.
             b"etaoinshrdlu .,\n"[(state >> 60) as usize]
         })
         .take(MADE.1)
@@ -147,17 +147,18 @@ fn run(line: &str, tar: &File) {
     assert!(status.expect("the program is installed").success(), "{line}");
 }
 
-/// Lets the peak of memory begin anew (proc(5), `clear_refs`).
+/// Resets the peak memory usage (proc(5), `clear_refs`).
 fn forget_peak() {
     std::fs::write("/proc/self/clear_refs", "5").expect("Linux has /proc");
 }
 
-/// Returns the peak of memory, in kilobytes.
+/// Returns the peak memory usage, in kilobytes.
 fn resident_peak() -> u64 {
     let mut status = String::new();
     File::open("/proc/self/status")
         .and_then(|mut file| file.read_to_string(&mut status))
         .expect("Linux has /proc");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it has a peak");
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the status has a peak");
     line.trim().trim_end_matches(" kB").parse().expect("it is a number")
 }

@@ -1,4 +1,4 @@
-//! Fetching the manifest and config of a base, every byte checked against the pin.
+//! Fetches the manifest and config of a base, and checks every byte against the pin.
 
 use bytes::Bytes;
 use names::{Digest, ImageRef};
@@ -8,12 +8,12 @@ use plan::{ManifestKind, Platform};
 
 use crate::{BlobCache, ExecuteError};
 
-/// A base image: its documents, no layers.
+/// A base image: its documents, without layers.
 #[derive(Debug, Clone)]
 pub struct Base {
-    /// The image as the plan names it.
+    /// The image, as named in the plan.
     pub image: ImageRef,
-    /// The digest of the index, where the pin names one.
+    /// The digest of the index, if the pin names one.
     pub index: Option<Digest>,
     /// The digest of the manifest for the platform.
     pub manifest_digest: Digest,
@@ -25,10 +25,10 @@ pub struct Base {
     pub was_cached: bool,
 }
 
-/// Fetches the documents of a base, or takes them from the cache.
+/// Fetches the documents of a base, or reads them from the cache.
 ///
 /// # Errors
-/// The image cannot be fetched, is not what the pin says, or has nothing for the platform.
+/// Fails if the image cannot be fetched, does not match the pin, or does not support the platform.
 pub async fn fetch_base(
     client: &RegistryClient,
     cache: &BlobCache,
@@ -70,7 +70,7 @@ pub async fn fetch_base(
     Ok(Base { image: image.clone(), index, manifest_digest, manifest, config, was_cached })
 }
 
-/// Where the documents of one image come from.
+/// The sources of one image's documents.
 struct Source<'a> {
     client: &'a RegistryClient,
     cache: &'a BlobCache,
@@ -78,8 +78,8 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Returns the manifest or index of a digest, and whether it was cached. `named` is the descriptor
-    /// that names it, if one does.
+    /// Returns the manifest or index with a digest, and whether it was cached. `named` is the
+    /// descriptor that refers to it, if there is one.
     async fn document(
         &self,
         digest: &Digest,

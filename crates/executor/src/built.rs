@@ -1,5 +1,5 @@
-//! The steps of built tracks: which must be carried out, whether an engine must be there for them, and
-//! handing their work to the workshop.
+//! The steps of tracks that an engine builds: decides which steps must run and whether they need an
+//! engine, and passes them to the workshop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::run::{Product, Products, Run};
 use crate::workshop::{Captured, Instructions, Made, SourceStep, Workshop};
 use crate::{Base, Event, ExecuteError, Output, Settings};
 
-/// What comes of a step, and how it stands then.
+/// The product of a step, and the step's state.
 type Outcome = Result<(Product, StepState), ExecuteError>;
 
-/// Returns whether a run of a plan needs an engine: an image is put into one, or a step that has not
-/// finished yet is a build in an engine.
+/// Returns whether a run of a plan needs an engine: to load an image into it, or to build a step
+/// that is not cached.
 pub fn needs_engine(plan: &Plan, settings: &Settings) -> bool {
     let is_loaded = settings.outputs.iter().any(|one| matches!(one, Output::Engine { .. }));
     let is_build = |step: &&Step| {
@@ -35,7 +35,7 @@ pub(crate) fn keys(plan: &Plan) -> BTreeMap<String, Digest> {
     plan.step_keys().into_iter().map(|(step, key)| (step.to_owned(), key)).collect()
 }
 
-/// Returns the images of the steps that were finished by an earlier run.
+/// Returns the images of the steps that an earlier run finished.
 fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -> Products {
     let Some(workshop) = settings.workshop.as_ref().filter(|one| !one.is_fresh) else {
         return Products::new();
@@ -49,8 +49,8 @@ fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -
     made.collect()
 }
 
-/// Returns the steps that must be carried out, in their order: those that the last one needs, and
-/// not those that only finished ones need.
+/// Returns the steps that must run, in order: those that the last step depends on, without those
+/// that only finished steps depend on.
 fn wanted<'a>(plan: &'a Plan, finished: &Products) -> Vec<&'a Step> {
     let steps = &plan.steps;
     let mut wanted = BTreeSet::new();
@@ -66,12 +66,12 @@ fn wanted<'a>(plan: &'a Plan, finished: &Products) -> Vec<&'a Step> {
 }
 
 impl Run {
-    /// Returns the images of the steps that were finished by an earlier run.
+    /// Returns the images of the steps that an earlier run finished.
     pub(crate) fn finished(&self) -> Products {
         finished(&self.plan, &self.keys, &self.settings)
     }
 
-    /// Returns the steps that must be carried out, in their order. The others are noted as finished.
+    /// Returns the steps that must run, in order. Records the others as finished.
     pub(crate) fn wanted(&self, finished: &Products) -> Vec<&Step> {
         let wanted = wanted(&self.plan, finished);
         for step in &self.plan.steps {
@@ -82,7 +82,7 @@ impl Run {
         wanted
     }
 
-    /// Carries out a step that the workshop is for.
+    /// Runs a step in the workshop.
     pub(crate) async fn in_workshop(
         &self,
         step: &Step,
@@ -93,10 +93,7 @@ impl Run {
             return Err(ExecuteError::plan(format!("step `{}` needs an engine", step.id)));
         };
         let missing = |need: &str| {
-            ExecuteError::plan(format!(
-                "step `{}` needs `{need}`, which makes something else",
-                step.id
-            ))
+            ExecuteError::plan(format!("step `{}` cannot use what `{need}` makes", step.id))
         };
         let product = match action {
             Action::FetchSource { input, patches } => {
@@ -121,7 +118,7 @@ impl Run {
                     return Err(missing(packages));
                 };
                 let (tree, _folder) = workshop.bootstrap_context(found, set, seal.epoch)?;
-                // Each step that an engine keeps of the build must say that it is of this run.
+                // Each step that an engine keeps from the build needs the label of this run.
                 let run = workshop.run.as_str();
                 let label = format!("FROM scratch\nLABEL {RUN_LABEL}={run}\n");
                 let text = debian::DOCKERFILE.replacen("FROM scratch\n", &label, 1);
@@ -178,13 +175,16 @@ impl Run {
                 Product::Made(Arc::new(made))
             }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
-                return Err(ExecuteError::plan(format!("step `{}` needs no engine", step.id)));
+                return Err(ExecuteError::plan(format!(
+                    "step `{}` does not need an engine",
+                    step.id
+                )));
             }
         };
         Ok((product, StepState::Done))
     }
 
-    /// Has the engine build a context.
+    /// Builds a context in the engine.
     async fn build(
         &self,
         workshop: &Workshop,
@@ -196,7 +196,7 @@ impl Run {
         workshop.build_image(engine, instructions, context, way, &self.on_event).await
     }
 
-    /// Says which hard links are not the same on every storage of an engine.
+    /// Warns about hard links that depend on the engine's storage driver.
     fn note_broken_links(&self, step: &str, paths: &[EntryPath]) {
         let Some(first) = paths.first() else { return };
         let more = match paths.len() - 1 {
@@ -204,12 +204,12 @@ impl Run {
             count => format!(" (and {count} more)"),
         };
         let message = format!(
-            "step `{step}`: a RUN changed `/{first}`{more}, which has hard links from an earlier RUN; some engines change the other names too, so the image depends on the engine: make hard links and change the file in one RUN"
+            "step `{step}`: a RUN changed `/{first}`{more}, which has hard links from an earlier RUN; some engines change the other names too, so the image depends on the engine: create the hard links and change the file in the same RUN"
         );
         self.note("hard-links-broken", message);
     }
 
-    /// Checks that every engine makes the same images of the Dockerfiles of steps.
+    /// Checks that every engine makes the same images from the Dockerfiles of steps.
     pub(crate) fn check_dockerfiles(&self, steps: &[&Step]) -> Result<(), ExecuteError> {
         for step in steps {
             if let (Action::BuildImage { dockerfile, .. }, Some(workshop)) =
@@ -221,13 +221,13 @@ impl Run {
         Ok(())
     }
 
-    /// Returns what a step's images are called on the registry in this process: plans that are
-    /// carried out at the same time may have different steps of one name.
+    /// Returns the name of a step's images in the in-process registry. Plans that run at the same
+    /// time may have different steps with the same name.
     fn name_of(&self, step: &Step) -> Result<String, ExecuteError> {
         Ok(format!("{}-{}", step.id, &self.key_of(step)?.hex()[..12]))
     }
 
-    /// Returns the input that a step reads. A valid plan has it.
+    /// Returns the input that a step reads. Every valid plan has it.
     pub(crate) fn input_of(&self, step: &Step) -> Result<&Input, ExecuteError> {
         let input = self.plan.input_of(step);
         input.ok_or_else(|| ExecuteError::plan(format!("step `{}` has no input", step.id)))
@@ -237,7 +237,7 @@ impl Run {
     fn digest_of(&self, step: &Step) -> Result<&Digest, ExecuteError> {
         match self.input_of(step)? {
             Input::Lock { digest } | Input::File { digest } => Ok(digest),
-            _ => Err(ExecuteError::plan(format!("step `{}` reads no file", step.id))),
+            _ => Err(ExecuteError::plan(format!("step `{}` does not read a file", step.id))),
         }
     }
 
@@ -250,7 +250,7 @@ impl Run {
         workshop.store.finish(self.key_of(step)?, made)
     }
 
-    /// Puts the trees of steps together to one build context.
+    /// Merges the trees of steps into one build context.
     async fn context(
         &self,
         workshop: &Workshop,
@@ -274,14 +274,14 @@ impl Run {
                     kept.push(work);
                     tree
                 }
-                _ => return Err(ExecuteError::plan(format!("`{step}` makes no tree"))),
+                _ => return Err(ExecuteError::plan(format!("`{step}` does not make a tree"))),
             };
             whole.mount(folder, tree).map_err(ExecuteError::source)?;
         }
         Ok((whole, kept))
     }
 
-    /// Offers an image on the registry in this process, from where it is delivered.
+    /// Offers an image on the in-process registry, for delivery from there.
     pub(crate) async fn offered(&self, made: &Made) -> Result<Base, ExecuteError> {
         let Some(workshop) = &self.settings.workshop else {
             return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
@@ -299,7 +299,7 @@ impl Run {
     }
 }
 
-/// Returns what a step made as what another one stands on.
+/// Returns the product of a step as a base for another step.
 fn base_of(product: Option<&Product>) -> Option<Made> {
     match product? {
         Product::Made(made) => Some(Made::clone(made)),

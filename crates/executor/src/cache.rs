@@ -1,7 +1,7 @@
-//! Manifests and configs that were fetched before, by digest.
+//! A cache of fetched manifests and configs, by digest.
 //!
-//! Nothing in the cache is trusted: a file whose bytes are not what its name says is removed and
-//! fetched anew. So nothing needs to be synced either.
+//! Nothing in the cache is trusted: a file that does not match its name is removed and fetched
+//! again. For the same reason, nothing needs to be synced to disk.
 
 use std::fs;
 use std::io::Write as _;
@@ -17,12 +17,12 @@ pub struct BlobCache {
 }
 
 impl BlobCache {
-    /// Returns the cache in a folder, which is made when the first blob is kept.
+    /// Returns the cache in a folder. The folder is created when the first blob is stored.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder: Some(folder) }
     }
 
-    /// Returns the cache that keeps nothing, for rehearsals.
+    /// Returns a cache that stores nothing, for rehearsals.
     pub fn none() -> Self {
         Self { folder: None }
     }
@@ -31,7 +31,7 @@ impl BlobCache {
         self.folder.as_ref().map(|folder| folder.join("sha256").join(digest.hex()))
     }
 
-    /// Returns a blob that was kept and is intact.
+    /// Returns a cached blob if it is intact.
     pub(crate) fn get(&self, digest: &Digest) -> Option<Bytes> {
         let path = self.path(digest)?;
         let bytes = Bytes::from(fs::read(&path).ok()?);
@@ -39,11 +39,11 @@ impl BlobCache {
             return Some(bytes);
         }
         let removed = fs::remove_file(&path);
-        tracing::warn!(path = %path.display(), removed = removed.is_ok(), "a cached blob was damaged");
+        tracing::warn!(path = %path.display(), removed = removed.is_ok(), "removed a damaged blob from the cache");
         None
     }
 
-    /// Keeps a blob. A cache that cannot be written is no failure: the blob is fetched again.
+    /// Stores a blob. A failure is only logged, because the blob can be fetched again.
     pub(crate) fn put(&self, digest: &Digest, bytes: &[u8]) {
         let Some(path) = self.path(digest) else { return };
         let keep = || {
@@ -55,7 +55,7 @@ impl BlobCache {
             Ok::<_, std::io::Error>(())
         };
         if let Err(error) = keep() {
-            tracing::debug!(path = %path.display(), %error, "a blob was not cached");
+            tracing::debug!(path = %path.display(), %error, "cannot cache a blob");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Putting a finished image where it was asked for.
+//! Writes a finished image to the requested outputs.
 //!
-//! Layers move only where somebody asked for their bytes: into a full layout, into an archive, to a
-//! registry that neither has them nor can mount them. Then they stream, checked while they pass.
+//! Layers are transferred only where their bytes are needed: into a full layout, into an archive,
+//! or to a registry that does not have them and cannot mount them. They are streamed, and checked
+//! on the way.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -22,17 +23,17 @@ use crate::run::Run;
 use crate::workshop::Made;
 use crate::{Base, Event, ExecuteError, Output, Settings};
 
-/// How many layers are copied at once. More than this many streams no longer fill a line faster,
-/// and registries count connections (podman and skopeo copy 6, docker 3).
+/// How many layers are copied at once. More streams do not use a connection better, and registries
+/// limit connections (podman and skopeo copy 6, docker 3).
 const LAYERS_AT_ONCE: usize = 4;
 
-/// Says how much of a layer was copied at most this often, in bytes.
+/// The number of bytes of a layer between two progress reports.
 const PROGRESS_STEP: u64 = 4 << 20;
 
-/// The digest that a target tag points to, asked for ahead of time.
+/// The digest that a target tag points to, requested in advance.
 pub(crate) type Target = Option<JoinHandle<Result<Option<Digest>, RegistryError>>>;
 
-/// Asks every target registry what the tag points to now, in the background.
+/// Asks every target registry in the background what the tag currently points to.
 pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
     let ask = |output: &Output| match output {
         Output::Registry { reference } if reference.tag.is_some() => {
@@ -47,7 +48,7 @@ pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
     settings.outputs.iter().map(ask).collect()
 }
 
-/// Puts an image to all outputs, one after the other.
+/// Writes an image to all outputs, one after the other.
 pub(crate) async fn deliver(
     run: &Run,
     base: &Base,
@@ -56,7 +57,7 @@ pub(crate) async fn deliver(
 ) -> Result<(), ExecuteError> {
     for (output, target) in run.settings.outputs.iter().zip(targets) {
         let name = output.to_string();
-        // This is how it stands if it never comes to its end.
+        // The recorded state if this is never completed.
         let begun = OutputOutcome {
             output: name.clone(),
             state: OutputState::Interrupted,
@@ -103,7 +104,7 @@ pub(crate) async fn deliver(
     Ok(())
 }
 
-/// One output being written.
+/// An output that is being written.
 struct Delivery<'a> {
     run: &'a Run,
     base: &'a Base,
@@ -152,7 +153,7 @@ impl Delivery<'_> {
         let holds = layout::holds(path, self.image, name);
         let mut lacking = self.lacking(path).await;
         if !with_layers {
-            // They stay at the base. One that is here and damaged must not stay here.
+            // They stay in the base's registry. A damaged local copy must not stay.
             let here = lacking.drain(..).map(|layer| layout::blob_path(path, &layer.digest));
             let damaged: Vec<_> = here.filter(|file| file.is_file()).collect();
             if !damaged.is_empty() {
@@ -173,7 +174,7 @@ impl Delivery<'_> {
         Ok(OutputState::Written)
     }
 
-    /// Returns the layers that a layout lacks, and those whose bytes are damaged.
+    /// Returns the layers that a layout lacks, and the damaged ones.
     async fn lacking(&self, path: &Path) -> Vec<Descriptor> {
         let mut layers: Vec<&Descriptor> = self.image.layers.iter().collect();
         layers.sort_by_key(|layer| &layer.digest);
@@ -185,7 +186,7 @@ impl Delivery<'_> {
             if !block_in_place(|| verified.has(&file, &layer.digest, layer.size)) {
                 lacking.push(layer.clone());
             }
-            // A signal ends the run between two layers.
+            // Lets a signal end the run between two layers.
             tokio::task::yield_now().await;
         }
         verified.save();
@@ -247,7 +248,7 @@ impl Delivery<'_> {
         let mut archive = begun.map_err(|e| self.writing(e))?;
         let mut written: Vec<&Digest> = Vec::new();
         for layer in &self.image.layers {
-            // The same layer may stand twice in a manifest; its blob stands once.
+            // A manifest may list a layer twice, but its blob is stored once.
             if written.contains(&&layer.digest) {
                 continue;
             }
@@ -285,8 +286,8 @@ impl Delivery<'_> {
         let locations = self.client().locations(self.source());
         let neighbours: Vec<&Repository> =
             locations.iter().filter(|place| place.registry() == target.registry()).collect();
-        // A repository that served the base's manifest has its layers too: the registry checked
-        // that. One that merely might have served it is asked for every layer.
+        // A repository that served the base's manifest also has its layers, because the registry
+        // checked that. A repository that might have served it must be asked for every layer.
         let has_served = !self.base.was_cached && locations == std::slice::from_ref(target);
         if !has_served {
             self.layers_to(target, &neighbours).await?;
@@ -306,7 +307,8 @@ impl Delivery<'_> {
         Ok(OutputState::Written)
     }
 
-    /// Makes the target have all layers: it has them, mounts them from a neighbour, or they stream.
+    /// Makes sure that the target has all layers: it has them already, mounts them from another
+    /// repository, or receives a stream.
     async fn layers_to(
         &mut self,
         target: &Repository,
@@ -383,7 +385,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// Returns what counts the bytes of a layer and says now and then how far it is.
+    /// Returns a function that counts the bytes of a layer and reports progress at intervals.
     fn ticker(&self, layer: &Descriptor) -> Ticker {
         let (progress, bytes) = (self.run.progress_of(self.output, layer), Arc::clone(&self.bytes));
         let done = AtomicU64::new(0);
@@ -397,29 +399,31 @@ impl Delivery<'_> {
     }
 }
 
-/// Counts bytes of a layer as they pass.
+/// Counts the transferred bytes of a layer.
 type Ticker = Box<dyn Fn(u64) + Send + Sync>;
 
-/// How a layer came to be at the target.
+/// How the target got a layer.
 enum Placed {
     There,
     Mounted,
     Copied,
 }
 
-/// Waits for one of the copies; the others go on.
+/// Waits for one of the copies, while the others continue.
 async fn joined<T: 'static>(
     copies: &mut JoinSet<Result<T, ExecuteError>>,
 ) -> Result<Option<T>, ExecuteError> {
     match copies.join_next().await {
         None => Ok(None),
         Some(Ok(result)) => result.map(Some),
-        Some(Err(error)) => Err(ExecuteError::plan(format!("a copy ended by itself: {error}"))),
+        Some(Err(error)) => {
+            Err(ExecuteError::plan(format!("a copy stopped unexpectedly: {error}")))
+        }
     }
 }
 
 impl Run {
-    /// Returns what reports how far the copy of a layer is.
+    /// Returns a function that reports the progress of copying a layer.
     fn progress_of(&self, output: &str, layer: &Descriptor) -> impl Fn(u64) + Send + Sync + use<> {
         let (on_event, output, layer, total) =
             (Arc::clone(&self.on_event), output.to_owned(), layer.digest.clone(), layer.size);

@@ -1,4 +1,4 @@
-//! What can go wrong while a plan is carried out.
+//! Errors during the execution of a plan.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ use sources::SourceError;
 
 use crate::{Base, LayerError};
 
-/// Why a plan could not be carried out. What to do about it is said by the command line.
+/// Why a plan failed. The command line adds hints.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct ExecuteError {
@@ -22,46 +22,46 @@ pub struct ExecuteError {
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// What kind of thing went wrong; the command line makes an exit code and hints of it.
+/// The kind of error. The command line derives the exit code and hints from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// A registry said or did something; which kind of thing.
+    /// A registry request failed, with the kind of failure.
     Registry(RegistryKind),
-    /// Bytes are not what their digest says, or what the pin says.
+    /// Content does not match its digest or pin.
     Integrity,
-    /// The base is not an image that can be built on.
+    /// The base is not a usable image.
     Base,
-    /// A file cannot be written or read; whether the disk is full.
+    /// A file cannot be written or read.
     Disk {
-        /// Whether there is no space left.
+        /// Whether the disk is full.
         full: bool,
     },
-    /// The target holds something that is not ours to overwrite.
+    /// The target contains something that this tool must not overwrite.
     Target,
-    /// A source cannot be had; which kind of thing.
+    /// A source is not available, with the kind of failure.
     Source(sources::ErrorKind),
-    /// A patch does not fit, or a probe of it failed.
+    /// A patch does not fit, or one of its probes failed.
     Patch,
-    /// A file of the project is not what it was when the plan was made.
+    /// A file of the project changed after the plan was made.
     Changed,
-    /// The engine is not there, or went away.
+    /// There is no engine, or the connection to it was lost.
     Engine,
     /// An instruction of a Dockerfile failed.
     Build,
-    /// Engines would make different images of a Dockerfile.
+    /// Engines would make different images from a Dockerfile.
     Dockerfile,
-    /// What the engine built cannot be made canonical.
+    /// The engine's result cannot be made canonical.
     Capture,
     /// Packages cannot be fetched.
     Packages,
-    /// The packages, or the system that was made of them, differ from the lock.
+    /// The packages, or the system made from them, differ from the lock.
     Lock,
-    /// The plan asks for what no plan asks for: a bug.
+    /// The plan contains something that no plan should contain: a bug.
     Plan,
 }
 
 impl ExecuteError {
-    /// Returns what kind of thing went wrong.
+    /// Returns the kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -74,13 +74,13 @@ impl ExecuteError {
         Self { what, kind, source: Some(Box::new(source)) }
     }
 
-    /// A layer that cannot be listed.
+    /// Returns the error for a layer that cannot be listed.
     pub(crate) fn layer(source: LayerError) -> Self {
         match source {
             LayerError::Tar(source) => Self::seal(source.into()),
             LayerError::Read(source) => Self::disk("reading a layer failed".to_owned(), source),
             LayerError::Trailing | LayerError::DiffId { .. } => {
-                let what = "a layer is not what its image says".to_owned();
+                let what = "a layer does not match the image's config".to_owned();
                 Self { what, kind: ErrorKind::Integrity, source: Some(Box::new(source)) }
             }
         }
@@ -123,7 +123,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn index_in_index(image: &ImageRef, digest: &Digest) -> Self {
-        let what = format!("`{image}` is an index whose entry `{digest}` is an index again");
+        let what = format!("`{image}` is an index whose entry `{digest}` is also an index");
         Self { what, kind: ErrorKind::Base, source: None }
     }
 
@@ -133,7 +133,7 @@ impl ExecuteError {
 
     pub(crate) fn source(source: SourceError) -> Self {
         let kind = ErrorKind::Source(source.kind());
-        Self { what: "a source cannot be had".to_owned(), kind, source: Some(Box::new(source)) }
+        Self { what: "cannot get a source".to_owned(), kind, source: Some(Box::new(source)) }
     }
 
     pub(crate) fn patch(id: &str, why: &str) -> Self {
@@ -142,7 +142,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn changed(path: &str) -> Self {
-        let what = format!("`{path}` is not what it was when the plan was made");
+        let what = format!("`{path}` changed after the plan was made");
         Self { what, kind: ErrorKind::Changed, source: None }
     }
 
@@ -162,8 +162,8 @@ impl ExecuteError {
 
     pub(crate) fn docker_format(key: &str) -> Self {
         let what = format!(
-            "the base has `{key}` in its config, and layers in a format that docker's manifests \
-             cannot name; podman would not see `{key}`"
+            "the base has `{key}` in its config, and layers in a format that docker manifests do \
+             not support; podman would ignore `{key}`"
         );
         Self { what, kind: ErrorKind::Base, source: None }
     }
@@ -178,22 +178,22 @@ impl ExecuteError {
     }
 
     pub(crate) fn seal(source: seal::SealError) -> Self {
-        let what = "a layer of the engine cannot be sealed".to_owned();
+        let what = "cannot seal a layer from the engine".to_owned();
         Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }
     }
 
     pub(crate) fn assemble(source: oci::AssembleError) -> Self {
-        let what = "the sealed layers make no image".to_owned();
+        let what = "cannot assemble an image from the sealed layers".to_owned();
         Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }
     }
 
     pub(crate) fn packages(source: impl Error + Send + Sync + 'static) -> Self {
-        let what = "the packages of the lock cannot be had".to_owned();
+        let what = "cannot get the packages of the lock".to_owned();
         Self { what, kind: ErrorKind::Packages, source: Some(Box::new(source)) }
     }
 
     pub(crate) fn bootstrap(source: WriteRootError) -> Self {
-        let what = "no base can be made of the packages".to_owned();
+        let what = "cannot make a base from the packages".to_owned();
         let kind = match &source {
             WriteRootError::Write(error) => disk_kind(error),
             WriteRootError::Package { .. } => ErrorKind::Lock,
@@ -202,7 +202,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn local_source(source: LocalSourceError) -> Self {
-        let what = "no package source can be made of the packages".to_owned();
+        let what = "cannot make a package source from the packages".to_owned();
         let kind = match &source {
             LocalSourceError::Disk { source, .. } => disk_kind(source),
             LocalSourceError::NotEmpty { .. } => ErrorKind::Plan,
@@ -214,7 +214,7 @@ impl ExecuteError {
         Self { what, kind, source: Some(Box::new(source)) }
     }
 
-    /// Returns what a failed RUN said last, if it is that.
+    /// Returns the details of a failed RUN, if that is the cause.
     pub fn run_failure(&self) -> Option<&RunFailure> {
         match self.source.as_ref()?.downcast_ref::<EngineError>()? {
             EngineError::Run(failure) => Some(failure),

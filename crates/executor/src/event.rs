@@ -1,4 +1,4 @@
-//! What is reported while a plan is carried out.
+//! The events of an execution.
 
 use std::time::Duration;
 
@@ -6,76 +6,77 @@ use names::Digest;
 use record::{OutputState, StepState};
 use serde::Serialize;
 
-/// Something that happened. Also the lines of `--progress json`, one JSON object each.
+/// An event. `--progress json` prints one JSON object per event, each on its own line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// A plan begins.
+    /// A plan started.
     PlanBegun {
         /// The plan's digest.
         plan_digest: Digest,
-        /// How many steps it has.
+        /// The number of its steps.
         steps: usize,
     },
-    /// A step begins.
+    /// A step started.
     StepBegun {
         /// The step.
         step: String,
-        /// What it does, for people.
+        /// What it does, as text for users.
         what: String,
     },
     /// A step ended.
     StepEnded {
         /// The step.
         step: String,
-        /// What became of it.
+        /// Its result.
         state: StepState,
         /// How long it took, in milliseconds.
         milliseconds: u64,
     },
-    /// Something a person should know.
+    /// A warning or note for the user.
     Note {
         /// The rule's name.
         rule: String,
-        /// What is so, and what follows.
+        /// What was found, and its consequences.
         message: String,
     },
-    /// The engine begins an instruction of a Dockerfile.
+    /// The engine started an instruction of a Dockerfile.
     BuildInstruction {
         /// The step.
         step: String,
-        /// Its number, from 1, as the engine counts.
+        /// Its number, counted from 1 by the engine.
         number: u32,
-        /// How many there are, by the same count.
+        /// The number of instructions, counted in the same way.
         total: u32,
-        /// The line of the Dockerfile that it begins on, from 1, where that is known.
+        /// The line of the Dockerfile on which it starts, counted from 1, if known.
         line: Option<usize>,
         /// The instruction.
         instruction: String,
     },
-    /// A build says a line.
+    /// A line of build output.
     BuildLine {
         /// The step.
         step: String,
-        /// The line, as it came.
+        /// The line, unchanged.
         text: String,
     },
     /// A layer was made canonical.
     LayerSealed {
         /// The step.
         step: String,
-        /// How many entries it has; none where nothing changed.
+        /// The number of its entries, or 0 if nothing changed.
         entries: usize,
-        /// How many entries were left out because the base has the same.
+        /// The number of entries that were left out because the base has the same.
         unchanged: u64,
-        /// How many paths the scrub list left out.
+        /// The number of paths that the scrub list removed.
         scrubbed: usize,
-        /// Bytecode of Python that is out of date, which Python compiles again at every start.
+        /// The number of outdated Python bytecode files, which Python compiles again at every
+        /// start.
         stale_bytecode: usize,
     },
-    /// An output begins to be written.
+    /// Writing an output started.
     OutputBegun {
-        /// The output, spelled as `--output` takes it.
+        /// The output, in the syntax of `--output`.
         output: String,
     },
     /// A layer is being copied.
@@ -89,13 +90,13 @@ pub enum Event {
         /// The layer's size in bytes.
         total: u64,
     },
-    /// An output ended.
+    /// Writing an output ended.
     OutputEnded {
         /// The output.
         output: String,
-        /// What became of it.
+        /// Its result.
         state: OutputState,
-        /// How many bytes of layers were copied.
+        /// The number of layer bytes that were copied.
         layer_bytes_copied: u64,
     },
 }

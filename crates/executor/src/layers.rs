@@ -1,4 +1,4 @@
-//! Listing layers, wherever they are.
+//! Lists layers, wherever they are stored.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 
@@ -10,35 +10,35 @@ use seal::{Entries, Entry, EntryPath, Listing, TarError};
 
 use crate::ExecuteError;
 
-/// The piece that layers are read in, in bytes.
+/// The buffer size for reading layers, in bytes.
 pub(crate) const PIECE: usize = 256 << 10;
 
 /// Why a layer cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum LayerError {
-    /// It is no tar.
+    /// It is not a tar.
     #[error(transparent)]
     Tar(#[from] TarError),
-    /// It, or a file that holds its entries, cannot be read or written.
-    #[error("the layer cannot be read to its end")]
+    /// The layer, or a temporary file for its entries, cannot be read or written.
+    #[error("cannot read the layer to its end")]
     Read(#[source] io::Error),
-    /// Something follows the end of the tar.
-    #[error("data follows the end of the layer's tar")]
+    /// There is data after the end of the tar.
+    #[error("there is data after the end of the layer's tar")]
     Trailing,
-    /// Its content has another digest than the config says.
-    #[error("the layer's content is `{found}`, and the image's config says `{wanted}`")]
+    /// Its content does not match the digest in the config.
+    #[error("the layer's content is `{found}`, but the image's config says `{wanted}`")]
     DiffId {
-        /// What the config says.
+        /// The digest in the config.
         wanted: Digest,
-        /// What it is.
+        /// The actual digest.
         found: Digest,
     },
 }
 
-/// Lists a layer, compressed with gzip or not at all.
+/// Lists a layer, which may be compressed with gzip.
 ///
 /// # Errors
-/// It cannot be read to its end, is no tar, or does not match `diff_id`.
+/// Fails if the layer cannot be read to its end, is not a tar, or does not match `diff_id`.
 pub(crate) fn list_layer(
     reader: impl Read,
     diff_id: Option<&Digest>,
@@ -51,7 +51,7 @@ pub(crate) fn list_layer(
     Ok(listing)
 }
 
-/// Reads a layer to its end, and gives its entries to `each`.
+/// Reads a layer to its end, and passes its entries to `each`.
 pub(crate) fn read_layer(
     reader: impl Read,
     diff_id: Option<&Digest>,
@@ -74,7 +74,7 @@ fn read_tar(
         let (path, entry) = entry?;
         each(path, entry).map_err(LayerError::Read)?;
     }
-    // Tars are filled up with zeros. Only who reads to the end has checked sums and digests.
+    // Tars are padded with zeros. Checksums and digests are only verified at the end.
     let mut piece = vec![0; PIECE];
     loop {
         match tar.read(&mut piece).map_err(LayerError::Read)? {
@@ -92,7 +92,7 @@ fn read_tar(
     }
 }
 
-/// Hashes what is read.
+/// Hashes the data that passes through.
 struct Hashed<R> {
     tar: R,
     hasher: Hasher,
@@ -106,7 +106,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// Reads a layer at a registry with `read`. The whole layer passes.
+/// Reads a layer from a registry with `read`. Transfers the whole layer.
 pub(crate) async fn read_remote_layer<T: Send + 'static>(
     client: &RegistryClient,
     image: &ImageRef,
@@ -121,7 +121,8 @@ pub(crate) async fn read_remote_layer<T: Send + 'static>(
     let reader = tokio_util::io::StreamReader::new(Box::pin(stream));
     let reader = tokio_util::io::SyncIoBridge::new(reader);
     let read = tokio::task::spawn_blocking(move || read(Box::new(reader))).await;
-    let read =
-        read.map_err(|error| ExecuteError::plan(format!("a thread of ours ended early: {error}")))?;
+    let read = read.map_err(|error| {
+        ExecuteError::plan(format!("an internal thread stopped unexpectedly: {error}"))
+    })?;
     read.map_err(ExecuteError::layer)
 }

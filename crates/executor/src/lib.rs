@@ -1,9 +1,10 @@
-//! Carries out a plan and reports every step as an event.
+//! Executes a plan and reports every step as an event.
 //!
-//! Start at [`Executor::execute`]. It makes no choices: what to fetch, what to write and every label stand in
-//! the plan; where to put the image stands in [`Settings`]. `run` begins each step as soon as what
-//! it needs is there. There always is an [`Execution`], also when a step failed or a signal came, so
-//! that a record can always be written. It prints nothing and reads no environment.
+//! Start at [`Executor::execute`]. The executor makes no choices: the plan contains what to fetch,
+//! what to write and every label, and [`Settings`] contains the outputs. `run` starts each step as
+//! soon as its dependencies are finished. The result is always an [`Execution`], even after a
+//! failure or a signal, so that a record can always be written. This crate prints nothing and reads
+//! no environment variables.
 
 mod base;
 mod built;
@@ -40,44 +41,45 @@ pub use workshop::{Lookup, Materials, SourceTree, Store, Workshop};
 
 use run::{Run, Shared};
 
-/// Where and with what a plan is carried out.
+/// The environment for executing a plan.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The client that talks to registries.
     pub client: RegistryClient,
-    /// Where small blobs are kept between runs.
+    /// The cache for small blobs between runs.
     pub cache: BlobCache,
-    /// Which blobs in outputs were hashed in earlier runs.
+    /// The blobs in outputs that earlier runs have hashed.
     pub verified: Verified,
-    /// Where the image is put, in this order.
+    /// Where to write the image, in this order.
     pub outputs: Vec<Output>,
-    /// What built tracks are carried out with. It is also there if an image is put into the engine.
+    /// What tracks that an engine builds need. Also set if an image is loaded into an engine.
     pub workshop: Option<Arc<Workshop>>,
 }
 
-/// A place that an image is put.
+/// A destination for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// A folder in the OCI image layout.
+    /// A folder with an OCI image layout.
     Layout {
         /// The folder.
         path: PathBuf,
-        /// Whether the layers are copied in too.
+        /// Whether to copy the layers into it.
         with_layers: bool,
     },
-    /// One tar file in the OCI image layout, layers and all.
+    /// A tar file with an OCI image layout, including layers.
     Archive {
         /// The file.
         path: PathBuf,
     },
     /// A repository on a registry.
     Registry {
-        /// The repository, with the tag that is set; without one the image is there by digest only.
+        /// The repository, with the tag to set. Without a tag, the image is available only by
+        /// digest.
         reference: ImageRef,
     },
     /// The engine of the run.
     Engine {
-        /// The name that the image gets there, with a tag.
+        /// The image's name in the engine, with a tag.
         reference: ImageRef,
     },
 }
@@ -93,18 +95,18 @@ impl std::fmt::Display for Output {
     }
 }
 
-/// What became of a plan.
+/// The result of executing a plan.
 #[derive(Debug)]
 pub struct Execution {
-    /// What became of each step, in the order of the plan.
+    /// The results of all steps, in the order of the plan.
     pub steps: Vec<StepOutcome>,
-    /// The image, where one was made.
+    /// The image, if one was made.
     pub image: Option<ImageSummary>,
-    /// What became of each output that was begun.
+    /// The results of all outputs that were started.
     pub outputs: Vec<OutputOutcome>,
-    /// What was noticed.
+    /// Warnings and notes.
     pub notes: Vec<Note>,
-    /// What went over the wire.
+    /// The network traffic.
     pub traffic: Traffic,
     /// How it ended.
     pub end: End,
@@ -113,18 +115,19 @@ pub struct Execution {
 /// How an execution ended.
 #[derive(Debug)]
 pub enum End {
-    /// All is done.
+    /// Everything is done.
     Succeeded,
-    /// Something went wrong; the first thing that did. Other plans may have failed of it too.
+    /// Something failed; this is the first failure. Other plans may have failed for the same
+    /// reason.
     Failed(Arc<ExecuteError>),
-    /// The caller's interruption came first.
+    /// The caller interrupted it first.
     Interrupted,
-    /// The caller never began it.
+    /// The caller never started it.
     NotBegun,
 }
 
 impl Execution {
-    /// Returns the execution of a plan of which no step was begun.
+    /// Returns the execution of a plan of which no step was started.
     pub fn not_begun(plan: &Plan, end: End) -> Self {
         let steps = in_order(plan, &[]);
         Self {
@@ -138,7 +141,8 @@ impl Execution {
     }
 }
 
-/// Returns an outcome for each step of a plan, in its order: what is known, or that it was not begun.
+/// Returns a result for each step of a plan, in order. Steps without a known result were not
+/// started.
 fn in_order(plan: &Plan, known: &[StepOutcome]) -> Vec<StepOutcome> {
     let outcome = |step: &plan::Step| {
         let known = known.iter().find(|outcome| outcome.step == step.id).cloned();
@@ -151,17 +155,17 @@ fn in_order(plan: &Plan, known: &[StepOutcome]) -> Vec<StepOutcome> {
     plan.steps.iter().map(outcome).collect()
 }
 
-/// Is told of everything that happens, from any thread.
+/// Receives all events, from any thread.
 pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// A plan that is to be carried out.
+/// A plan to execute.
 #[derive(Clone)]
 pub struct Job {
     /// The plan.
     pub plan: Arc<Plan>,
-    /// Where and with what.
+    /// The environment for it.
     pub settings: Settings,
-    /// Is told of what happens to this plan.
+    /// Receives the events of this plan.
     pub on_event: OnEvent,
 }
 
@@ -171,8 +175,8 @@ impl std::fmt::Debug for Job {
     }
 }
 
-/// Carries out plans. Those that are under way at the same time share what they have in common: a
-/// step that several of them need is carried out once. One that fails does not end the others.
+/// Executes plans. Plans that run at the same time share steps: a step that several of them need
+/// runs once. If one plan fails, the others continue.
 #[derive(Debug)]
 pub struct Executor {
     shared: Arc<Shared>,
@@ -180,13 +184,14 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Takes the engine that all plans of the run share. It must be there if one of them needs one
-    /// ([`needs_engine`]): the caller finds and tries it before anything is fetched for the plans.
+    /// Takes the engine that all plans of the run share. It must be set if one of them needs an
+    /// engine ([`needs_engine`]): the caller finds and tests it before it fetches anything for the
+    /// plans.
     pub fn new(engine: Option<Engine>) -> Self {
         Self { shared: Arc::new(Shared::new(engine)), workshops: Mutex::default() }
     }
 
-    /// Carries out a plan. `interrupt` ends it early when it completes.
+    /// Executes a plan. Stops early when `interrupt` completes.
     pub async fn execute(&self, job: Job, interrupt: impl Future<Output = ()>) -> Execution {
         if let Some(workshop) = &job.settings.workshop {
             let mut workshops = self.workshops.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +204,7 @@ impl Executor {
         run.execution(end)
     }
 
-    /// Removes what this run left in the engine. No plan may be under way any more.
+    /// Removes what this run left in the engine. No plan may be running.
     pub async fn close(self) {
         let Some(engine) = &self.shared.engine else { return };
         for workshop in self.workshops.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -209,10 +214,10 @@ impl Executor {
     }
 }
 
-/// Makes the image of a plan over a base that was fetched, without writing it anywhere.
+/// Makes the image of a plan on a fetched base, without writing it anywhere.
 ///
 /// # Errors
-/// The base is not an image for the platform, or its parts do not fit.
+/// Fails if the base is not an image for the platform, or if its parts do not fit together.
 pub fn derive_image(
     plan: &Plan,
     base: &Base,

@@ -1,11 +1,11 @@
-//! Runs the probes of patches: small programs that show, without a GPU, that a patch works.
+//! Runs the probes of patches: small programs that check, without a GPU, that a patch works.
 //!
-//! They live here and not in `patcher`, which starts no process, nor in the command line, because a
-//! build that patches its sources runs the same probes. Start at [`Tools`].
+//! This module is not in `patcher`, which starts no processes, and not in the command line, because
+//! a build that patches its sources runs the same probes. Start at [`Tools`].
 //!
-//! A probe gets a directory of its own, no environment but `PATH`, no terminal, a time limit and a
-//! limit on what it may print. It is not kept from the network: it comes from a patch file, which is
-//! trusted as much as a Dockerfile.
+//! A probe gets its own directory, no environment variable except `PATH`, no terminal, a time limit
+//! and an output limit. It can use the network: it comes from a patch file, which is trusted as
+//! much as a Dockerfile.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,19 +19,20 @@ use std::time::{Duration, Instant};
 
 use patcher::{ProbeJob, ProbeRun, Probes, Tool};
 
-/// How long a probe may take. The slowest of ours takes a third of a second.
+/// The time limit of a probe. The slowest probe in this project takes a third of a second.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a probe may print. The preprocessor's output of the largest file of ours has 300 kB.
+/// The output limit of a probe. For the largest file in this project, the preprocessor prints 300
+/// kB.
 const OUTPUT_LIMIT: u64 = 4 << 20;
 
-/// How long what a probe printed is waited for when it has ended.
+/// How long to wait for a probe's remaining output after it has ended.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often a running probe is looked at.
+/// How often to check a running probe.
 const POLL: Duration = Duration::from_millis(5);
 
-/// The programs of this machine that probes are run with.
+/// The programs on this machine that run probes.
 #[derive(Debug, Clone)]
 pub struct Tools {
     path: std::ffi::OsString,
@@ -39,18 +40,18 @@ pub struct Tools {
     output_limit: u64,
 }
 
-/// What came of a program that changes a file in place.
+/// The result of a program that changes a file in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edited {
-    /// It ended well, and this is the file now.
+    /// It succeeded. Contains the new content of the file.
     Content(Vec<u8>),
-    /// It ended with a failure, and said this.
+    /// It failed. Contains its error output.
     Failed(String),
-    /// It was not run, or stopped, for this reason.
+    /// It was not run or was stopped. Contains the reason.
     NotRun(String),
 }
 
-/// How a program ended that ran under the limits of a probe.
+/// The result of a program that ran under the limits of a probe.
 #[derive(Debug)]
 struct Ended {
     success: bool,
@@ -59,12 +60,12 @@ struct Ended {
 }
 
 impl Tools {
-    /// Looks for programs in the directories of `path`, which is written as `PATH` is.
+    /// Searches the directories in `path`, which has the format of `PATH`.
     pub fn new(path: &OsStr) -> Self {
         Self { path: path.to_owned(), time_limit: TIME_LIMIT, output_limit: OUTPUT_LIMIT }
     }
 
-    /// Returns where the first of `names` lies that is installed.
+    /// Returns the path of the first of `names` that is installed.
     fn find(&self, names: &[&str]) -> Option<PathBuf> {
         let is_program = |path: &PathBuf| {
             fs::metadata(path)
@@ -78,7 +79,8 @@ impl Tools {
         })
     }
 
-    /// Runs a program in a directory, under the limits; the error says what stopped it.
+    /// Runs a program in a directory, under the limits. The error contains the reason for stopping
+    /// it.
     fn run_in(
         &self,
         directory: &Path,
@@ -96,15 +98,15 @@ impl Tools {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own, so that what it starts is ended with it.
+            // A separate process group, so that child processes are ended too.
             .process_group(0)
             .spawn()
-            .map_err(|error| format!("`{}` cannot be started: {error}", program.display()))?;
+            .map_err(|error| format!("cannot start `{}`: {error}", program.display()))?;
         let stdout = self.gather(child.stdout.take());
         let stderr = self.gather(child.stderr.take());
         let input = stdin.to_vec();
         if let Some(mut pipe) = child.stdin.take() {
-            // A probe that does not read all of its input has no need of it.
+            // It is not an error if a probe does not read all of its input.
             std::thread::spawn(move || drop(pipe.write_all(&input)));
         }
         let status = self.wait(&mut child);
@@ -128,7 +130,7 @@ impl Tools {
         }
     }
 
-    /// Reads a pipe to its end in a thread.
+    /// Reads a pipe to its end, in a thread.
     fn gather<R: Read + Send + 'static>(&self, pipe: Option<R>) -> Receiver<io::Result<Vec<u8>>> {
         let limit = self.output_limit;
         let (sender, receiver) = channel();
@@ -136,12 +138,12 @@ impl Tools {
             let mut bytes = Vec::new();
             if let Some(mut pipe) = pipe {
                 pipe.by_ref().take(limit + 1).read_to_end(&mut bytes)?;
-                // The rest is read and dropped, so that the writer ends by itself.
+                // The rest is read and dropped, so that the writer can finish.
                 io::copy(&mut pipe, &mut io::sink())?;
             }
             Ok(bytes)
         };
-        // Nobody waits any more for what comes too late.
+        // If the output arrives too late, the receiver is gone.
         std::thread::spawn(move || drop(sender.send(read())));
         receiver
     }
@@ -152,8 +154,8 @@ impl Tools {
                 Err(format!("it printed more than {} bytes", self.output_limit))
             }
             Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(error)) => Err(format!("what it printed cannot be read: {error}")),
-            Err(_) => Err("something that it started goes on and holds its output".to_owned()),
+            Ok(Err(error)) => Err(format!("cannot read its output: {error}")),
+            Err(_) => Err("a child process goes on running and holds its output open".to_owned()),
         }
     }
 
@@ -191,20 +193,20 @@ impl Tools {
             let folder = path.parent().unwrap_or(directory.path());
             fs::create_dir_all(folder)
                 .and_then(|()| fs::write(&path, bytes))
-                .map_err(|error| format!("`{name}` cannot be written for it: {error}"))?;
+                .map_err(|error| format!("cannot write `{name}` for it: {error}"))?;
         }
         self.run_in(directory.path(), program, &job.arguments, &job.stdin)
     }
 }
 
-/// Ends what is left of a probe's process group. A group that is gone is what is wanted.
+/// Ends the remaining processes of a probe's process group. It is fine if there are none.
 fn end_group(child: &Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
 }
 
-/// Returns the programs that serve as a tool, the first choice first.
+/// Returns the programs that can serve as a tool, in order of preference.
 fn names(tool: Tool) -> &'static [&'static str] {
     match tool {
         Tool::Cmake => &["cmake"],
@@ -281,7 +283,7 @@ mod tests {
             fs::read(entry.path().join("cmdline"))
                 .is_ok_and(|line| line == format!("sleep\0{mark}\0").into_bytes())
         });
-        assert!(!is_left, "what the probe started lives on");
+        assert!(!is_left, "a child process of the probe is still running");
     }
 
     #[test]

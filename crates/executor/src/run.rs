@@ -1,8 +1,8 @@
-//! One plan under way: which step is carried out when, and what each gives to those that need it.
+//! A running plan: decides when each step runs, and passes the products of steps to those that need
+//! them.
 //!
-//! A step begins as soon as all that it needs is there. A step that fails keeps others from
-//! beginning; those under way come to their end, and what they build is sealed, because that is kept
-//! for the next run.
+//! A step starts as soon as its dependencies are finished. If a step fails, no further step starts.
+//! Running steps are completed and their images sealed, so that the next run can use them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -25,13 +25,14 @@ use crate::{
     event, fetch_base, in_order,
 };
 
-/// How many images are made at the same time. Two: while one compiles on all cores, another installs
-/// packages on one. More would only share the memory that compilers count on when they begin.
+/// How many images are built at the same time. With two, one can compile on all cores while the
+/// other installs packages on one. More would only share the memory that compilers rely on when
+/// they start.
 const IMAGES_AT_ONCE: usize = 2;
 
-/// What the plans of one run share.
+/// State that the plans of a run share.
 pub(crate) struct Shared {
-    /// What steps gave, by their keys.
+    /// The products of steps, by key.
     given: Mutex<BTreeMap<Digest, Given>>,
     images: Semaphore,
     sink: OnceCell<Sink>,
@@ -39,11 +40,11 @@ pub(crate) struct Shared {
     pub(crate) engine: Option<Engine>,
 }
 
-/// What came of a step that several plans may have. Who carries it out holds the lock; it stays
-/// empty where that one was broken off.
+/// The product of a step that several plans may need. The plan that runs the step holds the lock.
+/// It stays empty if that plan is interrupted.
 type Given = Arc<tokio::sync::Mutex<Option<Outcome>>>;
 
-/// What a step gave, or why it failed.
+/// The product of a step, or the reason for its failure.
 type Outcome = Result<Product, Arc<ExecuteError>>;
 
 impl std::fmt::Debug for Shared {
@@ -59,7 +60,7 @@ impl Shared {
     }
 }
 
-/// One plan under way.
+/// A running plan.
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) keys: BTreeMap<String, Digest>,
@@ -69,21 +70,21 @@ pub(crate) struct Run {
     progress: Mutex<Progress>,
 }
 
-/// What is known so far: an interruption drops the work and keeps this.
+/// What is known so far. An interruption drops the work but keeps this.
 ///
-/// A step or output stands in it as interrupted from its begin on, so that one that is dropped is
-/// not taken for one that was not begun.
+/// A step or output is recorded as interrupted from its start, so that a dropped one is not
+/// reported as never started.
 #[derive(Default)]
 pub(crate) struct Progress {
     pub(crate) steps: Vec<StepOutcome>,
     pub(crate) outputs: Vec<OutputOutcome>,
     image: Option<ImageSummary>,
     notes: Vec<Note>,
-    /// The first failure: other steps may still be under way.
+    /// The first failure. Other steps may still be running.
     failure: Option<Arc<ExecuteError>>,
 }
 
-/// What a step gives to those that need it.
+/// What a step passes to those that need it.
 #[derive(Clone)]
 pub(crate) enum Product {
     Base(Arc<Base>),
@@ -95,7 +96,7 @@ pub(crate) enum Product {
     Made(Arc<Made>),
 }
 
-/// What is there of what a step needs, by the names of the steps that gave it.
+/// The products that a step needs, by the names of the steps that made them.
 pub(crate) type Products = BTreeMap<String, Product>;
 
 impl Run {
@@ -105,7 +106,7 @@ impl Run {
         Self { plan, keys, settings, on_event, shared, progress: Mutex::default() }
     }
 
-    /// Carries out the plan, until it ends or `interrupt` does.
+    /// Runs the plan until it ends or `interrupt` completes.
     pub(crate) async fn end(self: &Arc<Self>, interrupt: impl Future<Output = ()>) -> End {
         let mut running = JoinSet::new();
         let end = tokio::select! {
@@ -118,12 +119,12 @@ impl Run {
                 None => End::Interrupted,
             },
         };
-        // Waits for them: what is left behind must not go on in the engine or the store.
+        // Waits for them, so that nothing continues in the engine or the store.
         running.shutdown().await;
         end
     }
 
-    /// Returns what is known of the plan now.
+    /// Returns what is currently known about the plan.
     pub(crate) fn execution(&self, end: End) -> Execution {
         let Progress { steps, image, outputs, notes, .. } = std::mem::take(&mut *self.progress());
         let counters = self.settings.client.counters();
@@ -140,7 +141,7 @@ impl Run {
             plan_digest: self.plan.digest(),
             steps: self.plan.steps.len(),
         });
-        // What a target tag points to now is asked for while the base is fetched.
+        // Asks for the current target of each tag while the base is fetched.
         let found = deliver::ask_for_targets(&self.settings);
         let mut products = self.finished();
         let mut open = self.wanted(&products);
@@ -160,10 +161,10 @@ impl Run {
             match running.join_next().await {
                 None => break,
                 Some(Ok((step, Ok(product)))) => drop(products.insert(step, product)),
-                // It is noted already.
+                // Already recorded.
                 Some(Ok((_, Err(_)))) => {}
                 Some(Err(error)) => {
-                    let bug = ExecuteError::plan(format!("a step ended by itself: {error}"));
+                    let bug = ExecuteError::plan(format!("a step stopped unexpectedly: {error}"));
                     self.progress().failure.get_or_insert(Arc::new(bug));
                 }
             }
@@ -173,13 +174,13 @@ impl Run {
         }
         let last = self.plan.steps.last().and_then(|step| products.get(&step.id));
         let Some(Product::Image(made)) = last else {
-            let bug = ExecuteError::plan("its last step labels no image".to_owned());
+            let bug = ExecuteError::plan("its last step does not label an image".to_owned());
             return Err(Arc::new(bug));
         };
         deliver::deliver(self, &made.0, &made.1, found).await.map_err(Arc::new)
     }
 
-    /// Carries out a step, or takes what it gave to another plan.
+    /// Runs a step, or takes the product that another plan got from it.
     async fn step(self: Arc<Self>, step: Step, needs: Products) -> Ended {
         let key = self.keys.get(&step.id).cloned().filter(|_| is_shared(&step.action));
         let Some(key) = key else {
@@ -207,15 +208,15 @@ impl Run {
         (step.id, result)
     }
 
-    /// Carries out one step and notes what became of it.
+    /// Runs one step and records its result.
     async fn carry_out(&self, step: &Step, needs: &Products) -> Outcome {
         let _turn = match makes_image(&step.action) {
-            // It is never closed.
+            // The semaphore is never closed.
             true => self.shared.images.acquire().await.ok(),
             false => None,
         };
         let begun = Instant::now();
-        // This is how it stands if it never comes to its end.
+        // The recorded state if this is never completed.
         self.note_step(&step.id, StepState::Interrupted, 0);
         (self.on_event)(Event::StepBegun {
             step: step.id.clone(),
@@ -228,7 +229,7 @@ impl Run {
                     Some(Product::Base(base)) => Ok(Base::clone(base)),
                     Some(Product::Made(made)) => self.offered(made).await,
                     _ => Err(ExecuteError::plan(format!(
-                        "step `{}` needs `{base}`, which makes no image",
+                        "step `{}` needs `{base}`, which does not make an image",
                         step.id
                     ))),
                 };
@@ -254,7 +255,7 @@ impl Run {
         platform: &Platform,
     ) -> Result<(Product, StepState), ExecuteError> {
         let Input::Image { reference, manifest } = self.input_of(step)? else {
-            return Err(ExecuteError::plan(format!("step `{}` reads no image", step.id)));
+            return Err(ExecuteError::plan(format!("step `{}` does not read an image", step.id)));
         };
         let (client, cache) = (&self.settings.client, &self.settings.cache);
         let base = fetch_base(client, cache, reference, *manifest, platform).await?;
@@ -262,7 +263,7 @@ impl Run {
         Ok((Product::Base(Arc::new(base)), state))
     }
 
-    /// Notes and tells what became of a step.
+    /// Records and reports the result of a step.
     pub(crate) fn end_step(&self, step: &str, state: StepState, milliseconds: u64) {
         self.note_step(step, state, milliseconds);
         (self.on_event)(Event::StepEnded { step: step.to_owned(), state, milliseconds });
@@ -274,7 +275,7 @@ impl Run {
         progress.steps.push(StepOutcome { step: step.to_owned(), state, milliseconds });
     }
 
-    /// Returns the engine for `wants`, which is what needs it.
+    /// Returns the engine for `wants`, a description of what needs it.
     pub(crate) fn engine(&self, wants: &str) -> Result<&Engine, ExecuteError> {
         self.shared.engine.as_ref().ok_or_else(|| ExecuteError::no_engine(wants))
     }
@@ -302,12 +303,12 @@ impl Run {
         Ok(image)
     }
 
-    /// Says so where a base that is being spoofed has native code for the GPU.
+    /// Adds a note if a spoofed base already has native code for the GPU.
     fn note_native_support(&self, base: &Base, edit: &ImageEdit) {
         let is_spoof = !edit.entrypoint_prefix.is_empty();
         if is_spoof && oci::native_gpus(&base.config).contains(&self.plan.gpu.to_string()) {
             let message = format!(
-                "the base was built for {gpu} (its PYTORCH_ROCM_ARCH names it), so the spoof is no longer needed; build with `--spoof off`, or start a container with `-e BUILD_PIPELINE_SPOOF=off`",
+                "the base was built for {gpu} (its PYTORCH_ROCM_ARCH contains it), so the spoof is no longer needed; build with `--spoof off`, or start a container with `-e BUILD_PIPELINE_SPOOF=off`",
                 gpu = self.plan.gpu
             );
             self.note("spoof-not-needed", message);
@@ -324,20 +325,20 @@ impl Run {
     }
 }
 
-/// What became of a step, with its name.
+/// The name of a step, and its result.
 type Ended = (String, Outcome);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while it is held leaves whole entries only.
+    // A panic while the lock is held leaves only complete entries.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether what a step gives is told by its key alone: labels name the plan too.
+/// Returns whether the key of a step alone determines its product. Labels also depend on the plan.
 fn is_shared(action: &Action) -> bool {
     !matches!(action, Action::DeriveImage { .. })
 }
 
-/// Returns whether a step makes an image: those take all the processors and memory that there are.
+/// Returns whether a step makes an image. Such a step uses all available processors and memory.
 fn makes_image(action: &Action) -> bool {
     match action {
         Action::BootstrapBase { .. } | Action::BuildImage { .. } | Action::SealImage { .. } => true,
@@ -349,7 +350,7 @@ fn makes_image(action: &Action) -> bool {
     }
 }
 
-/// Says what a step does, for people.
+/// Describes a step for users.
 fn describe(plan: &Plan, step: &Step) -> String {
     match &step.action {
         Action::FetchBase { input, .. } => {
@@ -360,7 +361,7 @@ fn describe(plan: &Plan, step: &Step) -> String {
         Action::FetchSource { input, .. } => format!("fetch and patch {input}"),
         Action::FetchPackages { input, .. } => format!("fetch the packages of {input}"),
         Action::FetchWheels { input } => format!("fetch the wheels of {input}"),
-        Action::BootstrapBase { .. } => "make the base of packages".to_owned(),
+        Action::BootstrapBase { .. } => "make the base image from packages".to_owned(),
         Action::BuildImage { dockerfile, .. } => format!("build {dockerfile}"),
         Action::SealImage { .. } => "seal the layers".to_owned(),
     }

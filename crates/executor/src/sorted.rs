@@ -1,6 +1,6 @@
-//! The entries of a layer sorted by path, on disk where they are many.
+//! The entries of a layer sorted by path, on disk if there are many.
 //!
-//! A layer of some megabytes can have millions of entries. What is in memory at one time has a limit.
+//! Even a layer of a few megabytes can have millions of entries, so memory use is limited.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,23 +17,23 @@ use seal::{Entry, EntryPath, Listing, Placed, Sorted};
 use crate::ExecuteError;
 use crate::layers::{LayerError, read_layer, read_remote_layer};
 
-/// How much memory the entries need that are sorted at one time, in bytes.
+/// The memory limit for entries that are sorted at once, in bytes.
 const HELD: usize = 24 << 20;
-/// What an entry needs besides its path, link and attributes, in bytes.
+/// The memory that an entry needs in addition to its path, link and attributes, in bytes.
 const OVERHEAD: usize = 256;
-/// The buffer of a file that is read while several are, in bytes.
+/// The buffer size of each file during a merge, in bytes.
 const BUFFER: usize = 32 << 10;
 
 /// The entries of a layer, sorted by path.
 #[derive(Debug, Default)]
 pub struct SortedLayer {
-    /// Files with sorted entries, one a line.
+    /// Files with sorted entries, one per line.
     runs: Vec<File>,
     /// The last entries, sorted.
     rest: Vec<Placed>,
 }
 
-/// Sorts entries as they come.
+/// Sorts entries as they arrive.
 struct Sorter {
     layer: SortedLayer,
     folder: Option<PathBuf>,
@@ -42,10 +42,10 @@ struct Sorter {
 }
 
 impl SortedLayer {
-    /// Reads a layer. `folder` is for the files of large ones.
+    /// Reads a layer. `folder` is for the temporary files of large layers.
     ///
     /// # Errors
-    /// It cannot be read to its end, is no tar, or does not match `diff_id`.
+    /// Fails if the layer cannot be read to its end, is not a tar, or does not match `diff_id`.
     pub fn read(
         reader: impl Read,
         diff_id: Option<&Digest>,
@@ -58,10 +58,10 @@ impl SortedLayer {
         Ok(sorter.layer)
     }
 
-    /// Reads a layer at a registry. The whole layer passes, and only its entries are kept.
+    /// Reads a layer from a registry. Transfers the whole layer, and keeps only its entries.
     ///
     /// # Errors
-    /// The layer cannot be fetched, is not what its digest says, or is no tar.
+    /// Fails if the layer cannot be fetched, does not match its digest, or is not a tar.
     pub async fn read_remote(
         (client, image): (&RegistryClient, &ImageRef),
         layer: &Descriptor,
@@ -87,7 +87,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Writes what is in memory into a file without a name.
+    /// Writes the entries in memory to an unnamed file.
     fn spill(&mut self) -> io::Result<()> {
         let file = match &self.folder {
             Some(folder) => {
@@ -122,13 +122,13 @@ impl Sorted for SortedLayer {
     }
 }
 
-/// Where sorted entries come from.
+/// A source of sorted entries.
 enum Source<'a> {
     Memory(std::slice::Iter<'a, Placed>),
     File(BufReader<FromStart<'a>>),
 }
 
-/// Reads a file from its start. Other readers of the same file do not move its position.
+/// Reads a file from its start, independently of other readers of the same file.
 struct FromStart<'a> {
     file: &'a File,
     position: u64,
@@ -161,10 +161,10 @@ impl Source<'_> {
     }
 }
 
-/// Sorted entries of several sources, sorted.
+/// Merges sorted entries from several sources.
 struct Merge<'a> {
     sources: Vec<Source<'a>>,
-    /// The next entry of each source, and its number.
+    /// The next entry of each source, with the index of the source.
     heads: BinaryHeap<Reverse<(Placed, usize)>>,
     failure: Option<io::Error>,
 }
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Entries of a layer with long paths, in no order, and some of them twice.
+    /// Returns a sorter with unsorted entries that have long paths. Some entries occur twice.
     fn sorter(count: u32) -> Sorter {
         let mut sorter = Sorter { layer: SortedLayer::default(), folder: None, held: 0, next: 0 };
         for number in 0..count {
@@ -220,7 +220,7 @@ mod tests {
         let found: Vec<Placed> = layer.entries().unwrap().collect::<io::Result<_>>().unwrap();
         assert_eq!(found.len(), 110_000);
         assert!(found.is_sorted());
-        // Two readers at once do not disturb each other.
+        // Two simultaneous readers do not interfere.
         let mut count = 0;
         seal::compare(&layer, &layer, |_| {
             count += 1;

@@ -1,8 +1,9 @@
-//! Writes an image and all its layers as one tar file (`oci-archive`), and reads such files. Docker
+//! Writes an image and all its layers as one tar file (`oci-archive`), and reads such files. docker
 //! loads them as `docker-archive`.
 //!
-//! The archive is a function of the image alone: entries in a fixed order, zero times and owners.
-//! Layers stream from wherever the caller has them into the file; none is held in memory.
+//! The archive depends only on the image: the order of entries is fixed, and times and owners are
+//! zero. Layers are streamed into the file from wherever the caller has them, and none is held in
+//! memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,19 +20,19 @@ use crate::files::{self, hash};
 use crate::layout::{LayoutError, LayoutFiles, MARKER, Place, index_text, read_capped};
 use crate::media::Descriptor;
 
-/// An archive that is being written. Nothing is seen at its path before [`ArchiveWriter::finish`].
+/// An archive that is being written. Nothing appears at its path before [`ArchiveWriter::finish`].
 #[derive(Debug)]
 pub struct ArchiveWriter {
     path: PathBuf,
     file: AtomicWriteFile,
 }
 
-/// Refuses to replace anything but an OCI archive or an empty file: no other file, no device, FIFO or
-/// socket. A link counts as what it leads to.
+/// Refuses to replace anything except an OCI archive or an empty file. Links are followed. Devices,
+/// FIFOs and sockets are refused.
 fn check_replaced(path: &Path) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
     let found = match fs::metadata(path) {
-        // That nothing can be written there is found out where it is tried.
+        // If nothing can be written there, the write itself reports it.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
@@ -45,8 +46,8 @@ fn check_replaced(path: &Path) -> Result<(), LayoutError> {
     Err(LayoutError::NotAnArchive(path.to_owned()))
 }
 
-/// Returns whether a file begins as an OCI archive does: with a tar header (POSIX.1-1988, ustar) of one
-/// of the entries of an OCI image layout.
+/// Returns whether a file starts like an OCI archive: with a tar header (POSIX.1-1988, ustar) of
+/// one of the entries of an OCI image layout.
 fn is_archive(path: &Path) -> io::Result<bool> {
     let mut header = Vec::new();
     files::open(path)?.take(512).read_to_end(&mut header)?;
@@ -55,8 +56,8 @@ fn is_archive(path: &Path) -> io::Result<bool> {
     Ok(has_name && header.get(257..262) == Some(b"ustar".as_slice()))
 }
 
-/// Returns the text of `manifest.json`, by which docker without the containerd store loads the archive
-/// (`docker-archive`). Config and layers are the blobs of the layout.
+/// Returns the text of `manifest.json`, from which docker without the containerd store loads the
+/// archive (`docker-archive`). Config and layers are the blobs of the layout.
 fn docker_text(image: &DerivedImage, name: &str) -> String {
     let layers = image.layers.iter().map(|layer| blob_name(&layer.digest));
     let entry = json!({
@@ -68,13 +69,13 @@ fn docker_text(image: &DerivedImage, name: &str) -> String {
 }
 
 impl ArchiveWriter {
-    /// Begins the archive at `path` with everything but the layers.
+    /// Starts the archive at `path` and writes everything except the layers.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn begin(path: &Path, image: &DerivedImage, name: &str) -> Result<Self, LayoutError> {
         let write = |source| LayoutError::Write { path: path.to_owned(), source };
-        // Else it would be found out when all layers have been copied.
+        // Otherwise this would be noticed only after all layers have been copied.
         if path.is_dir() {
             return Err(write(io::ErrorKind::IsADirectory.into()));
         }
@@ -98,18 +99,18 @@ impl ArchiveWriter {
         self.pad(bytes.len() as u64)
     }
 
-    /// Begins the entry of a layer; its bytes follow in pieces by [`ArchiveWriter::write`].
+    /// Starts the entry of a layer. [`ArchiveWriter::write`] writes its bytes in chunks.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn begin_layer(&mut self, layer: &Descriptor) -> Result<(), LayoutError> {
         self.header(&blob_name(&layer.digest), layer.size)
     }
 
-    /// Writes a piece of the entry that was begun last.
+    /// Writes a chunk of the current entry.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn write(&mut self, piece: &[u8]) -> Result<(), LayoutError> {
         self.file
             .write_all(piece)
@@ -119,15 +120,15 @@ impl ArchiveWriter {
     /// Ends the entry of a layer.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn end_layer(&mut self, layer: &Descriptor) -> Result<(), LayoutError> {
         self.pad(layer.size)
     }
 
-    /// Ends the archive, syncs it and puts it in its place.
+    /// Completes the archive, syncs it and moves it into place.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn finish(mut self) -> Result<(), LayoutError> {
         self.write(&[0; 1024])?;
         self.file.commit().map_err(|source| LayoutError::Write { path: self.path, source })
@@ -146,7 +147,7 @@ impl ArchiveWriter {
         self.write(header.as_bytes())
     }
 
-    /// Fills the entry of `size` bytes up to a whole block.
+    /// Pads the entry of `size` bytes to a whole block.
     fn pad(&mut self, size: u64) -> Result<(), LayoutError> {
         let rest = (512 - size % 512) % 512;
         self.write(&[0; 512][..usize::try_from(rest).unwrap_or(0)])
@@ -157,11 +158,11 @@ fn blob_name(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// The most entries that an archive may have. An image of 127 layers, the most that overlayfs
-/// mounts, has some 135 in Docker's own layout.
+/// The maximum number of entries in an archive. An image of 127 layers, the most that overlayfs
+/// mounts, has about 135 in docker's own layout.
 const ENTRY_CAP: usize = 10_000;
 
-/// The files of an archive: where each lies in it, and its digest. No content is kept in memory.
+/// The position and digest of each file in an archive. No content is kept in memory.
 pub(crate) struct ArchiveFiles {
     path: PathBuf,
     files: BTreeMap<String, ArchivedFile>,
@@ -174,7 +175,7 @@ struct ArchivedFile {
 }
 
 impl ArchiveFiles {
-    /// Reads an archive from front to end, once.
+    /// Reads an archive once, from start to end.
     pub(crate) fn scan(path: &Path) -> Result<Self, LayoutError> {
         let scan = || {
             let mut files = BTreeMap::new();

@@ -1,17 +1,18 @@
-//! Assembles an image of a pinned base and sealed layers: the JSON half of the contract `seal/1`.
+//! Assembles an image from a pinned base and sealed layers: the JSON half of the contract `seal/1`.
 //!
-//! Engines write configs that name themselves, the host and the time. What is kept of theirs is
-//! what a Dockerfile says; all else comes from the pinned base and the plan, so that equal builds
-//! have equal image IDs whichever engine ran them:
+//! Engines write configs that contain the engine, the host and the time. Only what the Dockerfile
+//! defines is kept. Everything else comes from the pinned base and the plan, so that identical
+//! builds have identical image IDs, whichever engine ran them:
 //!
-//! - `config` keeps the keys of [`KEPT`] (OCI image-spec, config.md), sorted, without empty values.
-//!   Labels that engines set about themselves go; the edit's environment, entrypoint and labels come
-//!   as in `derive/1`.
-//!   Volumes are the base's and the built image's; a range of exposed ports becomes single ports.
-//! - `created` is the edit's. `history` is the base's and one entry per layer. `rootfs` is the base's
-//!   and the new layers. Platform keys are the base's. All keys are sorted.
-//! - The manifest has the base's layers as the pinned manifest names them, never as an engine does,
-//!   and the new ones as gzip; media types and annotations are as in `derive/1`.
+//! - `config` keeps the keys in [`KEPT`] (OCI image-spec, config.md), sorted, without empty values.
+//!   Labels that engines add about themselves are removed. The edit's environment, entrypoint and
+//!   labels are set as in `derive/1`. The volumes of the base and of the built image are merged. A
+//!   range of exposed ports is split into single ports.
+//! - `created` comes from the edit. `history` is that of the base plus one entry per layer.
+//!   `rootfs` lists the layers of the base and the new ones. Platform keys come from the base. All
+//!   keys are sorted.
+//! - The manifest lists the base's layers as in the pinned manifest, never as the engine describes
+//!   them, and the new ones as gzip. Media types and annotations are as in `derive/1`.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ use crate::derive::{
 use crate::document::{DocumentError, read_config};
 use crate::media::{Descriptor, Manifest};
 
-/// What of a built image's `config` says something about the image.
+/// The keys of a built image's `config` that describe the image.
 const KEPT: [&str; 12] = [
     "Cmd",
     "Entrypoint",
@@ -41,9 +42,9 @@ const KEPT: [&str; 12] = [
     "Volumes",
     "WorkingDir",
 ];
-/// Keys of the base's config that name its platform.
+/// Keys of the base's config that describe its platform.
 const PLATFORM: [&str; 5] = ["architecture", "os", "os.features", "os.version", "variant"];
-/// Labels that an engine sets about itself (buildah's version).
+/// Labels that an engine adds about itself (buildah's version).
 const ENGINE_LABELS: [&str; 1] = ["io.buildah.version"];
 /// The media type of sealed layers.
 const OCI_LAYER_GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -57,41 +58,41 @@ pub struct NewLayer {
     pub digest: Digest,
     /// The size of the gzip file, in bytes.
     pub size: u64,
-    /// What the history says of it.
+    /// Its `created_by` in the history.
     pub created_by: String,
 }
 
 /// Why an image cannot be assembled.
 #[derive(Debug, thiserror::Error)]
 pub enum AssembleError {
-    /// The base cannot be built on.
+    /// The base is not usable.
     #[error(transparent)]
     Base(#[from] DeriveError),
-    /// The built config is not a JSON object, or readers do not agree on what it says.
-    #[error("the built image's config cannot be read")]
+    /// The built config is not a JSON object, or parsers disagree on its meaning.
+    #[error("cannot read the built image's config")]
     Document(#[source] DocumentError),
     /// A part of the built config has the wrong type.
     #[error("the built image's config has no valid `{0}`")]
     Field(&'static str),
-    /// The built image's lowest layers are others than the base's.
+    /// The lowest layers of the built image are not those of the base.
     #[error(
-        "the built image does not stand on the pinned base: its layer {layer} is `{found}`, not `{wanted}`; build again from nothing"
+        "the built image is not based on the pinned base: its layer {layer} is `{found}`, not `{wanted}`; rebuild without caches"
     )]
     NotOnBase {
-        /// Which layer, counted from 1.
+        /// The number of the layer, counted from 1.
         layer: usize,
-        /// The built image's, or `none`.
+        /// The layer of the built image, or `none`.
         found: String,
-        /// The base's.
+        /// The layer of the base.
         wanted: String,
     },
 }
 
-/// Makes the image of a base and sealed layers, lowest first. `built` is the config that the engine
-/// wrote.
+/// Assembles the image from a base and sealed layers, lowest first. `built` is the config that the
+/// engine wrote.
 ///
 /// # Errors
-/// The base is not for the platform or damaged, or the built image does not stand on it.
+/// Fails if the base is damaged or not for the platform, or if the built image is not based on it.
 pub fn assemble(
     (base, base_config): (&Manifest, &[u8]),
     platform: &Platform,
@@ -133,12 +134,12 @@ pub fn assemble(
     Ok(finished(base, config, layers, edit, &edit.labels, reset))
 }
 
-/// Returns the layers that a config names.
+/// Returns the layers in a config.
 fn diff_ids(config: &Map<String, Value>) -> Option<Vec<Value>> {
     config.get("rootfs")?.get("diff_ids")?.as_array().cloned()
 }
 
-/// Checks that a built image has the base's layers below its own.
+/// Checks that the lowest layers of a built image are those of the base.
 fn stands_on(base: &[Value], built: &Map<String, Value>) -> Result<(), AssembleError> {
     let found = diff_ids(built).ok_or(AssembleError::Field("rootfs.diff_ids"))?;
     let text = |id: Option<&Value>| id.and_then(Value::as_str).unwrap_or("none").to_owned();
@@ -153,7 +154,7 @@ fn stands_on(base: &[Value], built: &Map<String, Value>) -> Result<(), AssembleE
     }
 }
 
-/// Returns what is kept of the built image's `config`, with the edit.
+/// Returns the parts of the built image's `config` that are kept, with the edit applied.
 fn sealed_inner(
     built: &Map<String, Value>,
     edit: &ImageEdit,
@@ -181,13 +182,13 @@ fn sealed_inner(
     edit_env(&mut inner, edit)?;
     edit_entrypoint(&mut inner, edit)?;
     edit_labels(&mut inner, edit, &edit.labels, reset)?;
-    // Only now: what an edit or the list above emptied is not there either.
+    // Last, because the edit and the list above may have emptied values.
     inner.retain(|_, value| !is_blank(value));
     Ok(inner)
 }
 
-/// Adds the volumes of the base. Engines build on a base without them, because they do not agree
-/// what becomes of files that a `RUN` writes there.
+/// Adds the volumes of the base. Engines build on a base without volumes, because they treat files
+/// that a `RUN` writes there differently.
 fn add_volumes(inner: &mut Map<String, Value>, base: &Map<String, Value>) {
     let volumes = base.get("config").and_then(|config| config.get("Volumes"));
     let Some(Value::Object(volumes)) = volumes else { return };
@@ -197,7 +198,8 @@ fn add_volumes(inner: &mut Map<String, Value>, base: &Map<String, Value>) {
     }
 }
 
-/// Returns the single ports of a range: podman keeps `EXPOSE 1-3` as it is, docker has three ports.
+/// Splits a range into single ports: podman keeps `EXPOSE 1-3` unchanged, docker writes three
+/// ports.
 fn single_ports(text: &str) -> Vec<String> {
     let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
@@ -209,7 +211,7 @@ fn single_ports(text: &str) -> Vec<String> {
     }
 }
 
-/// Returns whether a value says nothing: engines write `null`, `""`, `[]`, `{}` or no key at all.
+/// Returns whether a value is empty: engines write `null`, `""`, `[]`, `{}` or no key at all.
 fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,9 +1,9 @@
-//! Finds the credential for a repository in the files that podman and docker keep.
+//! Finds the credential for a repository in the files of podman and docker.
 //!
-//! Start at [`CredentialFiles::find`]. The order of the files is the caller's: this module reads
-//! no environment variable. Within one file the most specific key wins, as containers-auth.json(5)
-//! says, and the first file that *has* a credential ends the search. No text of a file and no
-//! secret ever stands in an error or in a `Debug` print.
+//! Start at [`CredentialFiles::find`]. The caller provides the files in order; this module reads no
+//! environment variables. Within a file, the most specific key wins, as containers-auth.json(5)
+//! describes, and the first file that *has* a credential ends the search. Errors and `Debug` output
+//! never contain text from a file or a secret.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,17 +19,17 @@ use names::Repository;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// How long a credential helper may take. Helpers may ask a key ring, never a person.
+/// The time limit of a credential helper. Helpers may ask a key ring, never a person.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most that is read of a credential file or of a helper's answer.
+/// The maximum size of a credential file or of a helper's response.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// The files that may hold credentials, most important first.
+/// The files that may contain credentials, most important first.
 #[derive(Debug, Clone, Default)]
 pub struct CredentialFiles {
-    /// Paths of `auth.json` or docker `config.json` files. A path without a file is passed over.
+    /// Paths of `auth.json` or docker `config.json` files. Missing files are skipped.
     pub files: Vec<PathBuf>,
-    /// Folders in which `docker-credential-NAME` programs are looked for; empty means the `PATH`.
+    /// Folders to search for `docker-credential-NAME` programs. If empty, the `PATH` is searched.
     pub helper_folders: Vec<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ pub enum Credential {
         /// The password or access token.
         password: String,
     },
-    /// An identity token, which the token server takes as an OAuth 2 refresh token.
+    /// An identity token, which the token server accepts as an OAuth 2 refresh token.
     IdentityToken(String),
 }
 
@@ -53,35 +53,35 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Why no credential could be looked up.
+/// Why a credential could not be looked up.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// A file is there and cannot be read.
+    /// A file exists but cannot be read.
     #[error("cannot read the credential file `{path}`", path = .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A file is too large to be one.
+    /// A file is too large to be a credential file.
     #[error("the credential file `{path}` is larger than 1 MiB", path = .path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// A file is not what containers-auth.json(5) describes. Its content is not shown.
+    /// A file does not match containers-auth.json(5). Its content is not shown.
     #[error("the credential file `{path}` is malformed at line {line}", path = .path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The line of the first mistake.
+        /// The line of the first error.
         line: usize,
     },
-    /// An entry's `auth` is not the base64 of `user:password`.
+    /// An entry's `auth` is not the base64 form of `user:password`.
     #[error(
-        "`auth` of `{key}` in the credential file `{path}` is not the base64 of `user:password`",
+        "`auth` of `{key}` in the credential file `{path}` is not the base64 form of `user:password`",
         path = .path.display()
     )]
     Entry {
@@ -90,7 +90,7 @@ pub enum CredentialError {
         /// The entry's key.
         key: String,
     },
-    /// The name of a helper would not be a plain program name.
+    /// The name of a helper is not a plain program name.
     #[error(
         "`{name}` in the credential file `{path}` is not the name of a credential helper",
         path = .path.display()
@@ -101,38 +101,38 @@ pub enum CredentialError {
         /// The name.
         name: String,
     },
-    /// A helper could not be run or broke off.
+    /// A helper could not be run or was interrupted.
     #[error("cannot run the credential helper `{helper}`")]
     HelperRun {
         /// The program.
         helper: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// A helper took too long.
-    #[error("the credential helper `{helper}` gave no answer within 10 s")]
+    #[error("the credential helper `{helper}` did not answer within 10 s")]
     HelperTimeout {
         /// The program.
         helper: String,
     },
-    /// A helper ended with an error. What it printed is not shown, since it may hold secrets.
+    /// A helper ended with an error. Its output is not shown, because it may contain secrets.
     #[error("the credential helper `{helper}` failed with {status}")]
     HelperFailed {
         /// The program.
         helper: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
     },
-    /// A helper's answer is not the JSON that the helper protocol asks for.
-    #[error("the answer of the credential helper `{helper}` is malformed")]
+    /// A helper's response does not follow the helper protocol.
+    #[error("the response of the credential helper `{helper}` is malformed")]
     HelperAnswer {
         /// The program.
         helper: String,
     },
 }
 
-/// What we use of an `auth.json` or `config.json`.
+/// The parts of an `auth.json` or `config.json` that are used.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct File {
@@ -160,8 +160,8 @@ struct HelperAnswer {
 }
 
 impl CredentialFiles {
-    /// Returns the credential for `repository`: that of the most specific key in the first
-    /// file that has one.
+    /// Returns the credential for `repository`: that of the most specific key in the first file
+    /// that has one.
     pub async fn find(
         &self,
         repository: &Repository,
@@ -169,7 +169,7 @@ impl CredentialFiles {
         self.find_for(repository.registry(), repository.path()).await
     }
 
-    /// As [`Self::find`], for a mirror, whose host and path need not be a [`Repository`].
+    /// Like [`Self::find`], for a mirror, whose host and path need not be a [`Repository`].
     pub(crate) async fn find_for(
         &self,
         registry: &str,
@@ -190,7 +190,7 @@ impl CredentialFiles {
         repository: &str,
     ) -> Result<Option<Credential>, CredentialError> {
         let Some(file) = read(path).await? else { return Ok(None) };
-        // A helper is named for a registry as a whole, and goes before what stands in the file.
+        // A helper applies to a whole registry, and takes precedence over credentials in the file.
         let helper = file.cred_helpers.iter().find(|(host, _)| normal_key(host) == registry);
         if let Some((_, name)) = helper {
             return self.ask(path, name, server_url(registry)).await;
@@ -240,8 +240,8 @@ impl CredentialFiles {
 }
 
 impl Entry {
-    /// Returns the credential of an entry, nothing for an empty one (docker writes such for a
-    /// credential store), and no answer at all for one that is neither.
+    /// Returns the credential of an entry, `Some(None)` for an empty entry (docker writes these for
+    /// a credential store), and `None` for an invalid one.
     fn credential(&self) -> Option<Option<Credential>> {
         if !self.identitytoken.is_empty() {
             return Some(Some(Credential::IdentityToken(self.identitytoken.clone())));
@@ -255,7 +255,7 @@ impl Entry {
         let bytes = BASE64_STANDARD.decode(self.auth.trim()).ok()?;
         let text = String::from_utf8(bytes).ok()?;
         let (user, password) = text.split_once(':')?;
-        // Old docker versions ended the password with NUL bytes.
+        // Old versions of docker end the password with NUL bytes.
         let password = password.trim_end_matches('\0').to_owned();
         Some(Some(Credential::Password { user: user.to_owned(), password }))
     }
@@ -284,7 +284,7 @@ async fn read(path: &Path) -> Result<Option<File>, CredentialError> {
     serde_json::from_slice(&text).map(Some).map_err(malformed)
 }
 
-/// Runs `program get` and returns how it ended and what it printed.
+/// Runs `program get`, and returns its exit status and its output.
 async fn run(program: &OsStr, server: &str) -> io::Result<(std::process::ExitStatus, Vec<u8>)> {
     let mut child = tokio::process::Command::new(program)
         .arg("get")
@@ -295,7 +295,7 @@ async fn run(program: &OsStr, server: &str) -> io::Result<(std::process::ExitSta
         .spawn()?;
     let mut answer = Vec::new();
     if let Some(mut stdin) = child.stdin.take() {
-        // A helper that does not read its input has its reasons; its answer counts.
+        // A helper need not read its input. Only its response counts.
         drop(stdin.write_all(server.as_bytes()).await);
     }
     if let Some(stdout) = child.stdout.take() {
@@ -310,7 +310,7 @@ fn judge(
     answer: &[u8],
 ) -> Result<Option<Credential>, CredentialError> {
     if !status.success() {
-        // The helper protocol has no code for this, only the words of docker-credential-helpers.
+        // The helper protocol has no code for this, only the message of docker-credential-helpers.
         return match String::from_utf8_lossy(answer).contains("credentials not found") {
             true => Ok(None),
             false => Err(CredentialError::HelperFailed { helper, status: status.to_string() }),
@@ -325,7 +325,7 @@ fn judge(
     })
 }
 
-/// Returns the server address that docker hands to a credential store.
+/// Returns the server address that docker passes to a credential store.
 fn server_url(registry: &str) -> &str {
     match registry {
         "docker.io" => "https://index.docker.io/v1/",
@@ -342,11 +342,11 @@ fn keys(registry: &str, path: &str) -> Vec<String> {
     keys
 }
 
-/// Returns the key that is meant by `text`: docker wrote `https://host/v1/` for a host.
+/// Returns the normalised form of a key: docker wrote `https://host/v1/` for a host.
 fn normal_key(text: &str) -> String {
     let bare = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let key = match bare {
-        // With a scheme, only the host was ever meant.
+        // With a scheme, only the host is significant.
         Some(bare) => bare.split('/').next().unwrap_or_default(),
         None => text.trim_end_matches('/'),
     };
@@ -362,7 +362,7 @@ fn normal_key(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Files in a temporary folder, first one first, and helpers beside them.
+    /// Files in a temporary folder, in order of importance, with helpers next to them.
     struct Fixture {
         folder: tempfile::TempDir,
         credentials: CredentialFiles,
@@ -388,7 +388,7 @@ mod tests {
             self
         }
 
-        /// Finds the credential for `image` and returns it in short.
+        /// Finds the credential for `image` and returns it in a short form.
         async fn find(&self, image: &str) -> String {
             match self.credentials.find(&image.parse().unwrap()).await {
                 Ok(None) => "none".to_owned(),
@@ -505,13 +505,13 @@ mod tests {
             (r#"{"auths":["canary"]}"#, "the credential file `DIR/0.json` is malformed at line 1"),
             (
                 r#"{"auths":{"a.example":{"auth":"canary!"}}}"#,
-                "`auth` of `a.example` in the credential file `DIR/0.json` is not the base64 of \
-                 `user:password`",
+                "`auth` of `a.example` in the credential file `DIR/0.json` is not the base64 form \
+                 of `user:password`",
             ),
             (
                 r#"{"auths":{"a.example":{"auth":"Y2FuYXJ5"}}}"#,
-                "`auth` of `a.example` in the credential file `DIR/0.json` is not the base64 of \
-                 `user:password`",
+                "`auth` of `a.example` in the credential file `DIR/0.json` is not the base64 form \
+                 of `user:password`",
             ),
             (
                 r#"{"credHelpers":{"a.example":"../../bin/sh"}}"#,
@@ -554,7 +554,7 @@ mod tests {
             ),
             (
                 "echo 'canary'",
-                "the answer of the credential helper `docker-credential-store` is malformed",
+                "the response of the credential helper `docker-credential-store` is malformed",
             ),
         ] {
             let fixture = Fixture::new(&[text]).helper("store", script);

@@ -1,18 +1,20 @@
 //! Derives an image from a base by writing a new config and manifest: the contract `derive/1`.
 //!
-//! Equal base bytes and an equal plan give equal bytes, on any machine and for as long as the
-//! contract's number stands; golden digests in the tests hold it. What `derive/1` does:
+//! The same base and the same plan give the same bytes, on any machine, as long as the number of
+//! the contract does not change. Golden digests in the tests ensure this. `derive/1` does the
+//! following:
 //!
-//! - The base's config keeps its keys and their order. `config.Env` gets the edit's variables in
-//!   place, new ones behind in the order of their names; one of them that the base has twice is
-//!   there once, because runtimes do not agree which of the two counts. `config.Labels` is the
-//!   base's without those that are reset, and the edit's, sorted. `config.Entrypoint` gets the
-//!   edit's words in front, where they do not stand there already. `created` and one empty-layer
-//!   history entry carry the edit's time. What names the container that the base was made in is
-//!   dropped.
-//! - The manifest is an OCI image manifest, because a Docker one has no annotations: layer
-//!   descriptors are the base's, digest for digest, with the OCI name of the same media type.
-//!   Annotations are the base's without those that are reset, and all of the edit's labels, sorted.
+//! - The config keeps the base's keys and their order. In `config.Env`, the edit's variables
+//!   replace existing ones in place, and new ones follow in alphabetical order. If the base
+//!   contains one of them twice, it remains only once, because runtimes disagree on which one
+//!   counts. `config.Labels` contains the base's labels without the reset ones, plus the edit's,
+//!   sorted. The edit's words are put in front of `config.Entrypoint` unless they are already
+//!   there. `created` and one empty-layer history entry contain the edit's time. Keys that describe
+//!   the container in which the base was made are dropped.
+//! - The manifest is an OCI image manifest, because docker's format has no annotations. Its layer
+//!   descriptors are those of the base, digest by digest, with the OCI name of the same media type.
+//!   Its annotations are those of the base without the reset ones, plus all of the edit's labels,
+//!   sorted.
 //! - Both are written as JSON without white space.
 
 use std::collections::BTreeMap;
@@ -25,28 +27,28 @@ use serde_json::{Map, Value, json};
 use crate::document::{DocumentError, read_config};
 use crate::media::{Descriptor, Manifest, OCI_CONFIG, OCI_MANIFEST};
 
-/// A finished image whose layers lie where the base's do.
+/// A finished image whose layers are stored with those of the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DerivedImage {
     /// The manifest's bytes.
     pub manifest: Bytes,
-    /// The manifest's digest: what a registry or layout knows the image by.
+    /// The manifest's digest, which identifies the image in a registry or layout.
     pub manifest_digest: Digest,
     /// The config's bytes.
     pub config: Bytes,
-    /// The config's digest: the image ID of podman and of docker's classic store.
+    /// The config's digest, which is the image ID on podman and in docker's classic store.
     pub config_digest: Digest,
-    /// The layers, lowest first: the base's.
+    /// The layers of the base, lowest first.
     pub layers: Vec<Descriptor>,
-    /// Labels and annotations of the base that were dropped because they would lie.
+    /// Labels and annotations of the base that were dropped because they would be wrong.
     pub reset: Vec<String>,
 }
 
 /// Why an image cannot be derived from a base.
 #[derive(Debug, thiserror::Error)]
 pub enum DeriveError {
-    /// The config is not a JSON object, or readers do not agree on what it says.
-    #[error("the base's config cannot be read")]
+    /// The config is not a JSON object, or parsers disagree on its meaning.
+    #[error("cannot read the base's config")]
     Document(#[source] DocumentError),
     /// A part of the config has the wrong type.
     #[error("the base's config has no valid `{0}`")]
@@ -56,22 +58,22 @@ pub enum DeriveError {
     Platform {
         /// The base's platform.
         found: String,
-        /// The platform that is wanted.
+        /// The requested platform.
         wanted: String,
     },
-    /// The config and the manifest do not belong together.
+    /// The config and the manifest do not match.
     #[error("the base's config names {diff_ids} layers, its manifest {layers}")]
     LayerCount {
-        /// How many the config names.
+        /// The number of layers in the config.
         diff_ids: usize,
-        /// How many the manifest names.
+        /// The number of layers in the manifest.
         layers: usize,
     },
-    /// A layer names places that other tools would fetch it from.
+    /// A layer contains URLs from which other tools would fetch it.
     #[error("the base's layer `{0}` has `urls`: other tools would fetch it from there")]
     LayerUrls(Digest),
-    /// A layer is not one that can be handed on.
-    #[error("the base's layer `{digest}` has media type `{media_type}`, which cannot be handed on")]
+    /// A layer has a media type that cannot be reused.
+    #[error("the base's layer `{digest}` has media type `{media_type}`, which is not supported")]
     LayerType {
         /// The layer.
         digest: Digest,
@@ -80,10 +82,11 @@ pub enum DeriveError {
     },
 }
 
-/// Makes the image that `edit` describes over a base. `labels` are all labels it sets.
+/// Makes the image that `edit` describes from a base. `labels` contains all labels to set.
 ///
 /// # Errors
-/// The base's config is not that of an image for `platform`, or does not fit its manifest.
+/// Fails if the base's config is not that of an image for `platform`, or does not match its
+/// manifest.
 pub fn derive(
     base: &Manifest,
     base_config: &[u8],
@@ -98,7 +101,7 @@ pub fn derive(
     Ok(finished(base, config, layers, edit, labels, reset))
 }
 
-/// Writes a config, and the manifest of it and layers with the annotations that the edit gives.
+/// Writes a config, and the manifest for it and the layers with the edit's annotations.
 pub(crate) fn finished(
     base: &Manifest,
     config: Map<String, Value>,
@@ -131,23 +134,24 @@ pub(crate) fn finished(
     }
 }
 
-/// Returns the GPU targets that a base's config says its PyTorch was built for (`PYTORCH_ROCM_ARCH`).
+/// Returns the GPU targets for which the base's PyTorch was built, according to its config
+/// (`PYTORCH_ROCM_ARCH`).
 ///
-/// The variable has no effect at run time; the images of AMD and of vLLM carry it from their build.
+/// The variable has no effect at run time. The images of AMD and vLLM contain it from their build.
 pub fn native_gpus(base_config: &[u8]) -> Vec<String> {
     let config = read_config(base_config).unwrap_or_default();
     let env = config.get("config").and_then(|inner| inner.get("Env")).and_then(Value::as_array);
     let value = env.into_iter().flatten().filter_map(Value::as_str);
     let value = value.filter_map(|entry| entry.strip_prefix("PYTORCH_ROCM_ARCH=")).next_back();
     let targets = value.unwrap_or_default().split([';', ',', ' ']);
-    // `gfx942:xnack+` names a variant of the same target.
+    // `gfx942:xnack+` is a variant of the same target.
     targets
         .map(|target| target.split(':').next().unwrap_or_default().trim().to_owned())
         .filter(|t| !t.is_empty())
         .collect()
 }
 
-/// Reads a base's config and checks that it is one, for the platform, and fits the manifest.
+/// Reads a base's config, and checks that it is for the platform and matches the manifest.
 pub(crate) fn parse_config(
     base: &Manifest,
     bytes: &[u8],
@@ -171,7 +175,7 @@ pub(crate) fn parse_config(
     Ok(config)
 }
 
-/// Carries the edit into a config.
+/// Applies the edit to a config.
 fn edit_config(
     config: &mut Map<String, Value>,
     edit: &ImageEdit,
@@ -205,7 +209,7 @@ fn edit_config(
     Ok(())
 }
 
-/// Puts the edit's words in front of `Entrypoint`, where they do not stand there already.
+/// Puts the edit's words in front of `Entrypoint` unless they are already there.
 pub(crate) fn edit_entrypoint(
     inner: &mut Map<String, Value>,
     edit: &ImageEdit,
@@ -226,7 +230,7 @@ pub(crate) fn edit_entrypoint(
     Ok(())
 }
 
-/// Drops the labels that are reset and sets the edit's.
+/// Drops the reset labels and sets the edit's.
 pub(crate) fn edit_labels(
     inner: &mut Map<String, Value>,
     edit: &ImageEdit,
@@ -243,7 +247,7 @@ pub(crate) fn edit_labels(
     Ok(())
 }
 
-/// Sets the edit's variables in `Env`, in place where the base has them.
+/// Sets the edit's variables in `Env`, in place if the base has them.
 pub(crate) fn edit_env(
     inner: &mut Map<String, Value>,
     edit: &ImageEdit,
@@ -273,7 +277,7 @@ pub(crate) fn edit_env(
     Ok(())
 }
 
-/// Returns the inherited keys that are not reset, and ours over them, sorted.
+/// Returns the inherited keys without the reset ones, overlaid with the new ones, sorted.
 fn merged(
     inherited: Option<&Map<String, Value>>,
     edit: &ImageEdit,
@@ -319,7 +323,7 @@ pub(crate) fn oci_layer(layer: &Descriptor) -> Result<Descriptor, DeriveError> {
     Ok(layer)
 }
 
-/// Returns whether a media type is that of an OCI layer, in whatever compression.
+/// Returns whether a media type is that of an OCI layer, with any compression.
 fn is_oci_layer(media_type: &str) -> bool {
     media_type
         .strip_prefix("application/vnd.oci.image.layer.v1.tar")

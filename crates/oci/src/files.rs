@@ -1,4 +1,4 @@
-//! Opens files that others may have put there: a regular file, and nothing that could be waited for.
+//! Opens files that others may have put there: only regular files, and never blocks.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,13 +8,13 @@ use std::path::Path;
 use names::{Digest, Hasher};
 use rustix::fs::OFlags;
 
-/// Opens a regular file for reading. A link counts as what it leads to. A FIFO, socket or device is
-/// refused and not waited for.
+/// Opens a regular file for reading. Links are followed. FIFOs, sockets and devices are refused
+/// without blocking.
 ///
 /// # Errors
-/// It cannot be opened, or is not a regular file.
+/// Fails if the file cannot be opened or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Looked at first, because to open a device can be an action of its own.
+    // Checked first, because opening a device can have side effects.
     check(&fs::metadata(path)?)?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
@@ -23,7 +23,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Refuses what is not a regular file.
+/// Refuses anything except regular files.
 fn check(found: &fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt as _;
     let kind = found.file_type();
@@ -37,7 +37,7 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file")))
 }
 
-/// Returns the SHA-256 of all that a reader gives.
+/// Returns the SHA-256 of a reader's content.
 pub(crate) fn hash(mut reader: impl io::Read) -> io::Result<Digest> {
     let mut hasher = Hasher::new();
     let mut buffer = vec![0; 256 * 1024];

@@ -1,9 +1,9 @@
-//! Writes images as OCI image layouts, and reads layouts and their archives back.
+//! Writes images as OCI image layouts, and reads layouts and archives.
 //!
-//! A layout is *thin* where its layer blobs are left at the base, which the image layout
+//! A layout is *thin* if its layer blobs stay in the base's registry, which the image layout
 //! specification allows ("the blobs directory MAY be missing referenced blobs"). Blobs are written
-//! under their digest, `index.json` last and in one rename: whoever looks sees the old image or the
-//! new one, also after a kill.
+//! under their digests, and `index.json` last with one rename: readers see either the old image or
+//! the new one, even after a kill.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::media::{Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, chec
 /// The content of the `oci-layout` file.
 pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 
-/// The annotation of an entry of `index.json` that names it (image specification, "annotations").
+/// The annotation that names an entry of `index.json` (image specification, "annotations").
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// Why a layout cannot be written or read.
@@ -47,33 +47,33 @@ pub enum LayoutError {
         #[source]
         source: io::Error,
     },
-    /// The folder holds something else.
-    #[error("`{}` has files in it and is not an OCI image layout", .0.display())]
+    /// The folder contains something else.
+    #[error("`{}` contains files but is not an OCI image layout", .0.display())]
     NotALayout(PathBuf),
-    /// The file is something else: it is not replaced.
+    /// The file is something else and is not replaced.
     #[error("`{}` exists and is not an OCI archive", .0.display())]
     NotAnArchive(PathBuf),
-    /// The layout holds an image that somebody else put there.
-    #[error("`{}` holds the image `{image}`, which another tool put there", path.display())]
+    /// The layout contains an image that another tool put there.
+    #[error("`{}` contains the image `{image}`, which another tool put there", path.display())]
     Foreign {
         /// The layout.
         path: PathBuf,
-        /// The image's name, or its digest where it has none.
+        /// The image's name, or its digest if it has none.
         image: String,
     },
-    /// The layout holds no image or several.
-    #[error("`{}` holds {count} images where one was expected", path.display())]
+    /// The layout contains no image, or several.
+    #[error("`{}` contains {count} images, expected one", path.display())]
     Count {
         /// The layout.
         path: PathBuf,
-        /// How many.
+        /// The number of images.
         count: usize,
     },
-    /// A folder is where a blob would be.
-    #[error("`{}` is a folder where a blob would be", .0.display())]
+    /// There is a folder in place of a blob.
+    #[error("`{}` is a folder, expected a blob", .0.display())]
     NotABlob(PathBuf),
-    /// A document in it is not what it must be.
-    #[error("`{}` is not a layout with an image in it", path.display())]
+    /// A document in the layout is not valid.
+    #[error("`{}` is not a layout that contains an image", path.display())]
     Document {
         /// The layout.
         path: PathBuf,
@@ -81,8 +81,8 @@ pub enum LayoutError {
         #[source]
         source: MediaError,
     },
-    /// A blob is not what its name says.
-    #[error("blob `{digest}` of `{}` has other bytes: they are `{found}`", path.display())]
+    /// The content of a blob does not match its name.
+    #[error("blob `{digest}` of `{}` has the wrong content: its digest is `{found}`", path.display())]
     Integrity {
         /// The layout.
         path: PathBuf,
@@ -101,10 +101,10 @@ pub enum LayoutError {
     },
 }
 
-/// An image that lies in a layout or archive, its manifest and config read and checked.
+/// An image in a layout or archive, with a checked manifest and config.
 #[derive(Debug, Clone)]
 pub struct LayoutImage {
-    /// The name that `index.json` gives it.
+    /// Its name in `index.json`.
     pub name: Option<String>,
     /// The manifest's digest.
     pub manifest_digest: Digest,
@@ -112,11 +112,11 @@ pub struct LayoutImage {
     pub manifest: Bytes,
     /// The config's bytes.
     pub config: Bytes,
-    /// The layers whose bytes are there and were checked.
+    /// The layers that are present. They have been checked.
     pub present_layers: Vec<Digest>,
-    /// The layers whose bytes are not there.
+    /// The layers that are absent.
     pub absent_layers: Vec<Digest>,
-    /// Where the layers lie that are there.
+    /// The locations of the layers that are present.
     places: BTreeMap<Digest, Place>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Place {
     pub(crate) size: u64,
 }
 
-/// Returns where a blob lies in a layout.
+/// Returns the path of a blob in a layout.
 pub fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
     blobs_folder(layout).join(digest.hex())
 }
@@ -149,13 +149,13 @@ pub(crate) fn index_text(image: &DerivedImage, name: &str) -> String {
     index.to_string()
 }
 
-/// Returns the folder of a layout that its blobs are in.
+/// Returns the folder of a layout that contains its blobs.
 pub fn blobs_folder(layout: &Path) -> PathBuf {
     layout.join("blobs/sha256")
 }
 
-/// Returns whether the layout at `path` already holds exactly this image under this name, its
-/// manifest and config intact. Its layers are not looked at.
+/// Returns whether the layout at `path` already contains exactly this image under this name, with
+/// an intact manifest and config. Its layers are not checked.
 pub fn holds(path: &Path, image: &DerivedImage, name: &str) -> bool {
     let is = |file: PathBuf, wanted: &[u8]| {
         files::open(&file).and_then(read_capped).is_ok_and(|found| found == wanted)
@@ -166,11 +166,11 @@ pub fn holds(path: &Path, image: &DerivedImage, name: &str) -> bool {
         && is(blob_path(path, &image.config_digest), &image.config)
 }
 
-/// Checks that the image `name` may be written as a layout at `path`: nothing is there, or a layout
-/// with an image of ours, which it replaces.
+/// Checks that the image `name` may be written as a layout at `path`: there is nothing, or a layout
+/// with an image made by this tool, which is replaced.
 ///
 /// # Errors
-/// Something else is there, or it cannot be read.
+/// Fails if there is something else, or if it cannot be read.
 pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
     let entries = match fs::read_dir(path) {
@@ -197,14 +197,15 @@ pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
     }
 }
 
-/// Returns whether a name in the root of a layout is that of a file that a kill left half renamed.
+/// Returns whether a name in the root of a layout is that of a temporary file that was never
+/// renamed because its writer was killed.
 fn is_half_file(name: &str) -> bool {
     name.starts_with(".oci-layout.") || name.starts_with(".index.json.")
 }
 
-/// Returns an image of the layout that is neither called `name` nor made by this tool.
+/// Returns an image in the layout that is not called `name` and was not made by this tool.
 fn foreign_image(path: &Path, name: &str) -> Option<String> {
-    // Not read strictly: what this tool would refuse is another tool's image too.
+    // Not parsed strictly: an image that this tool would refuse was also made by another tool.
     let json = |file: PathBuf| -> Option<Value> {
         let bytes = files::open(&file).and_then(read_capped).ok()?;
         serde_json::from_slice(&bytes).ok()
@@ -228,8 +229,8 @@ fn foreign_image(path: &Path, name: &str) -> Option<String> {
     foreign.next()
 }
 
-/// Returns whether the `blobs` folder of a layout, where there is one, holds nothing but blobs and
-/// what a write that was killed leaves beside them.
+/// Returns whether the `blobs` folder of a layout, if there is one, contains only blobs and the
+/// temporary files of killed writes.
 fn has_only_blobs(path: &Path) -> bool {
     let names = |folder: PathBuf| -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -243,12 +244,13 @@ fn has_only_blobs(path: &Path) -> bool {
         && names(path.join("blobs/sha256")).iter().all(is_blob)
 }
 
-/// Writes manifest, config and `index.json` of an image; layer blobs must be there already or stay away.
+/// Writes the manifest, config and `index.json` of an image. Layer blobs are either already there
+/// or stay absent.
 ///
-/// Blobs of an earlier image that this one does not name are removed at the end.
+/// Blobs of an earlier image that this one does not use are removed at the end.
 ///
 /// # Errors
-/// A file cannot be written. The layout then still holds the earlier image.
+/// Fails if a file cannot be written. The layout then still contains the earlier image.
 pub fn write(path: &Path, image: &DerivedImage, name: &str) -> Result<(), LayoutError> {
     let blobs = path.join("blobs/sha256");
     fs::create_dir_all(&blobs)
@@ -261,10 +263,11 @@ pub fn write(path: &Path, image: &DerivedImage, name: &str) -> Result<(), Layout
     remove_old_blobs(path, image)
 }
 
-/// Removes the blobs of a layout that the image does not name: an earlier image's, a killed run's.
+/// Removes the blobs of a layout that the image does not use, such as those of an earlier image or
+/// of a killed run.
 ///
 /// # Errors
-/// The folder of the blobs cannot be read.
+/// Fails if the folder of the blobs cannot be read.
 pub fn remove_old_blobs(path: &Path, image: &DerivedImage) -> Result<(), LayoutError> {
     let blobs = path.join("blobs/sha256");
     let mut wanted: Vec<&str> = image.layers.iter().map(|layer| layer.digest.hex()).collect();
@@ -273,13 +276,13 @@ pub fn remove_old_blobs(path: &Path, image: &DerivedImage) -> Result<(), LayoutE
     clean(path, is_half_file)
 }
 
-/// Removes the files of a folder whose names are `old`.
+/// Removes the files of a folder for whose names `old` returns true.
 fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
     let entries = fs::read_dir(folder)
         .map_err(|source| LayoutError::Read { path: folder.to_owned(), source })?;
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(&old) {
-            // A file that cannot be removed costs space and nothing else.
+            // A file that cannot be removed only wastes space.
             let removed = fs::remove_file(entry.path());
             tracing::debug!(path = %entry.path().display(), ok = removed.is_ok(), "removed an old file");
         }
@@ -287,7 +290,7 @@ fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// Writes a file beside, synced and renamed; an equal file is left as it is.
+/// Writes a file to a temporary name, syncs and renames it. An identical file is left unchanged.
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
     let found = files::open(path).and_then(read_capped);
     if found.is_ok_and(|found| found == bytes) {
@@ -302,10 +305,11 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
 }
 
 impl LayoutImage {
-    /// Reads the one image of a layout folder or of an archive of one, and checks every blob in it.
+    /// Reads the only image of a layout folder or of an archive, and checks every blob in it.
     ///
     /// # Errors
-    /// There is no layout, it does not hold exactly one image, or a blob is not what its name says.
+    /// Fails if there is no layout, if it does not contain exactly one image, or if a blob does not
+    /// match its name.
     pub fn read(path: &Path) -> Result<Self, LayoutError> {
         match path.is_dir() {
             true => Self::from_files(path, &FolderFiles(path)),
@@ -341,7 +345,7 @@ impl LayoutImage {
                 });
             }
             let bytes = files.small_file(&format!("blobs/sha256/{}", digest.hex()))?;
-            // Read anew since it was hashed, so hashed anew.
+            // The file was read again after it was hashed, so it is hashed again.
             match Digest::of(&bytes) {
                 found if found == *digest => Ok(bytes),
                 found => {
@@ -351,7 +355,7 @@ impl LayoutImage {
             }
         };
         let manifest = blob(&manifest_digest)?;
-        // Without it, other tools refuse the layout.
+        // Other tools refuse a layout whose index lacks the right size.
         let stated = entry.get("size").and_then(Value::as_u64).unwrap_or_default();
         check_size(&manifest_digest, stated, manifest.len() as u64).map_err(unreadable)?;
         let parsed = parse_manifest(&manifest).map_err(unreadable)?;
@@ -380,10 +384,10 @@ impl LayoutImage {
         Ok(Self { name, manifest_digest, manifest, config, present_layers, absent_layers, places })
     }
 
-    /// Opens a layer whose bytes are there, as they lie there; or returns nothing.
+    /// Opens a layer that is present, without decompressing it. Returns `None` if it is absent.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// Fails if the file cannot be opened.
     pub fn layer(&self, digest: &Digest) -> Result<Option<impl io::Read + use<>>, LayoutError> {
         let Some(Place { file: path, begin, size }) = self.places.get(digest) else {
             return Ok(None);
@@ -398,7 +402,7 @@ impl LayoutImage {
     }
 }
 
-/// Reads bytes that must be an image manifest, not an index.
+/// Parses bytes that must be an image manifest, not an index.
 pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, MediaError> {
     match Document::parse(bytes, None)? {
         Document::Manifest(manifest) => Ok(manifest),
@@ -406,13 +410,13 @@ pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, MediaError> {
     }
 }
 
-/// Where the files of a layout are read from: a folder or an archive.
+/// The source of a layout's files: a folder or an archive.
 pub(crate) trait LayoutFiles {
     /// Returns the bytes of a file of at most 4 MiB.
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError>;
-    /// Returns the digest of a blob's bytes, or nothing where it is not there.
+    /// Returns the digest of a blob's content, or `None` if it is absent.
     fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError>;
-    /// Returns where a blob lies, if it is there.
+    /// Returns the location of a blob, if it is present.
     fn place(&self, digest: &Digest) -> Option<Place>;
 }
 

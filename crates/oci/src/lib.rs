@@ -1,16 +1,18 @@
-//! Talks to OCI registries, reads and writes OCI layouts, derives images, serves the loopback registry.
+//! Talks to OCI registries, reads and writes OCI layouts, derives images, and serves the loopback
+//! registry.
 //!
 //! Where to start:
-//! - [`derive()`] makes a new config and manifest over a base; it is pure. So is [`assemble()`], which
-//!   makes them for sealed layers on a base.
-//! - [`client::RegistryClient`] reads from and pushes to registries, checking every byte.
-//! - [`read_config()`] and [`media::Document::parse`] read documents so that all readers agree on them.
+//! - [`derive()`] makes a new config and manifest from a base. It is pure. So is [`assemble()`],
+//!   which makes them for sealed layers on a base.
+//! - [`client::RegistryClient`] reads from and pushes to registries, and checks every byte.
+//! - [`read_config()`] and [`media::Document::parse`] read documents in such a way that all parsers
+//!   agree on them.
 //! - [`layout`] and [`archive`] write images to disk; [`LayoutImage`] reads them back.
-//! - [`loopback::LoopbackRegistry`] is a registry inside this process; [`stand_in`] makes the small
-//!   bases that a rehearsal serves from it.
+//! - [`loopback::LoopbackRegistry`] is an in-process registry; [`stand_in`] makes the small bases
+//!   that a rehearsal serves from it.
 //!
-//! This crate reads no environment and prints nothing: paths of credential files and the like are
-//! given to it.
+//! This crate reads no environment variables and prints nothing: the caller provides paths, such as
+//! those of credential files.
 
 pub mod archive;
 mod assemble;

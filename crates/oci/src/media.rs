@@ -1,7 +1,7 @@
-//! Manifests, indexes and descriptors, as JSON that keeps what it does not know.
+//! Manifests, indexes and descriptors, as JSON that preserves unknown content.
 //!
-//! A typed model of the OCI image specification drops unknown keys and forgets their order, which
-//! changes digests; here a document stays a [`serde_json::Value`] and only what is needed is read.
+//! A typed model of the OCI image specification drops unknown keys and their order, which changes
+//! digests. Here, a document stays a [`serde_json::Value`], and only the required parts are read.
 
 use names::{Digest, ParseDigestError};
 use plan::Platform;
@@ -22,21 +22,21 @@ pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.
 /// Docker's name for an image config.
 pub const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 
-/// The largest manifest or index that is read, in bytes (containerd's `MaxManifestSize` too).
+/// The maximum size of a manifest or index, in bytes (the same as containerd's `MaxManifestSize`).
 pub const MANIFEST_CAP: u64 = 4 << 20;
-/// The largest image config that is read, in bytes.
+/// The maximum size of an image config, in bytes.
 pub const CONFIG_CAP: u64 = 4 << 20;
 
 /// A reference from one document to a blob or another document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
-    /// The media type of what it points to.
+    /// The media type of the target.
     pub media_type: String,
-    /// The digest of what it points to.
+    /// The digest of the target.
     pub digest: Digest,
-    /// The size of what it points to, in bytes.
+    /// The size of the target, in bytes.
     pub size: u64,
-    /// The whole descriptor, annotations included.
+    /// The complete descriptor, including annotations.
     pub json: Value,
 }
 
@@ -49,7 +49,7 @@ pub enum Document {
     Manifest(Manifest),
 }
 
-/// An image index: one manifest a platform.
+/// An image index: one manifest per platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     entries: Vec<(Descriptor, Option<Platform>)>,
@@ -62,75 +62,76 @@ pub struct Manifest {
     pub config: Descriptor,
     /// The descriptors of the layers, lowest first.
     pub layers: Vec<Descriptor>,
-    /// The whole manifest.
+    /// The complete manifest.
     pub json: Value,
 }
 
-/// Why bytes are not a manifest or index that this tool reads.
+/// Why bytes are not a supported manifest or index.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// The manifest or index is not JSON, or readers do not agree on what it says.
-    #[error("the manifest cannot be read")]
+    /// The manifest or index is not JSON, or parsers disagree on its meaning.
+    #[error("cannot read the manifest")]
     Document(#[source] DocumentError),
-    /// The config is not JSON, or readers do not agree on what it says.
-    #[error("the config cannot be read")]
+    /// The config is not JSON, or parsers disagree on its meaning.
+    #[error("cannot read the config")]
     Config(#[source] DocumentError),
     /// The format was retired before content addressing.
     #[error(
-        "the manifest has the retired Docker schema 1; the image must be pushed anew by a current tool"
+        "the manifest has the retired Docker schema 1; push the image again with a current tool"
     )]
     Schema1,
     /// The media type is not that of an image.
     #[error("`{0}` is not the media type of an image manifest or index")]
     MediaType(String),
-    /// The body says another type than the registry or the pin.
-    #[error("the body says media type `{body}`, where `{stated}` was stated")]
+    /// The body has another media type than the registry or the pin declared.
+    #[error("the body says media type `{body}`, but `{stated}` was declared")]
     Disagrees {
         /// The type in the body.
         body: String,
-        /// The type that the registry or the parent stated.
+        /// The type that the registry or the parent declared.
         stated: String,
     },
-    /// A document looks like a manifest and an index at once (CVE-2021-41190).
-    #[error("the document has both layers and manifests, so what it means depends on who reads it")]
+    /// A document looks like both a manifest and an index (CVE-2021-41190).
+    #[error("the document has both layers and manifests, so parsers disagree on its meaning")]
     Ambiguous,
     /// A field is missing or has the wrong type.
     #[error("the manifest has no valid `{0}`")]
     Field(String),
-    /// A digest in it is not one.
+    /// A digest in the document is not valid.
     #[error("the manifest's `{field}` has no valid digest")]
     Digest {
         /// The field.
         field: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: ParseDigestError,
     },
-    /// A descriptor says another size than what it points to has.
-    #[error("`{digest}` has {found} bytes, where its descriptor says {stated}")]
+    /// The size in a descriptor is wrong.
+    #[error("`{digest}` has {found} bytes, but its descriptor says {stated}")]
     Size {
-        /// What the descriptor points to.
+        /// The digest of the target.
         digest: Digest,
         /// The size in the descriptor.
         stated: u64,
-        /// The size.
+        /// The actual size.
         found: u64,
     },
     /// The index has no image for the platform.
     #[error("the index has no image for {wanted}; it has {found}")]
     NoPlatform {
-        /// The platform that was asked for.
+        /// The requested platform.
         wanted: String,
-        /// Those there are.
+        /// The available platforms.
         found: String,
     },
 }
 
 impl Document {
-    /// Reads a manifest or index. `stated` is the media type that a registry or descriptor gave.
+    /// Parses a manifest or index. `stated` is the media type that a registry or descriptor
+    /// declared.
     ///
     /// # Errors
-    /// The bytes are no image manifest or index, or say another type than was stated.
+    /// Fails if the bytes are not an image manifest or index, or have another type than declared.
     pub fn parse(bytes: &[u8], stated: Option<&str>) -> Result<Self, MediaError> {
         let json = document::read(bytes, document::MANIFEST).map_err(MediaError::Document)?;
         let json = Value::Object(json);
@@ -147,7 +148,8 @@ impl Document {
         if has("manifests") && (has("layers") || has("config")) {
             return Err(MediaError::Ambiguous);
         }
-        // An OCI document need not name its own type; its fields tell then.
+        // An OCI document need not contain its own type. In that case its fields determine the
+        // type.
         let guessed = if has("manifests") { OCI_INDEX } else { OCI_MANIFEST };
         match body.or(stated).unwrap_or(guessed) {
             OCI_INDEX | DOCKER_LIST => Index::from_json(&json).map(Self::Index),
@@ -176,10 +178,10 @@ impl Index {
 
     /// Returns the descriptor of the first image for `wanted` (image index specification, "platform").
     ///
-    /// Attestations, which stand in an index as platform `unknown/unknown`, are never chosen.
+    /// Attestations, which have the platform `unknown/unknown` in an index, are never chosen.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is none.
     pub fn choose(&self, wanted: &Platform) -> Result<&Descriptor, MediaError> {
         let fits =
             |(_, platform): &&(Descriptor, Option<Platform>)| platform.as_ref() == Some(wanted);
@@ -213,10 +215,10 @@ impl Manifest {
 }
 
 impl Descriptor {
-    /// Checks the size of what it points to.
+    /// Checks the size of the target.
     ///
     /// # Errors
-    /// It does not match the descriptor.
+    /// Fails if it does not match the descriptor.
     pub fn check_size(&self, found: u64) -> Result<(), MediaError> {
         check_size(&self.digest, self.size, found)
     }
@@ -232,7 +234,7 @@ impl Descriptor {
     }
 }
 
-/// Checks that something has the size that is stated of it.
+/// Checks that content has the declared size.
 pub(crate) fn check_size(digest: &Digest, stated: u64, found: u64) -> Result<(), MediaError> {
     match stated == found {
         true => Ok(()),

@@ -1,16 +1,16 @@
-//! Says where a registry may send us: redirects, token servers, upload locations.
+//! Decides where a registry may send this tool: redirects, token servers, upload locations.
 //!
 //! Start at [`check_hop`] and [`check_realm`]. A registry on the internet must not be able to make
-//! us talk to a machine behind our firewall, nor move us from https to http (CVE-2024-3727 and the
-//! 2026 series of go-containerregistry). The rule: a hop may never lead to a more inward network
-//! than the one the registry itself is in, and never to link-local or unspecified addresses,
-//! where clouds keep their metadata servers. This module opens no connection.
+//! this tool contact a machine behind the user's firewall, or switch from https to http
+//! (CVE-2024-3727 and the 2026 series of go-containerregistry). The rule: a hop may never lead to a
+//! more internal network than the registry's own, and never to link-local or unspecified addresses,
+//! where clouds run their metadata servers. This module opens no connections.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// How far inward an address lies; the order is from the internet to this machine.
+/// How internal an address is, ordered from the internet to this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// The internet.
@@ -19,34 +19,34 @@ pub enum Reach {
     Private,
     /// This machine.
     Loopback,
-    /// Link-local, unspecified, multicast and broadcast addresses, which no hop may name.
+    /// Link-local, unspecified, multicast and broadcast addresses, which are never allowed.
     Never,
 }
 
-/// Why a hop is refused.
+/// Why a hop is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedHop {
     /// The target is not a web address.
-    #[error("`{0}` is neither http nor https")]
+    #[error("`{0}` is not http or https")]
     Scheme(String),
     /// The target has no host.
     #[error("the target has no host")]
     NoHost,
-    /// The target carries a user name or a password.
-    #[error("the target carries a user name or a password")]
+    /// The target contains a user name or a password.
+    #[error("the target contains a user name or a password")]
     UserInfo,
-    /// The target is http where the page that names it came by https.
+    /// The target is http, but the URL that names it is https.
     #[error("it leads from https to http")]
     Downgrade,
-    /// The target lies further inward than the registry.
-    #[error("`{host}` is {reach}, and the registry is not", reach = .reach.in_words())]
+    /// The target is more internal than the registry.
+    #[error("`{host}` is {reach}, but the registry is not", reach = .reach.in_words())]
     Inward {
         /// The host of the target.
         host: String,
-        /// Where it lies.
+        /// Its reach.
         reach: Reach,
     },
-    /// The target is on another host where only the registry itself will do.
+    /// The target is on another host, but only the registry itself is allowed.
     #[error("it leads to `{host}`, which is not the registry")]
     OtherHost {
         /// The host of the target.
@@ -55,7 +55,7 @@ pub enum RefusedHop {
 }
 
 impl Reach {
-    /// Returns where `address` lies. IPv4 addresses inside IPv6 ones are judged as IPv4.
+    /// Returns the reach of `address`. IPv4 addresses inside IPv6 addresses are treated as IPv4.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self::of_v4(address),
@@ -100,7 +100,7 @@ impl Reach {
     }
 }
 
-/// Returns the IPv4 address that `address` stands for: mapped, compatible, NAT64 or 6to4.
+/// Returns the IPv4 address inside `address`: mapped, compatible, NAT64 or 6to4.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -127,14 +127,14 @@ pub fn literal_reach(host: &Host<&str>) -> Option<Reach> {
     }
 }
 
-/// Returns whether two addresses name the same host and port, whatever the scheme.
+/// Returns whether two URLs have the same host and port, whatever their scheme.
 pub fn is_same_host(one: &Url, other: &Url) -> bool {
     one.host() == other.host() && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// Checks one hop from `from` to `to` that the registry at `registry`, which lies in
-/// `registry_reach`, asked for. Names are judged here only where they need no name server; the
-/// resolver of the connection applies [`check_reach`] to every address it finds.
+/// Checks one hop from `from` to `to`, requested by the registry at `registry` with the reach
+/// `registry_reach`. Names are checked here only if they need no name server; the resolver of the
+/// connection applies [`check_reach`] to every address that it finds.
 pub fn check_hop(
     registry: &Url,
     registry_reach: Reach,
@@ -159,7 +159,7 @@ pub fn check_hop(
     }
 }
 
-/// Checks that a host which lies in `reach` is not further inward than `registry_reach`.
+/// Checks that a host with the reach `reach` is not more internal than `registry_reach`.
 pub fn check_reach(host: &str, reach: Reach, registry_reach: Reach) -> Result<(), RefusedHop> {
     if reach == Reach::Never || reach > registry_reach {
         return Err(RefusedHop::Inward { host: host.to_owned(), reach });
@@ -167,8 +167,8 @@ pub fn check_reach(host: &str, reach: Reach, registry_reach: Reach) -> Result<()
     Ok(())
 }
 
-/// Checks the token server that the registry at `registry` names: https, or plain http where the
-/// registry is plain http too and the token server is on this machine or the registry itself.
+/// Checks the token server that the registry at `registry` names: https, or plain http if the
+/// registry also uses plain http and the token server is on this machine or is the registry itself.
 pub fn check_realm(registry: &Url, registry_reach: Reach, realm: &Url) -> Result<(), RefusedHop> {
     check_hop(registry, registry_reach, registry, realm)?;
     let is_here = realm.host().and_then(|host| literal_reach(&host)) == Some(Reach::Loopback);
@@ -178,8 +178,8 @@ pub fn check_realm(registry: &Url, registry_reach: Reach, realm: &Url) -> Result
     }
 }
 
-/// Checks where an upload goes on: at the registry itself, by the same scheme. No registry in use
-/// sends uploads elsewhere, and the session's URL is a secret of its own.
+/// Checks the location at which an upload continues: on the registry itself, with the same scheme.
+/// No registry in use continues uploads elsewhere, and the session's URL is itself a secret.
 pub fn check_upload(registry: &Url, location: &Url) -> Result<(), RefusedHop> {
     check_hop(registry, Reach::Loopback, registry, location)?;
     match is_same_host(registry, location) && registry.scheme() == location.scheme() {
@@ -244,12 +244,12 @@ mod tests {
             ("https://cdn.example/x", None),
             ("https://cdn.example:8443/x", None),
             ("http://cdn.example/x", Some("it leads from https to http")),
-            ("https://u:p@cdn.example/x", Some("the target carries a user name or a password")),
-            ("ftp://cdn.example/x", Some("`ftp` is neither http nor https")),
-            ("file:///etc/passwd", Some("`file` is neither http nor https")),
-            ("https://127.0.0.1/x", Some("`127.0.0.1` is this machine, and the registry is not")),
-            ("https://localhost/x", Some("`localhost` is this machine, and the registry is not")),
-            ("https://LOCALHOST./x", Some("`localhost.` is this machine, and the registry is not")),
+            ("https://u:p@cdn.example/x", Some("the target contains a user name or a password")),
+            ("ftp://cdn.example/x", Some("`ftp` is not http or https")),
+            ("file:///etc/passwd", Some("`file` is not http or https")),
+            ("https://127.0.0.1/x", Some("`127.0.0.1` is this machine, but the registry is not")),
+            ("https://localhost/x", Some("`localhost` is this machine, but the registry is not")),
+            ("https://LOCALHOST./x", Some("`localhost.` is this machine, but the registry is not")),
             ("https://a.localhost/x", Some("is this machine")),
             ("https://2130706433/x", Some("`127.0.0.1` is this machine")),
             ("https://0x7f.1/x", Some("`127.0.0.1` is this machine")),

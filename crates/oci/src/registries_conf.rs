@@ -1,10 +1,10 @@
-//! Reads what we use of `registries.conf` (version 2): mirrors, other locations, blocked names.
+//! Reads the supported parts of `registries.conf` (version 2): mirrors, other locations, blocked
+//! names.
 //!
-//! Start at [`RegistriesConf::parse`]. The texts are the caller's, in the order of
-//! containers-registries.conf.d(5): a later `[[registry]]` of the same prefix takes the earlier
-//! one's place. Short names are refused everywhere in this project, so their settings are passed
-//! over, and so is what we do not know. `insecure` allows plain http; it never turns the check of
-//! a certificate off.
+//! Start at [`RegistriesConf::parse`]. The caller provides the texts, in the order of
+//! containers-registries.conf.d(5): a later `[[registry]]` replaces an earlier one with the same
+//! prefix. Short names are refused everywhere in this project, so their settings are ignored, and
+//! so are unknown settings. `insecure` allows plain http; it never disables certificate checks.
 
 use serde::Deserialize;
 
@@ -17,24 +17,24 @@ pub struct RegistriesConf {
 /// One `[[registry]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistrySettings {
-    /// Which names it is for: `host`, `host/namespace…`, or `*.domain`.
+    /// The names that it applies to: `host`, `host/namespace…`, or `*.domain`.
     pub prefix: String,
-    /// What takes the prefix's place when asking.
+    /// The replacement for the prefix in requests.
     pub location: String,
-    /// Whether plain http may be used.
+    /// Whether plain http is allowed.
     pub insecure: bool,
-    /// Whether nothing may be read from it or written to it.
+    /// Whether reading and writing are forbidden.
     pub blocked: bool,
-    /// Where to ask first, in order.
+    /// The locations to try first, in order.
     pub mirrors: Vec<MirrorSettings>,
 }
 
 /// One `[[registry.mirror]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirrorSettings {
-    /// What takes the prefix's place when asking.
+    /// The replacement for the prefix in requests.
     pub location: String,
-    /// Whether plain http may be used.
+    /// Whether plain http is allowed.
     pub insecure: bool,
     /// Which reads may use it.
     pub pull: PullFromMirror,
@@ -53,34 +53,34 @@ pub enum PullFromMirror {
     TagOnly,
 }
 
-/// Why a text is not a `registries.conf`.
+/// Why a `registries.conf` is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseRegistriesConfError {
-    /// The text is not the TOML it should be.
+    /// The text is not valid TOML, or has the wrong structure.
     #[error("`{name}` is not a valid registries.conf")]
     Toml {
-        /// The file's name as the caller gave it.
+        /// The file's name, as given by the caller.
         name: String,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: Box<toml::de::Error>,
     },
-    /// The text has the form that podman dropped in 2022.
+    /// The text has the format that podman dropped in 2022.
     #[error("`{name}` has version 1 of the registries.conf format; write `[[registry]]` tables")]
     Version1 {
-        /// The file's name as the caller gave it.
+        /// The file's name, as given by the caller.
         name: String,
     },
-    /// An entry names nothing.
-    #[error("a `[[registry]]` of `{name}` has neither `prefix` nor `location`")]
+    /// An entry has no name.
+    #[error("a `[[registry]]` of `{name}` has no `prefix` and no `location`")]
     NoPrefix {
-        /// The file's name as the caller gave it.
+        /// The file's name, as given by the caller.
         name: String,
     },
     /// An entry for a whole domain has no location, or a location is not a host.
     #[error("`{location}` of `{prefix}` in `{name}` is not a registry host with an optional path")]
     Location {
-        /// The file's name as the caller gave it.
+        /// The file's name, as given by the caller.
         name: String,
         /// The prefix.
         prefix: String,
@@ -124,7 +124,7 @@ struct RawMirror {
 }
 
 impl RegistriesConf {
-    /// Parses files given as name and text, in the order in which later ones win.
+    /// Parses files, given as name and text. Later ones take precedence.
     pub fn parse<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, ParseRegistriesConfError> {
@@ -150,7 +150,7 @@ impl RegistriesConf {
         Ok(())
     }
 
-    /// Returns the entry with the longest prefix that fits `name`, which is `host/path`.
+    /// Returns the entry with the longest prefix of `name`, which is `host/path`.
     pub fn find(&self, name: &str) -> Option<&RegistrySettings> {
         let fitting = self.registries.iter().filter(|r| r.rest_of(name).is_some());
         fitting.max_by_key(|registry| registry.prefix.len())
@@ -158,10 +158,10 @@ impl RegistriesConf {
 }
 
 impl RegistrySettings {
-    /// Returns what of `name` stands behind the prefix, if the prefix fits.
+    /// Returns the part of `name` after the prefix, if the prefix matches.
     fn rest_of<'a>(&self, name: &'a str) -> Option<&'a str> {
         let rest = match self.prefix.strip_prefix('*') {
-            // `*.example.com` fits any host below example.com, whole.
+            // `*.example.com` matches any complete host below example.com.
             Some(domain) => {
                 let host_end = name.find('/').unwrap_or(name.len());
                 let host = name[..host_end].split(':').next().unwrap_or_default();
@@ -172,7 +172,7 @@ impl RegistrySettings {
         (rest.is_empty() || rest.starts_with('/')).then_some(rest)
     }
 
-    /// Returns `name` with `location` in the prefix's place.
+    /// Returns `name` with the prefix replaced by `location`.
     pub fn relocate(&self, name: &str, location: &str) -> String {
         match self.rest_of(name) {
             Some(rest) if !location.is_empty() => format!("{location}{rest}"),
@@ -189,7 +189,7 @@ impl RawRegistry {
                 return Err(ParseRegistriesConfError::NoPrefix { name: name.to_owned() });
             }
             (prefix, location) if prefix.is_empty() => (location.clone(), location),
-            // A wildcard without a location leaves names as they are.
+            // A wildcard without a location leaves names unchanged.
             (prefix, location) if prefix.starts_with("*.") => (prefix, location),
             (prefix, location) if location.is_empty() => (prefix.clone(), prefix),
             both => both,
@@ -225,11 +225,11 @@ impl RawRegistry {
     }
 }
 
-/// Returns whether `text` is `host[:port][/path]`. The host need not have a dot here.
+/// Returns whether `text` is `host[:port][/path]`. Here, the host need not contain a dot.
 pub(crate) fn is_location(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or_default();
     let dotted = host.contains(['.', ':', '[']) || host == "localhost";
-    // Any port makes a single label a host in the grammar of image references.
+    // In the grammar of image references, any port makes a single label a host.
     let probe = match dotted {
         true => format!("{text}/x"),
         false => format!("{host}:1{}/x", &text[host.len()..]),
@@ -324,7 +324,7 @@ mod tests {
                 "`conf` is not a valid registries.conf",
             ),
             ("[registries.search]\nregistries = []", "`conf` has version 1"),
-            ("[[registry]]\ninsecure = true", "has neither `prefix` nor `location`"),
+            ("[[registry]]\ninsecure = true", "has no `prefix` and no `location`"),
             ("[[registry]]\nlocation = 'https://a.io'", "`https://a.io` of `https://a.io`"),
             (
                 "[[registry]]\nlocation='a.io'\n[[registry.mirror]]\nlocation='b io'",

@@ -1,7 +1,8 @@
-//! Small stand-in bases for a rehearsal: the shape of the real ones, a few kilobytes, made on the fly.
+//! Small stand-in bases for a rehearsal: the shape of the real ones in a few kilobytes, generated
+//! when needed.
 //!
-//! A stand-in is a function of the repository it stands in for and of the GPU target alone. Its
-//! layers are gzip without compression, so that its digest does not hang on a compressor's version.
+//! A stand-in depends only on the repository that it replaces and on the GPU target. Its layers are
+//! gzip without compression, so that its digest does not depend on the version of a compressor.
 
 use std::io::Write as _;
 
@@ -17,7 +18,7 @@ use crate::media::{DOCKER_CONFIG, DOCKER_MANIFEST, OCI_CONFIG, OCI_INDEX, OCI_MA
 #[derive(Debug, Clone)]
 pub struct StandIn {
     repository: Repository,
-    /// The digest that a plan names: that of the index, or of the manifest where there is no index.
+    /// The digest for the plan: that of the index, or of the manifest if there is no index.
     pub digest: Digest,
     /// Which of the two it is.
     pub kind: ManifestKind,
@@ -26,7 +27,7 @@ pub struct StandIn {
 }
 
 impl StandIn {
-    /// Makes the stand-in for an image of `repository`, as an index or as a bare Docker manifest.
+    /// Makes the stand-in for an image in `repository`, as an index or as a bare docker manifest.
     pub fn new(repository: &Repository, kind: ManifestKind) -> Self {
         let name = repository.to_string();
         let files = [
@@ -65,12 +66,12 @@ impl StandIn {
         Self { repository: repository.clone(), digest, kind, manifests, blobs }
     }
 
-    /// Returns the repository that the stand-in stands in for.
+    /// Returns the repository that the stand-in replaces.
     pub fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// Puts the stand-in into a registry, under the path it has on the real one.
+    /// Puts the stand-in into a registry, under its path on the real one.
     pub fn serve_from(&self, registry: &LoopbackRegistry) {
         for blob in &self.blobs {
             registry.add_blob(blob.clone());
@@ -81,8 +82,8 @@ impl StandIn {
     }
 }
 
-/// Returns a config of the shape that the vendor's images have: an environment, a command, labels
-/// inherited from Ubuntu that would lie about anything made from it.
+/// Returns a config like those of the vendor's images: an environment, a command, and labels
+/// inherited from Ubuntu that would be wrong for any derived image.
 fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
     let created = "2025-01-01T00:00:00Z";
     let history = |text: &str, empty: bool| json!({ "created": created, "created_by": text, "empty_layer": empty });
@@ -131,7 +132,8 @@ fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
     })
 }
 
-/// Returns an index with the image, one for another processor and an attestation, as vendors push them.
+/// Returns an index with the image, one for another processor and an attestation, like those of
+/// vendors.
 fn index_of(manifest: &Bytes) -> Bytes {
     let with_platform = |digest: Value, size: usize, os: &str, architecture: &str| {
         json!({
@@ -155,7 +157,7 @@ fn descriptor(media_type: &str, bytes: &Bytes) -> Value {
     json!({ "mediaType": media_type, "digest": Digest::of(bytes), "size": bytes.len() })
 }
 
-/// Returns a tar of one file, with nothing in it that depends on the machine.
+/// Returns a tar with one file. It does not depend on the machine.
 fn tar_of(path: &str, content: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.set_size(content.len() as u64);

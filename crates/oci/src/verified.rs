@@ -1,8 +1,8 @@
-//! Which files were found to have the digest that they are named by.
+//! Records which files have been verified against their digests.
 //!
-//! Sizes prove nothing: a blob with a flipped byte has the size of a whole one. So a blob counts only
-//! after it was hashed, and it need not be hashed again while its size, inode and times are what they
-//! were then. Nothing in here is needed: without it files are hashed.
+//! Sizes prove nothing: a blob with a flipped byte has the right size. So a blob counts only after
+//! it was hashed, and it is hashed again only if its size, inode or times have changed since then.
+//! The records may be deleted at any time: without them, files are hashed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -15,12 +15,13 @@ use names::Digest;
 
 use crate::files;
 
-/// The first line of a record. Another one is not read.
+/// The first line of a record. Records with another first line are ignored.
 const FORM: &str = "verified/1";
-/// A file that changed less than this before it was hashed may change again within one tick of the
-/// clock that its times come from, and then looks the same ("racy git"). Kernels tick every 1 to 10 ms.
+/// If a file was changed less than this before it was hashed, it may change again within one tick
+/// of the file system's clock and still have the same time ("racy git"). Kernels tick every 1 to 10
+/// ms.
 const TICK: Duration = Duration::from_millis(100);
-/// The same for file systems that keep whole seconds, FAT every other one.
+/// The same for file systems with a resolution of whole seconds, or of two seconds for FAT.
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
 /// A folder of records, one for each folder of blobs.
@@ -29,28 +30,29 @@ pub struct Verified {
     folder: Option<PathBuf>,
 }
 
-/// What is known of one folder of blobs.
+/// The known state of a folder of blobs.
 #[derive(Debug)]
 pub struct VerifiedFolder {
     blobs: PathBuf,
     record: Option<PathBuf>,
-    /// The stamps of files when they were hashed, by the hexadecimal digits of the digest.
+    /// The stamps of files at the time when they were hashed, by the hexadecimal digits of the
+    /// digest.
     known: BTreeMap<String, String>,
     has_changed: bool,
 }
 
 impl Verified {
-    /// Keeps records in a folder, which is made when the first one is written.
+    /// Stores records in a folder. The folder is created when the first record is written.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder: Some(folder) }
     }
 
-    /// Keeps no records: every file is hashed.
+    /// Stores no records: every file is hashed.
     pub fn none() -> Self {
         Self { folder: None }
     }
 
-    /// Returns what is known of the blobs in a folder, whatever name it goes by.
+    /// Returns the known state of the blobs in a folder, by whatever path it is named.
     pub fn of(&self, blobs: &Path) -> VerifiedFolder {
         let identity = fs::metadata(blobs).ok().map(|found| (found.dev(), found.ino()));
         let record = self.folder.as_ref().zip(identity);
@@ -66,8 +68,8 @@ impl Verified {
 }
 
 impl VerifiedFolder {
-    /// Returns whether the file at `path` has this digest and size. It is hashed if it changed since it
-    /// was hashed last.
+    /// Returns whether the file at `path` has this digest and size. It is hashed if it has changed
+    /// since the last time.
     pub fn has(&mut self, path: &Path, digest: &Digest, size: u64) -> bool {
         let Ok(before) = fs::symlink_metadata(path) else { return false };
         if !before.is_file() || before.len() != size {
@@ -90,7 +92,7 @@ impl VerifiedFolder {
         true
     }
 
-    /// Writes down what was found, of files that are still there. Where that fails, the next run hashes
+    /// Records the results for files that still exist. If that fails, the next run hashes them
     /// again.
     pub fn save(self) {
         let Some(record) = self.record.filter(|_| self.has_changed) else { return };
@@ -105,12 +107,12 @@ impl VerifiedFolder {
             file.persist(&record).map_err(|error| error.error)
         };
         if let Err(error) = write() {
-            tracing::debug!(path = %record.display(), %error, "what was verified was not written down");
+            tracing::debug!(path = %record.display(), %error, "cannot record which blobs were verified");
         }
     }
 }
 
-/// Returns what tells a file from every other, and from itself with other bytes.
+/// Returns a text that identifies a file and its state.
 fn stamp(found: &Metadata) -> String {
     format!(
         "{} {} {} {}.{} {}.{}",
@@ -124,7 +126,7 @@ fn stamp(found: &Metadata) -> String {
     )
 }
 
-/// Returns whether a file that is changed at `now` gets another time than it has.
+/// Returns whether a file that is changed at `now` gets a different time from its current one.
 fn is_old(found: &Metadata, now: SystemTime) -> bool {
     let (Ok(seconds), Ok(nanoseconds)) =
         (u64::try_from(found.ctime()), u32::try_from(found.ctime_nsec()))
@@ -140,7 +142,7 @@ fn is_old(found: &Metadata, now: SystemTime) -> bool {
 mod tests {
     use super::*;
 
-    /// A folder with one blob that is old enough to be remembered.
+    /// Returns a folder with one blob that is old enough to be recorded.
     fn blob() -> (tempfile::TempDir, PathBuf, Digest) {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("blobs")).unwrap();
@@ -156,7 +158,7 @@ mod tests {
         }
     }
 
-    /// Asks once, as a run does.
+    /// Checks once, as a run does.
     fn has(folder: &Path, digest: &Digest) -> bool {
         let mut known = Verified::new(folder.join("records")).of(&folder.join("blobs"));
         let has = known.has(&folder.join("blobs").join(Digest::of(b"bytes").hex()), digest, 5);
@@ -179,14 +181,14 @@ mod tests {
         assert!(has(folder, &digest));
         assert_eq!(record(folder), written);
 
-        // Another digest for the same file is not in the record.
+        // The record does not contain another digest for the same file.
         assert!(!has(folder, &Digest::of(b"other")));
 
         assert!(has(folder, &digest));
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, b"bytez").unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
-        assert!(!has(folder, &digest), "size and time of the last change are those of before");
+        assert!(!has(folder, &digest), "size and modification time are the same as before");
         assert!(has(folder, &Digest::of(b"bytez")));
     }
 
@@ -195,15 +197,15 @@ mod tests {
         let (folder, path, digest) = blob();
         let folder = folder.path();
         assert!(has(folder, &digest));
-        // The record of the true file, under a digest that it does not have.
+        // The record of the real file, under a digest that does not match.
         let false_record = record(folder).replace(digest.hex(), Digest::of(b"x").hex());
         let entry = fs::read_dir(folder.join("records")).unwrap().flatten().next().unwrap();
         fs::write(entry.path(), &false_record).unwrap();
         assert!(has(folder, &Digest::of(b"x")), "it was hashed");
-        // Files that are gone leave the record.
+        // Missing files are removed from the record.
         assert!(has(folder, &digest));
         assert!(!record(folder).contains(Digest::of(b"x").hex()), "{}", record(folder));
-        // Damaged records are as good as none.
+        // Damaged records count as absent.
         for damaged in ["", "verified/2\n", "\0", FORM, "verified/1\nx"] {
             fs::write(entry.path(), damaged).unwrap();
             assert!(has(folder, &digest) && !has(folder, &Digest::of(b"x")), "{damaged:?}");
@@ -224,7 +226,7 @@ mod tests {
         assert!(!is_old(&found, changed + Duration::from_millis(10)));
         assert!(is_old(&found, changed + COARSE_TICK * 2));
 
-        // A clock that is ahead makes every file one of the future.
+        // If the clock is ahead, the time of every file is in the future.
         let ahead = SystemTime::now() + Duration::from_secs(3600);
         assert!(is_old(&found, ahead));
         let mut known = Verified::none().of(folder.path());

@@ -1,4 +1,4 @@
-//! What of a layer changes the layers below, and in what form it is written.
+//! Determines what a layer changes relative to the layers below, and in what form it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
@@ -15,15 +15,15 @@ use crate::sealer::Rules;
 use crate::tar::Seekable;
 use crate::upper::{Node, Upper, link_target};
 
-/// What is written, by the paths in the tar.
+/// The entries to write, by their paths in the tar.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) nodes: BTreeMap<EntryPath, Node>,
-    /// The times that the engine showed for Python sources.
+    /// The times of Python sources during the build.
     pub(crate) built: Vec<(EntryPath, i64)>,
 }
 
-/// Works out the changes of a layer.
+/// Determines the changes of a layer.
 pub(crate) struct Differ<'a, R> {
     pub(crate) rules: &'a Rules,
     pub(crate) view: &'a Index,
@@ -35,7 +35,7 @@ pub(crate) struct Differ<'a, R> {
 const MAX_DEVICE: u32 = 0o777_7777;
 
 impl<R: Read + Seek> Differ<'_, R> {
-    /// Takes a layer that has all its directories ([`imply_parents`]).
+    /// Takes a layer that contains all its directories ([`imply_parents`]).
     pub(crate) fn changes(&mut self, mut upper: Upper) -> Result<Changes, SealError> {
         self.report.xattrs = std::mem::take(&mut upper.xattrs);
         let whiteouts = self.whiteouts(&upper);
@@ -79,8 +79,8 @@ impl<R: Read + Seek> Differ<'_, R> {
         Ok(changes)
     }
 
-    /// Returns the paths to hide, each on its own: opaque directories are taken apart, and what
-    /// is not there needs no hiding.
+    /// Returns the paths to hide, one by one: opaque directories are expanded, and paths that do
+    /// not exist below are left out.
     fn whiteouts(&mut self, upper: &Upper) -> BTreeSet<EntryPath> {
         let mut hidden = BTreeSet::new();
         let mut emptied: BTreeSet<&EntryPath> = BTreeSet::new();
@@ -94,7 +94,7 @@ impl<R: Read + Seek> Differ<'_, R> {
             }
             let is_directory = match upper.nodes.get(path) {
                 Some(node) if node.entry.is_directory() => true,
-                // It takes the place of all that was there.
+                // It replaces everything that was there.
                 Some(_) => continue,
                 None => !upper.whiteouts.contains(path),
             };
@@ -110,7 +110,7 @@ impl<R: Read + Seek> Differ<'_, R> {
         hidden
     }
 
-    /// Hides what the layers below have in a directory and the layer does not have anew.
+    /// Hides everything in a directory of the layers below that the layer does not create again.
     fn hide_below(&self, upper: &Upper, directory: &EntryPath, hidden: &mut BTreeSet<EntryPath>) {
         let mut done: Option<&EntryPath> = None;
         for path in self.view.below(directory) {
@@ -128,7 +128,7 @@ impl<R: Read + Seek> Differ<'_, R> {
         }
     }
 
-    /// Drops what the scrub list names. What lies below shows through, as if nothing had been
+    /// Drops the paths on the scrub list. The layers below show through, as if nothing had been
     /// written there.
     fn scrub(&mut self, nodes: &mut BTreeMap<EntryPath, Node>) {
         let mut last: Option<(EntryPath, usize)> = None;
@@ -152,7 +152,7 @@ impl<R: Read + Seek> Differ<'_, R> {
         self.report.scrubbed = by_pattern.collect();
     }
 
-    /// Returns the paths at which the layers below show the same, and settles bytecode.
+    /// Returns the paths at which the layers below show the same, and handles bytecode.
     fn unchanged(
         &mut self,
         nodes: &mut BTreeMap<EntryPath, Node>,
@@ -172,8 +172,8 @@ impl<R: Read + Seek> Differ<'_, R> {
                 unchanged.insert(path);
             }
         }
-        // Paths of one file stand or fall together: a link into a layer below cannot be unpacked
-        // by engines that unpack every layer on its own.
+        // All paths of one file are kept or dropped together: engines that unpack every layer
+        // separately cannot unpack a link into a layer below.
         let shared = |(_, node): &(&EntryPath, &Node)| node.is_shared;
         let changed = nodes.iter().filter(shared).filter(|(path, _)| !unchanged.contains(path));
         let changed: BTreeSet<_> = changed.map(|(_, node)| node.inode()).collect();
@@ -183,8 +183,8 @@ impl<R: Read + Seek> Differ<'_, R> {
         Ok(unchanged)
     }
 
-    /// Returns whether the layers below show the same but for the time. Content is only read
-    /// where all else is equal.
+    /// Returns whether the layers below show the same except for the time. Content is read only if
+    /// everything else is equal.
     fn is_unchanged(&mut self, path: &EntryPath, node: &mut Node) -> Result<bool, SealError> {
         if node.entry.kind == Kind::Hardlink {
             let target = link_target(path, node)?;
@@ -211,7 +211,7 @@ impl<R: Read + Seek> Differ<'_, R> {
         Ok(lower.sha256 == Some(sha256))
     }
 
-    /// Returns the time to put into the header of bytecode, if it needs another.
+    /// Returns the new time for the header of bytecode, if it needs to change.
     fn bytecode(
         &mut self,
         nodes: &BTreeMap<EntryPath, Node>,
@@ -221,7 +221,7 @@ impl<R: Read + Seek> Differ<'_, R> {
     ) -> Result<Option<u32>, SealError> {
         let counts = &mut self.report.bytecode;
         let lower = self.view.known(source).filter(|known| known.entry.kind == Kind::File);
-        // Time when it was compiled, size, and time in the image, of the source.
+        // For the source: its time at compilation, its size, and its time in the image.
         let found = match nodes.get(source) {
             Some(node) if node.entry.kind == Kind::File => {
                 let sealed = lower.filter(|_| unchanged.contains(source));
@@ -244,7 +244,7 @@ impl<R: Read + Seek> Differ<'_, R> {
             pyc::Header::Other => counts.unchecked.push(path.clone()),
             pyc::Header::Hashed => counts.valid += 1,
             pyc::Header::Timed { mtime, size: stated } => {
-                // Podman rounds times to the nearest second in layers, Python cuts them.
+                // In layers, podman rounds times to the nearest second, but Python truncates them.
                 let is_timely = mtime == low(built) || mtime == low(built.saturating_sub(1));
                 if !is_timely || u64::from(stated) != size % (1 << 32) {
                     counts.stale.push(path.clone());
@@ -259,7 +259,7 @@ impl<R: Read + Seek> Differ<'_, R> {
         Ok(None)
     }
 
-    /// Gives an entry its time, and notes or refuses devices.
+    /// Sets the time of an entry, and records or refuses devices.
     fn seal_entry(&mut self, path: &EntryPath, entry: &mut Entry) -> Result<(), SealError> {
         entry.mtime = match entry.kind {
             Kind::Directory => self.rules.epoch.cast_signed(),
@@ -275,7 +275,8 @@ impl<R: Read + Seek> Differ<'_, R> {
     }
 }
 
-/// Adds the directories that unpacking would make, and refuses paths that lie in no directory.
+/// Adds the directories that unpacking would create, and refuses paths whose parent is not a
+/// directory.
 pub(crate) fn imply_parents(upper: &mut Upper, view: &Index) -> Result<(), SealError> {
     let mut seen = BTreeSet::new();
     let mut implied = Vec::new();
@@ -301,7 +302,7 @@ pub(crate) fn imply_parents(upper: &mut Upper, view: &Index) -> Result<(), SealE
     Ok(())
 }
 
-/// Returns whether the layer hides what the layers below have at a path.
+/// Returns whether the layer hides the content of the layers below at a path.
 fn is_hidden(upper: &Upper, path: &EntryPath) -> bool {
     let is_emptied =
         |above: &EntryPath| upper.opaques.contains(above) || upper.whiteouts.contains(above);
@@ -310,7 +311,7 @@ fn is_hidden(upper: &Upper, path: &EntryPath) -> bool {
         || path.ancestors().any(|above| is_emptied(&above))
 }
 
-/// Returns all directories that paths lie in.
+/// Returns all parent directories of the paths.
 fn parents<'a>(paths: impl Iterator<Item = &'a EntryPath>) -> BTreeSet<EntryPath> {
     let mut parents = BTreeSet::new();
     for path in paths {
@@ -323,7 +324,7 @@ fn parents<'a>(paths: impl Iterator<Item = &'a EntryPath>) -> BTreeSet<EntryPath
     parents
 }
 
-/// Returns the files that are bytecode by their names, and their sources.
+/// Returns the files whose names are those of bytecode, and their sources.
 fn bytecode(nodes: &BTreeMap<EntryPath, Node>) -> Vec<(EntryPath, EntryPath)> {
     let files = nodes.iter().filter(|(_, node)| node.entry.kind == Kind::File);
     files.filter_map(|(path, _)| Some((path.clone(), pyc::source_of(path)?))).collect()

@@ -1,4 +1,4 @@
-//! Compares listings, and says of every difference what kind it is.
+//! Compares listings, and determines the kind of every difference.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -9,16 +9,16 @@ use crate::entry::{Entry, Kind};
 use crate::listing::Listing;
 use crate::path::EntryPath;
 
-/// What kind a difference is.
+/// The kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// The time of the last change.
     Time,
-    /// Python bytecode: its content, or that it is there.
+    /// Python bytecode: its content, or its presence.
     Bytecode,
-    /// A log: its content, or that it is there.
+    /// A log: its content, or its presence.
     Log,
-    /// A cache: its content, or that it is there.
+    /// A cache: its content, or its presence.
     Cache,
     /// The order of entries in the tar.
     Order,
@@ -26,9 +26,9 @@ pub enum Cause {
     Xattr,
     /// Mode, owner or group.
     Owner,
-    /// The path is in one of both only.
+    /// The path exists on one side only.
     Path,
-    /// The content, or what the path is. Why, the listings cannot say.
+    /// The content or the type. Listings do not show the reason.
     Content,
 }
 
@@ -51,29 +51,29 @@ impl fmt::Display for Cause {
 /// A difference between two layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where.
+    /// The path.
     pub path: EntryPath,
-    /// Of what kind.
+    /// The kind.
     pub cause: Cause,
-    /// What there is on the left; nothing, if the path is not there.
+    /// The entry on the left, if the path exists there.
     pub left: Option<Entry>,
-    /// What there is on the right.
+    /// The entry on the right, if the path exists there.
     pub right: Option<Entry>,
 }
 
-/// An entry of a layer, and its number in the tar.
+/// An entry of a layer, and its position in the tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Where.
+    /// The path.
     pub path: EntryPath,
-    /// What.
+    /// The entry.
     pub entry: Entry,
-    /// Which entry of the tar it is, counted from 0.
+    /// Its position in the tar, counted from 0.
     pub place: u32,
 }
 
 impl Placed {
-    /// An opaque mark is beside its directory.
+    /// An opaque marker is next to its directory.
     fn key(&self) -> (&EntryPath, bool) {
         (&self.path, self.entry.kind == Kind::Opaque)
     }
@@ -91,7 +91,7 @@ impl PartialOrd for Placed {
     }
 }
 
-/// The entries of a layer in their order, which is that of [`Placed`].
+/// The entries of a layer, in the order of [`Placed`].
 pub trait Sorted {
     /// Why they cannot be read.
     type Error;
@@ -99,7 +99,7 @@ pub trait Sorted {
     /// Returns the entries from the start.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// Fails if they cannot be read.
     fn entries(&self) -> Result<impl Iterator<Item = Result<Placed, Self::Error>>, Self::Error>;
 }
 
@@ -120,17 +120,18 @@ impl Sorted for Listing {
     }
 }
 
-/// Compares two layers, and tells `note` of each difference. A path with several kinds of difference
-/// comes several times. Of entries with the same path the last one counts.
+/// Compares two layers, and calls `note` for each difference. A path with several kinds of
+/// difference is reported several times. If several entries have the same path, the last one
+/// counts.
 ///
 /// # Errors
-/// A layer cannot be read, or `note` fails.
+/// Fails if a layer cannot be read, or if `note` fails.
 pub fn compare<L: Sorted>(
     left: &L,
     right: &L,
     mut note: impl FnMut(Difference) -> Result<(), L::Error>,
 ) -> Result<(), L::Error> {
-    // The numbers of what is in both.
+    // The positions of the paths that both layers contain.
     let mut places: Vec<(u32, u32)> = Vec::new();
     join(left, right, |left, right| {
         if let (Some(one), Some(other)) = (&left, &right) {
@@ -141,7 +142,7 @@ pub fn compare<L: Sorted>(
         }
         Ok(())
     })?;
-    // The first path that is elsewhere tells the order; the others follow from it.
+    // Only the first path at another position is reported; the others follow from it.
     places.sort_unstable();
     let mut in_order: Vec<u32> = places.iter().map(|(_, other)| *other).collect();
     in_order.sort_unstable();
@@ -159,7 +160,7 @@ fn difference(cause: Cause, left: Option<Placed>, right: Option<Placed>) -> Diff
     Difference { path: path.unwrap_or_else(EntryPath::root), cause, left, right }
 }
 
-/// Calls `each` for each path of one of two layers, with what the layers have there.
+/// Calls `each` for each path in either of two layers, with the entries of both.
 fn join<L: Sorted>(
     left: &L,
     right: &L,
@@ -184,7 +185,7 @@ fn join<L: Sorted>(
     }
 }
 
-/// Passes over all but the last of several entries with the same path.
+/// Skips all but the last of several entries with the same path.
 struct Last<I: Iterator>(Peekable<I>);
 
 impl<E, I: Iterator<Item = Result<Placed, E>>> Last<I> {
@@ -206,7 +207,7 @@ impl<E, I: Iterator<Item = Result<Placed, E>>> Last<I> {
     }
 }
 
-/// Returns in what two entries of a path differ.
+/// Returns how two entries of a path differ.
 fn causes(left: Option<&Placed>, right: Option<&Placed>) -> Vec<Cause> {
     match (left, right) {
         (Some(one), Some(other)) => changes(&one.path, &one.entry, &other.entry),
@@ -217,7 +218,7 @@ fn causes(left: Option<&Placed>, right: Option<&Placed>) -> Vec<Cause> {
     }
 }
 
-/// Returns what changed from one entry of a path to the other.
+/// Returns what changed between two entries of a path.
 fn changes(path: &EntryPath, one: &Entry, other: &Entry) -> Vec<Cause> {
     let mut causes = Vec::new();
     let is_same_content = one.kind == other.kind
@@ -238,7 +239,7 @@ fn changes(path: &EntryPath, one: &Entry, other: &Entry) -> Vec<Cause> {
     causes
 }
 
-/// Returns the kind of files that are known to differ from build to build, by the path.
+/// Returns the kind of a file that is known to differ from build to build, according to its path.
 fn kind_of(path: &EntryPath) -> Option<Cause> {
     let name = path.name();
     let lies_in = |directory: &[u8]| path.as_bytes().starts_with(directory);

@@ -1,15 +1,15 @@
-//! What is known of an entry of a layer, content aside.
+//! The metadata of a layer's entry, without its content.
 
 use std::collections::BTreeMap;
 
-/// The one extended attribute that belongs to an image: file capabilities (capabilities(7)).
-/// All others (`user.*`, `security.selinux`, `security.ima`) come from the machine that built it.
+/// The only extended attribute that belongs to an image: file capabilities (capabilities(7)). All
+/// others (`user.*`, `security.selinux`, `security.ima`) come from the build machine.
 pub const CAPABILITY: &[u8] = b"security.capability";
 
 /// Extended attributes, by name.
 pub type Xattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A regular file.
@@ -18,7 +18,7 @@ pub enum Kind {
     Directory,
     /// A symbolic link.
     Symlink,
-    /// A further name of a file; the link is the path of the first.
+    /// A further name of a file. The link is the path of the first.
     Hardlink,
     /// A character device.
     Character,
@@ -28,14 +28,14 @@ pub enum Kind {
     Fifo,
     /// Hides the path in the layers below. Only in listings.
     Whiteout,
-    /// Hides what the layers below have in the directory. Only in listings.
+    /// Hides the content of the directory in the layers below. Only in listings.
     Opaque,
 }
 
 /// An entry without its path and content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// The permission bits with setuid, setgid and sticky: `mode & 07777`.
     pub mode: u32,
@@ -45,20 +45,20 @@ pub struct Entry {
     pub gid: u32,
     /// The time of the last change, in seconds since 1970.
     pub mtime: i64,
-    /// The size of the content, in bytes; 0 for all but files.
+    /// The size of the content, in bytes; 0 for everything except files.
     pub size: u64,
     /// The major and minor number of a device.
     pub device: (u32, u32),
-    /// The target of a symbolic link, as it stands; that of a hard link, as a path.
+    /// The target of a symbolic link, unchanged, or of a hard link, as a path.
     pub link: Box<[u8]>,
     /// The extended attributes.
     pub xattrs: Xattrs,
-    /// The SHA-256 of a file's content, where it was computed.
+    /// The SHA-256 of a file's content, if it was computed.
     pub sha256: Option<[u8; 32]>,
 }
 
 impl Entry {
-    /// Returns an entry of a kind, with nothing else set.
+    /// Returns an entry of a type, with all other fields empty.
     pub fn new(kind: Kind) -> Self {
         Self {
             kind,
@@ -74,7 +74,7 @@ impl Entry {
         }
     }
 
-    /// Returns the directory that unpacking makes where a layer has none for an entry's path.
+    /// Returns the directory that unpacking creates if a layer has no entry for a parent directory.
     pub(crate) fn implied_directory() -> Self {
         Self { mode: 0o755, ..Self::new(Kind::Directory) }
     }
@@ -84,8 +84,8 @@ impl Entry {
         self.kind == Kind::Directory
     }
 
-    /// Sets what the image does not hold to its one value: the mode of links (Linux has none) and
-    /// extended attributes that are not on the list. Returns the names of those dropped.
+    /// Normalises fields that do not belong to the image: the mode of links (Linux has none), and
+    /// extended attributes that are not kept. Returns the names of the dropped attributes.
     pub(crate) fn normalise(&mut self) -> Vec<Box<[u8]>> {
         if self.kind == Kind::Symlink {
             self.mode = 0o777;
@@ -96,7 +96,7 @@ impl Entry {
         names
     }
 
-    /// Returns whether both say the same but for time and content.
+    /// Returns whether both are equal except for time and content.
     pub(crate) fn has_same_metadata(&self, other: &Self) -> bool {
         self.kind == other.kind
             && (self.mode, self.uid, self.gid) == (other.mode, other.uid, other.gid)

@@ -11,29 +11,31 @@ pub enum SealError {
     /// The layer cannot be read.
     #[error(transparent)]
     Tar(#[from] TarError),
-    /// An entry lies in something that is no directory, which engines unpack differently.
-    #[error("`{path}` lies in `{above}`, which is no directory in this layer or those below")]
+    /// The parent of an entry is not a directory. Engines unpack this differently.
+    #[error("`{path}` is in `{above}`, which is not a directory in this layer or those below")]
     NoDirectory {
         /// The entry.
         path: EntryPath,
-        /// What it lies in.
+        /// Its parent.
         above: EntryPath,
     },
-    /// A hard link leads to no file.
-    #[error("`{path}` is a hard link to `{target}`, which is no file of this layer or those below")]
+    /// The target of a hard link is not a file.
+    #[error(
+        "`{path}` is a hard link to `{target}`, which is not a file in this layer or those below"
+    )]
     Link {
         /// The link.
         path: EntryPath,
-        /// Where it leads.
+        /// Its target.
         target: EntryPath,
     },
     /// The epoch does not fit a tar header.
-    #[error("the epoch {0} lies after the year 2242, which is the last that a tar header holds")]
+    #[error("the epoch {0} is after the year 2242, the latest that fits a tar header")]
     Epoch(u64),
     /// A device number does not fit a tar header.
-    #[error("the device `{0}` has a number above 2097151, which a tar header does not hold")]
+    #[error("the device `{0}` has a number above 2097151, which does not fit a tar header")]
     Device(EntryPath),
     /// The sealed layer cannot be written.
-    #[error("the sealed layer cannot be written")]
+    #[error("cannot write the sealed layer")]
     Write(#[from] io::Error),
 }

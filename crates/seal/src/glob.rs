@@ -1,19 +1,21 @@
-//! Patterns of paths: what a scrub list is made of.
+//! Path patterns for scrub lists.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::path::EntryPath;
 
-/// A pattern of paths in an image: `*` and `?` stand for any characters within a component, a
-/// component `**` for any number of components, none too. A pattern that matches a directory
-/// means all in it.
+/// A pattern of paths in an image. `*` and `?` match characters within a component, and the
+/// component `**` matches any number of components, including none. A pattern that matches a
+/// directory includes everything in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Glob(String);
 
-/// Why a text is no pattern.
+/// Why a text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no pattern of a path in the image: write it relative, without `.`, `..` and `[`")]
+#[error(
+    "`{0}` is not a pattern for a path in the image: write it relative, without `.`, `..` and `[`"
+)]
 pub struct ParseGlobError(String);
 
 impl FromStr for Glob {
@@ -22,7 +24,7 @@ impl FromStr for Glob {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_component =
             |part: &str| !matches!(part, "" | "." | "..") && (part == "**" || !part.contains("**"));
-        // Brackets mean a set elsewhere: refused, so that nobody takes them for one here.
+        // In other pattern languages, brackets mean a set. They are refused to avoid confusion.
         match !text.contains(['[', '\0']) && text.split('/').all(is_component) {
             true => Ok(Self(text.to_owned())),
             false => Err(ParseGlobError(text.to_owned())),
@@ -52,8 +54,8 @@ impl Glob {
     }
 }
 
-/// Matches a pattern with signs that stand for any number of items. Only the last such sign is
-/// ever tried again, so this takes at most the product of both lengths.
+/// Matches a pattern in which some items match any number of items. Only the last of these is ever
+/// retried, so the time is limited by the product of both lengths.
 fn wild<P, T>(
     pattern: &[P],
     items: &[T],

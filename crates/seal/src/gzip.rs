@@ -1,9 +1,9 @@
-//! Gzip whose bytes depend on nothing but the content and `seal/1`.
+//! Gzip whose bytes depend only on the content and on `seal/1`.
 //!
-//! The content is cut every [`MEMBER`] bytes; each part is a gzip member of its own (RFC 1952,
+//! The content is split every [`MEMBER`] bytes. Each part is a separate gzip member (RFC 1952,
 //! section 2.2: a file is a sequence of members), compressed by libdeflate at [`LEVEL`]. So the
-//! bytes are the same for any number of threads and any size of writes, and the whole is hashed
-//! while it is made.
+//! bytes are the same for any number of threads and any size of writes. The whole file is hashed
+//! while it is written.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -15,14 +15,14 @@ use std::thread;
 use libdeflater::{CompressionLvl, Compressor};
 use names::{Digest, Hasher};
 
-/// How much content is in a member, in bytes.
+/// The amount of content in a member, in bytes.
 pub const MEMBER: usize = 1 << 20;
-/// The level of compression: libdeflate's default.
+/// The compression level: libdeflate's default.
 const LEVEL: i32 = 6;
-/// How many members may wait for each thread. What waits is held in memory.
+/// How many members may wait for each thread. Waiting members are held in memory.
 const WAITING: usize = 2;
 
-/// What was written.
+/// The digests and sizes of a gzip file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compressed {
     /// The digest of the content.
@@ -35,7 +35,7 @@ pub struct Compressed {
     pub size: u64,
 }
 
-/// A member on its way: the content, and where the compressed bytes go.
+/// A member in progress: the content, and the channel for the compressed bytes.
 struct Job {
     content: Arc<Vec<u8>>,
     done: SyncSender<io::Result<Vec<u8>>>,
@@ -60,11 +60,11 @@ impl<W> std::fmt::Debug for Gzip<W> {
     }
 }
 
-/// Writes a gzip file to `out`, of the content that `feed` writes, compressed by `threads` threads.
-/// Besides, one thread hashes the content; `feed` runs on the caller's.
+/// Writes a gzip file to `out` from the content that `feed` writes, compressed by `threads`
+/// threads. One more thread hashes the content; `feed` runs on the caller's thread.
 ///
 /// # Errors
-/// What `feed` returns, or that the file cannot be written.
+/// Returns the error of `feed`, or an error if the file cannot be written.
 pub fn gzip<W: Write, T, E: From<io::Error>>(
     out: W,
     threads: NonZeroUsize,
@@ -107,10 +107,11 @@ pub fn gzip<W: Write, T, E: From<io::Error>>(
 
 /// Compresses members until there are no more.
 fn work(queue: &Mutex<Receiver<Job>>) {
-    // A level in 1..=12 is always one.
+    // Levels in 1..=12 are always valid.
     let mut compressor = Compressor::new(CompressionLvl::new(LEVEL).unwrap_or_default());
     loop {
-        // A poisoned lock means that another worker panicked: the caller sees its member missing.
+        // A poisoned lock means that another worker panicked. The caller notices the missing
+        // member.
         let Ok(job) = queue.lock().map_err(|_| ()).and_then(|jobs| jobs.recv().map_err(|_| ()))
         else {
             break;
@@ -121,18 +122,18 @@ fn work(queue: &Mutex<Receiver<Job>>) {
             bytes.truncate(length);
             bytes
         });
-        // Nobody waits for it any more where writing has failed meanwhile.
+        // If writing has failed in the meantime, nothing receives the member.
         drop(job.done.send(bytes));
     }
 }
 
 fn gone() -> io::Error {
-    io::Error::other("a thread that compresses or hashes is gone")
+    io::Error::other("a thread that compresses or hashes has ended")
 }
 
 impl<W: Write> Gzip<W> {
-    /// Fills the content up from `fill`, which gets room for at most `most` bytes and returns how
-    /// many it used. Saves a copy over [`Write`].
+    /// Appends content from `fill`, which gets space for at most `most` bytes and returns how many
+    /// it used. This saves a copy compared with [`Write`].
     pub(crate) fn fill(
         &mut self,
         most: usize,
@@ -155,12 +156,12 @@ impl<W: Write> Gzip<W> {
         Ok(count)
     }
 
-    /// Returns how much content there is so far, in bytes.
+    /// Returns the size of the content so far, in bytes.
     pub(crate) fn content_size(&self) -> u64 {
         self.content_size + self.current.len() as u64
     }
 
-    /// Hands the current member on.
+    /// Passes the current member to a worker.
     fn submit(&mut self) -> io::Result<()> {
         let content = Arc::new(std::mem::replace(&mut self.current, Vec::with_capacity(MEMBER)));
         self.content_size += content.len() as u64;
@@ -174,7 +175,7 @@ impl<W: Write> Gzip<W> {
         Ok(())
     }
 
-    /// Writes the member that is first in order.
+    /// Writes the first waiting member.
     fn write_first(&mut self) -> io::Result<()> {
         let Some(first) = self.waiting.pop_front() else { return Ok(()) };
         let bytes = first.recv().map_err(|_| gone())??;
@@ -183,7 +184,7 @@ impl<W: Write> Gzip<W> {
         self.out.write_all(&bytes)
     }
 
-    /// Writes all that is left. Content of no bytes is one empty member.
+    /// Writes everything that is left. Empty content becomes one empty member.
     fn finish(mut self) -> io::Result<(Hasher, u64, u64)> {
         if !self.current.is_empty() || self.content_size == 0 {
             self.submit()?;

@@ -1,4 +1,4 @@
-//! The merged view: what an image's layers, laid over each other, show at every path.
+//! The merged view: what an image's layers show together at every path.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use crate::entry::{Entry, Kind};
 use crate::listing::Listing;
 use crate::path::EntryPath;
 
-/// What the layers so far show. Made from the listings of the base's layers, lowest first.
+/// What the layers so far show. Created from the listings of the base's layers, lowest first.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     paths: BTreeMap<EntryPath, Known>,
 }
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) entry: Entry,
-    /// The time that the engine showed while it built on this, which is what Python wrote into
-    /// bytecode. Another one than the entry's where the layer was sealed.
+    /// The time that the engine showed during later builds, which is what Python wrote into
+    /// bytecode. It differs from the entry's time if the layer was sealed.
     pub(crate) built: i64,
 }
 
@@ -27,8 +27,9 @@ impl Index {
         Self::default()
     }
 
-    /// Lays a layer over those before (OCI image-spec, layer.md, "Applying Changesets"):
-    /// whiteouts hide what lies below and never what stands in the same layer.
+    /// Applies a layer on top of the previous ones (OCI image-spec, layer.md, "Applying
+    /// Changesets"): whiteouts hide what is in the layers below, and never what is in the same
+    /// layer.
     pub fn apply(&mut self, layer: &Listing) {
         for (path, entry) in &layer.entries {
             match entry.kind {
@@ -55,7 +56,8 @@ impl Index {
         for (path, entry) in layer.entries.iter().filter(|(_, entry)| is_link(entry)) {
             let target = EntryPath::parse(&entry.link).ok();
             let target = target.and_then(|target| self.paths.get(&target));
-            // A link to nowhere is a file of unknown content: nothing is ever equal to it.
+            // A link without a target is a file of unknown content, which is never equal to
+            // anything.
             let file = target.map_or_else(
                 || Entry { link: Box::default(), ..Entry { kind: Kind::File, ..entry.clone() } },
                 |known| known.entry.clone(),
@@ -65,17 +67,17 @@ impl Index {
         }
     }
 
-    /// Returns how many paths there are.
+    /// Returns the number of paths.
     pub fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// Returns whether there is nothing.
+    /// Returns whether there are no paths.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Returns what stands at a path.
+    /// Returns the entry at a path.
     pub fn get(&self, path: &EntryPath) -> Option<&Entry> {
         self.paths.get(path).map(|known| &known.entry)
     }
@@ -84,14 +86,14 @@ impl Index {
         self.paths.get(path)
     }
 
-    /// Notes the time that the engine shows for a path.
+    /// Records the time that the engine shows for a path.
     pub(crate) fn set_built(&mut self, path: &EntryPath, built: i64) {
         if let Some(known) = self.paths.get_mut(path) {
             known.built = built;
         }
     }
 
-    /// Returns all that lies in a directory, however deep, in order.
+    /// Returns everything below a directory, at any depth, in order.
     pub(crate) fn below(&self, directory: &EntryPath) -> impl Iterator<Item = &EntryPath> {
         below(&self.paths, directory)
     }
@@ -127,7 +129,7 @@ impl Index {
     }
 }
 
-/// Returns the keys of a map that lie in a directory, in order.
+/// Returns the keys of a map that are below a directory, in order.
 pub(crate) fn below<'a, T>(
     map: &'a BTreeMap<EntryPath, T>,
     directory: &EntryPath,
@@ -139,7 +141,7 @@ pub(crate) fn below<'a, T>(
         .take_while(move |path| path.is_below(&directory))
 }
 
-/// Removes all keys of a map that lie in a directory.
+/// Removes all keys of a map that are below a directory.
 pub(crate) fn remove_below<T>(map: &mut BTreeMap<EntryPath, T>, directory: &EntryPath) {
     let doomed: Vec<EntryPath> = below(map, directory).cloned().collect();
     for path in doomed {

@@ -1,36 +1,38 @@
 //! Turns layer tars into canonical layer tars: the contract `seal/1`.
 //!
-//! An engine's layer says more than what is in the image: when and on what it was built. What
-//! [`Sealer`] writes is a function of content alone, so that equal content has equal digests
-//! whichever engine built it. [`Listing`] is the text of a layer, [`Index`] what layers laid over
-//! each other show, [`compare()`] names the kind of every difference.
+//! An engine's layer contains more than the content of the image: also when and where it was built.
+//! The output of [`Sealer`] depends only on the content, so that identical content has identical
+//! digests, whichever engine built it. [`Listing`] is the text form of a layer, [`Index`] is the
+//! merged view of several layers, and [`compare()`] determines the kind of every difference.
 //!
-//! What `seal/1` does to a layer, in this order (OCI image-spec, layer.md, has the terms):
+//! `seal/1` does the following to a layer, in this order (the terms are those of OCI image-spec,
+//! layer.md):
 //!
-//! - Of several entries of a path the last counts. Sparse files are full data. aufs's `.wh..wh.*`
-//!   are dropped, and the entry of the root.
-//! - Extended attributes are dropped, except `security.capability`. Modes are cut to 07777; that
-//!   of symbolic links is 0777. Names of owners are dropped.
-//! - A whiteout stays if it hides something below, and nothing above it is hidden. An opaque
-//!   directory becomes whiteouts of what lies below and is not there anew; so does a directory
-//!   that was hidden and made again.
-//! - What the scrub list names is dropped, as if nothing had been written there.
-//! - What shows the same below is dropped: same kind, mode, owner, group, capability, content.
-//!   The time does not count. Paths of one file are dropped all or none.
-//! - Of the paths of one file the smallest has the content, the others link to it. A link to a
-//!   file of a layer below stays one.
-//! - Times are cut to the epoch; directories always have the epoch. Times before 1970 are 0.
-//! - Python bytecode that was valid for its source gets the source's new time into its header
-//!   (PEP 552). Bytecode with a hash stays, stale one too; the report lists it.
-//! - Every directory above what is kept stands in the layer, as the merged view shows it: where
-//!   it is missing, engines make it with mode 0755.
-//! - Entries stand in the order of their components. Headers are ustar, with PAX where something
-//!   does not fit. A whiteout has mode, owner and time 0.
-//! - A layer of no entries is dropped.
-//! - The tar is compressed as [`gzip()`] says.
+//! - If a path has several entries, the last one counts. Sparse files become full data. aufs's
+//!   `.wh..wh.*` and the entry of the root are dropped.
+//! - Extended attributes except `security.capability` are dropped. Modes are masked with 07777;
+//!   that of symbolic links is 0777. Names of owners are dropped.
+//! - A whiteout stays if it hides something below and no parent directory is hidden. An opaque
+//!   directory becomes whiteouts of everything that is below and not created again; so does a
+//!   directory that was hidden and created again.
+//! - Paths on the scrub list are dropped, as if nothing had been written there.
+//! - Entries that show the same below are dropped: same type, mode, owner, group, capability and
+//!   content. The time does not count. The paths of one file are dropped together or not at all.
+//! - If a file has several paths, the first one in order has the content and the others link to it.
+//!   A link to a file in a layer below stays a link.
+//! - Times are limited to the epoch; directories always have the epoch. Times before 1970 become 0.
+//! - If Python bytecode was valid for its source, its header gets the source's new time (PEP 552).
+//!   Bytecode with a hash stays unchanged, and so does stale bytecode; the report lists the latter.
+//! - Every parent directory of a kept entry is in the layer, as the merged view shows it: if it is
+//!   missing, engines create it with mode 0755.
+//! - Entries are in the order of their components. Headers are ustar, with PAX if something does
+//!   not fit. A whiteout has mode, owner and time 0.
+//! - A layer without entries is dropped.
+//! - The tar is compressed as described for [`gzip()`].
 //!
-//! `seal/1` is frozen: golden digests in the tests hold every byte of it, the compressor's too.
-//! Another byte is `seal/2`. Nothing is opened here and no clock is asked; threads compute only.
+//! `seal/1` is frozen: golden digests in the tests protect every byte of it, including the
+//! compressor's. A different byte is `seal/2`. This crate opens no files and reads no clock;
+//! threads only compute.
 
 mod changes;
 mod compare;
@@ -59,5 +61,5 @@ pub use report::{Bytecode, Report};
 pub use sealer::{Rules, Sealed, SealedLayer, Sealer};
 pub use tar::TarError;
 
-/// The number of the contract, as labels and records name it.
+/// The name of the contract in labels and records.
 pub const VERSION: &str = "seal/1";

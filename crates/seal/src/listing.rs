@@ -1,4 +1,4 @@
-//! The text of a layer: a line per entry, for people, for comparing, and as a cache.
+//! The text form of a layer: one line per entry, for display, for comparison, and as a cache.
 
 use std::fmt;
 use std::io::Read;
@@ -15,34 +15,35 @@ const HEAD: &str = "#layer-listing/1";
 
 /// All entries of a layer, in the order of its tar.
 ///
-/// As text (`Display`, read back by `FromStr`), a line is: type, mode, owner and group, size or
-/// device, time, SHA-256 of the content, path, then ` -> ` and the target of a link, then
-/// extended attributes. Types are those of mtree and find: `f d l c b p`, `h` for a further name
-/// of a file, `w` for a whiteout, `o` for an opaque directory. Bytes that are not visible ASCII
-/// are `\` and three octal digits. `{:#}` shortens hashes to 12 digits, which is for people and
-/// cannot be read back.
+/// As text (`Display`, parsed by `FromStr`), a line consists of: type, mode, owner and group, size
+/// or device, time, SHA-256 of the content, path, then ` -> ` and the target of a link, then
+/// extended attributes. Types are those of mtree and find: `f d l c b p`, `h` for a further name of
+/// a file, `w` for a whiteout, `o` for an opaque directory. Bytes that are not visible ASCII are
+/// written as `\` and three octal digits. `{:#}` shortens hashes to 12 digits, which is for display
+/// and cannot be parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The entries. Whiteouts stand under the path they hide, opaque marks under their directory.
+    /// The entries. Whiteouts are listed under the path that they hide, opaque markers under their
+    /// directory.
     pub entries: Vec<(EntryPath, Entry)>,
 }
 
-/// Why a text is no listing.
+/// Why a text is not a listing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseListingError {
-    /// The first line is another one.
-    #[error("the listing does not begin with `{HEAD}`; make it anew")]
+    /// The first line is wrong.
+    #[error("the listing does not start with `{HEAD}`; create it again")]
     Head,
-    /// A line cannot be read.
-    #[error("line {0} of the listing cannot be read; make it anew")]
+    /// A line cannot be parsed.
+    #[error("cannot parse line {0} of the listing; create it again")]
     Line(usize),
 }
 
 impl Listing {
-    /// Reads a layer, uncompressed, and lists it as it stands. Content is hashed while it passes.
+    /// Reads an uncompressed layer, and lists it unchanged. Content is hashed on the way.
     ///
     /// # Errors
-    /// The tar is damaged, cut off, or of a kind that no layer has.
+    /// Fails if the tar is damaged, truncated, or not a valid layer.
     pub fn of_layer(tar: impl Read) -> Result<Self, TarError> {
         Ok(Self { entries: Entries::of_layer(tar).collect::<Result<_, _>>()? })
     }
@@ -50,12 +51,12 @@ impl Listing {
     /// Returns the line of an entry.
     pub fn line(path: &EntryPath, entry: &Entry) -> String {
         let mut line = String::new();
-        // A string takes all that is written.
+        // Writing to a string cannot fail.
         let _ = write_line(&mut line, path, entry, false);
         line
     }
 
-    /// Reads a line back, without what ends it.
+    /// Parses a line without its line ending.
     pub fn parse_line(line: &str) -> Option<(EntryPath, Entry)> {
         line_of(line)
     }
@@ -71,7 +72,7 @@ impl<R> fmt::Debug for Entries<R> {
 }
 
 impl<R: Read> Entries<R> {
-    /// Reads a layer, uncompressed. Content is hashed while it passes.
+    /// Reads an uncompressed layer. Content is hashed on the way.
     pub fn of_layer(tar: R) -> Self {
         Self(TarReader::new(Forward(tar)))
     }
@@ -99,7 +100,8 @@ impl<R: Read> Iterator for Entries<R> {
     }
 }
 
-/// Returns an entry under the path it is about, or nothing if it is not about the image.
+/// Returns an entry under the path that it applies to, or `None` if it does not belong to the
+/// image.
 fn listed(located: Located) -> Result<Option<(EntryPath, Entry)>, TarError> {
     let Located { path, mut entry, offset, .. } = located;
     let mut mark = |kind, path| {
@@ -127,7 +129,7 @@ impl fmt::Display for Listing {
     }
 }
 
-/// The letters of kinds.
+/// The letters of the types.
 const LETTERS: [(Kind, &str); 9] = [
     (Kind::File, "f"),
     (Kind::Directory, "d"),

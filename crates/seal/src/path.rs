@@ -1,61 +1,62 @@
-//! Paths of layer entries: relative, of plain components, in the order of their components.
+//! Paths of layer entries: relative, with plain components, in component order.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The longest path or link target that is read, in bytes: `PATH_MAX` of Linux, above which
-/// no engine can unpack an entry.
+/// The maximum length of a path or link target, in bytes: `PATH_MAX` of Linux. Engines cannot
+/// unpack entries with longer paths.
 pub const MAX_PATH: usize = 4096;
 
-/// The start of the name of a whiteout (OCI image-spec, layer.md, "Whiteouts").
+/// The name prefix of a whiteout (OCI image-spec, layer.md, "Whiteouts").
 const WHITEOUT: &[u8] = b".wh.";
-/// The start of what aufs kept for itself; of these only the opaque mark has a meaning.
+/// The name prefix of aufs's internal files. Only the opaque marker has a meaning.
 const BOOKKEEPING: &[u8] = b".wh..wh.";
-/// The opaque mark (OCI image-spec, layer.md, "Opaque Whiteout").
+/// The opaque marker (OCI image-spec, layer.md, "Opaque Whiteout").
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// A path in an image: bytes without a leading or trailing `/`, without `.`, `..` and NUL.
 /// The root is the empty path.
 ///
-/// The order is that of components, so that everything in a directory follows it at once: a `/`
+/// The order is that of components, so that the content of a directory directly follows it: a `/`
 /// sorts before every other byte.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EntryPath(Box<[u8]>);
 
-/// Why bytes are not the path of an entry.
+/// Why bytes are not a valid path of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// The path leads upwards.
+    /// The path contains `..`.
     #[error("its path has the component `..`, which may lead out of the image")]
     Upwards,
-    /// A NUL would end the path for some readers and not for others.
+    /// Some readers end the path at a NUL, and others do not.
     #[error("its path has a NUL byte")]
     Nul,
     /// The path is too long.
-    #[error("its path has {0} bytes; {MAX_PATH} are the most that Linux opens")]
+    #[error("its path has {0} bytes, more than the {MAX_PATH} that Linux supports")]
     TooLong(usize),
 }
 
-/// What an entry means by its name.
+/// The meaning of an entry according to its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A file, directory or the like.
+    /// A file, a directory or similar.
     Plain,
-    /// Hides this path of the layers below.
+    /// Hides this path in the layers below.
     Whiteout(EntryPath),
-    /// Hides all that the layers below have in this directory.
+    /// Hides the content of this directory in the layers below.
     Opaque(EntryPath),
-    /// What aufs kept for itself (`.wh..wh.plnk` and the like): nothing of the image.
+    /// An internal file of aufs (`.wh..wh.plnk` and similar), not part of the image.
     Bookkeeping,
-    /// A name that cannot stand in a layer: it lies in a whiteout, or hides nothing.
+    /// A name that is not valid in a layer: it is inside a whiteout, or hides nothing.
     Impossible,
 }
 
 impl EntryPath {
-    /// Reads a path as it stands in a tar: `./`, `/`, doubled and trailing `/` are dropped.
+    /// Parses a path from a tar. A leading `./` or `/` and doubled or trailing `/` are dropped.
     ///
     /// # Errors
-    /// The path has a component `..`, a NUL byte, or more than [`MAX_PATH`] bytes.
+    /// Fails if the path contains a component `..` or a NUL byte, or has more than [`MAX_PATH`]
+    /// bytes.
     pub fn parse(raw: &[u8]) -> Result<Self, PathError> {
         if raw.len() > MAX_PATH {
             return Err(PathError::TooLong(raw.len()));
@@ -94,18 +95,18 @@ impl EntryPath {
         self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 
-    /// Returns the directory that the path lies in, or nothing where that is the root.
+    /// Returns the parent directory, or `None` if it is the root.
     pub fn parent(&self) -> Option<Self> {
         let end = self.0.iter().rposition(|byte| *byte == b'/')?;
         Some(Self(self.0[..end].into()))
     }
 
-    /// Returns the directories above the path, the nearest first, without the root.
+    /// Returns the parent directories of the path, the nearest first, without the root.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// Returns whether the path lies in `directory`, however deep.
+    /// Returns whether the path is inside `directory`, at any depth.
     pub fn is_below(&self, directory: &Self) -> bool {
         match self.0.strip_prefix(&*directory.0) {
             Some(rest) => directory.is_root() && !rest.is_empty() || rest.first() == Some(&b'/'),
@@ -124,7 +125,7 @@ impl EntryPath {
         self.sibling(&[WHITEOUT, self.name()].concat())
     }
 
-    /// Returns what an entry of this path means.
+    /// Returns the meaning of an entry with this path.
     pub(crate) fn role(&self) -> Role {
         let mut above = self.0.split(|byte| *byte == b'/').rev();
         let name = above.next().unwrap_or_default();
@@ -181,8 +182,8 @@ impl fmt::Debug for EntryPath {
     }
 }
 
-/// Returns bytes as visible ASCII: all else, spaces and `\` are written as `\` and three octal
-/// digits, as mtree(5) does.
+/// Returns bytes as visible ASCII: everything else, spaces and `\` are written as `\` and three
+/// octal digits, as in mtree(5).
 pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -197,7 +198,7 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the bytes that [`escaped`] wrote, or nothing if it wrote no such text.
+/// Returns the bytes that [`escaped`] wrote, or `None` for any other text.
 pub(crate) fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

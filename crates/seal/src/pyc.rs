@@ -1,33 +1,33 @@
-//! Python bytecode: which source a file belongs to, and what its header says.
+//! Python bytecode: the source of a file, and its header.
 //!
 //! The header since Python 3.7 (PEP 552): 4 bytes of magic number, 4 of flags, then time and size
-//! of the source if the flags are 0, or a hash of it. Where time and size are not those of the
-//! source, Python compiles it again at every start.
+//! of the source if the flags are 0, or a hash of it. If time and size do not match the source,
+//! Python compiles it again at every start.
 
 use crate::path::EntryPath;
 
-/// How much of a file its header is, in bytes.
+/// The size of the header, in bytes.
 pub(crate) const HEADER: usize = 16;
-/// Where the time stands in the header.
+/// The position of the time in the header.
 pub(crate) const TIME: std::ops::Range<usize> = 8..12;
 
 /// The magic number of the first Python with this header (3.7 alpha; PEP 552).
 const FIRST_MAGIC: u16 = 3390;
-/// Magic numbers of Python 2 begin here; numbers of Python 3 stay far below.
+/// Magic numbers of Python 2 start here; those of Python 3 are much smaller.
 const PYTHON_2: u16 = 20_000;
 
-/// What a header says.
+/// The content of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// Valid for the source of this time and size, both modulo 2^32.
+    /// Valid for a source with this time and size, both modulo 2^32.
     Timed { mtime: u32, size: u32 },
-    /// Valid by a hash of the source, or without a check.
+    /// Valid according to a hash of the source, or without a check.
     Hashed,
-    /// No bytecode of Python 3.7 or later.
+    /// Not bytecode of Python 3.7 or later.
     Other,
 }
 
-/// Reads the header of a bytecode file.
+/// Parses the header of a bytecode file.
 pub(crate) fn header(bytes: &[u8; HEADER]) -> Header {
     let word =
         |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -39,8 +39,9 @@ pub(crate) fn header(bytes: &[u8; HEADER]) -> Header {
     }
 }
 
-/// Returns the source of a bytecode file: `x.py` beside `__pycache__/x.cpython-311.pyc` (PEP 3147,
-/// with the `.opt-1` of PEP 488) and beside `x.pyc`. Nothing, if the path is none of bytecode.
+/// Returns the source of a bytecode file: `x.py` for `__pycache__/x.cpython-311.pyc` (PEP 3147,
+/// with the `.opt-1` of PEP 488) and for `x.pyc`. Returns `None` if the path is not that of
+/// bytecode.
 pub(crate) fn source_of(path: &EntryPath) -> Option<EntryPath> {
     let name = path.name().strip_suffix(b".pyc")?;
     let source = |module: &[u8]| [module, b".py"].concat();

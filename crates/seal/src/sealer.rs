@@ -17,37 +17,38 @@ use crate::report::Report;
 use crate::tar::{BLOCK, Expanded, MAX_OCTAL, Seekable, TarError, write_header};
 use crate::upper::{Node, Upper};
 
-/// What sealing depends on besides the layers.
+/// The input of sealing apart from the layers.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// The latest time that may stand in the image, in seconds since 1970. Directories get it,
-    /// files keep earlier times. It must not lie after the start of the build, or the times of
-    /// the build stay in.
+    /// The latest time in the image, in seconds since 1970. Directories get it, and files keep
+    /// earlier times. It must not be after the start of the build, because otherwise times of the
+    /// build would remain.
     pub epoch: u64,
-    /// What is dropped from layers: hosts files of engines, logs, caches.
+    /// The paths to drop from layers: hosts files of engines, logs, caches.
     pub scrub: Vec<Glob>,
-    /// How many threads compress. No byte depends on it.
+    /// How many threads compress. The result does not depend on it.
     pub threads: NonZeroUsize,
 }
 
 impl Rules {
-    /// Returns the time that a file has in the image. Times before 1970 are 0: ustar has no sign.
+    /// Returns the time of a file in the image. Times before 1970 become 0, because ustar has no
+    /// sign.
     pub(crate) fn clamp(&self, mtime: i64) -> i64 {
         mtime.clamp(0, self.epoch.cast_signed())
     }
 }
 
-/// Seals layer after layer over a base.
+/// Seals layers on a base, one after the other.
 #[derive(Debug)]
 pub struct Sealer {
     rules: Rules,
     view: Index,
 }
 
-/// What became of a layer, or of several that were folded into one.
+/// The result for a layer, or for several layers that were folded into one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
-    /// The layer; nothing, if it changes nothing. Then nothing was written.
+    /// The layer, or `None` if it changes nothing. In that case nothing was written.
     pub layer: Option<SealedLayer>,
     /// What was dropped and changed.
     pub report: Report,
@@ -64,15 +65,15 @@ pub struct SealedLayer {
     pub digest: Digest,
     /// The size of the gzip file, in bytes.
     pub size: u64,
-    /// What is in the layer.
+    /// The content of the layer.
     pub listing: Listing,
 }
 
 impl Sealer {
-    /// Makes a sealer of layers that stand on `base`.
+    /// Creates a sealer for layers that are based on `base`.
     ///
     /// # Errors
-    /// The epoch does not fit a tar header.
+    /// Fails if the epoch does not fit a tar header.
     pub fn new(rules: Rules, base: Index) -> Result<Self, SealError> {
         match rules.epoch > MAX_OCTAL {
             true => Err(SealError::Epoch(rules.epoch)),
@@ -85,20 +86,20 @@ impl Sealer {
         &self.view
     }
 
-    /// Seals the next layer: reads an uncompressed tar, twice where it must, and writes a gzip
-    /// file. Memory grows with the number of entries, not with their size.
+    /// Seals the next layer: reads an uncompressed tar, twice if necessary, and writes a gzip file.
+    /// Memory use grows with the number of entries, not with their size.
     ///
     /// # Errors
-    /// The tar is damaged or means different things to different readers, or cannot be written.
-    /// The sealer is as before then; what was written is of no use.
+    /// Fails if the tar is damaged, if readers disagree on its meaning, or if the result cannot be
+    /// written. The sealer is then unchanged, and the written data is unusable.
     pub fn layer(&mut self, tar: impl Read + Seek, out: impl Write) -> Result<Sealed, SealError> {
         self.squash(vec![tar], out)
     }
 
-    /// Seals several layers, lowest first, as one.
+    /// Seals several layers as one, lowest first.
     ///
     /// # Errors
-    /// As for [`Self::layer`].
+    /// Fails like [`Self::layer`].
     pub fn squash<R: Read + Seek>(
         &mut self,
         tars: Vec<R>,

@@ -1,4 +1,4 @@
-//! The layer to seal, read: headers in memory, content where it lies.
+//! The parsed layer to seal: headers in memory, content still in the tar.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Seek};
@@ -9,38 +9,39 @@ use crate::index::remove_below;
 use crate::path::{EntryPath, Role, escaped};
 use crate::tar::{Content, Expanded, Located, Seekable, TarError, TarReader};
 
-/// How many hard links to hard links are followed before their file comes in the tar.
+/// How many hard links to hard links are followed if their file comes later in the tar.
 const MAX_LINKS: usize = 64;
 
 /// A path of the layer.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    /// What stands there. A hard link only where the file is in a layer below.
+    /// The entry. It is a hard link only if the file is in a layer below.
     pub(crate) entry: Entry,
     pub(crate) content: Content,
-    /// Which of the inputs the content lies in.
+    /// The index of the input that contains the content.
     pub(crate) input: usize,
-    /// Where the header begins; with the input, what paths of one file have in common.
+    /// The position of the header. Together with the input, it is the same for all paths of one
+    /// file.
     pub(crate) offset: u64,
     /// Whether there are several paths of this file.
     pub(crate) is_shared: bool,
-    /// The time that goes into the header of Python bytecode.
+    /// The new time for the header of Python bytecode.
     pub(crate) patch: Option<u32>,
 }
 
 impl Node {
-    /// Returns what paths of one file have in common.
+    /// Returns the value that all paths of one file share.
     pub(crate) fn inode(&self) -> (usize, u64) {
         (self.input, self.offset)
     }
 
-    /// Returns a node of no content: what stands there is not in the tar.
+    /// Returns a node without content, for entries that are not in the tar.
     pub(crate) fn bare(entry: Entry) -> Self {
         let content = Content::default();
         Self { entry, content, input: 0, offset: 0, is_shared: false, patch: None }
     }
 
-    /// Reads the content in parts, with the time in the header of bytecode replaced.
+    /// Reads the content in chunks, with the time in the header of bytecode replaced.
     pub(crate) fn read<R: Read + Seek>(
         &self,
         path: &EntryPath,
@@ -66,7 +67,7 @@ impl Node {
         }
     }
 
-    /// Adds the start of the content to `head`, as much as its capacity.
+    /// Appends the start of the content to `head`, up to its capacity.
     pub(crate) fn read_start<R: Read + Seek>(
         &self,
         path: &EntryPath,
@@ -81,7 +82,7 @@ impl Node {
         Ok(())
     }
 
-    /// Puts the time into a part of the content that begins at `position`.
+    /// Puts the time into a chunk of the content that starts at `position`.
     pub(crate) fn patch_at(&self, position: u64, part: &mut [u8]) {
         let Some(patch) = self.patch else { return };
         for (at, byte) in crate::pyc::TIME.zip(patch.to_le_bytes()) {
@@ -101,12 +102,13 @@ pub(crate) struct Upper {
     pub(crate) opaques: BTreeSet<EntryPath>,
     /// How often an extended attribute was dropped.
     pub(crate) xattrs: BTreeMap<String, u64>,
-    /// Names of files with several names that a layer changed without the other names.
+    /// Names of files with hard links that a layer changed without the other names.
     pub(crate) broken_links: BTreeSet<EntryPath>,
 }
 
 impl Upper {
-    /// Reads a layer; `number` is that of the input. Of several entries of a path, the last counts.
+    /// Reads a layer; `number` is the index of the input. If a path has several entries, the last
+    /// one counts.
     pub(crate) fn read<R: Read + Seek>(
         input: &mut Seekable<R>,
         number: usize,
@@ -139,7 +141,7 @@ impl Upper {
             && let Some(node) = self.nodes.get_mut(&target)
             && !matches!(node.entry.kind, Kind::Hardlink | Kind::Directory)
         {
-            // A link of a path to itself says nothing.
+            // A link from a path to itself has no effect.
             if target != path {
                 node.is_shared = true;
                 let node = node.clone();
@@ -151,7 +153,7 @@ impl Upper {
         self.nodes.insert(path, node);
     }
 
-    /// Resolves links that stand before their file.
+    /// Resolves links that precede their file.
     fn resolve_forward_links(&mut self) -> Result<(), SealError> {
         let links = self.nodes.iter().filter(|(_, node)| node.entry.kind == Kind::Hardlink);
         let links: Vec<EntryPath> = links.map(|(path, _)| path.clone()).collect();
@@ -174,7 +176,7 @@ impl Upper {
                     let node = node.clone();
                     self.nodes.insert(path, node);
                 }
-                // The file is in a layer below. A chain is cut short to its end.
+                // The file is in a layer below. A chain is shortened to its end.
                 None => {
                     if let Some(node) = self.nodes.get_mut(&path) {
                         node.entry.link = target.as_bytes().into();
@@ -185,7 +187,7 @@ impl Upper {
         Ok(())
     }
 
-    /// Lays another layer over this one, so that both together are one.
+    /// Applies another layer on top of this one, so that both become one.
     pub(crate) fn fold(&mut self, mut above: Self) -> Result<(), SealError> {
         for (path, node) in &mut above.nodes {
             if node.entry.kind == Kind::Hardlink
@@ -214,7 +216,7 @@ impl Upper {
             let old = self.nodes.insert(path.clone(), node);
             match (old.is_some_and(|old| !old.entry.is_directory()), is_directory) {
                 (_, false) => remove_below(&mut self.nodes, &path),
-                // What lies below has been hidden by what was no directory.
+                // What is below is already hidden by something that was not a directory.
                 (true, true) => drop(self.opaques.insert(path)),
                 _ => {}
             }
@@ -227,7 +229,7 @@ impl Upper {
 }
 
 impl Upper {
-    /// Notes the files that the next layer has under some of their names only.
+    /// Records the files that the next layer contains under only some of their names.
     fn find_broken_links(&mut self, above: &Self) {
         let mut names: BTreeMap<(usize, u64), Vec<&EntryPath>> = BTreeMap::new();
         for (path, node) in self.nodes.iter().filter(|(_, node)| node.is_shared) {
@@ -247,7 +249,7 @@ impl Upper {
     }
 }
 
-/// Returns where a hard link leads.
+/// Returns the target of a hard link.
 pub(crate) fn link_target(path: &EntryPath, node: &Node) -> Result<EntryPath, SealError> {
     EntryPath::parse(&node.entry.link)
         .map_err(|_| SealError::Link { path: path.clone(), target: EntryPath::root() })

@@ -1,7 +1,7 @@
-//! Prepares one source and says how long each part took: `prepare CACHE OUT URL COMMIT`, or
-//! `prepare CACHE OUT FILE.tar.gz SHA256`. For measuring against `git clone` and `tar c`.
+//! Prepares one source and prints how long each part took: `prepare CACHE OUT URL COMMIT`, or
+//! `prepare CACHE OUT FILE.tar.gz SHA256`. For comparison with `git clone` and `tar c`.
 
-#![expect(clippy::print_stdout, reason = "it is what a measuring program is for")]
+#![expect(clippy::print_stdout, reason = "printing measurements is the purpose of this program")]
 
 use std::error::Error;
 use std::fs::File;

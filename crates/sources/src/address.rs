@@ -1,7 +1,7 @@
-//! Where sources come from: urls that may be fetched from, and mirrors of them.
+//! The origins of sources: URLs that the tool may fetch from, and mirrors.
 //!
-//! Start at [`SourceUrl`]. The internet is asked by https alone; plain http and git speak to this
-//! machine only, and a path of this machine is read where the caller allows it.
+//! Start at [`SourceUrl`]. The internet is accessed only by https. Plain http and git's protocol
+//! are allowed only for this machine, and local paths only if the caller allows them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,30 +12,30 @@ use url::{Position, Url};
 
 use crate::git_ref::ParseSourceError;
 
-/// The longest url that is taken.
+/// The maximum length of a URL.
 const MAX_URL: usize = 2048;
 
-/// A url that sources may be fetched from.
+/// A URL that sources may be fetched from.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceUrl(Url);
 
 impl SourceUrl {
-    /// Returns the url.
+    /// Returns the URL.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Returns the parts of the url.
+    /// Returns the parsed URL.
     pub fn url(&self) -> &Url {
         &self.0
     }
 
-    /// Returns whether this is a path of this machine.
+    /// Returns whether this is a local path.
     pub fn is_file(&self) -> bool {
         self.0.scheme() == "file"
     }
 
-    /// Returns how far inward the url leads, where no name server is needed to tell.
+    /// Returns the reach of the URL's host, if it can be determined without a name server.
     pub(crate) fn reach(&self) -> Reach {
         match self.is_file() {
             true => Reach::Loopback,
@@ -43,13 +43,13 @@ impl SourceUrl {
         }
     }
 
-    /// Returns the text that names the same repository whichever way it is written: without the
-    /// `.git` and the slash at its end.
+    /// Returns the part of the URL that identifies the repository, without a trailing `.git` or
+    /// slash.
     pub(crate) fn identity(&self) -> &str {
         bare(self.as_str())
     }
 
-    /// Returns the url that the `.gitmodules` of this repository means by `text`.
+    /// Returns the URL that `text` means in the `.gitmodules` of this repository.
     pub fn join_submodule(&self, text: &str) -> Result<Self, ParseSourceError> {
         if !text.starts_with("./") && !text.starts_with("../") {
             return text.parse();
@@ -61,7 +61,9 @@ impl SourceUrl {
                 "." | "" => {}
                 ".." => match parts.pop() {
                     Some(_) => {}
-                    None => return refuse("leads above the host of the repository it stands in"),
+                    None => {
+                        return refuse("leads above the host of the repository that contains it");
+                    }
                 },
                 name => parts.push(name),
             }
@@ -70,14 +72,15 @@ impl SourceUrl {
     }
 }
 
-/// Returns how far inward a host with an optional port lies, if no name server is needed to tell.
+/// Returns the reach of a host with an optional port, if it can be determined without a name
+/// server.
 fn reach(authority: &str) -> Option<Reach> {
-    // Only in urls of the web are addresses recognised as such.
+    // Addresses are recognised only in web URLs.
     let url = Url::parse(&format!("http://{authority}/")).ok()?;
     literal_reach(&url.host()?)
 }
 
-/// Returns `url` without the ends that name no other repository.
+/// Returns `url` without endings that do not change the repository.
 fn bare(url: &str) -> &str {
     let url = url.trim_end_matches('/');
     url.strip_suffix(".git").unwrap_or(url)
@@ -88,54 +91,55 @@ impl FromStr for SourceUrl {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = |why: &str| Err(ParseSourceError::new(text, why));
-        // Before the text is taken apart: a password may have every character that separates its
-        // parts.
+        // Before the text is parsed, because a password may contain any separator.
         if text.contains('@') && Secret::from(text).is_secret() {
-            return refuse("is a url with a user name or password");
+            return refuse("is a URL with a user name or password");
         }
         if text.len() > MAX_URL {
-            return refuse("is a url of more than 2048 bytes");
+            return refuse("is a URL of more than 2048 bytes");
         }
         let Some((scheme, rest)) = text.split_once("://") else {
             return match text.contains('@') {
-                true => refuse("is an ssh address; only https is fetched"),
-                false => refuse("is not a url"),
+                true => refuse("is an ssh address; use https"),
+                false => refuse("is not a URL"),
             };
         };
         if !matches!(scheme, "https" | "http" | "git" | "file") {
-            return refuse("is a url of another scheme than https");
+            return refuse("is a URL with another scheme than https");
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if rest.contains(['?', '#']) {
-            return refuse("is a url with a query or fragment");
+            return refuse("is a URL with a query or fragment");
         }
         let is_host = |b: u8| b.is_ascii_alphanumeric() || b".-:[]".contains(&b);
         if !authority.bytes().all(is_host) || authority.starts_with('-') {
-            return refuse("is not a url with a valid host");
+            return refuse("is not a URL with a valid host");
         }
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/+!$&'()*,;=:@".contains(&b);
-        // What is escaped would have to be compared, joined and shown in two forms. The `+` of a local
-        // version (`torch-2.11.0%2Brocm7.14.0`) stands so in every index: some stores take it for a
-        // space otherwise.
+        // Escapes would have to be compared, joined and displayed in two forms. The `+` of a local
+        // version (`torch-2.11.0%2Brocm7.14.0`) is escaped in every index, because some servers
+        // would read it as a space.
         if !path.replace("%2B", "+").bytes().all(is_plain) {
-            return refuse("is a url with unusual characters in its path");
+            return refuse("is a URL with unusual characters in its path");
         }
         let mut parts = path.trim_end_matches('/').split('/');
         if path.is_empty() || parts.any(|part| matches!(part, "" | "." | "..")) {
-            return refuse("is a url with no path, or with `.`, `..` or an empty part in it");
+            return refuse(
+                "is a URL without a path, or with `.`, `..` or an empty part in its path",
+            );
         }
         let url = Url::parse(text)
-            .map_err(|_| ParseSourceError::new(text, "is not a url with a valid host"))?;
-        // RFC 6761 reserves `x.localhost` too, yet resolvers in use may send it anywhere.
+            .map_err(|_| ParseSourceError::new(text, "is not a URL with a valid host"))?;
+        // RFC 6761 also reserves `x.localhost`, but resolvers in use may resolve it to any address.
         let is_here = reach(authority) == Some(Reach::Loopback)
             && !url.host_str().is_some_and(|host| host.ends_with(".localhost"));
         match scheme {
             "file" if authority.is_empty() => Ok(Self(url)),
             "file" => refuse("is a path on another machine"),
-            _ if authority.is_empty() => refuse("is a url without a host"),
+            _ if authority.is_empty() => refuse("is a URL without a host"),
             "https" => Ok(Self(url)),
             _ if is_here => Ok(Self(url)),
-            _ => refuse("is neither https nor on this machine"),
+            _ => refuse("is not https, and not on this machine"),
         }
     }
 }
@@ -152,9 +156,9 @@ impl fmt::Debug for SourceUrl {
     }
 }
 
-/// A rule of `--mirror FROM=TO`: what is at or below `from` is asked for at or below `to`.
+/// A rule of `--mirror FROM=TO`: URLs at or below `from` are requested at or below `to` instead.
 ///
-/// There is no way back to `from`: a closed network must not be left by accident.
+/// There is no fallback to `from`, so that a closed network is never left by accident.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
     from: String,
@@ -162,7 +166,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Makes the rule. A single repository or a prefix that ends where a part of the path ends.
+    /// Makes the rule, for a single repository or for a prefix that ends at a path separator.
     pub fn new(from: &str, to: &str) -> Result<Self, ParseSourceError> {
         let below = |text: &str| format!("{}/x", text.trim_end_matches('/'));
         // A prefix need not have a path: `https://github.com`.
@@ -172,7 +176,7 @@ impl Mirror {
         Ok(Self { from: trim(from), to: trim(to) })
     }
 
-    /// Returns where `url` is asked for by this rule.
+    /// Returns the URL to request instead of `url` under this rule.
     fn apply(&self, url: &SourceUrl) -> Option<Result<SourceUrl, ParseSourceError>> {
         if url.identity() == bare(&self.from) {
             return Some(self.to.parse());
@@ -181,10 +185,10 @@ impl Mirror {
         rest.starts_with('/').then(|| format!("{}{rest}", self.to).parse())
     }
 
-    /// Returns where `url` is asked for: by the longest rule that fits, or there.
+    /// Returns the URL to request: according to the longest matching rule, otherwise `url` itself.
     ///
     /// # Errors
-    /// The rule leads to what is no url.
+    /// Fails if the rule gives an invalid URL.
     pub fn resolve(rules: &[Self], url: &SourceUrl) -> Result<SourceUrl, ParseSourceError> {
         let fitting = rules.iter().filter_map(|rule| Some((rule.from.len(), rule.apply(url)?)));
         fitting.max_by_key(|(length, _)| *length).map_or_else(|| Ok(url.clone()), |(_, to)| to)
@@ -222,21 +226,21 @@ mod tests {
             assert!(text.parse::<SourceUrl>().is_ok(), "{text}");
         }
         for (text, wanted) in [
-            ("", "not a url"),
-            ("vllm", "not a url"),
+            ("", "not a URL"),
+            ("vllm", "not a URL"),
             ("git@github.com:a/b", "ssh"),
             ("ssh://git@github.com/a/b", "another scheme"),
-            ("ext::sh -c x", "not a url"),
+            ("ext::sh -c x", "not a URL"),
             ("ext://sh/x", "another scheme"),
             ("HTTPS://github.com/a", "another scheme"),
-            ("http://github.com/a", "neither https nor on this machine"),
-            ("http://x.localhost/a", "neither https nor on this machine"),
-            ("http://10.0.0.1/a", "neither https nor on this machine"),
-            ("git://github.com/a", "neither https nor on this machine"),
+            ("http://github.com/a", "not https, and not on this machine"),
+            ("http://x.localhost/a", "not https, and not on this machine"),
+            ("http://10.0.0.1/a", "not https, and not on this machine"),
+            ("git://github.com/a", "not https, and not on this machine"),
             ("https://user@github.com/a", "user name"),
             ("https://user:secret@github.com/a", "user name"),
-            ("https://github.com", "no path"),
-            ("https://github.com/", "no path"),
+            ("https://github.com", "without a path"),
+            ("https://github.com/", "without a path"),
             ("https://github.com/a?b", "query"),
             ("https://github.com/a#b", "query"),
             ("https://github.com/a/../b", "`..`"),
@@ -249,7 +253,7 @@ mod tests {
             ("https://-oProxyCommand=x/a", "valid host"),
             ("file://host/a", "another machine"),
             ("file://localhost/a", "another machine"),
-            ("file:///", "no path"),
+            ("file:///", "without a path"),
         ] {
             let message = text.parse::<SourceUrl>().map(|url| url.to_string()).unwrap_err();
             assert!(message.to_string().contains(wanted), "{text}: {message}");

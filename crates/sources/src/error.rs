@@ -1,33 +1,34 @@
-//! The error of this crate, and the failures it is made of.
+//! The error type of this crate.
 //!
-//! A [`Failure`] is what went wrong in one try, and says whether another try makes sense. A
-//! [`SourceError`] is the end of the matter: what was being done to what, and why it did not work.
-//! What libraries and servers say is cleaned before it comes near a message.
+//! A [`Failure`] describes one failed attempt, and whether a retry makes sense. A [`SourceError`]
+//! is the final result: the action, its object, and the reason. Messages of libraries and servers
+//! are sanitised before they are included.
 
 use std::io;
 
 use crate::text;
 
-/// What sort of failure a [`SourceError`] is; the command line picks its exit code by it.
+/// The kind of a [`SourceError`]. The command line derives its exit code from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// There is no such repository, ref, commit, file or path.
+    /// The repository, ref, commit, file or path does not exist.
     NotFound,
-    /// A ref points at another commit than it did.
+    /// A ref points at another commit than before.
     Moved,
-    /// There is no connection, it broke, or the server failed by its own account.
+    /// There is no connection, it broke, or the server reported an internal error.
     Unreachable,
     /// The server took too long.
     Timeout,
-    /// The server wants a credential, or says no.
+    /// The server requires a credential, or denies access.
     Authentication,
-    /// What came, or what lies in the cache, is not what its hash says.
+    /// The received or cached content does not match its hash.
     Integrity,
-    /// Our own rules forbid it: a scheme, a redirect, a path that leaves its root, a bomb.
+    /// This tool's own rules forbid it: a scheme, a redirect, a path that leaves its root, a
+    /// decompression bomb.
     Refused,
     /// The disk is full, or a file cannot be read or written.
     Disk,
-    /// The server or a library answered in a way that makes no sense.
+    /// The server or a library gave an invalid answer.
     Tool,
 }
 
@@ -40,7 +41,7 @@ pub struct SourceError {
     cause: Option<Cause>,
 }
 
-/// The words of an underlying error, cleaned; the error itself might show a secret.
+/// The message of an underlying error, sanitised. The error itself might contain a secret.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Cause(String);
@@ -53,18 +54,18 @@ struct Inner {
     detail: String,
 }
 
-/// Whether another try makes sense.
+/// Whether a retry makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// It would end the same way.
+    /// The result would be the same.
     No,
-    /// It may help, after the usual wait.
+    /// A retry may help, after the usual wait.
     Yes,
-    /// It may help after this many seconds, by the server's own word.
+    /// A retry may help after this many seconds, according to the server.
     After(u64),
 }
 
-/// What went wrong in one try.
+/// One failed attempt.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
@@ -74,46 +75,47 @@ pub(crate) struct Failure {
 }
 
 impl SourceError {
-    /// Returns what sort of failure it is.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// Returns what was being fetched or read: a url, a file name, a path.
+    /// Returns what was being fetched or read: a URL, a file name or a path.
     pub fn subject(&self) -> &str {
         &self.inner.subject
     }
 }
 
 impl Failure {
-    /// A failure that another try would not mend.
+    /// Returns a failure that a retry would not fix.
     pub(crate) fn fatal(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), again: Again::No, cause: None }
     }
 
-    /// A failure that may pass.
+    /// Returns a failure that may be temporary.
     pub(crate) fn passing(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { again: Again::Yes, ..Self::fatal(kind, detail) }
     }
 
-    /// A breach of our own rules.
+    /// Returns the failure for a violation of this tool's own rules.
     pub(crate) fn refused(detail: impl Into<String>) -> Self {
         Self::fatal(ErrorKind::Refused, detail)
     }
 
-    /// A failure of this machine's disk while doing something to `path`.
+    /// Returns the failure of a disk operation on `path`. `doing` is a participle, such as
+    /// `written`.
     pub(crate) fn disk(doing: &str, path: &std::path::Path, error: &io::Error) -> Self {
         let path = text::quoted(&path.display().to_string());
         let detail = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                format!("{path} cannot be {doing}, the disk is full")
+                format!("{path} cannot be {doing}: the disk is full")
             }
             _ => format!("{path} cannot be {doing}"),
         };
         Self::fatal(ErrorKind::Disk, detail).because(error)
     }
 
-    /// The same failure, with what caused it.
+    /// Returns the same failure with its cause.
     pub(crate) fn because(self, error: &(dyn std::error::Error + 'static)) -> Self {
         let mut words = error.to_string();
         let mut next = error.source();
@@ -127,7 +129,7 @@ impl Failure {
         Self { cause: Some(Cause(text::clean(&words))), ..self }
     }
 
-    /// Says what was being done to what.
+    /// Adds the action and its object.
     pub(crate) fn at(self, action: &'static str, subject: impl ToString) -> SourceError {
         let Self { kind, detail, again: _, cause } = self;
         let subject = subject.to_string();
@@ -136,7 +138,7 @@ impl Failure {
 }
 
 impl From<SourceError> for Failure {
-    /// For an operation inside another one, whose words lead.
+    /// For an operation inside another one. The message starts with the outer operation.
     fn from(error: SourceError) -> Self {
         let SourceError { inner, cause } = error;
         let Inner { action, subject, kind, detail } = *inner;

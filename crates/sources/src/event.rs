@@ -1,4 +1,4 @@
-//! What happens while sources are fetched, for whoever shows it.
+//! Events of fetching sources, for progress reports.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use names::{CommitId, Sha256};
 
 use crate::address::SourceUrl;
 
-/// Something that happened. Words of servers in it are cleaned already.
+/// An event. Server texts in it are already sanitised.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Another process holds a part of the cache.
+    /// Another process has locked a part of the cache.
     Waiting {
-        /// The file that is locked.
+        /// The locked file.
         path: &'a Path,
     },
-    /// A commit was in the cache; nobody was asked.
+    /// A commit was cached. No server was contacted.
     Cached {
         /// The repository.
         url: &'a SourceUrl,
@@ -26,42 +26,42 @@ pub enum Event<'a> {
     Fetching {
         /// The repository.
         url: &'a SourceUrl,
-        /// Where it is asked for: there, or at a mirror.
+        /// The URL that is requested: the repository itself, or a mirror.
         place: &'a SourceUrl,
         /// The commit.
         commit: &'a CommitId,
     },
-    /// What a git server says of its progress.
+    /// A git server reported its progress.
     ServerSays {
         /// The repository.
         url: &'a SourceUrl,
-        /// Its words.
+        /// Its message.
         said: &'a str,
     },
-    /// Bytes came.
+    /// Bytes were received.
     Received {
-        /// What is fetched.
+        /// The URL.
         url: &'a SourceUrl,
-        /// How many so far.
+        /// The number of bytes so far.
         bytes: u64,
     },
-    /// Something failed and is tried again.
+    /// Something failed and is retried.
     Retry {
-        /// What is fetched.
+        /// The URL.
         url: &'a SourceUrl,
-        /// What failed.
+        /// The reason.
         reason: &'a str,
     },
-    /// An archive was in the cache; nobody was asked.
+    /// An archive was cached. No server was contacted.
     CachedArchive {
         /// The hash of the archive.
         sha256: &'a Sha256,
     },
-    /// A download goes on where an earlier one broke.
+    /// An interrupted download continues.
     Resumed {
-        /// What is fetched.
+        /// The URL.
         url: &'a SourceUrl,
-        /// From which byte.
+        /// The byte at which it continues.
         from: u64,
     },
 }

@@ -1,8 +1,8 @@
-//! Files of the cache: written beside, synced and renamed; hashed before they are believed; and
-//! locks between processes.
+//! Files of the cache: written to a temporary name, synced and renamed; hashed before they are
+//! trusted; and locks between processes.
 //!
-//! A file that was hashed once is known again by its [`stamp`]: whoever changes, replaces or
-//! restores a file changes that, and then the file is hashed anew.
+//! A file that was hashed once is recognised by its [`stamp`]. Changing, replacing or restoring a
+//! file changes the stamp, and then the file is hashed again.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
@@ -17,16 +17,15 @@ use crate::error::{ErrorKind, Failure};
 use crate::text;
 use names::Hasher;
 
-/// Holds a lock until dropped, or until the process dies.
+/// Holds a lock until it is dropped, or until the process ends.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "closing it frees the lock")] File);
+pub(crate) struct Lock(#[expect(dead_code, reason = "closing it releases the lock")] File);
 
-/// How long is waited before a held lock is tried again.
+/// The pause before another attempt to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 impl Lock {
-    /// Waits for the lock on `path` for at most `patience`. `on_wait` is called once, where there
-    /// is something to wait for.
+    /// Waits for the lock on `path` for at most `patience`. Calls `on_wait` once if it has to wait.
     pub(crate) async fn take(
         path: &Path,
         patience: Duration,
@@ -64,7 +63,7 @@ impl Lock {
     }
 }
 
-/// Returns SHA-256 and size of a file.
+/// Returns the SHA-256 and the size of a file.
 pub(crate) fn hash_file(path: &Path) -> Result<(Sha256, u64), Failure> {
     let hash = || -> io::Result<([u8; 32], u64)> {
         let mut file = File::open(path)?;
@@ -85,22 +84,22 @@ pub(crate) fn hash_file(path: &Path) -> Result<(Sha256, u64), Failure> {
     Ok((crate::sha256_of(hash)?, size))
 }
 
-/// Returns whether a file is there with this size and hash.
+/// Returns whether there is a file with this size and hash.
 pub(crate) fn is_file_with(path: &Path, size: u64, sha256: &Sha256) -> bool {
     let is_size = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == size);
     is_size && hash_file(path).is_ok_and(|(found, _)| found == *sha256)
 }
 
-/// Returns what tells a file from every other and from itself at another time: its number, size
-/// and the time of its last change, which no program sets at will (`st_ctim` of POSIX).
+/// Returns a text that identifies a file and its state: its inode, its size and the time of its
+/// last change, which programs cannot set (`st_ctim` in POSIX).
 pub(crate) fn stamp(path: &Path) -> Option<String> {
     let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     let changed = (found.ctime(), found.ctime_nsec());
     Some(format!("{} {} {} {changed:?}", found.dev(), found.ino(), found.size()))
 }
 
-/// Returns the size of a file that has this hash. It is read only if its stamp is not the one that
-/// was [remembered](remember).
+/// Returns the size of a file if it has this hash. The file is read only if its stamp differs from
+/// the [remembered](remember) one.
 pub(crate) fn find_by_hash(path: &Path, sha256: &Sha256, seen: &Path) -> Option<u64> {
     let stamp = stamp(path)?;
     if fs::read_to_string(seen).is_ok_and(|text| text == memory(sha256, &stamp)) {
@@ -111,8 +110,8 @@ pub(crate) fn find_by_hash(path: &Path, sha256: &Sha256, seen: &Path) -> Option<
     Some(size)
 }
 
-/// Writes into the file `seen` what the hash of a file is that had this stamp before it was read.
-/// Where that cannot be done, or the file changed meanwhile, the next run reads it again.
+/// Records in the file `seen` the hash of a file, which had the given stamp before it was read. If
+/// this fails, or if the file changed in the meantime, the next run reads it again.
 pub(crate) fn remember(path: &Path, sha256: &Sha256, seen: &Path, before: &str) {
     if stamp(path).as_deref() == Some(before) {
         drop(write_unsynced(seen, memory(sha256, before).as_bytes()));
@@ -123,12 +122,12 @@ fn memory(sha256: &Sha256, stamp: &str) -> String {
     format!("{sha256} {stamp}\n")
 }
 
-/// Makes a folder and those above it.
+/// Creates a folder and its parents.
 pub(crate) fn create_folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| Failure::disk("created", path, &error))
 }
 
-/// Removes a folder and all in it, if it is there.
+/// Removes a folder and its content, if it exists.
 pub(crate) fn remove_folder(path: &Path) -> Result<(), Failure> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -138,7 +137,7 @@ pub(crate) fn remove_folder(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -148,7 +147,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Removes whatever lies in `folder` under a name that is not to be kept.
+/// Removes everything in `folder` except the names to keep.
 pub(crate) fn keep_only(folder: &Path, keep: impl Fn(&str) -> bool) -> Result<(), Failure> {
     let fail = |error: io::Error| Failure::disk("read", folder, &error);
     for entry in fs::read_dir(folder).map_err(fail)? {
@@ -164,7 +163,7 @@ pub(crate) fn keep_only(folder: &Path, keep: impl Fn(&str) -> bool) -> Result<()
     Ok(())
 }
 
-/// Writes a file beside, syncs and renames it.
+/// Writes a file to a temporary name, syncs and renames it.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
         let mut file = AtomicWriteFile::open(path)?;
@@ -174,18 +173,19 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write().map_err(|error| Failure::disk("written", path, &error))
 }
 
-/// Writes a file that nothing is lost with: it is compared and written again before it counts.
+/// Writes a file without syncing. It must be one that is verified before use and can be written
+/// again.
 pub(crate) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|error| Failure::disk("written", path, &error))
 }
 
-/// Makes sure that a file will survive a power failure.
+/// Makes sure that a file survives a power failure.
 pub(crate) fn sync(path: &Path) -> Result<(), Failure> {
     let synced = File::open(path).and_then(|file| file.sync_all());
     synced.map_err(|error| Failure::disk("synced", path, &error))
 }
 
-/// Makes sure that the names in a folder will survive a power failure.
+/// Makes sure that the names in a folder survive a power failure.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), Failure> {
     sync(path)
 }

@@ -1,11 +1,11 @@
-//! Fuzzes what is typed or sent by others and is short: refs, paths, urls, `.gitmodules`.
+//! Fuzzes short input from users and servers: refs, paths, URLs, `.gitmodules`.
 
 use testkit::{Corpus, fuzz};
 
 use crate::git::gitmodules;
 use crate::{GitRef, Mirror, SourceUrl, TreePath};
 
-/// Bytes that mean something in them.
+/// Byte sequences that are significant in them.
 const WORDS: [&[u8]; 24] = [
     b"..",
     b"/",

@@ -1,22 +1,22 @@
-//! The checked texts that sources are named by: git refs and paths inside a tree.
+//! Checked texts that identify sources: git refs, and paths inside a tree.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::text;
 
-/// The longest path inside a tree, in bytes: what Linux takes.
+/// The maximum length of a path inside a tree, in bytes, as in Linux.
 const MAX_PATH: usize = 4096;
-/// The longest name of one file or directory, in bytes: what file systems take.
+/// The maximum length of a file or directory name, in bytes, as in common file systems.
 const MAX_NAME: usize = 255;
 
-/// Why a text is not a git ref, a path or a url that is fetched from.
+/// Why a text is not a valid git ref, path or URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text} {why}")]
 pub struct ParseSourceError {
-    /// The text that was given, fit to be shown.
+    /// The given text, sanitised for display.
     text: String,
-    /// What is wrong with it.
+    /// The reason.
     why: String,
 }
 
@@ -26,7 +26,7 @@ impl ParseSourceError {
     }
 }
 
-/// The name of a tag or branch, short (`v0.11.0`) or whole (`refs/tags/v0.11.0`), or `HEAD`.
+/// The name of a tag or branch, short (`v0.11.0`) or full (`refs/tags/v0.11.0`), or `HEAD`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GitRef(String);
 
@@ -36,7 +36,7 @@ impl GitRef {
         &self.0
     }
 
-    /// Returns the whole names that this can mean, the first one that exists counts. Tags come
+    /// Returns the full names that this can mean. The first one that exists counts. Tags come
     /// first, as in git.
     pub(crate) fn candidates(&self) -> Vec<String> {
         let name = &self.0;
@@ -68,7 +68,7 @@ impl FromStr for GitRef {
         match is_valid {
             true => Ok(Self(text.to_owned())),
             false => refuse(
-                "is not a tag or branch; one is letters, digits and `.` `_` `/` `+` `-`, starts with a letter or digit and has at most 201 characters",
+                "is not a valid tag or branch name; use letters, digits and `.` `_` `/` `+` `-`, with a letter or digit first and at most 201 characters",
             ),
         }
     }
@@ -86,10 +86,10 @@ impl fmt::Debug for GitRef {
     }
 }
 
-/// A path inside a tree: relative, without `.` and `..`, without control characters, UTF-8.
+/// A path inside a tree: relative, UTF-8, without `.` and `..`, and without control characters.
 ///
-/// No part of it is `.git` in any spelling, since a tree that brings its own repository along
-/// could run commands where somebody works in it.
+/// No part of it is `.git` in any spelling, because a tree that contains a repository could run
+/// commands when someone works in it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreePath(Box<str>);
 
@@ -102,19 +102,19 @@ impl TreePath {
     /// Returns the path of `name`, which must itself be a valid path, below this one.
     pub(crate) fn join(&self, name: &Self) -> Result<Self, ParseSourceError> {
         let text = format!("{self}/{name}");
-        // All else holds of both, and so of the two together.
+        // Everything else is true of both parts, and therefore of the joined path.
         match text.len() <= MAX_PATH {
             true => Ok(Self(text.into())),
             false => text.parse(),
         }
     }
 
-    /// Returns the directories that the path lies in, outermost first.
+    /// Returns the parent directories of the path, outermost first.
     pub(crate) fn parents(&self) -> impl Iterator<Item = &str> {
         self.0.match_indices('/').map(|(end, _)| &self.0[..end])
     }
 
-    /// Reads a path from bytes, as trees and archives hold them.
+    /// Parses a path from bytes, as in trees and archives.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, ParseSourceError> {
         match std::str::from_utf8(bytes) {
             Ok(text) => text.parse(),

@@ -1,7 +1,7 @@
-//! Sends HTTP requests and reads their answers: timeouts, statuses, nothing of what is in them.
+//! Sends HTTP requests and reads responses: timeouts and statuses, independent of the content.
 //!
-//! Redirects are never followed here; whoever asked decides. The client for this machine
-//! has no TLS roots and no proxy.
+//! Redirects are never followed here; the caller decides. The client for this machine has no TLS
+//! roots and no proxy.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -16,30 +16,30 @@ use url::Url;
 
 use crate::error::{Again, ErrorKind, Failure};
 
-/// The least speed, in bytes per second over the idle time, below which a transfer counts as
-/// hung. cargo's limit.
+/// The minimum speed, in bytes per second over the idle time. A slower transfer counts as hung.
+/// This is cargo's limit.
 const LEAST_SPEED: u64 = 10;
 
-/// How long things may take.
+/// The time limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// Until a connection stands, TLS included.
+    /// Until a connection is established, including TLS.
     pub connect: Duration,
-    /// Until the next byte comes.
+    /// Until the next byte is received.
     pub idle: Duration,
-    /// Until another process has let go of a part of the cache.
+    /// Until another process releases a part of the cache.
     pub lock: Duration,
 }
 
 impl Default for Timeouts {
-    /// Connect 10 s, as uv; idle 60 s, since a server may count objects for a while; lock 1 h.
+    /// Connect 10 s, like uv; idle 60 s, because a server may count objects for a while; lock 1 h.
     fn default() -> Self {
         let [connect, idle, lock] = [10, 60, 3600].map(Duration::from_secs);
         Self { connect, idle, lock }
     }
 }
 
-/// What connections are made with.
+/// The settings for connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Wiring {
     pub(crate) timeouts: Timeouts,
@@ -47,7 +47,7 @@ pub(crate) struct Wiring {
     pub(crate) extra_roots: Vec<Vec<u8>>,
 }
 
-/// Makes the clients when first needed.
+/// Creates the HTTP clients when they are first needed.
 #[derive(Debug)]
 pub(crate) struct Web {
     wiring: Wiring,
@@ -55,7 +55,7 @@ pub(crate) struct Web {
     outer: OnceLock<reqwest::Client>,
 }
 
-/// An answer whose body is not read yet.
+/// A response whose body has not been read yet.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) status: StatusCode,
@@ -63,14 +63,14 @@ pub(crate) struct Incoming {
     pub(crate) body: Body,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub(crate) struct Body {
     response: reqwest::Response,
     pace: Pace,
 }
 
-/// Watches how fast bytes come.
+/// Measures the speed of a transfer.
 #[derive(Debug)]
 pub(crate) struct Pace {
     idle: Duration,
@@ -83,19 +83,19 @@ impl Pace {
         Self { idle, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// Waits for the next bytes, no longer than may be.
+    /// Waits for the next bytes, within the limits.
     pub(crate) async fn wait<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Failure> {
         let started = Instant::now();
         let result = timeout(self.idle, next).await.map_err(|_| {
-            let detail = format!("the transfer stood still for {:.1} s", self.idle.as_secs_f32());
+            let detail = format!("the transfer stalled for {:.1} s", self.idle.as_secs_f32());
             Failure::passing(ErrorKind::Timeout, detail)
         });
-        // Only the time spent waiting for the server counts, not what the consumer takes.
+        // Only time spent waiting for the server counts, not the consumer's.
         self.waited += started.elapsed();
         result
     }
 
-    /// Takes note of bytes that came.
+    /// Counts received bytes.
     pub(crate) fn count(&mut self, bytes: usize) -> Result<(), Failure> {
         self.bytes += bytes as u64;
         if self.waited >= self.idle {
@@ -111,7 +111,7 @@ impl Pace {
 }
 
 impl Body {
-    /// Returns the next piece, or nothing at the end.
+    /// Returns the next chunk, or `None` at the end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         let chunk = self.pace.wait(self.response.chunk()).await?;
         let chunk = chunk.map_err(|error| classify(&error.without_url()))?;
@@ -129,7 +129,7 @@ impl Web {
         self.wiring.timeouts
     }
 
-    /// Sends a request and returns when the head of its answer is there.
+    /// Sends a request, and returns when the head of the response has arrived.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -141,7 +141,7 @@ impl Web {
         let mut request = client.request(method, url.clone());
         for (name, value) in headers {
             let value = HeaderValue::from_str(value)
-                .map_err(|_| Failure::refused("a header would have a line break in it"))?;
+                .map_err(|_| Failure::refused("a header would contain a line break"))?;
             request = request.header(name, value);
         }
         if !body.is_empty() {
@@ -149,7 +149,8 @@ impl Web {
         }
         let Timeouts { connect, idle, .. } = self.wiring.timeouts;
         let response = timeout(connect + idle, request.send()).await.map_err(|_| {
-            let detail = format!("there was no answer for {:.1} s", (connect + idle).as_secs_f32());
+            let detail =
+                format!("there was no response for {:.1} s", (connect + idle).as_secs_f32());
             Failure::passing(ErrorKind::Timeout, detail)
         })?;
         let response = response.map_err(|error| classify(&error.without_url()))?;
@@ -181,14 +182,14 @@ impl Web {
             false => builder,
         };
         let client = builder.build().map_err(|error| {
-            Failure::fatal(ErrorKind::Tool, "no HTTP client can be set up").because(&error)
+            Failure::fatal(ErrorKind::Tool, "cannot set up an HTTP client").because(&error)
         })?;
         Ok(slot.get_or_init(|| client))
     }
 
     fn tls(&self, is_inner: bool) -> Result<rustls::ClientConfig, Failure> {
         let fail = |error: &rustls::Error| {
-            Failure::fatal(ErrorKind::Tool, "TLS cannot be set up on this machine").because(error)
+            Failure::fatal(ErrorKind::Tool, "cannot set up TLS on this machine").because(error)
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -210,13 +211,13 @@ impl Web {
     }
 }
 
-/// Returns where a redirect leads, if the answer is one.
+/// Returns the target of a redirect, if the response is one.
 pub(crate) fn redirect_target(from: &Url, answer: &Incoming) -> Option<Url> {
     let to = answer.headers.get(LOCATION).and_then(|to| to.to_str().ok());
     to.filter(|_| answer.status.is_redirection()).and_then(|to| from.join(to).ok())
 }
 
-/// Judges a status that is not the one hoped for. `what` is what was asked for.
+/// Maps an unexpected status. `what` is what was requested.
 pub(crate) fn status_failure(answer: &Incoming, what: &str) -> Failure {
     let status = answer.status;
     match status.as_u16() {
@@ -226,7 +227,7 @@ pub(crate) fn status_failure(answer: &Incoming, what: &str) -> Failure {
         ),
         403 | 407 => Failure::fatal(
             ErrorKind::Authentication,
-            format!("the server or a proxy refuses it with status {status}"),
+            format!("the server or a proxy denied the request with status {status}"),
         ),
         404 | 410 => Failure::fatal(ErrorKind::NotFound, format!("there is no such {what}")),
         408 | 425 | 429 | 500..=599 => {
@@ -243,7 +244,7 @@ pub(crate) fn status_failure(answer: &Incoming, what: &str) -> Failure {
     }
 }
 
-/// Reads `Retry-After`: seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date.
 fn seconds(value: &str) -> Option<u64> {
     value.trim().parse().ok().or_else(|| {
         let date = httpdate::parse_http_date(value).ok()?;
@@ -251,11 +252,11 @@ fn seconds(value: &str) -> Option<u64> {
     })
 }
 
-/// Judges an error of the HTTP client by what lies beneath it.
+/// Classifies an error of the HTTP client by its causes.
 fn classify(error: &reqwest::Error) -> Failure {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(one) = next {
-        // An `io::Error` hides the error it carries from `source`.
+        // `source` does not return the inner error of an `io::Error`.
         let inner = one.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         let judged = inner.map_or(one, |inner| inner as &(dyn std::error::Error + 'static));
         if let Some(tls) = judged.downcast_ref::<rustls::Error>() {
@@ -266,13 +267,15 @@ fn classify(error: &reqwest::Error) -> Failure {
             return Failure::fatal(ErrorKind::Refused, detail).because(error);
         }
         if judged.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
-            return Failure::fatal(ErrorKind::Tool, "the answer is not HTTP").because(error);
+            return Failure::fatal(ErrorKind::Tool, "the response is not HTTP").because(error);
         }
         next = judged.source();
     }
     let (kind, detail) = match () {
-        () if error.is_timeout() => (ErrorKind::Timeout, "no connection came about in time"),
-        () if error.is_connect() => (ErrorKind::Unreachable, "no connection could be made"),
+        () if error.is_timeout() => {
+            (ErrorKind::Timeout, "the connection was not established in time")
+        }
+        () if error.is_connect() => (ErrorKind::Unreachable, "cannot connect"),
         () => (ErrorKind::Unreachable, "the connection broke"),
     };
     Failure::passing(kind, detail).because(error)

@@ -2,19 +2,20 @@
 //! canonical tar.
 //!
 //! Where to start:
-//! - [`Sources::refs`] and [`Sources::resolve`] say what a remote repository has, and
-//!   [`Sources::reaches`] whether a branch still has a commit.
-//! - [`Sources::fetch_git`] returns the [`Tree`] of a commit and its submodules, straight from git
-//!   objects: nothing is checked out.
-//! - [`Sources::releases`] says what a Python package index has of a project.
-//! - [`Sources::fetch_archive`] returns an [`Archive`], whose [`Archive::tree`] is a [`Tree`] too.
-//! - [`Tree::write_tar`] writes the same bytes for the same content, wherever it came from.
+//! - [`Sources::refs`] and [`Sources::resolve`] look up refs of a remote repository, and
+//!   [`Sources::reaches`] checks whether a branch still contains a commit.
+//! - [`Sources::fetch_git`] returns the [`Tree`] of a commit and its submodules, directly from git
+//!   objects, without a checkout.
+//! - [`Sources::releases`] lists the files of a project on a Python package index.
+//! - [`Sources::fetch_archive`] returns an [`Archive`]. Its [`Archive::tree`] is a [`Tree`] too.
+//! - [`Tree::write_tar`] writes the same bytes for the same content, whatever its origin.
 //!
-//! This crate reads no environment and no configuration, neither git's nor its own, runs no
-//! program and prints nothing. What is fetched is checked before anything reads it; what is cached
-//! is checked again each time. A second fetch of the same commit or archive asks nobody.
+//! This crate reads no environment variables and no configuration, neither git's nor its own. It
+//! runs no programs and prints nothing. Fetched content is verified before anything reads it, and
+//! cached content is verified again each time. Fetching the same commit or archive a second time
+//! needs no network.
 //!
-//! Futures may be dropped at any point: the cache then holds what it held before.
+//! Futures may be dropped at any point. The cache then contains what it contained before.
 
 mod address;
 mod archive;
@@ -51,19 +52,19 @@ pub use tree::{Mode, TarSummary, Tree, WriteTarError};
 use crate::error::Failure;
 use crate::session::Session;
 
-/// Fetches sources into a cache, and out of it. Cheap to clone.
+/// Fetches sources into a cache, and reads them from it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Sources {
     session: Session,
 }
 
 impl Sources {
-    /// Makes a way to fetch sources. Nothing is connected to and no file is touched yet.
+    /// Creates the value. Nothing is connected to and no file is touched yet.
     pub fn new(settings: Settings) -> Self {
         Self { session: Session::new(settings) }
     }
 
-    /// Returns the same with `listener` told of all that happens.
+    /// Returns a copy that sends all events to `listener`.
     #[must_use]
     pub fn with_listener(&self, listener: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
         Self { session: Session { listener: Arc::new(listener), ..self.session.clone() } }
@@ -72,25 +73,25 @@ impl Sources {
     /// Returns the branches and tags of a repository.
     ///
     /// # Errors
-    /// The url is not allowed, or the repository cannot be asked.
+    /// Fails if the URL is not allowed, or if the repository cannot be read.
     pub async fn refs(&self, url: &SourceUrl) -> Result<RemoteRefs, SourceError> {
         let listed = git::list(&self.session, url).await;
         listed.map_err(|failure| failure.at("list the refs of", url))
     }
 
-    /// Returns the commit that a tag or branch points at now.
+    /// Returns the current commit of a tag or branch.
     ///
     /// # Errors
-    /// As [`Self::refs`], or there is no such ref.
+    /// Like [`Self::refs`]. Also fails if the ref does not exist.
     pub async fn resolve(&self, url: &SourceUrl, name: &GitRef) -> Result<Resolved, SourceError> {
         let refs = self.refs(url).await?;
         refs.resolve(name).map_err(|failure| failure.at("resolve a ref of", url))
     }
 
-    /// Checks that a tag or branch still points at the commit it was pinned to.
+    /// Checks that a tag or branch still points at the pinned commit.
     ///
     /// # Errors
-    /// As [`Self::resolve`], or the ref has [moved](ErrorKind::Moved).
+    /// Like [`Self::resolve`]. Also fails if the ref has [moved](ErrorKind::Moved).
     pub async fn check_ref(
         &self,
         url: &SourceUrl,
@@ -101,17 +102,17 @@ impl Sources {
         if found.commit == *pinned {
             return Ok(found);
         }
-        let detail = format!("it was pinned to `{pinned}` and is at `{}` now", found.commit);
+        let detail = format!("it was pinned to `{pinned}`, but is now at `{}`", found.commit);
         Err(Failure::fatal(ErrorKind::Moved, detail)
             .at("trust the ref", format!("{name} of {url}")))
     }
 
-    /// Returns whether the history of `tip`, which must be the tip of a branch or tag, still has
-    /// `commit`. Nothing is fetched. Returns nothing where the server cannot tell: it speaks no
-    /// protocol 2, or is a path of this machine.
+    /// Returns whether `commit` is still in the history of `tip`, which must be the tip of a branch
+    /// or tag. Nothing is fetched. Returns `None` if the server cannot answer this, because it does
+    /// not support protocol 2 or is a local path.
     ///
     /// # Errors
-    /// As [`Self::refs`].
+    /// Fails like [`Self::refs`].
     pub async fn reaches(
         &self,
         url: &SourceUrl,
@@ -119,23 +120,24 @@ impl Sources {
         commit: &CommitId,
     ) -> Result<Option<Reach>, SourceError> {
         let asked = git::reaches(&self.session, url, tip, commit).await;
-        asked.map_err(|failure| failure.at("ask for a commit of", url))
+        asked.map_err(|failure| failure.at("check a commit of", url))
     }
 
-    /// Returns the tree of a commit and its submodules, fetching what is not in the cache.
+    /// Returns the tree of a commit and its submodules. Fetches what is not cached.
     ///
     /// # Errors
-    /// A repository or commit cannot be fetched, a submodule is not allowed, a path or link in a
-    /// tree leads out of it.
+    /// Fails if a repository or commit cannot be fetched, if a submodule is not allowed, or if a
+    /// path or link in a tree leads out of it.
     pub async fn fetch_git(&self, source: &GitSource) -> Result<FetchedGit, SourceError> {
         git::fetch_all(&self.session, source).await
     }
 
-    /// Returns the files that a project has released, by the simple API of a Python package index
-    /// (PEP 691, else PEP 503). `index` is the url that pip is given, for example `https://HOST/simple`.
+    /// Returns the released files of a project, from the simple API of a Python package index (PEP
+    /// 691, otherwise PEP 503). `index` is the URL that pip uses, for example
+    /// `https://HOST/simple`.
     ///
     /// # Errors
-    /// The index cannot be asked, has no such project, or answers something else.
+    /// Fails if the index cannot be reached, does not have the project, or sends something else.
     pub async fn releases(
         &self,
         index: &SourceUrl,
@@ -145,11 +147,11 @@ impl Sources {
         listed.map_err(|failure| failure.at("list the releases of", text::clean(project)))
     }
 
-    /// Returns an archive as [`Self::fetch_archive`] does. Where it lies is looked up by its hash on
-    /// a Python package index, if it is not in the cache.
+    /// Returns an archive like [`Self::fetch_archive`]. If it is not cached, its location is looked
+    /// up by its hash on a Python package index.
     ///
     /// # Errors
-    /// As for [`Self::fetch_archive`], or the index does not have a file of that hash.
+    /// Fails like [`Self::fetch_archive`], or if the index does not have a file with that hash.
     pub async fn fetch_release(
         &self,
         index: Option<&SourceUrl>,
@@ -162,8 +164,10 @@ impl Sources {
         let files = self.releases(index, &source.project).await?;
         let file = files.into_iter().find(|file| file.sha256.as_ref() == Some(&source.sha256));
         let Some(file) = file else {
-            let detail =
-                format!("the index has no file of it with the SHA-256 `{}`", source.sha256);
+            let detail = format!(
+                "the index has no file of this release with the SHA-256 `{}`",
+                source.sha256
+            );
             return Err(
                 Failure::fatal(ErrorKind::NotFound, detail).at("fetch the archive", source.name())
             );
@@ -171,18 +175,16 @@ impl Sources {
         self.fetch_archive(&ArchiveSource { url: Some(file.url), ..source }).await
     }
 
-    /// Returns an archive, downloading it where it is not in the cache.
+    /// Returns an archive. Downloads it if it is not cached.
     ///
     /// # Errors
-    /// It cannot be downloaded, is too large, or is not what its hash says.
+    /// Fails if it cannot be downloaded, is too large, or does not match its hash.
     pub async fn fetch_archive(&self, source: &ArchiveSource) -> Result<Archive, SourceError> {
         archive::fetch(&self.session, source).await
     }
 }
 
-/// Returns a hash as the data files write it.
+/// Returns a hash in the form used in data files.
 fn sha256_of(hash: [u8; 32]) -> Result<Sha256, Failure> {
-    text::hex(&hash)
-        .parse()
-        .map_err(|_| Failure::fatal(ErrorKind::Tool, "a hash could not be written down"))
+    text::hex(&hash).parse().map_err(|_| Failure::fatal(ErrorKind::Tool, "cannot format a hash"))
 }

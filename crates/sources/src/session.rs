@@ -1,4 +1,4 @@
-//! What all operations share: settings, connections, the way to try again.
+//! Shared by all operations: settings, connections, retries.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,38 +16,38 @@ use crate::event::Event;
 use crate::http::{Incoming, Timeouts, Web, Wiring, redirect_target};
 use crate::text;
 
-/// The longest wait that a server may ask for.
+/// The longest wait that a server may request, in seconds.
 const MAX_RETRY_AFTER: u64 = 10;
-/// How many redirects are followed.
+/// The maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
 
-/// What sources are fetched with.
+/// The settings for fetching sources.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The folder of the cache. It may be shared by many processes.
+    /// The folder of the cache. Several processes may share it.
     pub cache: PathBuf,
-    /// Where urls are asked for instead.
+    /// The mirrors for URLs.
     pub mirrors: Vec<Mirror>,
-    /// Whether repositories and archives may be paths of this machine.
+    /// Whether repositories and archives may be local paths.
     pub allow_local: bool,
-    /// Whether nothing may be asked for by the network.
+    /// Whether the network must not be used.
     pub is_offline: bool,
-    /// How long things may take.
+    /// The time limits.
     pub timeouts: Timeouts,
-    /// How often something is tried in all.
+    /// The total number of attempts.
     pub tries: u32,
-    /// The wait after the first try; each further wait is three times as long.
+    /// The wait after the first attempt. Each further wait is three times as long.
     pub first_wait: Duration,
-    /// The most bytes that one pack or archive may have.
+    /// The maximum size of a pack or archive, in bytes.
     pub max_bytes: u64,
-    /// Whether proxies are used that the system's settings name.
+    /// Whether to use the proxies of the system's settings.
     pub use_system_proxies: bool,
-    /// Certificates that are trusted besides the system's, as DER.
+    /// Certificates (DER) that are trusted in addition to the system's.
     pub extra_roots: Vec<Vec<u8>>,
 }
 
 impl Settings {
-    /// Returns the usual settings: 3 tries with 1 s and 3 s between, 8 GiB at the most.
+    /// Returns the default settings: 3 attempts with waits of 1 s and 3 s, and at most 8 GiB.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self {
             cache: cache.into(),
@@ -64,10 +64,10 @@ impl Settings {
     }
 }
 
-/// Who is told what happens.
+/// Receives events.
 pub(crate) type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
-/// Settings, connections, and who is told.
+/// The settings, the connections and the listener.
 #[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) settings: Arc<Settings>,
@@ -95,18 +95,18 @@ impl Session {
         (self.listener)(event);
     }
 
-    /// Fails where the network may not be used.
+    /// Fails if the network must not be used.
     pub(crate) fn online(&self) -> Result<(), Failure> {
         match self.settings.is_offline {
             false => Ok(()),
             true => Err(Failure::fatal(
                 ErrorKind::Unreachable,
-                "it is not in the cache, and the network may not be used",
+                "it is not in the cache, and network access is disabled",
             )),
         }
     }
 
-    /// Gets what is at `from`, after the redirects that may be followed.
+    /// Gets the content at `from`, following the allowed redirects.
     pub(crate) async fn get(
         &self,
         from: &SourceUrl,
@@ -122,17 +122,18 @@ impl Session {
         Err(Failure::refused(format!("the server redirects more than {MAX_REDIRECTS} times")))
     }
 
-    /// Runs work that blocks on a thread for such work.
+    /// Runs blocking work on a separate thread.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-            Err(Failure::fatal(ErrorKind::Tool, "a thread of ours ended early").because(&error))
+            Err(Failure::fatal(ErrorKind::Tool, "an internal thread stopped unexpectedly")
+                .because(&error))
         })
     }
 
-    /// Returns the tries that an operation on `url` has.
+    /// Returns the retry budget of an operation on `url`.
     pub(crate) fn budget<'a>(&'a self, url: &'a SourceUrl) -> Budget<'a> {
         Budget { session: self, url, tries: 0 }
     }
@@ -141,22 +142,22 @@ impl Session {
 fn check_redirect(base: &SourceUrl, from: &Url, to: &Url) -> Result<(), Failure> {
     check_hop(base.url(), base.reach(), from, to).map_err(|refusal| {
         let mut shown = to.clone();
-        // A signature or a password may stand there.
+        // It may contain a signature or a password.
         shown.set_query(None);
         let _ = shown.set_password(None).and_then(|()| shown.set_username(""));
         let why = match refusal {
-            RefusedHop::Scheme(_) => "it is neither http nor https",
-            RefusedHop::NoHost | RefusedHop::OtherHost { .. } => "it has no proper host",
-            RefusedHop::UserInfo => "it carries a user name or password",
+            RefusedHop::Scheme(_) => "it is not http or https",
+            RefusedHop::NoHost | RefusedHop::OtherHost { .. } => "it has no valid host",
+            RefusedHop::UserInfo => "it contains a user name or password",
             RefusedHop::Downgrade => "it leads from https to http",
-            RefusedHop::Inward { .. } => "it leads further inward than the server",
+            RefusedHop::Inward { .. } => "it is more internal than the server",
         };
         let shown = text::quoted(shown.as_str());
         Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
     })
 }
 
-/// The tries that one operation has.
+/// The attempts of one operation.
 #[derive(Debug)]
 pub(crate) struct Budget<'a> {
     session: &'a Session,
@@ -165,8 +166,7 @@ pub(crate) struct Budget<'a> {
 }
 
 impl Budget<'_> {
-    /// Takes note of a failed try. Returns after the wait where another one is due, and the
-    /// failure where none is.
+    /// Records a failed attempt. Waits if another attempt is due; otherwise returns the failure.
     pub(crate) async fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
         self.tries += 1;
         let tries = self.tries;
@@ -177,13 +177,13 @@ impl Budget<'_> {
                 Some(Duration::from_secs(seconds))
             }
             Again::After(seconds) => {
-                let detail = format!("{}; it may be asked again in {seconds} s", failure.detail);
+                let detail = format!("{}; it can be retried in {seconds} s", failure.detail);
                 return Err(Failure { detail, ..failure });
             }
         };
         match wait {
             Some(wait) if tries < self.session.settings.tries => {
-                tracing::info!(tries, reason = failure.detail, "a fetch is tried again");
+                tracing::info!(tries, reason = failure.detail, "retrying a fetch");
                 self.session.notify(Event::Retry { url: self.url, reason: &failure.detail });
                 tokio::time::sleep(wait).await;
                 Ok(())
@@ -196,8 +196,8 @@ impl Budget<'_> {
         }
     }
 
-    /// Returns the first wait, three times as long after each try, and up to a tenth more, so
-    /// that many clients do not come back at the same moment.
+    /// Returns the wait: the first one, three times as long after each attempt, plus up to a tenth,
+    /// so that many clients do not return at the same moment.
     fn usual_wait(&self) -> Duration {
         let first = self.session.settings.first_wait;
         let wait = first * 3_u32.pow(self.tries.saturating_sub(1).min(8));

@@ -1,11 +1,11 @@
-//! Makes what servers and archives say fit to be shown: one line, no control characters, no secrets,
-//! short.
+//! Sanitises text from servers and archives for display: one line, no control characters, no
+//! secrets, limited length.
 
-/// The most that is shown of others' words, in characters.
+/// The maximum length of displayed text, in characters.
 const MAX_SHOWN: usize = 300;
 
-/// Returns `text` on one line, without control or direction characters and secrets, cut at 300
-/// characters.
+/// Returns `text` on one line, without control characters, direction characters and secrets, cut at
+/// 300 characters.
 pub(crate) fn clean(text: &str) -> String {
     let text = names::mask(text);
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
@@ -25,12 +25,12 @@ pub(crate) fn clean(text: &str) -> String {
     }
 }
 
-/// Returns others' words between backticks.
+/// Returns external text between backticks.
 pub(crate) fn quoted(text: &str) -> String {
     format!("`{}`", clean(text).replace('`', "'"))
 }
 
-/// Returns others' bytes between backticks.
+/// Returns external bytes between backticks.
 pub(crate) fn quoted_bytes(bytes: &[u8]) -> String {
     quoted(&String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_SHOWN)]))
 }

@@ -312,6 +312,6 @@ fn a_folder_in_place_of_a_blob_is_named_before_anything_is_fetched() {
     std::fs::remove_file(&blob).unwrap();
     std::fs::create_dir(&blob).unwrap();
     let before = proxy.count("GET", layer.as_str());
-    project.run(&line).expect(2).says("is a folder where a blob would be").says(layer.hex());
+    project.run(&line).expect(2).says("is a folder, expected a blob").says(layer.hex());
     assert_eq!(proxy.count("GET", layer.as_str()), before);
 }

@@ -253,12 +253,12 @@ fn a_pin_that_cannot_be_used_is_told_with_what_to_do() {
         .run("patch check demo --pin demo-sdist")
         .expect(6)
         .says(&format!("its SHA-256 is `{hash}`"))
-        .says(&format!("`{pinned_hash}` was pinned"));
+        .says(&format!("but the pin is `{pinned_hash}`"));
     pinned.project.edit("versions/versions.toml", &pinned_hash, &"1".repeat(64));
     pinned
         .run("patch check demo --pin demo-sdist")
         .expect(5)
-        .says("the index has no file of it with the SHA-256");
+        .says("the index has no file of this release with the SHA-256");
 }
 
 #[test]

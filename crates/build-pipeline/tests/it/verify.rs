@@ -120,7 +120,7 @@ fn damaged_blobs_are_told_from_wrong_images() {
     let mut bytes = std::fs::read(&layer).unwrap();
     bytes[100] ^= 1;
     std::fs::write(&layer, &bytes).unwrap();
-    project.run(&line).expect(6).says("has other bytes");
+    project.run(&line).expect(6).says("has the wrong content");
     std::fs::remove_file(&layer).unwrap();
     project.run(&line).expect(0).prints("1 layers are in the base's registry");
     std::fs::remove_file(oci::layout::blob_path(&layout, &image.manifest_digest)).unwrap();

@@ -1,4 +1,4 @@
-//! Package files come by their hashes, from the first mirror that has them.
+//! Package files are fetched by hash, from the first mirror that has them.
 
 use debian::{FetchError, Mirrors, fetch};
 use pins::LockedPackage;
@@ -7,7 +7,7 @@ use testkit::{Answer, FaultProxy};
 
 use crate::support::{fetched, lock, mirrors, name, offline};
 
-/// Sources with an empty cache and no patience.
+/// Returns sources with an empty cache and without retries.
 fn empty(folder: &tempfile::TempDir) -> Sources {
     let mut settings = Settings::new(folder.path());
     settings.tries = 1;
@@ -70,8 +70,8 @@ async fn another_file_than_the_locked_one_is_refused() {
     assert!(matches!(error, FetchError::Size { .. }), "{error}");
 }
 
-/// A package that only a copy of a day has is fetched there; a machine that does not answer is not
-/// asked for more than what is missing.
+/// A package that only a snapshot has is fetched from there. If a machine does not answer, it is
+/// only asked for missing files.
 #[tokio::test]
 async fn a_file_that_left_the_mirror_comes_from_a_copy_of_the_day() {
     let hello = LockedPackage { file: "pool/main/h/hello/hello_1_amd64.deb".to_owned(), ..local() };

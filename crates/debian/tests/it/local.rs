@@ -1,4 +1,4 @@
-//! A package source of ours serves a real apt, which has no network and no key of it.
+//! A local package source serves a real apt, which has no network and no key for it.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -7,12 +7,12 @@ use debian::{LocalSource, LocalSourceError, write_local_source};
 
 use crate::support::{EPOCH, SUITE, architecture, fetched, local_source};
 
-/// Returns the line of apt's sources that names the folder where it is now.
+/// Returns the `sources.list` line for the current path of the folder.
 fn apt_line(source: &LocalSource) -> String {
     format!("deb [trusted=yes] copy:{} ./", source.folder().display())
 }
 
-/// Runs apt-get on an empty machine whose only source is `line`.
+/// Runs apt-get for an empty machine whose only source is `line`.
 fn apt_get(line: &str, arguments: &[&str]) -> (Output, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();

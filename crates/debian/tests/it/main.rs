@@ -1,7 +1,7 @@
-//! The way from names to what a root file system is made of, with real packages of the machine's
-//! real mirror. The tests of the executor have an engine make it.
+//! From package names to the input of a root file system, with real packages from the machine's
+//! real mirror. In the executor's tests, an engine makes the root file system.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail a test as tests themselves do")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod fetch;
 mod local;

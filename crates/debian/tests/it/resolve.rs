@@ -1,4 +1,4 @@
-//! Packages are looked up in signed indexes, by an apt that leaves the machine's alone.
+//! Packages are looked up in signed indexes, by an apt that does not touch the machine's own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ async fn a_set_has_all_that_it_needs_and_nothing_of_what_it_stands_on() {
         assert!(base.iter().any(|name| name == essential), "{essential}: {base:?}");
     }
     assert!(!base.iter().any(|name| name == "linux-base" || name == "systemd"), "{base:?}");
-    // hello needs libc6 alone, which is in the base; jq brings its libraries.
+    // hello needs only libc6, which is in the base; jq adds its libraries.
     assert_eq!(tools, ["hello", "jq", "libjq1", "libonig5"]);
     assert_eq!(lock.closure("tools").unwrap().len(), base.len() + tools.len());
 }
@@ -52,7 +52,7 @@ async fn the_machines_apt_is_left_alone() {
 #[tokio::test]
 async fn indexes_that_another_key_signed_are_refused() {
     let sets = BTreeMap::from([(name("one"), wanted(&[], &["hello"]))]);
-    // The keys of releases that are long over.
+    // The keys of retired releases.
     let keyring = Path::new("/usr/share/keyrings/debian-archive-removed-keys.gpg");
     let error = resolve(&sets, keyring, "trixie").await.unwrap_err();
     assert!(matches!(error, ResolveError::Update { .. }), "{error}");

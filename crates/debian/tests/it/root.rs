@@ -1,4 +1,4 @@
-//! The tar that a root file system is made from: what is in it, and which packages are refused.
+//! The tar for a root file system: its content, and which packages are refused.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use pins::LockedPackage;
 
 use crate::support::{EPOCH, fetched};
 
-/// Returns the entries of a tar, and what each of them is.
+/// Returns the entries of a tar, with a description of each.
 fn entries(tar: &[u8]) -> BTreeMap<String, String> {
     let mut entries = BTreeMap::new();
     let mut archive = tar::Archive::new(tar);
@@ -21,7 +21,7 @@ fn entries(tar: &[u8]) -> BTreeMap<String, String> {
         let owner = (header.uid().unwrap(), header.gid().unwrap());
         let text =
             format!("{:?} {:o} {owner:?} {link:?}", header.entry_type(), header.mode().unwrap());
-        assert!(entries.insert(path.clone(), text).is_none(), "`{path}` is there twice");
+        assert!(entries.insert(path.clone(), text).is_none(), "`{path}` occurs twice");
     }
     entries
 }
@@ -60,7 +60,7 @@ async fn every_file_of_every_package_is_there_once_in_any_order() {
     assert!(found["usr/bin/su"].starts_with("Regular 4755"), "{}", found["usr/bin/su"]);
 }
 
-/// Returns a package of the test's own, whose file is at `path`.
+/// Returns the package of this test, whose file is at `path`.
 fn package(path: &Path) -> FetchedPackage {
     let package = LockedPackage {
         name: "example".to_owned(),
@@ -73,7 +73,7 @@ fn package(path: &Path) -> FetchedPackage {
     FetchedPackage { package, path: path.to_owned(), received: 0 }
 }
 
-/// Has dpkg-deb make a package.
+/// Creates a package with dpkg-deb.
 fn dpkg_deb(folder: &Path, compression: &str) -> FetchedPackage {
     let (tree, path) = (folder.join("tree"), folder.join(format!("{compression}.deb")));
     std::fs::create_dir_all(tree.join("DEBIAN")).unwrap();
@@ -88,7 +88,7 @@ fn dpkg_deb(folder: &Path, compression: &str) -> FetchedPackage {
     package(&path)
 }
 
-/// Returns the files of the packages in a root: without the package files themselves.
+/// Returns the files of the packages in a root, without the package files themselves.
 fn files(root: &[u8]) -> BTreeMap<String, String> {
     let mut files = entries(root);
     files.retain(|path, _| !path.starts_with("packages/"));
@@ -106,7 +106,7 @@ fn every_compression_of_dpkg_is_read() {
     assert!(roots.iter().all(|root| *root == roots[0]), "{roots:#?}");
 }
 
-/// A package that is cut off anywhere, or has a byte changed, is refused or gives the same files.
+/// A package that is truncated anywhere or has a changed byte is refused or gives the same files.
 /// Nothing panics.
 #[test]
 fn a_damaged_package_is_refused_by_name() {
@@ -118,10 +118,10 @@ fn a_damaged_package_is_refused_by_name() {
         root(&[package(&path)])
     };
     for length in (0..whole.len() - 8).step_by(7) {
-        let Err(error) = attempt(&whole[..length]) else { panic!("{length} bytes are taken") };
+        let Err(error) = attempt(&whole[..length]) else { panic!("{length} bytes are accepted") };
         assert_eq!(
             error.to_string(),
-            "the package file `example_1_all.deb` cannot be unpacked",
+            "cannot unpack the package file `example_1_all.deb`",
             "{length} bytes"
         );
     }
@@ -130,7 +130,7 @@ fn a_damaged_package_is_refused_by_name() {
         bytes[at] ^= 0x20;
         drop(attempt(&bytes));
     }
-    // xz has a checksum: a change in the middle of the compressed files is found.
+    // xz has a checksum: a change in the middle of the compressed files is detected.
     let mut bytes = whole.clone();
     let at = whole.len() - 80;
     bytes[at] ^= 1;
@@ -161,5 +161,5 @@ fn a_path_outside_the_root_is_refused() {
     std::fs::write(&path, members.concat()).unwrap();
     let error = root(&[package(&path)]).unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
-    assert_eq!(cause, "it has the path `../../escape`, which is not inside the root");
+    assert_eq!(cause, "it contains the path `../../escape`, which is not inside the root");
 }

@@ -1,4 +1,4 @@
-//! What the tests share: one lock of a small system, its files, and a package source of them.
+//! Shared by the tests: one lock of a small system, its files, and a package source made from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ pub(crate) fn architecture() -> &'static str {
     }
 }
 
-/// The folder that outlives a test run: what was downloaded is not downloaded again.
+/// Returns the folder that is kept between test runs, so that files are downloaded only once.
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("debian")
 }
@@ -44,7 +44,7 @@ pub(crate) fn sources() -> Sources {
     Sources::new(Settings::new(kept().join("sources")))
 }
 
-/// Sources that know only what was fetched before.
+/// Returns sources without network access, which have only cached files.
 pub(crate) fn offline() -> Sources {
     Sources::new(Settings { is_offline: true, ..Settings::new(kept().join("sources")) })
 }
@@ -58,7 +58,7 @@ pub(crate) fn wanted(on: &[&str], wanted: &[&str]) -> WantedSet {
     WantedSet { on: on.iter().map(|on| name(on)).collect(), wanted: texts(wanted) }
 }
 
-/// Looks `sets` up in trixie.
+/// Looks up `sets` in trixie.
 pub(crate) async fn resolve(
     sets: &BTreeMap<PinName, WantedSet>,
     keyring: &Path,
@@ -73,16 +73,16 @@ pub(crate) async fn resolve(
         mirrors: &mirrors(),
         keyring,
         with_updates: false,
-        // The machine's mirror may be a copy of an earlier day.
+        // The machine's mirror may be a snapshot of an earlier day.
         is_snapshot: true,
         work: work.path(),
     };
     let lock = debian::resolve(&programs(), &request).await;
-    assert_eq!(std::fs::read_dir(work.path()).unwrap().count(), 0, "apt's folder is left");
+    assert_eq!(std::fs::read_dir(work.path()).unwrap().count(), 0, "apt's folder is still there");
     lock
 }
 
-/// A lock of the smallest system with apt, and of two packages on it.
+/// Returns a lock of the smallest system with apt, and of two packages based on it.
 pub(crate) async fn lock() -> &'static PackageLock {
     static LOCK: OnceCell<PackageLock> = OnceCell::const_new();
     let look_up = || async {
@@ -95,14 +95,14 @@ pub(crate) async fn lock() -> &'static PackageLock {
     LOCK.get_or_init(look_up).await
 }
 
-/// The files of some sets of the lock.
+/// Returns the files of some sets of the lock.
 pub(crate) async fn fetched(sets: &[&str]) -> Vec<FetchedPackage> {
     let names: Vec<PinName> = sets.iter().map(|set| name(set)).collect();
     let packages = lock().await.packages(&names);
     debian::fetch(&sources(), &packages, &mirrors()).await.unwrap()
 }
 
-/// A package source of some sets, in `folder`.
+/// Returns a package source of some sets, in `folder`.
 pub(crate) async fn local_source(sets: &[&str], folder: &Path) -> LocalSource {
     debian::write_local_source(&fetched(sets).await, SUITE, EPOCH, folder).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Builds that are broken off: by dropping them, and by the death of the engine.
+//! Builds that are cancelled by dropping them, or that end when the engine is killed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{
     Base, PATIENCE, build, context, docker, dockerd, podman, request, run_id, within,
 };
 
-/// Begins a build and drops it as soon as its `RUN` says something.
+/// Starts a build, and drops it as soon as its `RUN` prints something.
 async fn drop_while_it_sleeps(engine: &Engine, run: &str, from: &str) {
     let text = format!("FROM {from}\nRUN echo asleep; sleep 3000\n");
     let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
@@ -38,10 +38,10 @@ async fn dropping_a_build_ends_its_run_on_podman() {
     drop_while_it_sleeps(&engine, "dropped", &name).await;
     let limit = PATIENCE;
     within(limit, "the RUN ends", || store.container_processes().is_empty()).await;
-    // The service for other calls is left, that of the build is gone, and so is its folder.
+    // The service for other calls remains. The service of the build and its folder are gone.
     within(limit, "the service ends", || store.services().len() == 1).await;
     let scratch = || std::fs::read_dir(store.scratch()).unwrap().count();
-    within(limit, "its folder goes", || scratch() == 1).await;
+    within(limit, "its folder is removed", || scratch() == 1).await;
     assert_eq!(engine.leftovers(None).await.unwrap(), []);
     let (built, _) =
         build(&engine, &request("next", &format!("FROM {name}\nRUN true\n")), &[]).await;
@@ -56,7 +56,8 @@ async fn dropping_ends_the_run_on_docker(builder: DockerBuilder, run: &str) {
     base.give_to(&engine).await;
     let text =
         |word: &str| format!("FROM {}\nRUN echo {word}; sleep 3000; echo {word}\n", base.name);
-    // Other tests of this binary build on the same daemon; ours sleeps with its own name.
+    // Other tests in this binary build on the same daemon. This test's sleep is identified by its
+    // name.
     let is_ours = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(run)
@@ -92,7 +93,7 @@ async fn dropping_a_build_ends_its_run_on_docker_buildkit() {
     dropping_ends_the_run_on_docker(DockerBuilder::BuildKit, "dropped-buildkit").await;
 }
 
-/// The service dies without a word. The `RUN` goes on; `clean` ends it, and touches nothing else.
+/// The service is killed. The `RUN` continues; `clean` ends it, and touches nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     let store = PodmanStore::new();
@@ -101,7 +102,7 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     base.give_to(&engine).await;
     let sleeper =
         |word: &str| format!("FROM {}\nRUN echo {word}; sleep 3000; echo {word}\n", base.name);
-    // A build of somebody else on the same store, from the same base, at the same time.
+    // A build of another user on the same store, from the same base, at the same time.
     let foreign = podman(&store);
     let foreign_text = sleeper("foreign");
     let foreign_request = request("foreign", &foreign_text);
@@ -124,7 +125,7 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
         let mut on_event = |event| {
             if matches!(&event, BuildEvent::Line(line) if line.text == "ours") {
                 for pid in store.services().iter().filter(|pid| !before.contains(pid)) {
-                    // Its keeper started the service and what waits to end its `RUN`.
+                    // Its keeper started the service and the process that waits to end its `RUN`.
                     kill_with_children(parent_of(*pid).expect("the service runs"));
                 }
             }
@@ -135,7 +136,7 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
         tokio::select! { built = &mut other => panic!("{built:?}"), built = killed => built };
     assert!(matches!(built, Err(EngineError::Lost { .. })), "{built:?}");
     let is_asleep = || store.container_processes().len() == 4;
-    within(PATIENCE, "two shells and what they run", is_asleep).await;
+    within(PATIENCE, "two shells and their children", is_asleep).await;
     let run = run_id("killed");
     let left = engine.leftovers(Some(&run)).await.unwrap();
     assert_eq!(left.len(), 1, "{left:?}");
@@ -144,14 +145,14 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     assert_eq!(engine.leftovers(Some(&run)).await.unwrap(), []);
     let limit = PATIENCE;
     within(limit, "the RUN ends", || store.container_processes().len() == 2).await;
-    assert_eq!(engine.leftovers(None).await.unwrap().len(), 1, "that of the other build");
+    assert_eq!(engine.leftovers(None).await.unwrap().len(), 1, "the container of the other build");
     drop(other);
-    within(limit, "the other ends", || store.container_processes().is_empty()).await;
+    within(limit, "the other build ends", || store.container_processes().is_empty()).await;
     let text = format!("FROM {}\nRUN true\n", base.name);
     build(&engine, &request("next", &text), &[]).await.0.unwrap();
 }
 
-/// Wherever in its course a build is dropped: what is left is found and removed, and the next build
+/// At any point, a build can be dropped: `clean` finds and removes what it left, and the next build
 /// works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_can_be_dropped_at_any_point() {
@@ -171,7 +172,7 @@ async fn a_build_can_be_dropped_at_any_point() {
         let after = Duration::from_millis(step * 120);
         assert!(tokio::time::timeout(after, built).await.is_err(), "it ended within {after:?}");
     }
-    // It waits until the services of all these builds are gone.
+    // This waits until the services of all these builds have ended.
     engine.clean(&run).await.unwrap();
     within(PATIENCE, "the builds end", || store.services().len() == 1).await;
     assert_eq!(store.container_processes(), [0u32; 0]);

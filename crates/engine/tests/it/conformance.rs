@@ -1,4 +1,4 @@
-//! One set of promises, held by podman, docker's classic builder and BuildKit alike.
+//! Behaviour that podman, docker's classic builder and BuildKit must all have.
 
 use engine::{BuildEvent, DockerBuilder, Engine, EngineError, Network, RUN_LABEL};
 use names::ImageRef;
@@ -7,7 +7,7 @@ use testkit::PodmanStore;
 
 use crate::support::{Base, LIMIT, build, docker, lines, podman, request};
 
-/// Makes a module of tests for each builder.
+/// Creates a module of tests for each builder.
 macro_rules! for_each_builder {
     ($($test:ident),+ $(,)?) => {
         mod on_podman {
@@ -73,7 +73,7 @@ async fn a_build_has_steps_lines_labels_and_an_image(engine: &Engine) {
     for step in [(5, "RUN"), (7, "COPY"), (9, "RUN")] {
         assert!(steps.contains(&step), "{step:?} is missing in {steps:?}");
     }
-    // The first stage stays under its layers; a target ends the build there.
+    // The first stage is still below the others' layers; with a target, the build ends there.
     request.target = Some("first".to_owned());
     let (first, events) = build(engine, &request, &[("data", b"from the context\n")]).await;
     assert!(first.unwrap().inspect.diff_ids.len() <= built.inspect.diff_ids.len());
@@ -86,7 +86,7 @@ async fn a_build_has_steps_lines_labels_and_an_image(engine: &Engine) {
     engine.remove_image(built.image.as_str()).await.unwrap();
 }
 
-/// The base is on a registry of its own; the one pushed to only claims to have it.
+/// The base is on its own registry. The registry that receives the push only claims to have it.
 async fn a_push_sends_only_what_is_new(engine: &Engine) {
     let base = Base::serve().await;
     base.give_to(engine).await;
@@ -98,7 +98,7 @@ async fn a_push_sends_only_what_is_new(engine: &Engine) {
     for (digest, size) in [&base.layer, &base.diff] {
         sink.claim(digest, *size, None);
     }
-    // docker looks for a small layer only in the repository it came from.
+    // docker looks for a small layer only in the repository that it came from.
     let to: ImageRef = format!("{}/base/busybox:new", sink.host()).parse().unwrap();
     engine.push(&built.image, &to, LIMIT).await.unwrap();
     let (_, media_type, bytes) = sink.manifest("base/busybox", "new").unwrap();
@@ -109,11 +109,12 @@ async fn a_push_sends_only_what_is_new(engine: &Engine) {
     assert_eq!(layers.len(), built.inspect.diff_ids.len());
     let below = digest("/layers/0/digest");
     assert!([base.layer.0.as_str(), base.diff.0.as_str()].contains(&below.as_str()));
-    // What is new is there as a file with its digest; the config is what the engine calls it.
+    // The new parts are stored as files named by their digests. The config's digest is the engine's
+    // ID.
     for descriptor in layers.iter().skip(1).chain([&manifest["config"]]) {
         let digest: names::Digest = descriptor["digest"].as_str().unwrap().parse().unwrap();
         let Some(StoredBlob::File { path, size }) = sink.blob(&digest) else {
-            panic!("{digest} is no file")
+            panic!("there is no file {digest}")
         };
         let bytes = std::fs::read(path).unwrap();
         assert_eq!(bytes.len() as u64, size);
@@ -125,7 +126,7 @@ async fn a_push_sends_only_what_is_new(engine: &Engine) {
     assert!(received.blob_bytes >= 3_000_000, "{received:?}");
     assert!(received.blob_bytes < 3_000_000 + slack, "{received:?}");
     assert!(received.already_there >= 1, "{received:?}");
-    // An image with a name of its own has no other afterwards.
+    // An image with its own name has no additional name afterwards.
     let own: ImageRef = "localhost/own:1".parse().unwrap();
     engine.tag(&built.image, &own).await.unwrap();
     let to = format!("{}/elsewhere:again", sink.host()).parse().unwrap();
@@ -187,7 +188,7 @@ async fn a_run_has_the_network_it_was_given(engine: &Engine) {
         let said = lines(&events);
         let space = said.iter().find(|line| line.starts_with("net:[")).unwrap();
         assert_eq!(*space == own, is_ours, "{network:?}: {said:?}");
-        // sccache asks a server of its own there.
+        // sccache connects to its own server through loopback.
         assert!(said.iter().any(|line| line.contains("inet 127.0.0.1/8")), "{network:?}: {said:?}");
     }
     let capabilities = engine.probe().await.unwrap();

@@ -1,5 +1,5 @@
-//! Archives, containers, `clean` beside foreign objects, runtimes that do not work, and services
-//! that outlive nobody.
+//! Archives, containers, `clean` next to other people's objects, broken runtimes, and services that
+//! end with their owner.
 
 use bytes::Bytes;
 use engine::{
@@ -12,7 +12,7 @@ use testkit::PodmanStore;
 use crate::settings::settings;
 use crate::support::{Base, LIMIT, build, docker, podman, request, run_id};
 
-/// A container that has what it was given, and says so.
+/// A container receives what the request specifies, and prints it.
 async fn a_container_runs_with_what_it_was_given(engine: &Engine, run: &str) {
     let base = Base::serve().await;
     base.give_to(engine).await;
@@ -31,7 +31,7 @@ async fn a_container_runs_with_what_it_was_given(engine: &Engine, run: &str) {
                 is_read_only: true,
                 is_relabelled: false,
             }],
-            // This machine's own limits are lower than what podman asks for by default.
+            // This machine's limits are lower than podman's defaults.
             open_files: Some(1024),
             processes: Some(1024),
             shared_memory: Some(128 << 20),
@@ -59,7 +59,7 @@ async fn a_container_runs_with_what_it_was_given(engine: &Engine, run: &str) {
     assert!(said.split_whitespace().any(|group| group == "44"), "{said}");
     engine.remove_container(&id).await.unwrap();
     engine.remove_container(&id).await.unwrap();
-    // One that runs for long is ended by `clean`.
+    // `clean` ends a container that runs for a long time.
     let id = engine.create_container(&request("sleep 3000")).await.unwrap();
     engine.start_container(&id).await.unwrap();
     let cleaned = engine.clean(&run_id(run)).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_container_runs_on_docker() {
     a_container_runs_with_what_it_was_given(&engine, "container-docker").await;
 }
 
-/// `clean` takes what is of the run, and nothing of another run or of nobody.
+/// `clean` removes what belongs to the run, and nothing else.
 async fn clean_touches_nothing_else(engine: &Engine, prefix: &str) {
     let base = Base::serve().await;
     base.give_to(engine).await;
@@ -102,12 +102,12 @@ async fn clean_touches_nothing_else(engine: &Engine, prefix: &str) {
         };
         containers.push(engine.create_container(&request).await.unwrap());
     }
-    // A foreign container of our image would hold it; only its own run may remove it.
+    // Another run's container that uses this image would keep it, and only that run may remove it.
     engine.remove_container(&containers[1]).await.unwrap();
     let cleaned = engine.clean(&run_id(&name("ours"))).await.unwrap();
     let (first, rest) = cleaned.split_first().unwrap();
     assert_eq!((first.kind, &first.id), (LeftoverKind::Container, &containers[0]));
-    // podman keeps an image of each step besides.
+    // podman also keeps an image of each step.
     assert!(rest.iter().all(|leftover| leftover.kind == LeftoverKind::Image), "{rest:?}");
     assert!(rest.iter().any(|leftover| leftover.id == images[0].as_str()), "{rest:?}");
     let theirs = engine.leftovers(Some(&run_id(&name("theirs")))).await.unwrap();
@@ -129,7 +129,7 @@ async fn clean_touches_nothing_else_on_docker() {
     clean_touches_nothing_else(&docker(DockerBuilder::BuildKit), "clean-buildkit").await;
 }
 
-/// podman was killed after it gave the image of a step a name, and before it took that back.
+/// podman was killed after it named the image of a step and before it removed the name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_podman_did_not_take_back_protects_no_image() {
     let store = PodmanStore::new();
@@ -149,10 +149,10 @@ async fn a_name_that_podman_did_not_take_back_protects_no_image() {
     assert!(!names.contains(&ours) && names.contains(&theirs), "{names:?}");
 }
 
-/// Files of an archive, and the digest of the config.
+/// The files of an archive, and the digest of the config.
 type Files = (Vec<(String, Vec<u8>)>, names::Digest);
 
-/// An image of one small layer on the base.
+/// Returns an image that has one small layer on top of the base.
 fn small_image(base: &Base) -> (Vec<u8>, Vec<u8>) {
     let mut layer = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
@@ -168,7 +168,8 @@ fn small_image(base: &Base) -> (Vec<u8>, Vec<u8>) {
     (layer, config.to_string().into_bytes())
 }
 
-/// An archive as `docker save` writes it, without the base's layer. podman refuses it then.
+/// Returns an archive in the format of `docker save`, without the base's layer. podman then refuses
+/// it.
 fn thin_docker_archive(base: &Base) -> Files {
     let (layer, config) = small_image(base);
     let digest = Digest::of(&config);
@@ -183,7 +184,7 @@ fn thin_docker_archive(base: &Base) -> Files {
     (files.into(), digest)
 }
 
-/// An OCI archive without the base's layer. docker 20.10 refuses any OCI archive.
+/// Returns an OCI archive without the base's layer. docker 20.10 refuses any OCI archive.
 fn thin_oci_archive(base: &Base) -> Files {
     let (layer, config) = small_image(base);
     let tar = "application/vnd.oci.image.layer.v1.tar";
@@ -254,14 +255,14 @@ async fn a_thin_archive_loads_on_docker() {
     a_thin_archive_loads_on_its_base(&engine, thin_docker_archive).await;
 }
 
-/// `false` stands for a runtime that is installed and does not work.
+/// `false` acts as a runtime that is installed but does not work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_that_does_not_work_is_passed_over() {
     let store = PodmanStore::new();
     let broken = ServiceSettings { runtime: Some("/bin/false".to_owned()), ..settings(&store) };
     let error = Engine::podman(broken).probe().await.unwrap_err();
     assert!(matches!(error, EngineError::Runtime { .. }), "{error:?}");
-    // On the default's own: crun works with cgroup v2, and on hybrid hosts runc does.
+    // With the default runtime: crun works with cgroup v2, and runc works on hybrid hosts.
     let any = ServiceSettings { runtime: None, ..settings(&store) };
     let engine = Engine::podman(any.clone());
     let found = engine.probe().await.unwrap();
@@ -272,7 +273,7 @@ async fn a_runtime_that_does_not_work_is_passed_over() {
     build(&Engine::podman(chosen), &request("chosen", text), &[]).await.0.unwrap();
 }
 
-/// What an engine says of itself, and a podman behind a socket that somebody else started.
+/// An engine's description of itself, and a podman behind a socket that someone else started.
 #[tokio::test(flavor = "multi_thread")]
 async fn engines_say_what_they_are() {
     let store = PodmanStore::new();

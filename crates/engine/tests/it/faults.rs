@@ -1,4 +1,4 @@
-//! A false engine that answers as told: what a real one does only on a bad day.
+//! A fake engine with scripted answers, for what a real engine does only rarely.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,26 +13,26 @@ use crate::support::{LIMIT, context, lines, request};
 
 const ID: &str = "5e27e72e4e939428e3b474a87ea19a26c3152839b06a52b6b0f88f274a49c8d9";
 
-/// What the false engine answers.
+/// What the fake engine answers.
 #[derive(Clone)]
 struct Script {
-    /// The status line and body of the answer to a build.
+    /// The status line and body of the response to a build.
     status: &'static str,
     body: Vec<u8>,
-    /// What comes before the body: how often, and after which pause each time.
+    /// What it sends before the body: how many times, what, and the pause before each.
     before: Option<(usize, Vec<u8>, Duration)>,
     after: After,
-    /// The ID an inspect finds, and the run it is of.
+    /// The ID that an inspect finds, and the run that the image belongs to.
     inspect: Option<(String, &'static str)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum After {
-    /// The answer ends in good order.
+    /// The response ends normally.
     End,
     /// The connection breaks.
     Break,
-    /// Nothing comes any more.
+    /// Nothing more is sent.
     Silence,
 }
 
@@ -49,7 +49,7 @@ fn stream(text: &str) -> String {
     serde_json::json!({ "stream": text }).to_string()
 }
 
-/// Serves the script on a socket of its own.
+/// Serves the script on a new socket.
 fn serve(script: Script) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let socket = folder.path().join("s");
@@ -81,10 +81,10 @@ async fn answer(mut connection: tokio::net::UnixStream, script: Script) {
         format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
     };
     if path.contains("/build?") {
-        // The whole context, as an engine takes it: the last chunk is empty.
+        // Reads the whole context, as an engine does. The last chunk is empty.
         while !head.ends_with(b"0\r\n\r\n") {
             let length = connection.read(&mut buffer).await.unwrap();
-            assert!(length > 0, "the context breaks off");
+            assert!(length > 0, "the context is incomplete");
             head.extend_from_slice(&buffer[..length]);
         }
         let status = script.status;
@@ -165,7 +165,7 @@ fn good_docker() -> Script {
     ])
 }
 
-/// Streams of many steps, of podman and docker. The last record names the image.
+/// Returns streams of many steps, from podman and docker. The last record names the image.
 fn long() -> [Script; 2] {
     let of = |colon: &str, last: &str| {
         let step = |number| stream(&format!("STEP {number}/20{colon} RUN touch /{number}\n"));
@@ -184,7 +184,8 @@ async fn a_good_stream_is_a_success() {
     assert_eq!(on_docker(good_docker()).await.unwrap().image.as_str(), format!("sha256:{ID}"));
 }
 
-/// Wherever it is cut, and whether the cut is orderly or not: no image before its record.
+/// Wherever the stream is cut, and whether or not it ends normally, there is no image before its
+/// record.
 #[tokio::test]
 async fn a_stream_that_is_cut_is_never_a_success() {
     let mut cases = 0;
@@ -214,7 +215,7 @@ async fn a_stream_that_is_cut_is_never_a_success() {
     gate_passed(4, cases);
 }
 
-/// In a word, what became of a build.
+/// Returns the outcome of a build as a short text.
 fn verdict(built: &Result<Built, EngineError>) -> &'static str {
     match built {
         Ok(_) => "built",
@@ -231,7 +232,7 @@ fn verdict(built: &Result<Built, EngineError>) -> &'static str {
     }
 }
 
-/// Answers of docker, each with what it must come to.
+/// Responses of docker, each with its expected outcome.
 #[tokio::test]
 async fn every_answer_has_its_verdict() {
     let image = format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}\n");
@@ -314,9 +315,9 @@ async fn an_error_in_a_good_answer_is_an_error() {
 #[tokio::test]
 async fn an_image_the_inspect_does_not_confirm_is_none() {
     for (inspect, words) in [
-        (None, "no such image"),
+        (None, "does not find it"),
         (Some(("a".repeat(64), "faults")), "an inspect finds"),
-        (Some((ID.to_owned(), "another")), "of the run `another`"),
+        (Some((ID.to_owned(), "another")), "to the run `another`"),
     ] {
         let script = Script { inspect, ..good_docker() };
         let built = on_docker(script).await;
@@ -361,7 +362,7 @@ async fn a_build_that_says_a_word_now_and_then_may_take_ten_hours() {
     built.unwrap();
     assert_eq!(lines(&events).iter().filter(|line| **line == "still there").count(), count);
     assert!(begin.elapsed() > 10 * hour, "{:?}", begin.elapsed());
-    // As a witness: a longer pause is silence.
+    // Control: a longer pause counts as silence.
     let before = script.before.map(|(count, said, _)| (count, said, hour + hour));
     let (_folder, socket) = serve(Script { before, ..good_podman() });
     let (built, _) = build_on(&Engine::podman_at(socket), hour).await;
@@ -369,7 +370,7 @@ async fn a_build_that_says_a_word_now_and_then_may_take_ten_hours() {
     gate_passed(24, 1);
 }
 
-/// A log of 100 bytes a line: 1 GB for `cargo xtask gates`.
+/// A log with lines of 100 bytes, 1 GB in total for `cargo xtask gates`.
 #[tokio::test]
 async fn a_long_log_needs_no_memory() {
     let count = gate_cases(100_000, 10_000_000);

@@ -1,6 +1,6 @@
-//! Builds that end in every way there is, at every moment: the tool is interrupted or killed, the
-//! service of the engine is killed, or both. Afterwards no `RUN` goes on, `clean` leaves nothing
-//! of ours and takes nothing of others, and the next build is right.
+//! Builds that end in every possible way, at every moment: the tool is interrupted or killed, the
+//! engine's service is killed, or both. Afterwards no `RUN` continues, `clean` removes everything
+//! that belongs to this tool and nothing else, and the next build gives the right result.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use crate::support::{
     Base, PATIENCE, build, context, docker, dockerd, lines, podman, request, run_id, within,
 };
 
-/// What ends a build.
+/// How a build ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Its future is dropped: the tool was interrupted.
+    /// Its future is dropped, as when the tool is interrupted.
     Drop,
     /// The tool is killed.
     Tool,
     /// The service is killed.
     Service,
-    /// The service is killed, and what keeps it.
+    /// The service and its keeper are killed.
     ServiceAndKeeper,
     /// All of them are killed.
     Everything,
@@ -32,14 +32,15 @@ enum End {
 
 const ENDS: [End; 5] = [End::Drop, End::Tool, End::Service, End::ServiceAndKeeper, End::Everything];
 
-/// How long the second `RUN` sleeps, in seconds: until it is ended.
+/// The duration of the second `RUN`, in seconds, if it is ended from outside.
 const LONG: &str = "3000";
 
-/// As long as it may go on: docker forgets a `RUN` of BuildKit when it is killed, and one of its classic
-/// builder that has just begun.
+/// The duration if the `RUN` may have to finish: when docker is killed, it forgets a BuildKit
+/// `RUN`, and a `RUN` of its classic builder that has only just started.
 const BRIEF: &str = "8.3000";
 
-/// Two `RUN`s, so that a build may end between them; the second sleeps for so many seconds.
+/// Returns a Dockerfile with two `RUN`s, so that a build may end between them. The second sleeps
+/// for `seconds`.
 fn text(base: &Base, seconds: &str) -> String {
     let base = &base.name;
     format!("FROM {base}\nCOPY data /data\nRUN sleep 0.1\nRUN echo asleep; sleep {seconds}\n")
@@ -48,7 +49,7 @@ fn text(base: &Base, seconds: &str) -> String {
 const NOTHING: [PathBuf; 0] = [];
 const DATA: &[u8] = &[1; 1 << 20];
 
-/// Returns a moment of a build, the next each time, so that they are spread evenly.
+/// Returns a moment within `span`, a different one each round, so that they are spread evenly.
 fn moment(round: usize, span: Duration) -> Duration {
     let round = u32::try_from(round).unwrap();
     span.mul_f64((f64::from(round) * 0.618_033_988_75).fract())
@@ -75,15 +76,15 @@ async fn until_it_sleeps(engine: &Engine, base: &Base) -> Duration {
     begin.elapsed()
 }
 
-/// Builds, and drops the build after a while.
+/// Starts a build, and drops it after a while.
 async fn dropped_after(engine: &Engine, run: &str, text: &str, after: Duration) {
     let (request, mut on_event) = (request(run, text), |_| {});
     let built = engine.build(&request, context(text, &[("data", DATA)]), &mut on_event);
-    // A build whose service was killed has ended by itself.
+    // A build whose service was killed has already ended.
     drop(tokio::time::timeout(after, built).await);
 }
 
-/// Returns the number of a process's group, which for a service is that of its keeper.
+/// Returns the process group of a process. For a service, this is its keeper.
 fn keeper_of(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse().ok()
@@ -93,12 +94,12 @@ fn kill(numbers: impl Iterator<Item = String>) {
     let numbers: Vec<String> = numbers.collect();
     if !numbers.is_empty() {
         let mut command = Command::new("kill");
-        // What has ended by itself is no failure.
+        // It is not a failure if a process has already ended.
         drop(command.arg("-KILL").arg("--").args(numbers).stderr(Stdio::null()).status());
     }
 }
 
-/// Names the store for [`the_tool_that_is_killed`], and the base.
+/// Passes the store to [`the_tool_that_is_killed`], and names the base.
 const STORE: &str = "ENGINE_TEST_STORE";
 const BASE: &str = "ENGINE_TEST_BASE";
 
@@ -120,7 +121,7 @@ async fn the_tool_that_is_killed() {
     build(&engine, &request("killed", &base), &[("data", DATA)]).await.0.unwrap();
 }
 
-/// Starts the tool and returns it once its service is there.
+/// Starts the tool, and returns it once its service is running.
 async fn tool(store: &PodmanStore, base: &Base) -> Child {
     let before = store.services();
     let child = Command::new(std::env::current_exe().unwrap())
@@ -137,7 +138,7 @@ async fn tool(store: &PodmanStore, base: &Base) -> Child {
     child
 }
 
-/// What somebody else has in the engine.
+/// Returns what other users have in the engine.
 fn foreign(store: &PodmanStore) -> [Vec<String>; 3] {
     let list = |arguments: &[&str]| store.podman(arguments);
     [
@@ -147,7 +148,7 @@ fn foreign(store: &PodmanStore) -> [Vec<String>; 3] {
     ]
 }
 
-/// Does one round; returns how long it took until nothing ran any more.
+/// Runs one round, and returns how long it took until no process was left.
 async fn broken_off(
     store: &PodmanStore,
     engine: &Engine,
@@ -178,13 +179,13 @@ async fn broken_off(
                     _ => kill(groups()),
                 }
             };
-            // Before the build has begun there is nothing to kill yet, and it is dropped.
+            // Before the build has started there is nothing to kill, so it is dropped.
             let (text, limit) = (text(base, LONG), after + Duration::from_secs(5));
             tokio::join!(dropped_after(engine, "killed", &text, limit), killing);
         }
     }
     let begin = Instant::now();
-    // With the keeper dead it is `clean` that ends what goes on.
+    // If the keeper is dead, `clean` ends the remaining processes.
     if matches!(end, End::ServiceAndKeeper | End::Everything) {
         engine.clean(&run_id("killed")).await.unwrap();
     }
@@ -214,7 +215,7 @@ async fn whatever_ends_a_build_on_podman_nothing_is_left() {
         let after = moment(round, span);
         times.push(broken_off(&store, &engine, &base, end, after).await);
         let what = format!("round {round}: {end:?} after {after:?}");
-        // The service for other calls is left.
+        // The service for other calls remains.
         within(PATIENCE, &what, || store.services().len() == 1).await;
         engine.clean(&run_id("killed")).await.unwrap();
         assert_eq!(engine.leftovers(None).await.unwrap(), [], "{what}");
@@ -237,11 +238,11 @@ async fn whatever_ends_a_build_on_podman_nothing_is_left() {
     assert_eq!(store.services(), [0u32; 0]);
     report("podman", times);
     gate_passed(2, rounds);
-    // In three of the five ways the service is killed.
+    // The service is killed in three of the five ways.
     gate_passed(3, rounds * 3 / 5);
 }
 
-#[expect(clippy::print_stdout, reason = "the figures are what one runs it for")]
+#[expect(clippy::print_stdout, reason = "the test is run for these figures")]
 fn report(run: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
@@ -251,7 +252,8 @@ fn report(run: &str, mut times: Vec<Duration>) {
     );
 }
 
-/// docker ends a `RUN` with the connection, so whether the tool is interrupted or killed is one.
+/// docker ends a `RUN` when the connection closes, so interrupting and killing the tool are the
+/// same.
 async fn docker_ends_a_build_at_any_moment(builder: DockerBuilder, run: &str, rounds: usize) {
     let engine = docker(builder);
     let base = Base::serve().await;
@@ -264,7 +266,7 @@ async fn docker_ends_a_build_at_any_moment(builder: DockerBuilder, run: &str, ro
         dropped_after(&engine, run, &text(&base, LONG), after).await;
         let begin = Instant::now();
         engine.clean(&run_id(run)).await.unwrap();
-        // What begins only after that is ended by docker itself, and leaves nothing.
+        // docker itself ends anything that starts later, and leaves nothing.
         let is_gone = || sleepers(dockerd()).is_empty();
         within(PATIENCE, &format!("round {round}, after {after:?}"), is_gone).await;
         times.push(begin.elapsed());
@@ -296,8 +298,8 @@ fn sleepers(daemon: &Dockerd) -> Vec<u32> {
     daemon.container_processes().into_iter().filter(is_asleep).collect()
 }
 
-/// The daemon dies under the build, and is there again before anybody cleans up. A `RUN` that it has
-/// forgotten goes on until it is done.
+/// The daemon is killed during the build and restarted before the cleanup. A `RUN` that it has
+/// forgotten runs to completion.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_that_is_killed_leaves_nothing_either() {
     let daemon = Dockerd::start();

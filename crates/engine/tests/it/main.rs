@@ -1,7 +1,7 @@
-//! The engine crate against real engines: podman with runc, and dockerd, both with stores of their
-//! own. `faults` alone uses a false engine, for what a real one does not do when asked.
+//! Tests the engine crate against real engines: podman with runc, and dockerd, each with its own
+//! store. Only `faults` uses a fake engine, for behaviour that a real one does not show on request.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers may panic")]
 
 mod cancel;
 mod conformance;

@@ -1,4 +1,4 @@
-//! Probes of real engines: what is an answer, what is tried again, and what many at once do.
+//! Probes of real engines: definitive answers, retries, and simultaneous probes.
 
 use engine::{DockerBuilder, Engine, EngineError};
 use names::Builder;
@@ -27,7 +27,7 @@ async fn a_connection_that_always_breaks_is_no_answer() {
     assert!(!error.is_definitive());
 }
 
-/// The words are the daemon's own.
+/// The message comes from the daemon.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_without_buildkit_says_so_and_is_asked_once() {
     let proxy = EngineProxy::start(&dockerd().socket());
@@ -41,10 +41,11 @@ async fn a_daemon_without_buildkit_says_so_and_is_asked_once() {
     assert_eq!(classic.builder, Builder::Classic);
 }
 
-/// Probes of several programs share the daemon, and none breaks another one.
+/// Probes of several processes share the daemon without interfering.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_probes_at_once_all_succeed() {
-    // Of its own: other tests probe the shared one, and it is listed in the end.
+    // A separate daemon, because other tests probe the shared one and this test lists everything at
+    // the end.
     let daemon = Dockerd::start();
     let proxy = EngineProxy::start(&daemon.socket());
     let probes = (0..16).map(|number| {
@@ -56,7 +57,7 @@ async fn many_probes_at_once_all_succeed() {
     for probed in futures_util::future::join_all(probes).await {
         assert!(probed.unwrap());
     }
-    assert_eq!(proxy.builds(), 16, "none had to be tried again");
+    assert_eq!(proxy.builds(), 16, "no probe had to be retried");
     let engine = Engine::docker_at(proxy.socket(), DockerBuilder::Classic);
     assert_eq!(engine.leftovers(None).await.unwrap(), []);
 }

@@ -1,9 +1,10 @@
-//! How podman is started on a store of its own. The executor's tests and the bench have it too.
+//! The settings for podman on its own store. The executor's tests and benchmarks use this file too.
 
 use engine::ServiceSettings;
 use testkit::PodmanStore;
 
-/// Returns how a private podman is started on a store, with runc: crun is not on every machine.
+/// Returns the settings for a private podman on a store, with runc, because not every machine has
+/// crun.
 pub(crate) fn settings(store: &PodmanStore) -> ServiceSettings {
     ServiceSettings {
         program: "podman".into(),

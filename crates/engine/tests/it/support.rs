@@ -17,8 +17,8 @@ use crate::settings::settings;
 /// Long enough for a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long something may take that takes less than 5 s on an idle machine. The limit is for what
-/// never comes, not for a slow machine; an orphan would sleep for much longer.
+/// The time limit for operations that take less than 5 s on an idle machine. It detects what never
+/// happens, not a slow machine; an orphan would sleep for much longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Waits until `is_so`, for at most `limit`, and returns how long it took.
@@ -31,7 +31,7 @@ pub(crate) async fn within(limit: Duration, what: &str, is_so: impl Fn() -> bool
     begin.elapsed()
 }
 
-/// The daemon all tests of this binary share.
+/// The daemon that all tests in this binary share.
 pub(crate) fn dockerd() -> &'static Dockerd {
     static SHARED: OnceLock<Dockerd> = OnceLock::new();
     SHARED.get_or_init(Dockerd::start)
@@ -49,13 +49,13 @@ pub(crate) fn run_id(text: &str) -> RunId {
     RunId::parse(text).unwrap()
 }
 
-/// A base of busybox on a registry of ours.
+/// A busybox base on one of this tool's registries.
 pub(crate) struct Base {
     pub(crate) registry: LoopbackRegistry,
     pub(crate) name: ImageRef,
-    /// The digest and size of the layer as the registry has it.
+    /// The digest and size of the layer in the registry.
     pub(crate) layer: (Digest, u64),
-    /// The digest and size of the layer as a tar.
+    /// The digest and size of the uncompressed layer.
     pub(crate) diff: (Digest, u64),
 }
 
@@ -73,7 +73,7 @@ impl Base {
         let config = serde_json::json!({
             "architecture": "amd64", "os": "linux",
             "config": { "Env": ["PATH=/bin"] },
-            // podman counts the layers of the history too.
+            // podman also counts the layers in the history.
             "history": [{ "created_by": "busybox" }],
             "rootfs": { "type": "layers", "diff_ids": [diff.0] },
         });
@@ -99,14 +99,14 @@ impl Base {
         Self { registry, name, layer: (layer_digest, layer_size), diff }
     }
 
-    /// Makes the engine have it.
+    /// Makes sure that the engine has the base.
     pub(crate) async fn give_to(&self, engine: &Engine) {
         let inspect = engine.pull(&self.name, true, LIMIT).await.unwrap();
         assert_eq!(inspect.diff_ids, [self.diff.0.as_str()]);
     }
 }
 
-/// Returns a context with a Dockerfile and further files.
+/// Returns a context that contains a Dockerfile and further files.
 pub(crate) fn context(dockerfile: &str, files: &[(&str, &[u8])]) -> ByteStream {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes) in [("Dockerfile", dockerfile.as_bytes())].iter().chain(files) {
@@ -134,7 +134,7 @@ pub(crate) fn request(run: &str, dockerfile: &str) -> BuildRequest {
     }
 }
 
-/// Builds, and returns the events too.
+/// Builds an image, and returns it with the events.
 pub(crate) async fn build(
     engine: &Engine,
     request: &BuildRequest,

@@ -1,5 +1,5 @@
-//! What holds for every project: what is applied is what the plan says, what the labels say, and what
-//! a verification expects.
+//! Properties of every project: the applied patches match the plan, the labels, and what
+//! verification expects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,10 +22,10 @@ const VERSIONS: [&str; 4] = ["1.0", "1.5", "2.0", "3.1rc1"];
 /// A patch of a small project.
 #[derive(Debug, Clone)]
 struct SmallPatch {
-    /// The lower and upper bound of its versions, and what holds outside of each.
+    /// The lower and upper bound of its versions, and what applies outside of each.
     range: Range,
     gpus: Option<&'static str>,
-    /// Whether it is all right that its file is not there.
+    /// Whether its file may be absent.
     skips_absent: bool,
 }
 
@@ -35,16 +35,16 @@ struct Range {
     to: Option<(&'static str, &'static str)>,
 }
 
-/// How the tree is where a patch is applied.
+/// The state of the tree where a patch is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// The anchor is there.
     Open,
-    /// The text is there already.
+    /// The text is already there.
     Done,
-    /// The file has neither.
+    /// The file contains neither.
     Foreign,
-    /// There is no file.
+    /// The file does not exist.
     Absent,
 }
 
@@ -209,7 +209,7 @@ impl Case {
     }
 }
 
-/// Applies the patches of a plan to a tree as a build does.
+/// Applies the patches of a plan to a tree, as a build does.
 fn patched(plan: &Plan, case: &Case) -> Result<Tree, String> {
     let materials = Materials {
         patches: BTreeMap::from([("demo".to_owned(), case.set())]),
@@ -242,7 +242,8 @@ proptest! {
         let input = case.input();
         let plan = match planner::plan(&case.request(), &input) {
             Ok(planned) => planned.plan,
-            // A version that a patch does harm to is refused before anything is fetched.
+            // If a patch would be harmful on this version, the plan is refused before anything is
+            // fetched.
             Err(error) => {
                 prop_assert!(matches!(error, PlanError::PatchRefuses { .. }), "{error}");
                 return Ok(());
@@ -251,7 +252,7 @@ proptest! {
         let planned: BTreeMap<String, Expectation> =
             plan.patches().into_iter().map(|patch| (patch.id.clone(), patch.expect)).collect();
 
-        // What the labels say.
+        // What the labels contain.
         let all_labels = plan.final_labels();
         let named: Vec<&str> =
             all_labels.get(labels::PATCHES).map(|text| text.split(' ').collect()).unwrap_or_default();
@@ -272,7 +273,7 @@ proptest! {
                 }
             }
             Err(error) => {
-                // It names a patch of the plan whose place does not allow what is expected.
+                // The error names a patch of the plan that cannot have the expected effect.
                 let culprit = (0..case.patches.len()).find(|number| error.contains(&format!("`{}`", id(*number))));
                 let Some(number) = culprit else { return Err(TestCaseError::fail(error)) };
                 let is_bad = match planned.get(&id(number)) {
@@ -284,7 +285,7 @@ proptest! {
             }
         }
 
-        // What a verification of the image expects.
+        // What verification of the image expects.
         let config = json!({
             "created": plan.image_edit().created,
             "config": { "Labels": all_labels, "Env": ["PATH=/bin"] },
@@ -298,7 +299,7 @@ proptest! {
             let is_right = matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
             prop_assert!(is_right, "{check:?}");
         }
-        // A comment changes no plan: the effect of a patch is what counts.
+        // A comment does not change the plan. Only the effect of a patch counts.
         let mut commented = case.input();
         let texts = case.patches.iter().enumerate();
         let texts = texts.map(|(number, patch)| format!("# a comment\n{}", patch.text(number)));

@@ -1,4 +1,4 @@
-//! Having the engine run a Dockerfile, and taking what it made out of it.
+//! Builds Dockerfiles in the engine, and takes the results out of it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,54 +22,55 @@ use super::sink::{Sink, diff_ids};
 use super::store::Made;
 use crate::{Event, ExecuteError, OnEvent};
 
-/// How long the engine may say nothing: a compiler may take long over one file.
+/// How long the engine may be silent. Compiling a single file can take long.
 const IDLE: Duration = Duration::from_secs(3600);
-/// How long a pull or push may take.
+/// The time limit of a pull or push.
 pub(super) const TRANSFER: Duration = Duration::from_secs(6 * 3600);
-/// How often a build is tried while other builds remove what it had taken from the engine's cache.
+/// The number of attempts for a build if other builds remove images from the engine's cache while
+/// it uses them.
 const TRIES: u32 = 5;
 /// The name of the Dockerfile in the context.
 const DOCKERFILE: &str = "Dockerfile";
-/// The tag that the engine pushes what it built under.
+/// The tag under which the engine pushes a built image.
 const BUILT: &str = "built";
-/// How many pieces of a context may wait for the engine.
+/// How many chunks of a context may wait for the engine.
 const PIECES_AHEAD: usize = 16;
 
-/// The build argument of the program that compilers are started by, ccache if nothing else is said.
-/// What it keeps lies in the engine, in a mount of the RUN; no byte of the result depends on it.
+/// The build argument that names the launcher for compilers, by default ccache. Its cache is in the
+/// engine, in a mount of the RUN. The result does not depend on it.
 const LAUNCHER: &str = "COMPILER_LAUNCHER";
 
-/// What is built.
+/// What to build.
 pub(crate) struct Instructions<'a> {
     /// The step, for events.
     pub(crate) step: &'a str,
-    /// What its images are called on the registry in this process.
+    /// The name of its images on the in-process registry.
     pub(crate) name: String,
     /// The path of the Dockerfile, for messages.
     pub(crate) path: &'a str,
     /// The text of the Dockerfile.
     pub(crate) dockerfile: &'a str,
-    /// The image that is the build argument `BASE`, if the Dockerfile has one.
+    /// The image for the build argument `BASE`, if the Dockerfile has one.
     pub(crate) base: Option<&'a Made>,
-    /// Build arguments beside `BASE`.
+    /// Build arguments in addition to `BASE`.
     pub(crate) args: &'a BTreeMap<String, String>,
     /// Whether RUN may use the network.
     pub(crate) network: bool,
-    /// The time of everything in the context.
+    /// The modification time of everything in the context.
     pub(crate) epoch: u64,
 }
 
-/// What an engine made over a base.
+/// What an engine added to a base.
 #[derive(Debug)]
 pub(crate) struct Captured {
     /// The config, as the engine wrote it.
     pub(crate) config: Bytes,
-    /// The layers over the base, lowest first, as the engine compressed them.
+    /// The layers above the base, lowest first, as the engine compressed them.
     pub(crate) layers: Vec<StoredBlob>,
 }
 
 impl Workshop {
-    /// Builds, and returns the new layers.
+    /// Builds an image, and returns the new layers.
     pub(crate) async fn build_image(
         &self,
         engine: &Engine,
@@ -92,7 +93,7 @@ impl Workshop {
         warn_of_owners(&text, has_user, instructions.path, on_event);
         let shell = offered.as_ref().and_then(|offered| offered.shell.clone());
         text = portable_dockerfile(&text, shell);
-        // What is made anew proves nothing if its parts come from what it is compared with.
+        // A fresh build proves nothing if it reuses parts of the build that it is compared with.
         if (self.is_fresh || !has_cache_mounts) && declares(&text, LAUNCHER) {
             build_args.insert(LAUNCHER.to_owned(), String::new());
         }
@@ -100,7 +101,7 @@ impl Workshop {
         context.put_file(DOCKERFILE, text.clone().into_bytes()).map_err(ExecuteError::source)?;
 
         let target = sink.reference(&instructions.name, BUILT)?;
-        // From here on they must be removed, whatever happens.
+        // From here on, the names must be removed in any case.
         self.names.lock().await.push(target.to_string());
         if let Some(offered) = &offered {
             let way = (&self.store, client);
@@ -138,13 +139,9 @@ impl Workshop {
             tries_left -= 1;
             let pieces = stream(context.clone(), instructions.epoch);
             match engine.build(&request, pieces, &mut tell).await {
-                // Another build has ended and removed what this one had taken from the cache.
+                // Another build ended and removed an image from the cache that this build used.
                 Err(EngineError::CacheGone { detail }) if tries_left > 0 => {
-                    tracing::info!(
-                        step,
-                        detail,
-                        "the engine's cache changed; the build is repeated"
-                    );
+                    tracing::info!(step, detail, "the engine's cache changed, repeating the build");
                 }
                 other => break other,
             }
@@ -163,21 +160,21 @@ impl Workshop {
     }
 }
 
-/// What images are called that were left for looking around in; the tag is that of the step.
+/// The name of images that are kept for debugging. The tag is the step.
 const FAILED: &str = "localhost/build-pipeline/failed";
 
 /// A build whose RUN failed.
 struct Before<'a> {
-    /// The step, which the image's tag names.
+    /// The step, which becomes the image's tag.
     step: &'a str,
     request: BuildRequest,
     context: Tree,
-    /// The time of everything in the context.
+    /// The modification time of everything in the context.
     epoch: u64,
 }
 
-/// Leaves in the engine what there was before a RUN that failed, and says how to look at it. If that
-/// cannot be done, it says so: the failure itself is told in any case.
+/// Keeps the last good state of a failed RUN as an image in the engine, and reports how to inspect
+/// it. If that fails, it reports this instead; the failure of the RUN is reported in any case.
 async fn keep_failed(
     engine: &Engine,
     failure: &RunFailure,
@@ -192,7 +189,7 @@ async fn keep_failed(
         let lines = request.dockerfile_text.lines().take(line.saturating_sub(1));
         lines.map(|line| format!("{line}\n")).collect()
     });
-    // Of another run, so that it is not removed with what is left of this one.
+    // It belongs to another run, so that cleaning up after this one does not remove it.
     let (Some(text), Some(run)) = (text, RunId::parse("failed")) else { return };
     let Ok(name) = format!("{FAILED}:{step}").parse::<ImageRef>() else { return };
     if context.put_file(DOCKERFILE, text.clone()).is_err() {
@@ -209,24 +206,24 @@ async fn keep_failed(
         Ok(()) => told(
             "failed-run-kept",
             format!(
-                "look around before the RUN that failed: `{kind} run --rm -it --network none {name} sh`"
+                "inspect the state before the failed RUN with `{kind} run --rm -it --network none {name} sh`"
             ),
         ),
         Err(error) => told("failed-run-not-kept", error.to_string()),
     }
 }
 
-/// Says where the owner of a directory depends on the engine.
+/// Warns about directories whose owner depends on the engine.
 fn warn_of_owners(text: &str, has_user: bool, path: &str, on_event: &OnEvent) {
     for line in unclear_owners(text, has_user) {
         let message = format!(
-            "`{path}`, line {line}: WORKDIR after USER: if it makes a directory, that belongs to the user with BuildKit, and to root with podman and docker's classic builder; write WORKDIR before USER"
+            "`{path}`, line {line}: WORKDIR after USER: if WORKDIR creates the directory, it belongs to the user with BuildKit, and to root with podman and docker's classic builder; move WORKDIR before USER"
         );
         on_event(Event::Note { rule: "workdir-after-user".to_owned(), message });
     }
 }
 
-/// Returns whether a Dockerfile has a build argument of this name.
+/// Returns whether a Dockerfile declares a build argument with this name.
 fn declares(dockerfile: &str, name: &str) -> bool {
     let declared = dockerfile.lines().filter_map(|line| line.strip_prefix("ARG "));
     declared
@@ -234,17 +231,17 @@ fn declares(dockerfile: &str, name: &str) -> bool {
         .any(|it| it.trim() == name)
 }
 
-/// Takes what was pushed apart: what the base has, and what is new.
+/// Splits a pushed image into the base's layers and the new ones.
 fn captured(
     Instructions { step, name, base, .. }: &Instructions<'_>,
     sink: &Sink,
 ) -> Result<Captured, ExecuteError> {
     let wrong = |what: &str| {
-        ExecuteError::capture(format!("what the engine pushed for step `{step}` {what}"))
+        ExecuteError::capture(format!("the image that the engine pushed for step `{step}` {what}"))
     };
     let manifest = sink.manifest(name, BUILT).ok_or_else(|| wrong("has no manifest"))?;
     let Ok(Document::Manifest(manifest)) = Document::parse(&manifest, None) else {
-        return Err(wrong("is no image manifest"));
+        return Err(wrong("does not have an image manifest"));
     };
     let config = match sink.blob(&manifest.config.digest) {
         Some(StoredBlob::Memory(bytes)) => bytes,
@@ -258,7 +255,7 @@ fn captured(
     let below = base.map_or(Ok(Vec::new()), |base| diff_ids(&base.config))?;
     let all = diff_ids(&config)?;
     if !all.starts_with(&below) || all.len() != manifest.layers.len() {
-        return Err(wrong("does not stand on the base of the plan"));
+        return Err(wrong("is not based on the base in the plan"));
     }
     let new = &manifest.layers[below.len()..];
     let layers = new.iter().map(|layer| sink.blob(&layer.digest)).collect::<Option<Vec<_>>>();
@@ -283,7 +280,7 @@ fn stream(tree: Tree, epoch: u64) -> ByteStream {
     }))
 }
 
-/// Hands on what is written.
+/// Forwards written data to a channel.
 struct Pipe(mpsc::Sender<io::Result<Bytes>>);
 
 impl io::Write for Pipe {

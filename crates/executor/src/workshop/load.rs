@@ -1,4 +1,4 @@
-//! Putting a finished image into the engine.
+//! Loads a finished image into the engine.
 
 use engine::{Engine, EngineError};
 use names::ImageRef;
@@ -10,8 +10,9 @@ use super::build::TRANSFER;
 use crate::ExecuteError;
 
 impl Workshop {
-    /// Has the engine pull an image from where it is `offered` on loopback, and gives it a name.
-    /// Layers that the engine has it does not ask for. An image that it has under this name is left.
+    /// Makes the engine pull an image from `offered` on loopback, and gives the image a name. The
+    /// engine requests only the layers that it lacks. If it already has the image under this name,
+    /// nothing is done.
     pub(crate) async fn load(
         &self,
         engine: &Engine,
@@ -20,7 +21,8 @@ impl Workshop {
         name: &ImageRef,
     ) -> Result<OutputState, ExecuteError> {
         let failed = |error| ExecuteError::engine(format!("loading `{name}` failed"), error);
-        // docker calls an image by its manifest where containerd keeps it, else by its config.
+        // docker identifies an image by its manifest if containerd stores it, otherwise by its
+        // config.
         let is_it = |id: &str| {
             id == image.config_digest.to_string() || id == image.manifest_digest.to_string()
         };
@@ -29,12 +31,12 @@ impl Workshop {
             Ok(_) | Err(EngineError::NotFound { .. }) => {}
             Err(error) => return Err(failed(error)),
         }
-        // The name on loopback is removed when the run ends; the other keeps the image.
+        // The loopback name is removed when the run ends. The other name keeps the image.
         self.names.lock().await.push(offered.to_string());
         let pulled = engine.pull(offered, true, TRANSFER).await.map_err(failed)?;
         if !is_it(pulled.id.as_str()) {
             return Err(ExecuteError::capture(format!(
-                "the engine made another image of `{name}`: `{}`, not `{}`",
+                "the engine turned `{name}` into another image: `{}`, not `{}`",
                 pulled.id, image.config_digest
             )));
         }

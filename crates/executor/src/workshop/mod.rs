@@ -1,10 +1,11 @@
-//! What the steps of built tracks are carried out with: sources, programs, a store of what is done.
-//! The engine comes from the executor, which has it before the first step.
+//! What the steps of tracks that an engine builds need: sources, programs, and a store of finished
+//! steps. The engine comes from the executor, which gets it before the first step.
 //!
-//! `sources` fetches and patches, `packages` fetches packages and makes bases of them, `wheels` those of Python locks, `build` has
-//! the engine run a Dockerfile and takes the new layers out of it, `seal` makes them canonical,
-//! `store` keeps finished images by the key of their step, `sink` is the registry in this process
-//! that engines push to and pull from, `load` puts a finished image into the engine.
+//! `sources` fetches and patches sources. `packages` fetches Debian packages and makes base images
+//! from them. `wheels` fetches the wheels of Python locks. `build` builds a Dockerfile in the
+//! engine and takes out the new layers. `seal` makes them canonical. `store` keeps finished images
+//! by the key of their step. `sink` is the in-process registry that engines push to and pull from.
+//! `load` loads a finished image into the engine.
 
 mod build;
 mod load;
@@ -39,8 +40,8 @@ pub(crate) use wheels::Wheels;
 use crate::ExecuteError;
 use crate::probes::Tools;
 
-/// A value that takes time to find, and is looked up where it is needed: a run in which every step is
-/// finished needs none.
+/// A value that is slow to find and looked up only when needed. If every step is finished, a run
+/// does not need it.
 pub struct Lookup<T>(Box<dyn Fn() -> T + Send + Sync>);
 
 impl<T> Lookup<T> {
@@ -60,56 +61,57 @@ impl<T> fmt::Debug for Lookup<T> {
     }
 }
 
-/// What the steps of built tracks are carried out with.
+/// The environment for the steps of tracks that an engine builds.
 #[derive(Debug)]
 pub struct Workshop {
-    /// The Python package index that archives are looked up on, if one is known.
+    /// The Python package index for release archives, if one is known.
     pub index: Lookup<Option<SourceUrl>>,
-    /// The mirrors that Debian packages are fetched from.
+    /// The mirrors for Debian packages.
     pub mirrors: Lookup<debian::Mirrors>,
-    /// The name of this run, which all that it makes in the engine carries.
+    /// The name of this run. Everything that the run makes in the engine carries it.
     pub run: RunId,
     /// Fetches sources and packages.
     pub sources: Sources,
-    /// The programs that the probes of patches run.
+    /// The programs for the probes of patches.
     pub tools: Tools,
-    /// The texts of the project that plans name by their digests.
+    /// The project files that plans refer to by digest.
     pub materials: Arc<Materials>,
     /// Where finished images are kept.
     pub store: Store,
-    /// How many threads compress layers. No byte depends on it.
+    /// The number of threads that compress layers. The result does not depend on it.
     pub threads: NonZeroUsize,
-    /// Whether every step is carried out, also those that are finished.
+    /// Whether every step runs, even if it is finished.
     pub is_fresh: bool,
-    /// Whether what there was before a RUN that failed is left in the engine.
+    /// Whether the state before a failed RUN is kept in the engine.
     pub keeps_failed: bool,
-    /// Names that were given to images in the engine for the time of this run.
+    /// The temporary names of images in the engine, used only during this run.
     pub names: Mutex<Vec<String>>,
 }
 
 impl Workshop {
-    /// Removes what is left of this run in the engine, and nothing else.
+    /// Removes what this run left in the engine, and nothing else.
     pub(crate) async fn close(&self, engine: &Engine) {
         let names = std::mem::take(&mut *self.names.lock().await);
-        // Nothing is built in an engine before a name is noted.
+        // A name is recorded before anything is built in an engine.
         if !names.is_empty()
             && let Err(error) = engine.clean(&self.run).await
         {
-            tracing::warn!(%error, "what is left of a build could not be removed");
+            tracing::warn!(%error, "cannot remove the leftovers of a build");
         }
         for name in names {
             if let Err(error) = engine.remove_image(&name).await {
-                tracing::warn!(%error, name, "an image of a build is left in the engine");
+                tracing::warn!(%error, name, "cannot remove an image of a build from the engine");
             }
         }
     }
 }
 
-/// The texts and patches that plans name by their digests. They were read when the plans were made,
-/// so a build uses what the plan was made from, whatever happens to the files meanwhile.
+/// The project files and patches that plans refer to by digest. They were read when the plans were
+/// made, so a build uses exactly what the plan was made from, even if the files change in the
+/// meantime.
 #[derive(Debug, Default)]
 pub struct Materials {
-    /// Dockerfiles and locks, by their path from the root of the project.
+    /// Dockerfiles and locks, by their path relative to the project root.
     pub files: BTreeMap<String, Arc<str>>,
     /// The patches of each component.
     pub patches: BTreeMap<String, PatchSet>,
@@ -119,13 +121,14 @@ impl Materials {
     /// Returns the text of a file.
     ///
     /// # Errors
-    /// It is not there, or is not what the plan was made from: a defect of the caller.
+    /// Fails if the file is missing or differs from the file that the plan was made from. Both are
+    /// bugs in the caller.
     pub(crate) fn file(&self, path: &str, digest: &Digest) -> Result<&str, ExecuteError> {
         let text = self.files.get(path).filter(|text| Digest::of(text.as_bytes()) == *digest);
         text.map(|text| &**text).ok_or_else(|| ExecuteError::changed(path))
     }
 
-    /// Checks that every engine makes the same image of a Dockerfile.
+    /// Checks that every engine makes the same image from a Dockerfile.
     pub(crate) fn check_dockerfile(&self, path: &str, digest: &Digest) -> Result<(), ExecuteError> {
         let checked = engine::check_dockerfile(self.file(path, digest)?);
         checked.map_err(|error| ExecuteError::dockerfile(path, &error))

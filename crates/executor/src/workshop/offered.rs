@@ -1,12 +1,12 @@
-//! The base as engines get it: in docker's format, and without volumes.
+//! The base as engines receive it: in docker's format, and without volumes.
 //!
-//! - The OCI format has no place for `HEALTHCHECK`, `SHELL` and `ONBUILD`: podman does not read them
-//!   from an OCI image, docker does. In docker's format, both do.
-//! - What a `RUN` writes to a volume is dropped by podman and docker's classic builder, and kept by
-//!   BuildKit. Without volumes all keep it; sealing takes them from the base.
-//! - Where the `HEALTHCHECK` of a Dockerfile leaves out an option, docker's classic builder takes that
-//!   of the base; podman and BuildKit take the default. So a base whose health check is replaced is
-//!   offered without it.
+//! - The OCI format cannot represent `HEALTHCHECK`, `SHELL` and `ONBUILD`: podman does not read
+//!   them from an OCI image, but docker does. In docker's format, both read them.
+//! - podman and docker's classic builder drop what a `RUN` writes to a volume; BuildKit keeps it.
+//!   Without volumes, all of them keep it. Sealing restores the volumes from the base.
+//! - If the `HEALTHCHECK` of a Dockerfile omits an option, docker's classic builder uses the value
+//!   of the base; podman and BuildKit use the default. So if the health check is replaced, the base
+//!   is offered without one.
 
 use bytes::Bytes;
 use names::Digest;
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use super::store::Made;
 use crate::ExecuteError;
 
-/// What of a config the OCI format has no place for.
+/// The parts of a config that the OCI format cannot represent.
 const DOCKER_ONLY: [&str; 3] = ["Healthcheck", "OnBuild", "Shell"];
 
-/// What an engine must know of a base before it builds on it.
+/// What an engine needs to know about a base to build on it.
 pub(crate) struct Offered {
-    /// The base, to be offered.
+    /// The base to offer.
     pub(crate) made: Made,
     /// The words of its `SHELL`.
     pub(crate) shell: Option<Vec<String>>,
@@ -30,13 +30,14 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Returns the base as engines get it; without its health check, if that is replaced.
+    /// Returns the base as engines receive it. Its health check is removed if `has_health_check`,
+    /// which means that the Dockerfile has its own.
     ///
     /// # Errors
-    /// Its config cannot be read, or docker's format has no place for its layers and OCI's none for
-    /// its config.
+    /// Fails if the config cannot be read, or if its layers need OCI's format while its config
+    /// needs docker's.
     pub(crate) fn new(base: &Made, has_health_check: bool) -> Result<Self, ExecuteError> {
-        let bad = || ExecuteError::plan("the config of a base cannot be read".to_owned());
+        let bad = || ExecuteError::plan("cannot read the config of a base".to_owned());
         let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;
         let inner = config.get_mut("config").and_then(Value::as_object_mut);
         let is_changed = inner.is_some_and(|inner| {
@@ -67,7 +68,7 @@ impl Offered {
     }
 }
 
-/// Returns an image with another config, in docker's format where its layers are given.
+/// Returns an image with another config, in docker's format if its layers are given.
 fn with_config(
     base: &Made,
     config: Bytes,
@@ -90,11 +91,11 @@ fn with_config(
         Ok(Document::Manifest(manifest)) => {
             Ok(Made { manifest, manifest_bytes, config, remote: base.remote.clone() })
         }
-        _ => Err(ExecuteError::plan("the manifest of a base cannot be written".to_owned())),
+        _ => Err(ExecuteError::plan("cannot write the manifest of a base".to_owned())),
     }
 }
 
-/// Returns docker's name for the media type of a layer, if it has one.
+/// Returns docker's media type for a layer, if there is one.
 fn docker_layer(media_type: &str) -> Option<&str> {
     match media_type {
         "application/vnd.oci.image.layer.v1.tar" => {

@@ -1,4 +1,4 @@
-//! Fetching the Debian packages of a lock, and making a base image of them.
+//! Fetches the Debian packages of a lock, and makes a base image from them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -50,8 +50,8 @@ impl Workshop {
         Ok(Packages { lock, fetched })
     }
 
-    /// Returns the build context that a base is made of, and the folder that it is in, which must
-    /// outlive the tree.
+    /// Returns the build context for a base, and the folder that contains its files. The folder
+    /// must outlive the tree.
     pub(crate) fn bootstrap_context(
         &self,
         packages: &Packages,
@@ -74,7 +74,7 @@ impl Workshop {
         Ok((tree, folder))
     }
 
-    /// Makes a base image of one layer of what the engine built.
+    /// Makes a base image with a single layer from the engine's result.
     pub(crate) fn base_image(
         &self,
         captured: &Captured,
@@ -92,8 +92,8 @@ impl Workshop {
         tokio::task::block_in_place(|| self.image_of_layers(captured, seal, &edit))
     }
 
-    /// Returns the packages that go into a build context, all but those of the base, and the folder
-    /// that they lie in, which must outlive the tree.
+    /// Returns the packages for a build context, without those of the base, and the folder that
+    /// contains them. The folder must outlive the tree.
     pub(crate) fn context_of(
         &self,
         packages: &Packages,
@@ -109,7 +109,7 @@ impl Workshop {
         Ok((tree.map_err(ExecuteError::source)?, work))
     }
 
-    /// Makes a folder for what is under way.
+    /// Creates a folder for temporary files.
     pub(crate) fn folder(&self, prefix: &str) -> Result<TempDir, ExecuteError> {
         let work = self.store.work()?;
         tempfile::Builder::new().prefix(prefix).tempdir_in(&work).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Making the layers of an image canonical, and the image of them.
+//! Makes the layers of an image canonical, and assembles the image.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
@@ -21,8 +21,8 @@ use crate::ExecuteError;
 use crate::layers::{PIECE, list_layer, read_remote_layer};
 
 impl Workshop {
-    /// Seals what an engine made over a base, and composes the image. All layers of the engine
-    /// become one, because engines do not agree where one ends.
+    /// Seals what an engine added to a base, and assembles the image. All layers from the engine
+    /// become one, because engines divide layers differently.
     pub(crate) async fn seal_image(
         &self,
         (captured, base): (&Captured, &Made),
@@ -48,8 +48,8 @@ impl Workshop {
         })
     }
 
-    /// Makes an image of one layer of what an engine built from nothing. Of the engine's config
-    /// nothing is kept.
+    /// Makes an image with a single layer from an engine's build from scratch. Nothing of the
+    /// engine's config is kept.
     pub(crate) fn image_of_layers(
         &self,
         captured: &Captured,
@@ -66,7 +66,7 @@ impl Workshop {
         Made::new(&image.map_err(ExecuteError::assemble)?, None)
     }
 
-    /// Seals layers into one, which is kept with its listing.
+    /// Seals layers into one layer, and stores it with its listing.
     fn seal_layers<R: Read + io::Seek>(
         &self,
         seal: &Seal,
@@ -97,7 +97,7 @@ impl Workshop {
         Ok((Some(new), sealed))
     }
 
-    /// Returns a tar with one directory, as docker makes it for WORKDIR.
+    /// Returns a tar with one directory, as docker creates it for WORKDIR.
     fn tar_of_directory(&self, path: &str) -> Result<BufReader<File>, ExecuteError> {
         let failed = |error| ExecuteError::disk("writing a layer failed".to_owned(), error);
         let make = || -> io::Result<File> {
@@ -115,7 +115,7 @@ impl Workshop {
         Ok(BufReader::new(make().map_err(failed)?))
     }
 
-    /// Returns a layer of an engine as a tar that can be read twice.
+    /// Returns a layer from an engine as a tar that can be read twice.
     fn unpacked(&self, layer: &StoredBlob) -> Result<BufReader<File>, ExecuteError> {
         let failed = |error| ExecuteError::disk("unpacking a layer failed".to_owned(), error);
         let unpack = |mut packed: BufReader<Box<dyn Read>>| -> io::Result<File> {
@@ -136,7 +136,7 @@ impl Workshop {
         Ok(BufReader::with_capacity(PIECE, file))
     }
 
-    /// Returns the listing of a layer of a base. That of a layer at a registry is read once.
+    /// Returns the listing of a layer of a base. A layer in a registry is read only once.
     async fn listing(
         &self,
         base: &Made,
@@ -170,22 +170,22 @@ impl Workshop {
     }
 }
 
-/// Returns the working directory of an image, if its base does not have it. docker's builders make it
-/// for `WORKDIR`; podman does so only for a `RUN` or `COPY` that follows. If a layer has it, that of
-/// the layer counts.
+/// Returns the working directory of an image if its base does not contain it. docker's builders
+/// create it for `WORKDIR`; podman does so only for a later `RUN` or `COPY`. If a layer contains
+/// the directory, that entry takes precedence.
 fn working_directory(config: &[u8], base: &Index) -> Option<String> {
     let config: serde_json::Value = serde_json::from_slice(config).ok()?;
     let path = config.pointer("/config/WorkingDir")?.as_str()?.trim_matches('/').to_owned();
     let entry = EntryPath::parse(path.as_bytes()).ok().filter(|entry| !entry.is_root())?;
-    // What is below something else than a directory is another path.
+    // If a component of the path is not a directory, the path leads elsewhere.
     let is_directory =
         |above: EntryPath| base.get(&above).is_none_or(|found| found.kind == Kind::Directory);
     (base.get(&entry).is_none() && entry.ancestors().all(is_directory)).then_some(path)
 }
 
-/// Returns the image of nothing, which a root file system stands on.
+/// Returns the empty image, which root file systems are based on.
 fn scratch(platform: &Platform) -> Result<(Manifest, Bytes), ExecuteError> {
-    // Without a path engines add one of their own, and not the same one.
+    // Without a PATH, each engine adds its own, and they differ.
     let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let config = json!({
         "architecture": platform.architecture,
@@ -204,6 +204,6 @@ fn scratch(platform: &Platform) -> Result<(Manifest, Bytes), ExecuteError> {
     });
     match Document::parse(manifest.to_string().as_bytes(), None) {
         Ok(Document::Manifest(manifest)) => Ok((manifest, config)),
-        _ => Err(ExecuteError::plan("the empty image cannot be read".to_owned())),
+        _ => Err(ExecuteError::plan("cannot read the empty image".to_owned())),
     }
 }

@@ -1,6 +1,6 @@
-//! The registry in this process that engines pull bases from and push images to.
+//! The in-process registry that engines pull bases from and push images to.
 //!
-//! Of a base it claims all layers, so that an engine sends only what it added.
+//! It claims to have all layers of a base, so that an engine sends only what it added.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use tokio::io::AsyncReadExt as _;
 use super::store::{Made, Store};
 use crate::ExecuteError;
 
-/// The piece that files are read in, in bytes.
+/// The buffer size for reading files, in bytes.
 const PIECE: usize = 256 << 10;
-/// The registry, and the folder that it spools to.
+/// The registry, and its folder for temporary files.
 #[derive(Debug)]
 pub(crate) struct Sink {
     registry: LoopbackRegistry,
@@ -29,7 +29,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Begins to serve.
+    /// Starts serving.
     pub(crate) async fn start(store: &Store) -> Result<Self, ExecuteError> {
         let work = store.work()?;
         let spool =
@@ -38,30 +38,30 @@ impl Sink {
             })?;
         let registry = LoopbackRegistry::start_in(spool.path()).await;
         let registry = registry.map_err(|error| {
-            ExecuteError::disk("no port on 127.0.0.1 can be had".to_owned(), error)
+            ExecuteError::disk("cannot open a port on 127.0.0.1".to_owned(), error)
         })?;
         Ok(Self { registry, spool })
     }
 
-    /// Returns the reference of a repository here, with a tag.
+    /// Returns the reference of a repository on this registry, with a tag.
     pub(crate) fn reference(&self, name: &str, tag: &str) -> Result<ImageRef, ExecuteError> {
         let text = format!("{}/{NAMESPACE}/{name}:{tag}", self.registry.host());
-        text.parse().map_err(|_| ExecuteError::plan(format!("`{text}` is no reference")))
+        text.parse().map_err(|_| ExecuteError::plan(format!("`{text}` is not a valid reference")))
     }
 
-    /// Offers an image, and returns its reference, with the digest.
+    /// Offers an image, and returns its reference with the digest.
     pub(crate) fn offer(
         &self,
         name: &str,
         made: &Made,
         (store, client): (&Store, &RegistryClient),
     ) -> Result<ImageRef, ExecuteError> {
-        let tag: Tag = "base".parse().map_err(|_| ExecuteError::plan("no valid tag".to_owned()))?;
+        let tag: Tag = "base".parse().map_err(|_| ExecuteError::plan("invalid tag".to_owned()))?;
         self.registry.add_blob(made.config.clone());
         for (layer, diff_id) in made.manifest.layers.iter().zip(diff_ids(&made.config)?) {
             let source = source_of(layer, made.remote.as_ref(), (store, client));
             self.registry.claim(&layer.digest, layer.size, Some(source));
-            // Who does not know the digest of the compressed layer asks by this one.
+            // A client that does not know the digest of the compressed layer asks for this one.
             self.registry.claim(&diff_id, layer.size, None);
         }
         let repository = format!("{NAMESPACE}/{name}");
@@ -73,8 +73,9 @@ impl Sink {
         Ok(ImageRef { tag: None, digest: Some(digest), ..reference })
     }
 
-    /// Offers an image to build on, as [`Sink::offer`] does. It has a label more, which all that is
-    /// built on it takes over; so an engine can tell it from the same image of somebody else.
+    /// Offers an image to build on, like [`Sink::offer`]. It has an additional label, which
+    /// everything built on it inherits. This distinguishes it in an engine from the same image of
+    /// someone else.
     pub(crate) fn offer_base(
         &self,
         name: &str,
@@ -90,15 +91,14 @@ impl Sink {
         Some(bytes)
     }
 
-    /// Returns why what was pushed could not be taken, where the disk is why. The engine is only told
-    /// that it may not go on.
+    /// Returns why a push failed, if the disk is the cause. The engine learns only that it failed.
     pub(crate) fn disk_failure(&self) -> Option<ExecuteError> {
         let failure = self.registry.take_spool_failure()?;
         let what = format!("writing into `{}` failed", self.spool.path().display());
         Some(ExecuteError::disk(what, failure))
     }
 
-    /// Returns a blob that was pushed.
+    /// Returns a pushed blob.
     pub(crate) fn blob(&self, digest: &Digest) -> Option<StoredBlob> {
         self.registry.blob(digest)
     }
@@ -106,7 +106,7 @@ impl Sink {
 
 /// Returns an image with the label of bases.
 fn labelled(base: &Made) -> Result<Made, ExecuteError> {
-    let bad = || ExecuteError::plan("the config of a base is no valid one".to_owned());
+    let bad = || ExecuteError::plan("the config of a base is not valid".to_owned());
     let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;
     let inner = object_in(config.as_object_mut(), "config").ok_or_else(bad)?;
     let labels = object_in(Some(inner), "Labels").ok_or_else(bad)?;
@@ -120,7 +120,7 @@ fn labelled(base: &Made) -> Result<Made, ExecuteError> {
     Ok(Made { manifest_bytes, config, ..base.clone() })
 }
 
-/// Returns an object in another one, which is made if there is none.
+/// Returns an object inside another one, and creates it if necessary.
 fn object_in<'a>(
     outer: Option<&'a mut Map<String, Value>>,
     key: &str,
@@ -132,7 +132,7 @@ fn object_in<'a>(
     inner.as_object_mut()
 }
 
-/// Returns the digests of an image's layers as tars.
+/// Returns the digests of an image's uncompressed layers.
 pub(crate) fn diff_ids(config: &[u8]) -> Result<Vec<Digest>, ExecuteError> {
     let bad = || ExecuteError::plan("a config has no valid `rootfs.diff_ids`".to_owned());
     let config: Value = serde_json::from_slice(config).map_err(|_| bad())?;
@@ -141,7 +141,7 @@ pub(crate) fn diff_ids(config: &[u8]) -> Result<Vec<Digest>, ExecuteError> {
     parsed.collect::<Option<_>>().ok_or_else(bad)
 }
 
-/// Returns where the bytes of a layer come from: the store, or the registry that it lies at.
+/// Returns where to read a layer: from the store, or from its registry.
 fn source_of(
     layer: &Descriptor,
     remote: Option<&ImageRef>,

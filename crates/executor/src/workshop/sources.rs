@@ -1,4 +1,4 @@
-//! Fetching a source and patching it, before any RUN.
+//! Fetches and patches a source, before any RUN.
 
 use ::sources::{
     Archive, ArchiveLimits, ArchiveSource, GitSource, Mode, SourceError, Submodules, Tree,
@@ -13,7 +13,7 @@ use plan::{Expectation, Input, PatchUse};
 use super::{Materials, Workshop};
 use crate::ExecuteError;
 
-/// A fetched tree, as patches read it: links are not followed, nothing is unpacked.
+/// A fetched tree for reading by patches. Links are not followed, and nothing is unpacked.
 #[derive(Debug)]
 pub struct SourceTree(pub Tree);
 
@@ -37,24 +37,24 @@ impl PatchTree for SourceTree {
     }
 }
 
-/// The source of a step, and what is done to it.
+/// The source of a step, and the patches for it.
 pub(crate) struct SourceStep<'a> {
     /// The name of the input.
     pub(crate) name: &'a str,
     /// The input.
     pub(crate) input: &'a Input,
-    /// The patches that the plan names.
+    /// The patches in the plan.
     pub(crate) patches: &'a [PatchUse],
     /// The GPU target.
     pub(crate) gpu: &'a GpuTarget,
 }
 
 impl Workshop {
-    /// Fetches a source and patches it. Every patch must come to what the plan expects of it, and
-    /// every probe must pass that can be run here.
+    /// Fetches a source and patches it. Every patch must have the effect that the plan expects, and
+    /// every probe that can run here must pass.
     pub(crate) async fn fetch_source(&self, step: &SourceStep<'_>) -> Result<Tree, ExecuteError> {
         let tree = self.fetch(step.input).await?;
-        // Probes run programs.
+        // Probes run programs, which block.
         tokio::task::block_in_place(|| step.patched(tree, &self.materials, &self.tools))
     }
 
@@ -89,7 +89,7 @@ impl Workshop {
         }
     }
 
-    /// Fetches an archive. The index is looked for only where the cache does not have it.
+    /// Fetches an archive. The index is looked up only if the cache does not have the archive.
     pub(crate) async fn release(&self, source: ArchiveSource) -> Result<Archive, SourceError> {
         let cached = self.sources.fetch_archive(&source).await;
         match cached {
@@ -103,7 +103,7 @@ impl Workshop {
 }
 
 impl SourceStep<'_> {
-    /// Patches a tree that was fetched.
+    /// Patches a fetched tree.
     pub(crate) fn patched(
         &self,
         tree: Tree,
@@ -134,7 +134,7 @@ impl SourceStep<'_> {
         Ok(tree)
     }
 
-    /// Compares what the patches came to with what the plan says.
+    /// Compares the verdicts of the patches with the plan.
     fn check(&self, set: &PatchSet, outcome: &Outcome) -> Result<(), ExecuteError> {
         for (patch, done) in set.patches().iter().zip(&outcome.patches) {
             let planned = self.patches.iter().find(|planned| planned.id == done.id);
@@ -148,11 +148,11 @@ impl SourceStep<'_> {
             if !is_expected(planned.map(|planned| planned.expect), done) {
                 let says = match planned.map(|planned| planned.expect) {
                     Some(Expectation::InEffect) => "takes effect",
-                    Some(Expectation::Upstream) => "is upstream already",
+                    Some(Expectation::Upstream) => "is already upstream",
                     None => "is not for this source",
                 };
                 let why = format!(
-                    "the plan says that it {says} in `{}`, but it came to `{}`: {}",
+                    "the plan says that it {says} in `{}`, but its verdict is `{}`: {}",
                     self.name,
                     done.verdict,
                     done.verdict.explain()
@@ -172,8 +172,8 @@ impl SourceStep<'_> {
     }
 }
 
-/// Returns whether a patch came to what the plan says. One that the plan does not name must not be
-/// for this source.
+/// Returns whether the verdict of a patch matches the plan. A patch that is not in the plan must
+/// not be for this source.
 fn is_expected(expected: Option<Expectation>, done: &PatchOutcome) -> bool {
     let is_upstream =
         matches!(done.verdict, Verdict::AlreadyPresent { .. } | Verdict::SatisfiedOtherwise);

@@ -1,6 +1,6 @@
 //! Finished images of steps, by the key of the step, with their layers by digest.
 //!
-//! Nothing in here is needed: it may be deleted at any time, and is made again.
+//! Everything in here may be deleted at any time, and is then made again.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -16,17 +16,17 @@ use tempfile::NamedTempFile;
 
 use crate::{Base, ExecuteError};
 
-/// The number of the form of a step's note.
+/// The schema version of a step's note.
 const SCHEMA: u32 = 1;
 
-/// A folder of finished images. It may be shared by many processes.
+/// A folder of finished images. Several processes may share it.
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
     verified: Verified,
 }
 
-/// An image that a step made, or a base that it stands on.
+/// An image made by a step, or its base.
 #[derive(Debug, Clone)]
 pub(crate) struct Made {
     /// Its manifest.
@@ -35,11 +35,11 @@ pub(crate) struct Made {
     pub(crate) manifest_bytes: Bytes,
     /// The bytes of the config.
     pub(crate) config: Bytes,
-    /// Where layers come from that are not in the store.
+    /// The origin of layers that are not in the store.
     pub(crate) remote: Option<ImageRef>,
 }
 
-/// What is written down of a finished step.
+/// The record of a finished step.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     schema: u32,
@@ -49,7 +49,7 @@ struct Note {
 }
 
 impl Made {
-    /// Makes it of a composed image.
+    /// Creates the value for an assembled image.
     pub(crate) fn new(
         image: &DerivedImage,
         remote: Option<ImageRef>,
@@ -59,7 +59,8 @@ impl Made {
         Ok(Self { manifest, manifest_bytes, config, remote })
     }
 
-    /// Makes it of a base that was fetched. Its manifest must be one of OCI, or be made one.
+    /// Creates the value for a fetched base. Its manifest must be an OCI manifest, or be
+    /// convertible to one.
     pub(crate) fn of_base(base: &Base) -> Option<Self> {
         let manifest_bytes = Bytes::from(base.manifest.json.to_string());
         Some(Self {
@@ -74,21 +75,21 @@ impl Made {
 fn parse(bytes: &[u8]) -> Result<Manifest, ExecuteError> {
     match Document::parse(bytes, None) {
         Ok(Document::Manifest(manifest)) => Ok(manifest),
-        Ok(Document::Index(_)) => {
-            Err(ExecuteError::plan("an image of ours is an index".to_owned()))
+        Ok(Document::Index(_)) => Err(ExecuteError::plan("the image is an index".to_owned())),
+        Err(error) => {
+            Err(ExecuteError::media("cannot read the manifest of the image".to_owned(), error))
         }
-        Err(error) => Err(ExecuteError::media("an image of ours cannot be read".to_owned(), error)),
     }
 }
 
 impl Store {
-    /// Names the folder. Nothing is touched yet.
+    /// Sets the folder. Nothing is created yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         Self { verified: Verified::new(folder.join("verified")), folder }
     }
 
-    /// Returns where a blob lies, if it is there.
+    /// Returns the path of a blob, if it is stored.
     pub(crate) fn blob(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.blob_path(digest);
         path.is_file().then_some(path)
@@ -98,20 +99,20 @@ impl Store {
         self.folder.join("blobs").join(digest.hex())
     }
 
-    /// Returns the folder for what is under way.
+    /// Returns the folder for temporary files.
     pub(crate) fn work(&self) -> Result<PathBuf, ExecuteError> {
         let work = self.folder.join("work");
         fs::create_dir_all(&work).map_err(|error| failed("making", &work, error))?;
         Ok(work)
     }
 
-    /// Begins a file that becomes a blob.
+    /// Creates a file that will become a blob.
     pub(crate) fn begin(&self) -> Result<NamedTempFile, ExecuteError> {
         let work = self.work()?;
         NamedTempFile::new_in(&work).map_err(|error| failed("writing into", &work, error))
     }
 
-    /// Takes a whole file as the blob of that digest.
+    /// Stores a complete file as the blob with that digest.
     pub(crate) fn keep(&self, file: NamedTempFile, digest: &Digest) -> Result<(), ExecuteError> {
         let path = self.blob_path(digest);
         let kept = || {
@@ -133,7 +134,7 @@ impl Store {
         Ok(digest)
     }
 
-    /// Returns the image of a finished step, if it is all there.
+    /// Returns the image of a finished step, if it is complete.
     pub(crate) fn finished(&self, key: &Digest) -> Option<Made> {
         let note = fs::read(self.note(key)).ok()?;
         let note: Note = serde_json::from_slice(&note).ok()?;
@@ -156,7 +157,7 @@ impl Store {
         is_whole.then_some(Made { manifest, manifest_bytes, config, remote: note.remote })
     }
 
-    /// Writes down that a step is finished. Its layers were kept before.
+    /// Records that a step is finished. Its layers have already been stored.
     pub(crate) fn finish(&self, key: &Digest, made: &Made) -> Result<(), ExecuteError> {
         let note = Note {
             schema: SCHEMA,
@@ -165,7 +166,7 @@ impl Store {
             remote: made.remote.clone(),
         };
         let text = serde_json::to_vec_pretty(&note)
-            .map_err(|error| ExecuteError::plan(format!("a note cannot be written: {error}")))?;
+            .map_err(|error| ExecuteError::plan(format!("cannot serialise a note: {error}")))?;
         self.write(&self.note(key), &text)
     }
 
@@ -173,12 +174,12 @@ impl Store {
         self.folder.join("steps").join(format!("{}.json", key.hex()))
     }
 
-    /// Returns the listing of a layer, if it was kept.
+    /// Returns the listing of a layer, if it is stored.
     pub(crate) fn listing(&self, layer: &Digest) -> Option<Listing> {
         fs::read_to_string(self.listing_path(layer)).ok()?.parse().ok()
     }
 
-    /// Keeps the listing of a layer.
+    /// Stores the listing of a layer.
     pub(crate) fn keep_listing(
         &self,
         layer: &Digest,

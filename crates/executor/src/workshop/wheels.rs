@@ -1,6 +1,6 @@
-//! Fetching the wheels of a Python lock, and laying them out for a build context.
+//! Fetches the wheels of a Python lock, and arranges them for a build context.
 //!
-//! The folder holds `wheels/*.whl`, the lock as `pylock.toml`, and `requirements.lock` for pip:
+//! The folder contains `wheels/*.whl`, the lock as `pylock.toml`, and `requirements.lock` for pip:
 //! `pip install --no-index --find-links wheels --require-hashes --no-deps -r requirements.lock`.
 
 use std::io;
@@ -58,8 +58,8 @@ impl Workshop {
         Ok(Wheels { lock, text, files })
     }
 
-    /// Fetches a wheel: from the index of the lock's release where it has it, else from the usual
-    /// one.
+    /// Fetches a wheel from the index of the lock's release if it has the wheel, otherwise from the
+    /// default index.
     async fn wheel(
         &self,
         index: Option<&SourceUrl>,
@@ -74,8 +74,8 @@ impl Workshop {
         self.release(source).await
     }
 
-    /// Returns the folder of a build context that holds the wheels, and where it lies, which must
-    /// outlive the tree.
+    /// Returns the folder of a build context that contains the wheels, and the folder on disk. The
+    /// latter must outlive the tree.
     pub(crate) fn context_of_wheels(
         &self,
         wheels: &Wheels,

@@ -1,4 +1,5 @@
-//! A base of locked Debian packages, made by podman, docker's classic builder and BuildKit: one image.
+//! podman, docker's classic builder and BuildKit make the same base image from locked Debian
+//! packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -14,7 +15,7 @@ use crate::debian_support::{EPOCH, lock, mirrors};
 use crate::engines::{Bench, Builder};
 use crate::support;
 
-/// What is scrubbed of a base: the files that engines mount.
+/// The paths that are scrubbed from a base: files that engines mount.
 const SCRUB: [&str; 8] =
     ["dev", "etc/hostname", "etc/hosts", "etc/resolv.conf", "proc", "run/*", "sys", "tmp/*"];
 
@@ -66,7 +67,7 @@ fn plan(lock: &str) -> Plan {
     draft.finish().unwrap()
 }
 
-/// Returns settings with the lock as a file of the project, and with the mirrors of this machine.
+/// Returns settings that include the lock as a file of the project, and this machine's mirrors.
 fn settings(bench: &Bench, store: &str, lock: &str) -> Settings {
     let files = BTreeMap::from([("lock".to_owned(), lock.into())]);
     let materials = Materials { files, ..Materials::default() };
@@ -81,7 +82,7 @@ async fn made(bench: &Bench, builder: Builder, plan: &Plan, settings: &Settings)
     support::run_on(Some(bench.engine(builder)), plan, settings, pending()).await.0
 }
 
-/// Returns the entries of the only layer: what each is, and the text of a short file.
+/// Returns the entries of the only layer: the header of each, and the text of short files.
 fn entries(layout: &Path) -> BTreeMap<String, (tar::Header, String)> {
     let image = LayoutImage::read(layout).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&image.manifest).unwrap();
@@ -107,7 +108,7 @@ fn check_entries(entries: &BTreeMap<String, (tar::Header, String)>, bench: &Benc
     let folder = bench.path("").display().to_string();
     for (path, (header, text)) in entries {
         assert!(header.mtime().unwrap() <= EPOCH, "{path} is newer than the time of the plan");
-        assert!(!text.contains(&folder), "{path} names a folder of this machine");
+        assert!(!text.contains(&folder), "{path} contains the name of a folder of this machine");
         let is_volatile =
             ["var/log/", "var/cache/apt/", "var/lib/apt/lists/", "tmp/", "run/", "packages"]
                 .iter()
@@ -122,7 +123,7 @@ fn check_entries(entries: &BTreeMap<String, (tar::Header, String)>, bench: &Benc
         "etc/passwd-",
         "packages",
     ] {
-        assert!(!entries.contains_key(gone), "{gone} is there");
+        assert!(!entries.contains_key(gone), "{gone} should be gone");
     }
     assert!(entries.contains_key("usr/bin/apt-get"));
     assert_eq!(entries["usr/bin/su"].0.mode().unwrap(), 0o4755);
@@ -150,7 +151,7 @@ async fn three_builders_make_one_base_and_leave_nothing_behind() {
         check_entries(&entries(&layout), &bench);
         images.insert(LayoutImage::read(&layout).unwrap().manifest_digest);
         std::fs::remove_dir_all(&layout).unwrap();
-        // A finished base is taken from the store.
+        // A finished base comes from the store.
         assert!(!needs_engine(&plan, &settings), "the base is finished");
         let run = bench.run_id(store);
         let left = bench.engine(builder).leftovers(Some(&run)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a Dockerfile and a base say of containers comes out the same on podman, docker's classic
+//! The container settings of a Dockerfile and its base are the same with podman, docker's classic
 //! builder and BuildKit.
 
 use executor::{End, ErrorKind, Event};
@@ -11,7 +11,8 @@ use crate::support;
 const BUILDERS: [(&str, Builder); 3] =
     [("podman", Builder::Podman), ("classic", Builder::Classic), ("buildkit", Builder::BuildKit)];
 
-/// Builds with each builder, and returns the one `config` and the one listing that all give.
+/// Builds with each builder, and returns the `config` and the listing, which must be the same for
+/// all.
 async fn built(bench: &Bench) -> (Value, String) {
     let mut images = Vec::new();
     for (store, builder) in BUILDERS {
@@ -30,7 +31,7 @@ async fn built(bench: &Bench) -> (Value, String) {
     (config, listing)
 }
 
-/// Returns whether a listing has a file of this content.
+/// Returns whether a listing contains a file with this content.
 fn has(listing: &str, path: &str, content: &str) -> bool {
     let sha256 = names::Digest::of(content.as_bytes());
     listing.lines().any(|line| line.contains(path) && line.contains(sha256.hex()))
@@ -91,7 +92,7 @@ async fn every_instruction_about_containers_gives_one_config_on_every_engine() {
     assert_eq!(config, expected);
 }
 
-/// What a base says that the OCI format has no place for, and a volume.
+/// Returns a base config with everything that the OCI format cannot represent, and a volume.
 fn base_config() -> Value {
     json!({
         "Env": ["PATH=/bin"],
@@ -168,7 +169,7 @@ async fn commands_of_a_base_are_replaced_and_reset_alike_on_every_engine() {
     }
 }
 
-/// Builds with docker's classic builder, and returns the messages of the notes of a rule.
+/// Builds with docker's classic builder, and returns the messages of a rule's notes.
 async fn notes(text: &str, rule: &str) -> Vec<String> {
     let bench = Bench::new(text).await;
     let settings = bench.settings("store", true);

@@ -1,4 +1,4 @@
-//! A plan with a Dockerfile, carried out by podman, docker's classic builder and BuildKit: one image.
+//! podman, docker's classic builder and BuildKit make the same image from a plan with a Dockerfile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -24,7 +24,8 @@ use testkit::{Dockerd, PodmanStore, busybox_root};
 use crate::settings::settings;
 use crate::support;
 
-/// What makes layers differ: links, modes, owners, names, what is hidden, replaced, made anew.
+/// Everything that makes layers differ: links, modes, owners, names, and hidden, replaced or
+/// recreated files.
 const NASTY: &str = r#"ARG BASE
 FROM ${BASE}
 ARG SOURCE_DATE_EPOCH
@@ -46,7 +47,7 @@ STOPSIGNAL SIGINT
 CMD ["sh", "-c", "echo ran"]
 "#;
 
-/// What an image is built with.
+/// The builder of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Builder {
     Podman,
@@ -59,18 +60,18 @@ pub(crate) fn dockerd() -> &'static Dockerd {
     SHARED.get_or_init(Dockerd::start)
 }
 
-/// A base on a registry, a project with a Dockerfile, a store of finished steps.
+/// A base on a registry, a project with a Dockerfile, and a store of finished steps.
 pub(crate) struct Bench {
     registry: LoopbackRegistry,
     base: Digest,
     folder: TempDir,
     pub(crate) podman: Arc<PodmanStore>,
-    /// The Python index that wheels are looked up on.
+    /// The Python index for wheels.
     pub(crate) index: Option<String>,
 }
 
-/// Puts busybox and some files to be hidden on a registry, and a file of this content. `config` is what
-/// the base says of containers.
+/// Puts an image on a registry, with busybox, some files to hide, and a file with this content.
+/// `config` contains the container settings of the base.
 fn put_base(registry: &LoopbackRegistry, content: &[u8], config: &serde_json::Value) -> Digest {
     let mut tar = tar::Builder::new(Vec::new());
     let mut add = |name: &str, kind: tar::EntryType, text: &[u8]| {
@@ -198,7 +199,7 @@ impl Bench {
         Materials { files: files.collect(), ..Materials::default() }
     }
 
-    /// A plan that adds metadata only.
+    /// Returns a plan that only adds metadata.
     fn derived(&self, label: &str) -> Plan {
         let mut draft = self.plan().into_draft();
         draft.name = "derived".to_owned();
@@ -228,7 +229,7 @@ impl Bench {
         }
     }
 
-    /// Returns the name of the run with a store; tests share a docker daemon.
+    /// Returns the name of the run for a store. Tests share a docker daemon, so the name is unique.
     pub(crate) fn run_id(&self, store: &str) -> RunId {
         let folder = self.folder.path().file_name().unwrap().to_str().unwrap().to_lowercase();
         let folder: String = folder.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -239,7 +240,7 @@ impl Bench {
         self.settings_with(store, is_fresh, |_| {})
     }
 
-    /// Returns settings with a workshop that `change` has changed.
+    /// Returns settings with a workshop that `change` has modified.
     pub(crate) fn settings_with(
         &self,
         store: &str,
@@ -270,7 +271,7 @@ impl Bench {
         }
     }
 
-    /// Returns the listing of the uppermost layer of an image in a layout.
+    /// Returns the listing of the top layer of an image in a layout.
     pub(crate) fn listing(&self, store: &str, layout: &Path) -> String {
         let image = LayoutImage::read(layout).unwrap();
         let manifest: serde_json::Value = serde_json::from_slice(&image.manifest).unwrap();
@@ -289,7 +290,7 @@ impl Bench {
     }
 }
 
-/// Returns the digests of an image that was put into a layout, which is removed.
+/// Returns the digests of the image in a layout, and removes the layout.
 fn taken(layout: &Path) -> (Digest, Digest) {
     let image = LayoutImage::read(layout).unwrap();
     assert!(image.absent_layers.is_empty(), "every layer is there");
@@ -297,8 +298,8 @@ fn taken(layout: &Path) -> (Digest, Digest) {
     (image.manifest_digest, Digest::of(&image.config))
 }
 
-/// What compilers keep goes from build to build where the engine can, and never into what is made
-/// anew; the image is the same.
+/// Where the engine supports it, the cache of compilers persists between builds. Fresh builds never
+/// use it, and the image is always the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
     let bench = Bench::new(&format!(
@@ -316,12 +317,12 @@ async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
         ("kept-podman-fresh", Builder::Podman, true, "by  with object"),
         ("kept-buildkit", Builder::BuildKit, false, "by ccache with "),
         ("kept-buildkit-again", Builder::BuildKit, false, "by ccache with object"),
-        // BuildKit leaves the mount empty by itself then.
+        // In this case BuildKit leaves the mount empty.
         ("kept-buildkit-fresh", Builder::BuildKit, true, "by  with "),
         ("kept-classic", Builder::Classic, false, "by  with "),
     ] {
-        // Another service each time: what one keeps the next one finds. Another commit, too, or the
-        // engine would know that it has run this RUN.
+        // A new service each time: each finds what the one before has kept. The commit also
+        // differs, because otherwise the engine would not execute this RUN again.
         let settings = bench.settings(store, is_fresh);
         let mut draft = bench.plan().into_draft();
         for step in &mut draft.steps {
@@ -373,7 +374,7 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
     }
     let (_, (listing, config, digests)) = &images[0];
     for (store, (other, other_config, other_digests)) in &images[1..] {
-        // What differs is easier to read line by line.
+        // Differences are easier to read line by line.
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
         let (ours, theirs) = (lines(listing), lines(other));
         let differ: Vec<&String> = ours.symmetric_difference(&theirs).collect();
@@ -383,7 +384,7 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
     }
 }
 
-/// Has an engine put an image into itself, and returns the state of that and what was received.
+/// Loads an image into an engine. Returns the state of the output, and what was received.
 async fn load(bench: &Bench, plan: &Plan, builder: Builder, store: &str) -> (OutputState, u64) {
     let name = format!("localhost/build-pipeline/{}:latest", plan.name);
     let output = Output::Engine { reference: name.parse().unwrap() };
@@ -413,7 +414,7 @@ async fn an_image_is_put_into_the_engine_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_layers_of_a_base_are_sent_to_an_engine_once() {
-    // No other test has given the engines this base.
+    // No other test gives this base to the engines.
     let noise: Vec<u8> = (0..50_000_u32)
         .flat_map(|n| Digest::of(&n.to_le_bytes()).hex()[..20].to_owned().into_bytes())
         .collect();
@@ -440,17 +441,17 @@ async fn a_finished_step_is_not_carried_out_again_and_asks_no_engine() {
     let (second, _) = support::run(&bench.plan(), &settings, pending()).await;
     assert!(matches!(second.end, End::Succeeded), "{:?}", second.end);
     assert_eq!(taken(&bench.path("out")), image);
-    // Labels are written each time: that takes no engine, and builds nothing.
+    // Labels are written each time. That needs no engine, and builds nothing.
     let (label, before) = second.steps.split_last().unwrap();
     assert!(before.iter().all(|step| step.state == StepState::Cached), "{before:?}");
     assert_eq!((&*label.step, label.state), ("label", StepState::Done));
-    // To carry out all of it again takes one, and so does putting the image into one.
+    // Running everything again needs an engine, and so does loading the image into one.
     assert!(needs_engine(&bench.plan(), &bench.settings("store", true)));
     let output = Output::Engine { reference: "localhost/once:1".parse().unwrap() };
     let loads = Settings { outputs: vec![output], ..bench.settings("store", false) };
     assert!(needs_engine(&bench.plan(), &loads) && needs_engine(&bench.derived("x"), &loads));
     assert!(!needs_engine(&bench.derived("x"), &bench.settings("store", true)));
-    // Another Dockerfile is another step.
+    // Another Dockerfile makes another step.
     std::fs::write(bench.path("Dockerfile"), "ARG BASE\nFROM ${BASE}\nRUN echo two > /once\n")
         .unwrap();
     assert!(needs_engine(&bench.plan(), &bench.settings("store", false)));
@@ -480,11 +481,11 @@ async fn a_failing_run_says_which_line_with_what_status_and_what_it_said_last() 
         );
         let told = |event: &&Event| matches!(event, Event::BuildInstruction { line: Some(4), .. });
         assert!(events.iter().any(|event| told(&event)), "{builder:?}: {events:?}");
-        assert!(!bench.path("out").exists(), "nothing is put out");
+        assert!(!bench.path("out").exists(), "no output is written");
     }
 }
 
-/// A Dockerfile that says what it was handed in its folder `python`.
+/// A Dockerfile that prints what it finds in its folder `python`.
 const WHEELS: &str = r#"ARG BASE
 FROM ${BASE}
 COPY python /python
@@ -527,7 +528,7 @@ async fn the_wheels_of_a_lock_lie_in_the_context_and_only_by_their_hashes() {
     let settings = bench.settings("store", false);
     let engine = Some(bench.engine(Builder::Podman));
     let (refused, _) = support::run_on(engine, &plan, &settings, pending()).await;
-    let End::Failed(error) = refused.end else { panic!("another wheel was taken") };
+    let End::Failed(error) = refused.end else { panic!("another wheel was accepted") };
     assert!(support::chain(&error).contains("SHA-256"), "{}", support::chain(&error));
     let settings = bench.settings("store", false);
     let engine = Some(bench.engine(Builder::Podman));

@@ -1,4 +1,4 @@
-//! What goes wrong: the kind of error, the state of every step, and what is left on disk.
+//! Failures: the kind of the error, the state of every step, and the files left on disk.
 
 use executor::{End, ErrorKind, Execution, Output, Settings};
 use names::Digest;
@@ -10,16 +10,16 @@ use testkit::Fault;
 
 use crate::support::*;
 
-/// Runs a plan that must fail, and returns the kind of the error and its words.
+/// Runs a plan that must fail, and returns the execution, the kind of the error and its message.
 async fn fail(plan: &Plan, settings: &Settings) -> (Execution, ErrorKind, String) {
     let (execution, events) = run(plan, settings, std::future::pending()).await;
     let End::Failed(error) = &execution.end else { panic!("{:?}", execution.end) };
     let (kind, words) = (error.kind(), chain(error));
-    // Every step has an outcome, whatever happened.
+    // Every step has a result, whatever happened.
     let steps: Vec<_> = execution.steps.iter().map(|outcome| outcome.step.as_str()).collect();
     let planned: Vec<_> = plan.steps.iter().map(|step| step.id.as_str()).collect();
     assert_eq!(steps, planned);
-    // What began has ended.
+    // Everything that started has ended.
     let count = |text: &str| {
         let lines = events.iter().map(|event| serde_json::to_string(event).unwrap());
         lines.filter(|line| line.contains(text)).count()
@@ -84,7 +84,7 @@ async fn a_base_that_cannot_be_used_fails_its_step() {
             ErrorKind::Base,
             "the index has no image for linux/amd64; it has linux/arm64",
         ),
-        (&wrong_size, None, ErrorKind::Base, "bytes, where its descriptor says 7"),
+        (&wrong_size, None, ErrorKind::Base, "bytes, but its descriptor says 7"),
         (&nested, None, ErrorKind::Base, "is an index whose entry"),
         (&to_nothing, None, not_found, "fetching the manifest of"),
         (&no_config, None, no_image, "no valid `config`"),
@@ -104,7 +104,7 @@ async fn a_base_that_cannot_be_used_fails_its_step() {
     let (execution, ..) = fail(&plan_of(&bench.repository(), &helm, None), &settings).await;
     assert_eq!(states(&execution), FETCH_FAILED);
     assert_eq!(files(&bench.path("image")), Vec::<String>::new());
-    // The index that is right was not spoiled by any of this.
+    // None of this damaged the correct index.
     let plan = plan_over(&index, Some("index"));
     let (execution, _) = run(&plan, &settings, std::future::pending()).await;
     assert!(matches!(execution.end, End::Succeeded), "{:?}", execution.end);
@@ -177,7 +177,7 @@ async fn a_target_that_is_not_ours_is_left_alone() {
         assert_eq!(kind, wanted, "{output}: {words}");
         assert!(words.contains(&format!("writing `{output}` failed")), "{words}");
         assert_eq!(states(&execution), STEPS_DONE, "{output}");
-        // The image was made, and is known although it lies nowhere.
+        // The image was made, and is reported although it was not written anywhere.
         assert!(execution.image.is_some());
         assert_eq!(execution.outputs.len(), 1);
         assert_eq!(execution.outputs[0].state, OutputState::Failed);
@@ -212,7 +212,7 @@ async fn layers_that_cannot_be_had_leave_no_image_behind() {
         assert!(!left.contains(&"index.json".to_owned()), "{left:?}");
         assert!(!bench.path("image.tar").exists());
         assert_eq!(tag_of(&other.host(), "made/image:tag").await, None);
-        // What was copied is not copied again by the next run, which ends well.
+        // The next run does not copy the layers again, and succeeds.
         let good = plan_of(&format!("{}/rocm/vllm-dev", bench.registry.host()), &bench.base, None);
         let settings = bench.settings(vec![bench.layout("image", true)]);
         let (execution, _) = run(&good, &settings, std::future::pending()).await;
@@ -233,7 +233,7 @@ async fn a_registry_that_refuses_the_push_fails_the_output() {
         let (execution, kind, words) = fail(&bench.plan(), &settings).await;
         assert_eq!(kind, ErrorKind::Registry(RegistryKind::Denied), "{words}");
         assert!(words.contains("pushing to `registry:127.0.0.1:"), "{words}");
-        // What was written before stays, what comes behind is not begun.
+        // Earlier outputs stay, later ones are not started.
         let states: Vec<_> = execution.outputs.iter().map(|outcome| outcome.state).collect();
         assert_eq!(states, [OutputState::Written, OutputState::Failed], "{method} {target}");
         assert!(!bench.path("never").exists());

@@ -1,4 +1,4 @@
-//! Interruptions: whatever was under way is gone, and what was there before is there still.
+//! Interruptions: everything in progress is removed, and existing files stay.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use testkit::{Fault, FaultProxy};
 
 use crate::support::*;
 
-/// Ends when the proxy has seen a request, and its answer is under way.
+/// Completes when the proxy has received a request and is sending the response.
 async fn once_asked(proxy: &FaultProxy, method: &str, target: &str) {
     let deadline = Instant::now() + Duration::from_secs(300);
     while proxy.count(method, target) == 0 {
-        assert!(Instant::now() < deadline, "nobody asked {method} {target}");
+        assert!(Instant::now() < deadline, "there was no request {method} {target}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     tokio::time::sleep(Duration::from_millis(30)).await;
@@ -25,7 +25,7 @@ async fn an_interrupted_copy_leaves_no_partial_file() {
         let bench = Bench::new().await;
         let layer = format!("blobs/{}", bench.layers[0]);
         bench.proxy.on("GET", &layer).does(fault);
-        // Something is there already, and stays.
+        // There is already an image, and it stays.
         let (before, _) = bench.run(vec![bench.layout("image", false)]).await;
         assert!(matches!(before.end, End::Succeeded));
         let other = oci::loopback::LoopbackRegistry::start().await.unwrap();
@@ -44,7 +44,7 @@ async fn an_interrupted_copy_leaves_no_partial_file() {
             let states: Vec<_> = execution.steps.iter().map(|outcome| outcome.state).collect();
             assert_eq!(states, [StepState::Cached, StepState::Done]);
             assert!(execution.image.is_some());
-            // The output was begun, so it is in the record.
+            // The output was started, so it is in the record.
             assert_eq!(execution.outputs.len(), 1, "{output}");
             assert_eq!(execution.outputs[0].output, output.to_string());
             assert_eq!(execution.outputs[0].state, OutputState::Interrupted);

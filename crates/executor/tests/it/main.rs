@@ -1,10 +1,10 @@
-//! The executor with real plans, real registries on loopback and real files.
+//! Tests the executor with real plans, real registries on loopback and real files.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers may panic")]
 
 mod bases;
 mod configs;
-#[expect(dead_code, reason = "the tests of `debian` need more of it")]
+#[expect(dead_code, reason = "the tests of `debian` use more of it")]
 #[path = "../../../debian/tests/it/support.rs"]
 mod debian_support;
 mod engines;

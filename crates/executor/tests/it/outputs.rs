@@ -1,4 +1,4 @@
-//! What goes well: outputs, events, what moves and what does not.
+//! Successful runs: outputs, events, and what is transferred.
 
 use executor::{End, Event, Output};
 use names::Digest;
@@ -14,7 +14,7 @@ fn states(execution: &executor::Execution) -> Vec<(&str, StepState)> {
     execution.steps.iter().map(|outcome| (outcome.step.as_str(), outcome.state)).collect()
 }
 
-/// Returns what happened in short, times and digests left out.
+/// Returns a short form of the events, without times and digests.
 fn told(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match event {
         Event::PlanBegun { steps, .. } => format!("plan of {steps} steps"),
@@ -70,7 +70,7 @@ async fn a_thin_layout_moves_no_layer_and_a_second_run_no_byte() {
     assert_eq!(told(&events)[2], "end fetch-base: Cached");
     assert_eq!(second.outputs[0].state, OutputState::UpToDate);
     assert_eq!(second.image.unwrap().manifest_digest, summary.manifest_digest);
-    // The digest of the plan in the events is the label's.
+    // The plan digest in the events is the one in the label.
     let Event::PlanBegun { plan_digest, .. } = &events[0] else { panic!("{events:?}") };
     let config: serde_json::Value = serde_json::from_slice(&read.config).unwrap();
     let label = &config["config"]["Labels"][plan::labels::PLAN_DIGEST];
@@ -87,7 +87,7 @@ async fn a_full_layout_gets_each_layer_once_and_only_those_it_lacks() {
     let outcome = &first.outputs[0];
     assert_eq!((outcome.layers_copied, outcome.layers_mounted), (3, 0));
     assert_eq!(outcome.layer_bytes_copied, bench.layer_bytes);
-    // The one layer of more than 4 MiB was told of when it had passed them.
+    // Progress of the one layer larger than 4 MiB was reported once.
     assert_eq!(told(&events).iter().filter(|line| line.starts_with("layer")).count(), 1);
     let read = LayoutImage::read(&bench.path("image")).unwrap();
     assert_eq!((read.present_layers.len(), read.absent_layers.len()), (4, 0));
@@ -99,7 +99,7 @@ async fn a_full_layout_gets_each_layer_once_and_only_those_it_lacks() {
     let (third, _) = bench.run(full()).await;
     assert_eq!((third.traffic.requests, third.outputs[0].layers_copied), (1, 1));
     assert_eq!(LayoutImage::read(&bench.path("image")).unwrap().absent_layers, []);
-    // A flipped byte leaves the size, and its time can be set back.
+    // A flipped byte does not change the size, and the time can be reset.
     let damaged = oci::layout::blob_path(&bench.path("image"), &bench.layers[2]);
     let flip = || {
         let modified = std::fs::metadata(&damaged).unwrap().modified().unwrap();
@@ -128,7 +128,7 @@ async fn a_full_layout_gets_each_layer_once_and_only_those_it_lacks() {
         [bench.layers[2].clone()]
     );
     bench.run(full()).await;
-    // A thin layout over a full one keeps the layers.
+    // A thin layout written over a full one keeps the layers.
     let (fourth, _) = bench.run(vec![bench.layout("image", false)]).await;
     assert_eq!(fourth.outputs[0].state, OutputState::UpToDate);
 }
@@ -164,11 +164,11 @@ async fn a_push_beside_the_base_moves_no_layer_byte() {
     let made = first.image.unwrap().manifest_digest;
     assert_eq!(tag_of(&host, image).await, Some(made.clone()));
 
-    // Again: one question, and nothing more.
+    // The second time there is one request and nothing else.
     let (second, _) = bench.run(vec![registry_output(&host, image)]).await;
     assert_eq!((second.traffic.requests, second.outputs[0].state), (1, OutputState::UpToDate));
 
-    // Without a tag it is there by its digest.
+    // Without a tag, the image is available by its digest.
     let (third, _) = bench.run(vec![registry_output(&host, "made/untagged")]).await;
     assert!(matches!(third.end, End::Succeeded), "{:?}", third.end);
     assert_eq!(tag_of(&host, &format!("made/untagged@{made}")).await, Some(made));
@@ -180,11 +180,11 @@ async fn a_push_into_the_repository_of_the_base_asks_for_layers_only_where_it_mu
     let host = bench.proxy.host();
     let plan = plan_of(&bench.repository(), &bench.base, None);
     let output = |tag: &str| vec![registry_output(&host, &format!("rocm/vllm-dev:{tag}"))];
-    // The base has just been read there.
+    // The base was just read from there.
     let (first, _) = run(&plan, &bench.settings(output("one")), std::future::pending()).await;
     assert!(matches!(first.end, End::Succeeded), "{:?}", first.end);
     assert_eq!(bench.proxy.count("HEAD", "/blobs/"), 0);
-    // The base was read there some other day.
+    // The base was read from there on another day.
     let (second, _) = run(&plan, &bench.settings(output("two")), std::future::pending()).await;
     assert!(matches!(second.end, End::Succeeded), "{:?}", second.end);
     assert_eq!(bench.proxy.count("HEAD", "/blobs/"), 3);
@@ -223,7 +223,7 @@ async fn a_push_to_another_registry_streams_each_layer_once() {
     let summary = first.image.unwrap();
     assert_eq!(tag_of(&proxy.host(), "made/image:tag").await, Some(summary.manifest_digest));
 
-    // Where they are there already, they are not sent again.
+    // If they are already there, they are not sent again.
     let (second, _) = bench.run(vec![registry_output(&proxy.host(), "made/image:other")]).await;
     assert!(matches!(second.end, End::Succeeded), "{:?}", second.end);
     assert_eq!((second.outputs[0].layers_copied, bench.layers_fetched().len()), (0, 3));
@@ -283,13 +283,13 @@ async fn a_spoof_on_a_base_with_native_code_is_noted() {
     let bench = Bench::new().await;
     let stand_in = StandIn::new(&REPOSITORY.parse().unwrap(), plan::ManifestKind::Index);
     stand_in.serve_from(&bench.registry);
-    // Stand-ins have no gfx1151, so the note is not made …
+    // Stand-ins have no gfx1151, so there is no note …
     let plan = plan_over(&stand_in.digest, Some("index"));
     let settings = bench.settings(vec![bench.layout("image", false)]);
     let (execution, _) = run(&plan, &settings, std::future::pending()).await;
     assert!(matches!(execution.end, End::Succeeded), "{:?}", execution.end);
     assert_eq!(execution.notes, []);
-    // … and for a GPU that they do have, it is.
+    // … but there is one for a GPU that they do have.
     let mut draft = plan.into_draft();
     draft.gpu = "gfx1100".parse().unwrap();
     if let Some(plan::Action::DeriveImage { edit, .. }) =
@@ -321,7 +321,7 @@ async fn a_damaged_cache_heals() {
             assert_eq!(Digest::of(&std::fs::read(&path).unwrap()).hex(), file);
         }
     }
-    // Where nothing can be kept, everything is fetched.
+    // If nothing can be cached, everything is fetched.
     std::fs::remove_dir_all(bench.path("cache")).unwrap();
     std::fs::write(bench.path("cache"), "a file").unwrap();
     for _ in 0..2 {

@@ -1,4 +1,5 @@
-//! A base on a registry behind a proxy that counts, a plan over it, and a run of that plan.
+//! A base on a registry behind a proxy that counts requests, a plan that uses it, and a run of that
+//! plan.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,13 +21,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::FaultProxy;
 
-/// The repository that the base is pinned in; its host exists nowhere (RFC 6761, "invalid").
+/// The repository in the base's pin. Its host does not exist (RFC 6761, "invalid").
 pub(crate) const REPOSITORY: &str = "registry.invalid/rocm/vllm-dev";
 const PATH: &str = "rocm/vllm-dev";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// A base, its registry, and a folder for what is made of it.
+/// A base, its registry, and a folder for results.
 pub(crate) struct Bench {
     pub(crate) registry: LoopbackRegistry,
     pub(crate) proxy: FaultProxy,
@@ -35,11 +36,12 @@ pub(crate) struct Bench {
     pub(crate) base: Digest,
     /// The digests of its distinct layers, sorted.
     pub(crate) layers: Vec<Digest>,
-    /// The size of its distinct layers.
+    /// The total size of its distinct layers.
     pub(crate) layer_bytes: u64,
 }
 
-/// The layers of the base: one of more than 4 MiB, and one that stands in the manifest twice.
+/// Returns the layers of the base: one is larger than 4 MiB, and one is listed twice in the
+/// manifest.
 fn layers() -> Vec<Bytes> {
     let noise = |seed: u32, size: usize| -> Bytes {
         let mut state = seed;
@@ -78,7 +80,7 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// A client that reads the base from the registry, through the proxy.
+    /// Returns a client that reads the base from the registry, through the proxy.
     pub(crate) fn client(&self) -> RegistryClient {
         client(&format!("registry.invalid={}", self.proxy.host()))
     }
@@ -98,12 +100,12 @@ impl Bench {
         Output::Layout { path: self.path(name), with_layers }
     }
 
-    /// The repository of the base as one of the registry itself, with nowhere else to go.
+    /// Returns the repository of the base on the registry itself, with no other location.
     pub(crate) fn repository(&self) -> String {
         format!("{}/{PATH}", self.proxy.host())
     }
 
-    /// The plan of `locked-spoof` over the base.
+    /// Returns the plan of `locked-spoof` with this base.
     pub(crate) fn plan(&self) -> Plan {
         plan_over(&self.base, None)
     }
@@ -112,13 +114,13 @@ impl Bench {
         run(&self.plan(), &self.settings(outputs), pending()).await
     }
 
-    /// Returns how many layers were asked for, by digest.
+    /// Returns the digests of the layers that were requested.
     pub(crate) fn layers_fetched(&self) -> Vec<Digest> {
         fetched(&self.proxy, &self.layers)
     }
 }
 
-/// Returns which of the blobs were fetched through a proxy; each as often as it was.
+/// Returns which of the blobs were fetched through a proxy, once for each time.
 pub(crate) fn fetched(proxy: &FaultProxy, blobs: &[Digest]) -> Vec<Digest> {
     let of = |digest: &Digest| {
         let count = proxy.count("GET", &format!("blobs/{digest}"));
@@ -127,7 +129,7 @@ pub(crate) fn fetched(proxy: &FaultProxy, blobs: &[Digest]) -> Vec<Digest> {
     blobs.iter().flat_map(of).collect()
 }
 
-/// A client with one mirror that gives up within milliseconds.
+/// Returns a client with one mirror that gives up within milliseconds.
 pub(crate) fn client(mirror: &str) -> RegistryClient {
     RegistryClient::new(ClientSettings {
         mirrors: vec![mirror.parse().unwrap()],
@@ -141,7 +143,7 @@ pub(crate) fn client(mirror: &str) -> RegistryClient {
     })
 }
 
-/// Puts a base with these layers into a registry, under its manifest and under an index of it.
+/// Puts a base with these layers into a registry, under its manifest and under an index.
 fn put_base(registry: &LoopbackRegistry, layers: &[Bytes]) -> Digest {
     let config = json!({
         "architecture": "amd64",
@@ -164,7 +166,7 @@ fn put_base(registry: &LoopbackRegistry, layers: &[Bytes]) -> Digest {
     registry.add_manifest(PATH, None, MANIFEST, Bytes::from(manifest.to_string()))
 }
 
-/// Puts a manifest or index of any content into the base's repository.
+/// Puts a manifest or index with any content into the base's repository.
 pub(crate) fn put_document(registry: &LoopbackRegistry, media_type: &str, json: &Value) -> Digest {
     registry.add_manifest(PATH, None, media_type, Bytes::from(json.to_string()))
 }
@@ -186,12 +188,12 @@ pub(crate) fn put_index(bench: &Bench, entries: &[(&Digest, &str)]) -> Digest {
     put_document(&bench.registry, INDEX, &index)
 }
 
-/// Makes the plan of `locked-spoof` over a base, as the command line would.
+/// Makes the plan of `locked-spoof` with a base, as the command line would.
 pub(crate) fn plan_over(base: &Digest, kind: Option<&str>) -> Plan {
     plan_of(REPOSITORY, base, kind)
 }
 
-/// As [`plan_over`], with the base in any repository.
+/// Like [`plan_over`], with the base in any repository.
 pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Plan {
     let kind = kind.map(|kind| format!("kind = \"{kind}\"\n")).unwrap_or_default();
     let pins = format!(
@@ -209,7 +211,7 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
     planner::plan(&BuildRequest::new(Track::LockedSpoof), &input).unwrap().plan
 }
 
-/// Carries out a plan and keeps what it reports.
+/// Executes a plan, and returns it with its events.
 pub(crate) async fn run(
     plan: &Plan,
     settings: &Settings,
@@ -218,7 +220,7 @@ pub(crate) async fn run(
     run_on(None, plan, settings, interrupt).await
 }
 
-/// Carries out a plan with an engine, and keeps what it reports.
+/// Executes a plan with an engine, and returns it with its events.
 pub(crate) async fn run_on(
     engine: Option<Engine>,
     plan: &Plan,
@@ -246,7 +248,7 @@ pub(crate) async fn tag_of(host: &str, rest: &str) -> Option<Digest> {
     client("registry.invalid=127.0.0.1:1").manifest_digest(&reference).await.unwrap()
 }
 
-/// Returns the names of all files below a folder.
+/// Returns the names of all files in a folder and its subfolders.
 pub(crate) fn files(path: &Path) -> Vec<String> {
     let mut all = Vec::new();
     let mut folders = vec![path.to_owned()];
@@ -263,7 +265,7 @@ pub(crate) fn files(path: &Path) -> Vec<String> {
     all
 }
 
-/// Returns an error's words and those of all beneath it.
+/// Returns the message of an error and of all its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let source = error.source().map(|source| format!(": {}", chain(source)));
     format!("{error}{}", source.unwrap_or_default())

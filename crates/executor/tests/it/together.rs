@@ -1,4 +1,4 @@
-//! Several plans carried out at the same time, by one engine into one store.
+//! Several plans executed at the same time, in one engine and one store.
 
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use crate::engines::{Bench, Builder};
 
-/// Writes a Dockerfile and returns the plan of it, by this name, as one of several of the run.
+/// Writes a Dockerfile, and returns its plan under this name, as one of several in the run.
 fn plan_of(bench: &Bench, name: &str, run: &str) -> Plan {
     let text = format!("ARG BASE\nFROM ${{BASE}}\nRUN {run}\n");
     std::fs::write(bench.path("Dockerfile"), text).unwrap();
@@ -33,8 +33,8 @@ fn plan_of(bench: &Bench, name: &str, run: &str) -> Plan {
     draft.finish().unwrap()
 }
 
-/// Carries out plans at the same time. Returns what became of each, and all events in their order,
-/// each with the name of its plan.
+/// Executes plans at the same time. Returns the result of each, and all events in order, each with
+/// the name of its plan.
 async fn together(
     bench: &Bench,
     engine: Engine,
@@ -61,7 +61,7 @@ async fn together(
     (executions, events)
 }
 
-/// Returns where a step of a plan began, or ended, among the events.
+/// Returns the index of the event at which a step of a plan started or ended.
 fn place(events: &[(String, Event)], name: &str, is_it: impl Fn(&Event) -> bool) -> Option<usize> {
     events.iter().position(|(plan, event)| plan == name && is_it(event))
 }
@@ -78,8 +78,8 @@ fn states(execution: &Execution) -> Vec<StepState> {
     execution.steps.iter().map(|outcome| outcome.state).collect()
 }
 
-/// Returns a RUN that waits for another one, which runs at the same time. They meet in a folder that
-/// outlives builds.
+/// Returns a RUN that waits for another RUN that must run at the same time. They communicate
+/// through a folder that persists between builds.
 fn meeting(builder: Builder, name: &str, other: &str) -> String {
     let place = format!("id=meeting-{builder:?}-{},target=/meeting", std::process::id());
     format!(
@@ -88,7 +88,7 @@ fn meeting(builder: Builder, name: &str, other: &str) -> String {
     )
 }
 
-/// Both engines: two builds go on at the same time, and what both need is fetched for one of them.
+/// On both engines, two builds run at the same time, and shared inputs are fetched once.
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_go_on_side_by_side_and_share_what_they_have_in_common() {
     for builder in [Builder::Podman, Builder::BuildKit] {
@@ -133,8 +133,8 @@ async fn a_build_that_two_plans_have_runs_once() {
     let layers: Vec<_> = images.clone().map(|image| image.layers).collect();
     assert_eq!(layers[0], layers[1]);
     let digests: Vec<_> = images.map(|image| &image.manifest_digest).collect();
-    assert_ne!(digests[0], digests[1], "each has its labels");
-    // Either of them may come first to a step.
+    assert_ne!(digests[0], digests[1], "each image has its own labels");
+    // Either of them may reach a step first.
     let [one, two] = [0, 1].map(|number| states(&executions[number]));
     let pairs: Vec<_> = one.into_iter().zip(two).collect();
     let is_once = |(one, two): &(StepState, StepState)| {
@@ -149,7 +149,7 @@ async fn a_plan_that_fails_does_not_end_the_others() {
     let bench = Bench::new("").await;
     let bad = plan_of(&bench, "bad", "echo broken; exit 7");
     let good = plan_of(&bench, "good", "sleep 3; echo whole");
-    // It needs what fails for the first.
+    // It needs the step that fails for the first.
     let also_bad = Draft { name: "also-bad".to_owned(), ..bad.clone().into_draft() };
     let also_bad = also_bad.finish().unwrap();
     let settings = bench.settings("together-bad", false);
@@ -160,7 +160,7 @@ async fn a_plan_that_fails_does_not_end_the_others() {
     let End::Failed(other) = &executions[2].end else { panic!("{:?}", executions[2].end) };
     for error in [error, other] {
         assert_eq!(error.to_string(), "step `build` failed");
-        assert!(error.run_failure().is_some(), "each says why");
+        assert!(error.run_failure().is_some(), "each error contains the reason");
     }
     assert!(matches!(executions[1].end, End::Succeeded), "{:?}", executions[1].end);
     let begun = |(_, event): &&(String, Event)| begins("build")(event);
@@ -169,7 +169,7 @@ async fn a_plan_that_fails_does_not_end_the_others() {
     assert!(states(&executions[0]).ends_with(&not_begun), "{:?}", executions[0].steps);
 }
 
-/// A package index that answers each request with 404, once it is told to.
+/// A package index that answers each request with 404 once it is notified.
 async fn index_without_files(is_told: Arc<Notify>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/simple", listener.local_addr().unwrap());
@@ -185,7 +185,7 @@ async fn index_without_files(is_told: Arc<Notify>) -> String {
     url
 }
 
-/// The plan of a build, and of a second one that needs wheels which cannot be had.
+/// Returns the plan of one build, and of a second one that needs wheels that do not exist.
 fn plan_with_wheels(bench: &Bench, run: &str) -> Plan {
     let lock = format!(
         "lock-version = \"1.0\"\n[[packages]]\nname = \"demo\"\nversion = \"1.0\"\nwheels = [{{ path = \"wheels/demo-1.0-py3-none-any.whl\", hashes = {{ sha256 = \"{}\" }} }}]\n[tool.build-pipeline]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\n",
@@ -223,8 +223,8 @@ fn plan_with_wheels(bench: &Bench, run: &str) -> Plan {
     draft.finish().unwrap()
 }
 
-/// What is under way when another step fails is sealed and kept, and a reason is not forgotten where
-/// somebody does not wait for that.
+/// When a step fails, the builds in progress are sealed and kept. The reason is kept even if the
+/// caller does not wait for them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_costs_nothing_that_is_under_way() {
     for is_interrupted in [false, true] {
@@ -255,7 +255,7 @@ async fn a_failure_costs_nothing_that_is_under_way() {
         let execution = executor.execute(job, interrupt).await;
         executor.close().await;
         let End::Failed(error) = &execution.end else { panic!("{:?}", execution.end) };
-        assert_eq!(error.to_string(), "a source cannot be had");
+        assert_eq!(error.to_string(), "cannot get a source");
         let (build, seal) = if is_interrupted {
             (StepState::Interrupted, StepState::NotBegun)
         } else {
@@ -277,7 +277,7 @@ async fn an_interruption_ends_all_plans() {
     let asleep = async {
         let begin = std::time::Instant::now();
         while bench.podman.container_processes().len() < 4 {
-            assert!(begin.elapsed().as_secs() < 300, "the RUNs do not begin");
+            assert!(begin.elapsed().as_secs() < 300, "the RUNs do not start");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };

@@ -1,11 +1,11 @@
-//! The script that spoofing images start through, run by the real shells of this machine.
+//! The script that starts spoofed images, run by the real shells of this machine.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output};
 
 use planner::{OPT_OUT_VARIABLE, OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
 
-/// Every shell that is `/bin/sh` somewhere: dash in Debian, bash in Fedora, busybox in Alpine.
+/// Every shell that is used as `/bin/sh`: dash in Debian, bash in Fedora, busybox in Alpine.
 fn shells() -> Vec<Vec<&'static str>> {
     let all = [&["/bin/sh"][..], &["dash"], &["bash"], &["bash", "--posix"], &["busybox", "sh"]];
     let is_there = |words: &&[&str]| {
@@ -17,7 +17,7 @@ fn shells() -> Vec<Vec<&'static str>> {
     found
 }
 
-/// The command of a container whose image spoofs, with exactly these variables.
+/// Returns the command of a container with a spoofed image, with exactly these variables.
 fn wrapped(shell: &[&str], env: &[(&str, &str)], command: &[&str]) -> Command {
     let mut all = Command::new(shell[0]);
     all.args(&shell[1..]).args(["-c", WRAPPER_SCRIPT, "build-pipeline-spoof"]).args(command);
@@ -29,7 +29,7 @@ fn run(shell: &[&str], env: &[(&str, &str)], command: &[&str]) -> Output {
     wrapped(shell, env, command).output().unwrap()
 }
 
-/// What the command sees of the override: nothing, or its value.
+/// Returns the value of the override that the command sees, if it is set.
 fn seen(shell: &[&str], env: &[(&str, &str)]) -> Option<String> {
     let output = run(shell, env, &["env"]);
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
@@ -43,11 +43,11 @@ fn the_override_is_kept_unless_it_is_empty_or_the_user_opts_out() {
     let (spoof, opt_out) = (OVERRIDE_VARIABLE, OPT_OUT_VARIABLE);
     for shell in shells() {
         for (env, wanted) in [
-            // As the image sets it, and as a user does with `-e`.
+            // As the image sets it, and as a user sets it with `-e`.
             (&[(spoof, "11.0.0")][..], Some("11.0.0")),
             (&[(spoof, "10.3.0")], Some("10.3.0")),
             (&[(spoof, "a b\"c'$d*")], Some("a b\"c'$d*")),
-            // An empty value keeps the HSA runtime from starting.
+            // With an empty value, the HSA runtime does not start.
             (&[(spoof, "")], None),
             (&[], None),
             (&[(spoof, "11.0.0"), (opt_out, "off")], None),
@@ -139,7 +139,7 @@ fn exit_codes_and_signals_are_those_of_the_command() {
         let output = run(&shell, &[], &["sh", "-c", "kill -KILL $$"]);
         assert_eq!(output.status.signal(), Some(9), "{shell:?}");
 
-        // A signal that is sent to what was started reaches the command.
+        // A signal to the started process reaches the command.
         let script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done";
         let mut command = wrapped(&shell, &[], &["sh", "-c", script]);
         command.stdout(std::process::Stdio::piped());

@@ -1,4 +1,4 @@
-//! Release archives: fetched by hash, opened as trees that can be patched.
+//! Release archives, fetched by hash and opened as trees that can be patched.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use patcher::{Patch, PatchSet, TreePath, Unreadable, parse_patch};
 use sources::{ArchiveLimits, ArchiveSource, ErrorKind, Mode, Settings, Sources};
 use testkit::Release;
 
-/// The tree of a release, straight out of its archive.
+/// The tree of a release, read directly from its archive.
 #[derive(Clone)]
 pub(crate) struct Released(pub(crate) sources::Tree);
 
@@ -24,7 +24,7 @@ impl patcher::Tree for Released {
     }
 }
 
-/// Returns the tree of a release; downloads its archive where this machine has not got it yet.
+/// Returns the tree of a release. Downloads its archive if it is not cached.
 pub(crate) fn open(release: &Release) -> Released {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let archive = runtime.block_on(fetch(release));
@@ -56,7 +56,7 @@ pub(crate) fn releases(component: &str) -> Vec<Release> {
     testkit::releases().into_iter().filter(|release| release.component == component).collect()
 }
 
-/// Returns the patches of the project for a component.
+/// Returns the project's patches for a component.
 pub(crate) fn patches(component: &str) -> PatchSet {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../patches").join(component);
     let mut patches: BTreeMap<String, Patch> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! What patched trees do, shown with the tools of the machine and without our probes.
+//! The behaviour of patched trees, checked with this machine's tools instead of the patches'
+//! probes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,7 +9,7 @@ use patcher::{NoProbes, Outcome, Subject, apply};
 
 use crate::archive::{Released, open, patches, releases};
 
-/// Lets Python compile every Python file that patches changed.
+/// Compiles every Python file that patches changed.
 pub(crate) fn compile_python(name: &str, outcome: &Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let mut files = Vec::new();
@@ -35,7 +36,7 @@ fn file(component: &str, version: &str, path: &str) -> Vec<u8> {
     tree(component, version).0.read_file(path).unwrap()
 }
 
-/// Returns a file of a release before and after our patches for `gpu`.
+/// Returns a file of a release before and after applying this project's patches for `gpu`.
 fn before_and_after(component: &str, version: &str, gpu: &str, path: &str) -> [Vec<u8>; 2] {
     let tree = tree(component, version);
     let before = tree.0.read_file(path).unwrap();
@@ -54,9 +55,9 @@ fn before_and_after(component: &str, version: &str, gpu: &str, path: &str) -> [V
     [before, changed.unwrap().new]
 }
 
-/// Lets the preprocessor say what a HIP compiler for gfx1151 sees of vLLM's own text.
+/// Returns vLLM's own code as the preprocessor of a HIP compiler for gfx1151 sees it.
 fn preprocessed(source: &[u8]) -> String {
-    // The headers of ROCm and PyTorch are not here.
+    // The headers of ROCm and PyTorch are not available.
     let lines = String::from_utf8(source.to_vec()).unwrap();
     let is_include = |line: &&str| line.trim_start().starts_with("#include");
     let text: String =
@@ -84,7 +85,7 @@ fn the_compiler_sees_the_kernels_of_vllm_0_10_2_and_not_their_stubs() {
     let stubs = |text: &str| text.matches("assert(false)").count();
     let kernels = |text: &str| text.matches("__builtin_amdgcn_wmma_").count();
     assert_eq!((stubs(&before), kernels(&before)), (3, 0), "before");
-    // The one that stays is the kernel of MFMA, which no RDNA GPU has.
+    // The remaining one is the MFMA kernel, which no RDNA GPU supports.
     assert_eq!((stubs(&after), kernels(&after)), (1, 2), "after");
 }
 

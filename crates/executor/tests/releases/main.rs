@@ -1,14 +1,11 @@
-//! Our patches on real release archives: verdicts against the written-down matrix, and behaviour.
+//! This project's patches on real release archives: verdicts compared with the recorded matrix, and
+//! behaviour.
 //!
-//! The archives are fetched by hash, into a cache that outlives the checkout, by the code that
-//! fetches them for builds. One that cannot be had fails its test. The matrix is
-//! `docs/patch-matrix.md`; after a change, `INSTA_UPDATE=always` writes its parts anew, to be read.
+//! The archives are fetched by hash with the code that builds use, into a cache outside the
+//! checkout. If an archive is not available, its test fails. The matrix is `docs/patch-matrix.md`;
+//! after a change, `INSTA_UPDATE=always` writes its parts again for review.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "helpers of tests fail a test as tests themselves do"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers may panic")]
 
 mod archive;
 mod behaviour;
@@ -48,7 +45,7 @@ fn the_list_is_as_long_as_it_should_be_and_agrees_with_the_pins() {
         .iter()
         .map(|one| ((one.project.as_str(), one.version.as_str()), one.sha256.as_str()))
         .collect();
-    assert_eq!(hashes.len(), releases.len(), "a release stands twice");
+    assert_eq!(hashes.len(), releases.len(), "a release is listed twice");
     let text = include_str!("../../../../versions/versions.toml");
     let pins = pins::parse_versions("versions.toml", text).unwrap();
     let mut found = 0;

@@ -1,7 +1,7 @@
-//! The matrix: what every patch says about every release, and what its probes say.
+//! The matrix: the verdict of every patch for every release, and the results of its probes.
 //!
-//! Start at [`check`]. While a release is open, everything that must hold of it is checked: a
-//! second run changes nothing, reverting gives the old bytes back, all patched Python compiles.
+//! Start at [`check`]. For each release, it also checks that a second run changes nothing, that
+//! reverting restores the old bytes, and that all patched Python files compile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,23 +20,23 @@ use testkit::Release;
 use crate::archive::{Released, open, patches, releases};
 use crate::behaviour;
 
-/// The target that the project is for; probes are run for it.
+/// The project's target. Probes run for it.
 const GPU: &str = "gfx1151";
 
-/// The targets that verdicts are taken for.
+/// The targets that verdicts are recorded for.
 const GPUS: [&str; 7] = [GPU, "gfx1150", "gfx1152", "gfx1100", "gfx1201", "gfx1031", "gfx1010"];
 
-/// What a probe said, by how the patch stood.
+/// The results of a probe, grouped by the state of the patch.
 #[derive(Default)]
 struct Tally {
-    /// Releases that the patch changed, and of these the ones that satisfy the probe untouched.
+    /// Releases that the patch changed, and how many of them pass the probe unpatched.
     changed: usize,
     before: usize,
     /// Releases that needed no change.
     unchanged: usize,
 }
 
-/// Checks the part of a component of `docs/patch-matrix.md`.
+/// Checks a component's part of `docs/patch-matrix.md`.
 pub(crate) fn check(component: &str) {
     let set = patches(component);
     let mut verdicts: BTreeMap<&str, Vec<(String, Vec<String>)>> = BTreeMap::new();
@@ -69,7 +69,7 @@ pub(crate) fn check(component: &str) {
     testkit::gate_passed(15, releases.len());
 }
 
-/// Makes the table of a patch. Releases that follow each other and say the same share a row.
+/// Returns the table of a patch. Consecutive releases with the same verdicts share a row.
 fn verdict_table(patch: &str, rows: &[(String, Vec<String>)]) -> String {
     let mut text = format!("\n### `{patch}`\n\n");
     writeln!(text, "| releases | {} |\n|---|{}", GPUS.join(" | "), "---|".repeat(GPUS.len()))
@@ -93,7 +93,7 @@ fn probe_table(probes: &BTreeMap<(String, String), Tally>) -> String {
     text
 }
 
-/// Works out what the patches do to a release, with probes where it is the project's target.
+/// Applies the patches to a release in memory, with probes if it is the project's target.
 fn outcome(set: &PatchSet, release: &Release, gpu: &str, tree: &Released) -> Outcome {
     let version = version(release);
     let gpu: GpuTarget = gpu.parse().unwrap();
@@ -112,7 +112,7 @@ fn outcome(set: &PatchSet, release: &Release, gpu: &str, tree: &Released) -> Out
     }
 }
 
-/// llama.cpp counts builds, and the version of the package that brings it along is another.
+/// llama.cpp counts builds, and the package that contains it has a different version.
 fn version(release: &Release) -> Option<Version> {
     (release.subdirectory.is_none()).then(|| release.version.parse().unwrap())
 }
@@ -121,7 +121,7 @@ fn tools() -> Tools {
     Tools::new(&std::env::var_os("PATH").unwrap())
 }
 
-/// What must hold of every release.
+/// Checks the properties of every release.
 fn check_outcome(set: &PatchSet, release: &Release, tree: &Released, outcome: &Outcome) {
     let name = format!("{} for {}", release.file, outcome.gpu);
     assert_eq!(outcome.files.is_empty(), outcome.receipt().is_none(), "{name}");
@@ -158,8 +158,8 @@ fn check_outcome(set: &PatchSet, release: &Release, tree: &Released, outcome: &O
     }
 }
 
-/// Counts probes. Where a patch applied, they are also run on the tree as it was released: one that
-/// passes there too shows nothing about the patch.
+/// Counts probe results. If a patch applied, the probe also runs on the unpatched tree: a probe
+/// that passes there shows nothing about the patch.
 fn count_probes(
     set: &PatchSet,
     release: &Release,
@@ -195,7 +195,7 @@ fn count_probes(
     }
 }
 
-/// Compares `text` with what stands below the heading of a component, or puts it there.
+/// Compares `text` with the section of a component, or writes it there.
 fn compare(component: &str, text: &str) {
     // The tests of other components write to the same file.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -215,5 +215,5 @@ fn compare(component: &str, text: &str) {
         return;
     }
     let difference = similar::TextDiff::from_lines(rest[..end].trim(), text.trim());
-    panic!("docs/patch-matrix.md is another:\n{}", difference.unified_diff());
+    panic!("docs/patch-matrix.md differs:\n{}", difference.unified_diff());
 }

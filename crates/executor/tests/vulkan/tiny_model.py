@@ -1,8 +1,8 @@
 """Writes a tiny language model: `tiny_model.py OUT.gguf`.
 
-Llama architecture, 2 blocks, 64 wide, a token for each byte. It has learnt nothing, so what it
-writes makes no sense; but every kind of computation of a real model is done. The same versions of
-the packages in requirements.txt write the same bytes.
+Llama architecture, 2 blocks, 64 wide, one token per byte. It is untrained, so its output is
+meaningless, but it performs every kind of computation of a real model. The same versions of the
+packages in requirements.txt write the same bytes.
 """
 
 import sys

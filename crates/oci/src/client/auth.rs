@@ -1,8 +1,8 @@
-//! Authenticates: learns from a 401 what a registry wants, and gets tokens for it.
+//! Authentication: learns from a 401 what a registry requires, and gets tokens.
 //!
-//! Nothing is sent before a registry asks. A credential goes to the host it is stored for and to
-//! the token server which that host's own 401 names, and to nobody else; [`check_realm`] says
-//! which token servers are acceptable. Redirects of token servers are not followed.
+//! Nothing is sent before a registry asks. A credential is sent only to the host that it is stored
+//! for, and to the token server in that host's own 401. [`check_realm`] decides which token servers
+//! are acceptable. Redirects of token servers are not followed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,19 +29,20 @@ use super::transport::{Body, Incoming, Outgoing, Route, Transport, lock};
 use crate::credentials::{Credential, CredentialFiles};
 use crate::policy::check_realm;
 
-/// The most that is read of a token server's answer.
+/// The maximum size of a token server's response.
 const MAX_TOKEN_ANSWER: u64 = 1 << 20;
-/// How long a token lasts that does not say so (distribution specification, "Token").
+/// The lifetime of a token without an explicit one, in seconds (distribution specification,
+/// "Token").
 const DEFAULT_LIFE: u64 = 60;
-/// A token is renewed this long before it ends, so that a request under way does not outlive it.
+/// A token is renewed this long before it expires, so that it does not expire during a request.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// What a request needs: one action set on one repository.
+/// The permission that a request needs: one set of actions on one repository.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Scope {
     /// The path of the repository.
     pub(super) path: String,
-    /// Whether writing is needed as well as reading.
+    /// Whether write access is needed in addition to read access.
     pub(super) is_push: bool,
 }
 
@@ -52,14 +53,14 @@ impl fmt::Display for Scope {
     }
 }
 
-/// How a registry wants to be authenticated to.
+/// The authentication method of a registry.
 #[derive(Debug, Clone)]
 enum Way {
     Basic,
     Bearer { realm: Url, service: Option<String> },
 }
 
-/// A token or the lack of one, for one host and set of scopes.
+/// A token, or the lack of one, for one host and one set of scopes.
 #[derive(Default)]
 struct Token {
     header: Option<HeaderValue>,
@@ -68,7 +69,7 @@ struct Token {
 
 type TokenSlot = Arc<tokio::sync::Mutex<Token>>;
 
-/// All that is known about authentication, per host.
+/// Everything that is known about authentication, per host.
 #[derive(Default)]
 pub(super) struct Authorizer {
     files: CredentialFiles,
@@ -84,7 +85,7 @@ impl fmt::Debug for Authorizer {
     }
 }
 
-/// What a token server answers; only one of the two names is needed.
+/// A token server's response. Only one of the two names is required.
 #[derive(Deserialize)]
 struct TokenAnswer {
     token: Option<String>,
@@ -97,8 +98,8 @@ impl Authorizer {
         Self { files, ..Self::default() }
     }
 
-    /// Returns the `Authorization` for a request to `place`, or nothing where the registry has
-    /// not asked for any.
+    /// Returns the `Authorization` header for a request to `place`, or `None` if the registry has
+    /// not asked for one.
     pub(super) async fn header(
         &self,
         transport: &Transport,
@@ -117,7 +118,8 @@ impl Authorizer {
             },
             Some(Way::Bearer { realm, service }) => {
                 let slot = self.slot(place, scopes);
-                // Held while the token is fetched: whoever else wants the same one waits for it.
+                // The lock is held while the token is fetched, so that other requests for the same
+                // token wait.
                 let mut token = slot.lock().await;
                 if token.ends.is_none_or(|ends| ends <= Instant::now()) {
                     let asked = Asked { place, base, realm: &realm, service: service.as_deref() };
@@ -128,8 +130,8 @@ impl Authorizer {
         }
     }
 
-    /// Takes note of a 401: which way the registry wants, and that the token that `refused` holds
-    /// is not good any more.
+    /// Handles a 401: records the method that the registry wants, and discards the token in
+    /// `refused`.
     pub(super) async fn learn(
         &self,
         transport: &Transport,
@@ -153,21 +155,21 @@ impl Authorizer {
                 let reach = transport.reach_of(base).await;
                 check_realm(base, reach, &realm).map_err(|refusal| {
                     let realm = text::clean(realm.as_str());
-                    let detail = format!("its token server `{realm}` is refused: {refusal}");
+                    let detail = format!("its token server `{realm}` is not allowed: {refusal}");
                     Failure::fatal(ErrorKind::Refused, detail)
                 })?;
                 Way::Bearer { realm, service: bearer.get("service").map(str::to_owned) }
             }
             (None, Some(_)) => Way::Basic,
             (None, None) => {
-                let detail = "it wants a credential by a way that is neither Bearer nor Basic";
+                let detail = "it requires an authentication method other than Bearer or Basic";
                 return Err(Failure::fatal(ErrorKind::Authentication, detail));
             }
         };
         lock(&self.ways).insert(place.host.clone(), way);
         let slot = self.slot(place, scopes);
         let mut token = slot.lock().await;
-        // Somebody else may have renewed it meanwhile.
+        // Another request may have renewed it in the meantime.
         if token.header.as_ref() == refused {
             *token = Token::default();
         }
@@ -179,7 +181,7 @@ impl Authorizer {
         matches!(self.credential(place).await, Ok(Some(_)))
     }
 
-    /// Returns the secrets used so far, for cleaning what is said.
+    /// Returns the secrets used so far, for removing them from messages.
     pub(super) fn secrets(&self) -> Arc<Secrets> {
         Arc::clone(&self.secrets)
     }
@@ -196,7 +198,7 @@ impl Authorizer {
             return Ok(credential.clone());
         }
         let found = self.files.find_for(&place.host, &place.path).await.map_err(|error| {
-            let detail = format!("no credential can be looked up for `{}`", place.host);
+            let detail = format!("cannot look up a credential for `{}`", place.host);
             Failure::fatal(ErrorKind::Authentication, detail).because(&error)
         })?;
         match &found {
@@ -211,7 +213,7 @@ impl Authorizer {
     fn secret_header(&self, scheme: &str, secret: &str) -> Result<HeaderValue, Failure> {
         self.secrets.remember(secret);
         let mut value = HeaderValue::from_str(&format!("{scheme} {secret}")).map_err(|_| {
-            let detail = "it gave out a token with characters that no header may hold";
+            let detail = "it issued a token with characters that are not allowed in a header";
             Failure::fatal(ErrorKind::Protocol, detail)
         })?;
         value.set_sensitive(true);
@@ -240,15 +242,15 @@ impl Authorizer {
         let answer = transport.send(Route::Hop(reach), request).await?;
         let answer = self.read(transport, &host, answer).await?;
         let answer: TokenAnswer = serde_json::from_slice(&answer).map_err(|_| {
-            let detail = format!("the token server `{host}` sent an answer that is not a token");
+            let detail = format!("the token server `{host}` sent a response that is not a token");
             Failure::fatal(ErrorKind::Protocol, detail)
         })?;
         let token = answer.token.or(answer.access_token).filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| {
-            let detail = format!("the token server `{host}` sent an answer without a token");
+            let detail = format!("the token server `{host}` sent a response without a token");
             Failure::fatal(ErrorKind::Protocol, detail)
         })?;
-        // Values from a server: no negative, endless or absurd life.
+        // The value comes from a server: excludes negative, infinite and absurd lifetimes.
         let life = answer.expires_in.filter(|life| life.is_finite() && *life >= 0.0);
         let life = life.map_or(Duration::from_secs(DEFAULT_LIFE), |life| {
             Duration::from_secs_f64(life.min(86_400.0))
@@ -259,7 +261,7 @@ impl Authorizer {
         })
     }
 
-    /// Reads a token server's answer, or says what is wrong with it.
+    /// Reads a token server's response, or returns an error that describes it.
     async fn read(
         &self,
         transport: &Transport,
@@ -269,8 +271,8 @@ impl Authorizer {
         if answer.status.is_redirection() {
             let to = answer.headers.get(LOCATION).and_then(|to| to.to_str().ok());
             let detail = format!(
-                "the token server `{host}` redirects{}, which is not followed, since it would \
-                 carry the credential along",
+                "the token server `{host}` redirects{}; the tool does not follow this, because it \
+                 would send the credential along",
                 to.and_then(|to| answer.url.join(to).ok())
                     .map(|to| format!(" to `{}`", text::clean(to.as_str())))
                     .unwrap_or_default()
@@ -290,7 +292,7 @@ impl Authorizer {
     }
 }
 
-/// Who asks which token server.
+/// The request for a token and its context.
 struct Asked<'a> {
     place: &'a Endpoint,
     base: &'a Url,
@@ -299,7 +301,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The request of the distribution specification: `GET realm?service&scope…`.
+    /// Returns the request of the distribution specification: `GET realm?service&scope…`.
     fn by_get(&self, scopes: &[Scope], account: Option<&str>) -> Outgoing {
         let mut url = self.realm.clone();
         url.set_fragment(None);
@@ -319,7 +321,7 @@ impl Asked<'_> {
         Outgoing { method: Method::GET, url, headers, body: Body::Bytes(Bytes::new()) }
     }
 
-    /// The OAuth 2 request: the identity token is the refresh token.
+    /// Returns the OAuth 2 request, with the identity token as the refresh token.
     fn by_refresh_token(&self, token: &str, scopes: &[Scope]) -> Outgoing {
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
         let form = url::form_urlencoded::Serializer::new(String::new())

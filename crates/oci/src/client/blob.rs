@@ -1,4 +1,4 @@
-//! Reads small blobs whole, asks whether a blob is there, and mounts blobs across repositories.
+//! Reads small blobs, checks whether a blob exists, and mounts blobs across repositories.
 
 use bytes::Bytes;
 use names::{Digest, Repository};
@@ -11,10 +11,11 @@ use super::request::{Ask, Target};
 use super::{RegistryClient, Session, from_first_place, mismatch};
 
 impl RegistryClient {
-    /// Returns a whole blob of exactly `size` bytes; for configs and other small ones.
+    /// Returns a complete blob of exactly `size` bytes. For configs and other small blobs.
     ///
     /// # Errors
-    /// `size` is over `cap`, or no place has the blob with this digest and size.
+    /// Fails if `size` is larger than `cap`, or if no location has the blob with this digest and
+    /// size.
     pub async fn blob(
         &self,
         repository: &Repository,
@@ -25,7 +26,7 @@ impl RegistryClient {
         let session = &*self.session;
         let subject = subject("read the blob", repository, digest);
         if size > cap {
-            let detail = format!("it has {size} bytes, and at most {cap} are read");
+            let detail = format!("it has {size} bytes, but the limit is {cap}");
             let failure = Failure::fatal(ErrorKind::TooLarge, detail);
             return Err(RegistryError::unasked(&subject, repository.registry(), failure));
         }
@@ -35,17 +36,17 @@ impl RegistryClient {
             .await)
     }
 
-    /// Returns whether the registry itself has the blob; mirrors are not asked.
+    /// Returns whether the registry itself has the blob. Mirrors are not asked.
     ///
     /// # Errors
-    /// The registry cannot be asked.
+    /// Fails if the registry cannot be reached or refuses the request.
     pub async fn has_blob(
         &self,
         repository: &Repository,
         digest: &Digest,
     ) -> Result<bool, RegistryError> {
         let session = &*self.session;
-        let subject = subject("look for the blob", repository, digest);
+        let subject = subject("check for the blob", repository, digest);
         let place = session.place_to_write(&subject, repository)?;
         let mut budget = session.budget(&place);
         loop {
@@ -59,11 +60,12 @@ impl RegistryClient {
         }
     }
 
-    /// Makes the registry show a blob of `from` in `to` too, without moving a byte. Returns
-    /// whether it did; where it did not, the blob must be pushed.
+    /// Mounts a blob of `from` into `to` on the registry, without transferring it. Returns whether
+    /// this worked; if not, the blob must be pushed.
     ///
     /// # Errors
-    /// The registry cannot be asked, or the two repositories lie on different registries.
+    /// Fails if the registry cannot be reached or refuses the request, or if the repositories are
+    /// on different registries.
     pub async fn mount_blob(
         &self,
         to: &Repository,
@@ -73,7 +75,7 @@ impl RegistryClient {
         let session = &*self.session;
         let subject = subject("mount the blob", to, digest);
         if to.registry() != from.registry() {
-            let detail = format!("`{from}` lies on another registry");
+            let detail = format!("`{from}` is on another registry");
             let failure = Failure::fatal(ErrorKind::Refused, detail);
             return Err(RegistryError::unasked(&subject, to.registry(), failure));
         }
@@ -145,16 +147,13 @@ impl Session {
         match answer.status {
             StatusCode::CREATED => Ok(true),
             StatusCode::ACCEPTED => {
-                // The registry has begun an upload instead. It ends by itself in a week or so;
-                // ending it now is a courtesy, and its failure nobody's concern.
+                // The registry has started an upload instead. It expires after about a week.
+                // Cancelling it now is a courtesy, so failures are ignored.
                 if let Ok(url) = self.upload_location(place, &answer) {
                     let mut ask = Ask::new(place, Method::DELETE, "");
                     (ask.target, ask.scopes) = (Target::Upload(url), scopes);
                     if let Err(failure) = self.request(ask).await {
-                        tracing::debug!(
-                            reason = failure.detail,
-                            "an upload could not be cancelled"
-                        );
+                        tracing::debug!(reason = failure.detail, "cannot cancel an upload");
                     }
                 }
                 Ok(false)
@@ -164,7 +163,7 @@ impl Session {
     }
 }
 
-/// Returns what an operation on a blob is about.
+/// Returns the subject of an operation on a blob.
 pub(super) fn subject(action: &'static str, repository: &Repository, digest: &Digest) -> Subject {
     Subject { action, name: format!("{repository}@{digest}") }
 }

@@ -1,17 +1,17 @@
-//! Judges what became of a request that got no answer, or not all of one.
+//! Classifies requests that got no response or an incomplete one.
 
 use super::error::{Again, ErrorKind, Failure};
 use crate::policy::RefusedHop;
 
-/// What is said where nobody listens.
-pub(super) const NOT_CONNECTED: &str = "no connection could be made";
+/// The message if nothing listens on the port.
+pub(super) const NOT_CONNECTED: &str = "cannot connect";
 
-/// Judges an error of the HTTP client by what lies beneath it.
+/// Classifies an error of the HTTP client by its causes.
 pub(super) fn classify(error: &reqwest::Error) -> Failure {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     let mut verdict = None;
     while let Some(one) = next {
-        // An `io::Error` hides the error it carries from `source`.
+        // `source` does not return the inner error of an `io::Error`.
         let inner = one.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         verdict = verdict.or_else(|| match inner {
             Some(inner) => judge_error(inner),
@@ -23,9 +23,11 @@ pub(super) fn classify(error: &reqwest::Error) -> Failure {
         };
     }
     let (kind, again, detail) = verdict.unwrap_or_else(|| match () {
-        () if error.is_timeout() => {
-            (ErrorKind::Timeout, Again::Yes, "no connection came about in time".to_owned())
-        }
+        () if error.is_timeout() => (
+            ErrorKind::Timeout,
+            Again::Yes,
+            "the connection was not established in time".to_owned(),
+        ),
         () if error.is_connect() => (ErrorKind::Unreachable, Again::Yes, NOT_CONNECTED.to_owned()),
         () => (ErrorKind::Unreachable, Again::Yes, "the connection broke".to_owned()),
     });
@@ -34,7 +36,11 @@ pub(super) fn classify(error: &reqwest::Error) -> Failure {
 
 fn judge_error(error: &(dyn std::error::Error + 'static)) -> Option<(ErrorKind, Again, String)> {
     if let Some(refusal) = error.downcast_ref::<RefusedHop>() {
-        return Some((ErrorKind::Refused, Again::No, format!("the hop is refused: {refusal}")));
+        return Some((
+            ErrorKind::Refused,
+            Again::No,
+            format!("the target is not allowed: {refusal}"),
+        ));
     }
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         let detail = match error {
@@ -44,7 +50,7 @@ fn judge_error(error: &(dyn std::error::Error + 'static)) -> Option<(ErrorKind, 
         return Some((ErrorKind::Tls, Again::No, detail.to_owned()));
     }
     if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
-        return Some((ErrorKind::Protocol, Again::No, "the answer is not HTTP".to_owned()));
+        return Some((ErrorKind::Protocol, Again::No, "the response is not HTTP".to_owned()));
     }
     None
 }

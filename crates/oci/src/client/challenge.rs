@@ -1,8 +1,8 @@
-//! Reads `WWW-Authenticate`: which way of authentication a registry asks for.
+//! Parses `WWW-Authenticate`, the authentication methods that a registry offers.
 //!
-//! RFC 9110 §11.6.1: one header may hold several challenges, and several headers may come. A
-//! parameter is a token or a quoted string; whoever wrote the header may be malicious, so the
-//! parser has no way to fail, it only finds fewer challenges.
+//! RFC 9110 §11.6.1: a header may contain several challenges, and there may be several headers. A
+//! parameter is a token or a quoted string. The header may be malicious, so the parser never fails;
+//! on malformed input it just finds fewer challenges.
 
 /// One challenge: a scheme and its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Vec<Challenge> {
         rest = rest.trim_start_matches([' ', '\t', ',']);
         let (word, behind) = token(rest);
         if word.is_empty() {
-            // What is neither a token nor a separator is passed over, one character at a time.
+            // Anything other than tokens and separators is skipped, one character at a time.
             let mut characters = rest.chars();
             if characters.next().is_none() {
                 return challenges;
@@ -53,13 +53,14 @@ pub(super) fn parse(text: &str) -> Vec<Challenge> {
     }
 }
 
-/// Splits a token (RFC 9110 §5.6.2) off the front; empty where none stands there.
+/// Splits a token (RFC 9110 §5.6.2) off the front. The token is empty if there is none.
 fn token(text: &str) -> (&str, &str) {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     text.split_at(text.find(|c| !is_token(c)).unwrap_or(text.len()))
 }
 
-/// Splits a parameter's value off the front: a quoted string, or all up to the next separator.
+/// Splits a parameter's value off the front: a quoted string, or everything up to the next
+/// separator.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
@@ -148,7 +149,7 @@ mod tests {
                 challenges.iter().any(|one| one.parameters.iter().any(|(key, _)| key == "realm")),
             );
             for one in &challenges {
-                // Nothing is made up: each value stands in the header, but for its backslashes.
+                // Nothing is made up: each value occurs in the header, apart from its backslashes.
                 let plain = text.replace('\\', "");
                 let stands =
                     |(_, value): &(String, String)| plain.contains(&value.replace('\\', ""));

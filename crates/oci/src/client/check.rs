@@ -1,4 +1,4 @@
-//! Checks a blob while it passes.
+//! Checks a blob while it is streamed.
 
 use bytes::Bytes;
 use names::{Digest, Hasher};
@@ -7,11 +7,11 @@ use super::blob::wrong_size;
 use super::error::Failure;
 use super::mismatch;
 
-/// Checks size and digest of what passes, and holds the last piece back.
+/// Checks the size and digest of streamed data, and holds the last chunk back.
 pub(super) struct Check {
     pub(super) digest: Digest,
     pub(super) size: u64,
-    /// How many bytes have passed.
+    /// How many bytes have been streamed.
     pub(super) seen: u64,
     hasher: Hasher,
     held: Option<Bytes>,
@@ -23,7 +23,7 @@ impl Check {
         Self { digest: digest.clone(), size, seen: 0, hasher, held: None }
     }
 
-    /// Takes a piece and returns the one before it.
+    /// Takes a chunk and returns the previous one.
     pub(super) fn take(&mut self, piece: Bytes) -> Result<Option<Bytes>, Failure> {
         self.seen += piece.len() as u64;
         if self.seen > self.size {
@@ -35,7 +35,7 @@ impl Check {
         Ok(self.held.replace(piece))
     }
 
-    /// Returns the last piece, if all was right.
+    /// Returns the last chunk if size and digest are right.
     pub(super) fn finish(&mut self) -> Result<Option<Bytes>, Failure> {
         if self.seen != self.size {
             return Err(wrong_size(self.size, self.seen));

@@ -1,4 +1,4 @@
-//! Where a repository is asked for: mirrors first, then the registry itself.
+//! Where to request a repository: mirrors first, then the registry itself.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -10,26 +10,26 @@ use super::error::{ErrorKind, Failure};
 use crate::policy::{Reach, literal_reach};
 use crate::registries_conf::{PullFromMirror, RegistriesConf, is_location};
 
-/// A rule of `--mirror FROM=TO`: what is below `from` is asked for below `to` first.
+/// A rule of `--mirror FROM=TO`: repositories under `from` are requested under `to` first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
     from: String,
     to: String,
 }
 
-/// Why a text is not a mirror rule.
+/// Why a mirror rule is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseMirrorError {
     /// There is no `=`.
     #[error("`{0}` is not FROM=TO")]
     NoEquals(String),
-    /// A side is not a registry with an optional path.
+    /// One side is not a registry with an optional path.
     #[error("`{0}` is not a registry host with an optional path")]
     NotALocation(String),
 }
 
 impl Mirror {
-    /// Makes the rule that what is below `from` is asked for below `to` first.
+    /// Makes the rule that requests repositories under `from` under `to` first.
     pub fn new(from: &str, to: &str) -> Result<Self, ParseMirrorError> {
         let check = |text: &str| {
             let text = text.trim_end_matches('/');
@@ -61,14 +61,14 @@ impl FromStr for Mirror {
     }
 }
 
-/// A place that is asked for a repository.
+/// A location from which a repository can be requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
-    /// The host as people write it, `docker.io`; credentials are stored under it.
+    /// The host in its usual form, such as `docker.io`. Credentials are stored under it.
     pub(super) host: String,
     /// The repository's path there.
     pub(super) path: String,
-    /// Whether plain http is allowed. It is tried first then.
+    /// Whether plain http is allowed. If so, it is tried first.
     pub(super) is_plain: bool,
     /// Whether this is a mirror.
     pub(super) is_mirror: bool,
@@ -81,7 +81,7 @@ impl Endpoint {
         Self { host: host.to_owned(), path: path.to_owned(), is_plain, is_mirror }
     }
 
-    /// Returns the host that is connected to.
+    /// Returns the host to connect to.
     pub(super) fn network_host(&self) -> &str {
         match self.host.as_str() {
             "docker.io" => "registry-1.docker.io",
@@ -103,11 +103,11 @@ pub(super) fn is_loopback(host: &str) -> bool {
     let url = Url::parse(&format!("http://{host}/")).ok();
     let host = url.as_ref().and_then(Url::host);
     host.as_ref().and_then(literal_reach) == Some(Reach::Loopback)
-        // RFC 6761 reserves these names, yet resolvers in use may send them anywhere.
+        // RFC 6761 reserves these names, but resolvers in use may resolve them to any address.
         && !matches!(host, Some(Host::Domain(name)) if name.ends_with(".localhost"))
 }
 
-/// The rules by which places are found.
+/// The rules for finding locations.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rules {
     pub(super) conf: RegistriesConf,
@@ -116,7 +116,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Returns the places to read from, in order. The last one is the registry itself.
+    /// Returns the locations to read from, in order. The last one is the registry itself.
     pub(super) fn to_read(
         &self,
         repository: &Repository,
@@ -159,7 +159,7 @@ impl Rules {
         Ok(known)
     }
 
-    /// Returns the place to write to: the registry itself, never a mirror.
+    /// Returns the location to write to: the registry itself, never a mirror.
     pub(super) fn to_write(&self, repository: &Repository) -> Result<Endpoint, Failure> {
         let name = repository.to_string();
         match self.conf.find(&name) {
@@ -180,18 +180,18 @@ fn blocked(name: &str) -> Failure {
     Failure::fatal(ErrorKind::Refused, format!("registries.conf blocks `{name}`"))
 }
 
-/// Returns what of `name` stands behind `prefix`, which ends at a slash.
+/// Returns the part of `name` after `prefix`, which must be followed by a slash.
 fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     name.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns what of an image is asked for: the digest where it has one, else the tag.
+/// Returns the reference to request: the digest if the image has one, otherwise the tag.
 pub(super) fn reference(image: &ImageRef) -> Result<String, Failure> {
     match (&image.digest, &image.tag) {
         (Some(digest), _) => Ok(digest.to_string()),
         (None, Some(tag)) => Ok(tag.as_str().to_owned()),
         (None, None) => {
-            Err(Failure::fatal(ErrorKind::Refused, "the reference has neither a tag nor a digest"))
+            Err(Failure::fatal(ErrorKind::Refused, "the reference has no tag and no digest"))
         }
     }
 }

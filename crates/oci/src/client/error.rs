@@ -1,8 +1,8 @@
-//! The error of the registry client, and the failures it is made of.
+//! The error type of the registry client.
 //!
-//! A [`Failure`] is what went wrong in one try; it says whether another try makes sense. A
-//! [`RegistryError`] is the end of the matter: what was being done to what, where, how often it
-//! was tried and how long was waited.
+//! A [`Failure`] describes one failed attempt, and whether a retry makes sense. A [`RegistryError`]
+//! is the final result: the action, its object, the locations, the number of attempts, and the time
+//! spent waiting.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -10,35 +10,35 @@ use std::time::{Duration, SystemTime};
 use super::secrets::Secrets;
 use super::text;
 
-/// What sort of failure a [`RegistryError`] is; the command line picks its exit code by it.
+/// The kind of a [`RegistryError`]. The command line derives its exit code from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The registry has no such repository, manifest or blob.
+    /// The registry does not have the repository, manifest or blob.
     NotFound,
-    /// The registry wants a credential, or refused the one that was given.
+    /// The registry requires a credential, or rejected the given one.
     Authentication,
-    /// The registry knows who asks and says no.
+    /// The registry knows the user and denies access.
     Denied,
-    /// The registry was asked too often.
+    /// The registry received too many requests.
     RateLimited {
-        /// When it may be asked again, where it said so.
+        /// When it accepts requests again, if it said so.
         until: Option<SystemTime>,
     },
     /// There is no connection, or it broke.
     Unreachable,
     /// The registry took too long.
     Timeout,
-    /// The certificate was refused, or TLS failed otherwise.
+    /// The certificate is not trusted, or TLS failed in another way.
     Tls,
-    /// The content is not what its digest or size says.
+    /// The content does not match its digest or size.
     Integrity,
-    /// The answer is not one that the distribution specification allows.
+    /// The response violates the distribution specification.
     Protocol,
-    /// The answer is larger than what may be read.
+    /// The response is larger than allowed.
     TooLarge,
-    /// Our own rules forbid it: an inward redirect, a blocked registry.
+    /// This tool's own rules forbid it: a redirect to an internal address, or a blocked registry.
     Refused,
-    /// The registry failed by its own account (5xx).
+    /// The registry reported an internal error (5xx).
     Registry,
 }
 
@@ -52,7 +52,7 @@ struct Inner {
     is_worth_reopening: bool,
 }
 
-/// One place that was asked, and how that ended.
+/// A location that was tried, and the result.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) host: String,
@@ -63,32 +63,32 @@ pub(super) struct Place {
     pub(super) cause: Option<Cause>,
 }
 
-/// The words of an underlying error, cleaned; the error itself might show a URL or a header.
+/// The message of an underlying error, sanitised. The error itself might contain a URL or a header.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Cause(String);
 
-/// What is being done to what; every error names it.
+/// The current action and its object. Every error names them.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
-    /// A verb and an object that fit behind "cannot": `read the manifest`.
+    /// A verb and an object that fit after "cannot": `read the manifest`.
     pub(super) action: &'static str,
-    /// The repository and what of it.
+    /// The repository, with the tag or digest.
     pub(super) name: String,
 }
 
-/// Whether another try makes sense.
+/// Whether a retry makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Again {
-    /// It would end the same way.
+    /// The result would be the same.
     No,
-    /// It may help, after the usual wait.
+    /// A retry may help, after the usual wait.
     Yes,
-    /// It may help, not before this time.
+    /// A retry may help, but not before this time.
     NotBefore(SystemTime),
 }
 
-/// What went wrong in one try.
+/// One failed attempt.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) kind: ErrorKind,
@@ -98,7 +98,7 @@ pub(super) struct Failure {
 }
 
 impl Cause {
-    /// Takes the words of `error` and of everything beneath it.
+    /// Takes the messages of `error` and all its causes.
     pub(super) fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut words = error.to_string();
         let mut next = error.source();
@@ -114,23 +114,23 @@ impl Cause {
 }
 
 impl Failure {
-    /// The same failure, with no secret in its words.
+    /// Returns the same failure, without secrets in its message.
     pub(super) fn scrubbed(self, secrets: &Secrets) -> Self {
         let cause = self.cause.map(|Cause(words)| Cause(secrets.scrub(words)));
         Self { detail: secrets.scrub(self.detail), cause, ..self }
     }
 
-    /// A failure that another try would not mend.
+    /// Returns a failure that a retry would not fix.
     pub(super) fn fatal(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), again: Again::No, cause: None }
     }
 
-    /// A failure that may pass.
+    /// Returns a failure that may be temporary.
     pub(super) fn passing(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { again: Again::Yes, ..Self::fatal(kind, detail) }
     }
 
-    /// The same failure, with what caused it.
+    /// Returns the same failure with its cause.
     pub(super) fn because(self, error: &(dyn std::error::Error + 'static)) -> Self {
         Self { cause: Some(Cause::of(error)), ..self }
     }
@@ -146,12 +146,13 @@ impl RegistryError {
         }))
     }
 
-    /// An error of something that was never asked for, or that needs no further word on where.
+    /// Returns an error for a request that was never sent, or that needs no further information
+    /// about locations.
     pub(super) fn unasked(subject: &Subject, host: &str, failure: Failure) -> Self {
         Self::new(subject, vec![Place::new(host, 0, Duration::ZERO, failure)])
     }
 
-    /// Marks that another place may have the right content.
+    /// Marks that another location may have the right content.
     pub(super) fn worth_reopening(mut self) -> Self {
         self.0.is_worth_reopening = true;
         self
@@ -161,17 +162,17 @@ impl RegistryError {
         self.0.is_worth_reopening
     }
 
-    /// Returns what sort of failure it is: that of the last place asked.
+    /// Returns the kind of failure at the last location.
     pub fn kind(&self) -> ErrorKind {
         self.0.places.last().map_or(ErrorKind::Unreachable, |place| place.kind)
     }
 
-    /// Returns how often the last place was tried.
+    /// Returns the number of attempts at the last location.
     pub fn tries(&self) -> u32 {
         self.0.places.last().map_or(0, |place| place.tries)
     }
 
-    /// Returns how long was waited between tries, over all places.
+    /// Returns the time spent waiting between attempts, over all locations.
     pub fn waited(&self) -> Duration {
         self.0.places.iter().map(|place| place.waited).sum()
     }

@@ -14,11 +14,11 @@ use crate::media::{
     DOCKER_LIST, DOCKER_MANIFEST, Document, MANIFEST_CAP, MediaError, OCI_INDEX, OCI_MANIFEST,
 };
 
-/// The media types that are read; docker v2 schema 2 and OCI, image and index.
+/// The media types that are supported: docker v2 schema 2 and OCI, image and index.
 const ACCEPTED: [&str; 4] = [OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST];
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
-/// A manifest or index, checked.
+/// A manifest or index that has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedManifest {
     /// The bytes as the registry sent them.
@@ -30,11 +30,11 @@ pub struct FetchedManifest {
 }
 
 impl RegistryClient {
-    /// Returns the manifest or index that `image` names; by its digest where it has one, and the
-    /// bytes are checked against that.
+    /// Returns the manifest or index of `image`. If `image` has a digest, it is requested by that
+    /// digest, and the bytes are checked against it.
     ///
     /// # Errors
-    /// No place has it, or what they sent is not an image manifest or index.
+    /// Fails if no location has it, or if what they return is not an image manifest or index.
     pub async fn manifest(&self, image: &ImageRef) -> Result<FetchedManifest, RegistryError> {
         let session = &*self.session;
         let subject = subject("read the manifest of", image);
@@ -44,10 +44,11 @@ impl RegistryClient {
             .await)
     }
 
-    /// Returns the digest that `image` has now, or nothing where no place knows it.
+    /// Returns the current digest of `image`, or `None` if no location has it.
     ///
     /// # Errors
-    /// Some place cannot be asked, and none of the others knows the image.
+    /// Fails if a location cannot be reached or refuses the request, and the others do not have the
+    /// image.
     pub async fn manifest_digest(&self, image: &ImageRef) -> Result<Option<Digest>, RegistryError> {
         let session = &*self.session;
         let subject = subject("read the digest of", image);
@@ -65,7 +66,7 @@ impl RegistryClient {
     /// Pushes a manifest or index under the digest or tag of `image`, and returns its digest.
     ///
     /// # Errors
-    /// The registry does not take it, or says that it has another digest than it has.
+    /// Fails if the registry rejects it, or reports another digest than that of the bytes.
     pub async fn push_manifest(
         &self,
         image: &ImageRef,
@@ -129,7 +130,8 @@ impl Session {
         let media_type = media_type(&answer);
         let bytes = answer.body.collect(MANIFEST_CAP, self.transport.timeouts().document).await?;
         let digest = Digest::of(&bytes);
-        // A login page is not wrong content but another service; say so before the digest does.
+        // A login page is not wrong content but another service. This message is more useful than a
+        // digest mismatch.
         if text::is_html(&bytes) || media_type.as_deref() == Some("text/html") {
             let detail = "it answered with a web page, as login portals and proxies do";
             return Err(Failure::fatal(ErrorKind::Protocol, detail));
@@ -139,7 +141,7 @@ impl Session {
         }
         if let Some(stated) = stated.filter(|stated| *stated != digest) {
             let detail = format!(
-                "its header `Docker-Content-Digest` says `{stated}`, and the manifest is `{digest}`"
+                "its header `Docker-Content-Digest` says `{stated}`, but the manifest is `{digest}`"
             );
             return Err(Failure::fatal(ErrorKind::Integrity, detail));
         }
@@ -159,7 +161,7 @@ impl Session {
                 Some(wanted) => Err(mismatch("the manifest", wanted, stated)),
                 None => Ok(stated),
             },
-            // Without the header, or where HEAD is not supported, the bytes must tell.
+            // If there is no header, or HEAD is not supported, the digest of the bytes is needed.
             (StatusCode::OK | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED, _) => {
                 Ok(self.try_manifest(place, reference, wanted).await?.digest)
             }
@@ -176,7 +178,7 @@ impl Session {
         match stated_digest(&answer)?.filter(|stated| stated != digest) {
             None => Ok(()),
             Some(stated) => {
-                let detail = format!("it stored `{stated}` where `{digest}` was pushed");
+                let detail = format!("it stored `{stated}`, but `{digest}` was pushed");
                 Err(Failure::fatal(ErrorKind::Integrity, detail))
             }
         }
@@ -189,14 +191,14 @@ fn subject(action: &'static str, image: &ImageRef) -> Subject {
 
 fn ask<'a>(place: &'a Endpoint, method: Method, reference: &str) -> Ask<'a> {
     let mut ask = Ask::new(place, method, &format!("manifests/{reference}"));
-    // One header: some registries read only the first.
+    // A single header, because some registries read only the first.
     if let Ok(accepted) = HeaderValue::from_str(&ACCEPTED.join(", ")) {
         ask.headers.insert(ACCEPT, accepted);
     }
     ask
 }
 
-/// Returns the digest that the answer's header states.
+/// Returns the digest in the response header.
 fn stated_digest(answer: &Incoming) -> Result<Option<Digest>, Failure> {
     let mut all = None;
     for stated in answer.headers.get_all(CONTENT_DIGEST) {
@@ -218,7 +220,7 @@ fn stated_digest(answer: &Incoming) -> Result<Option<Digest>, Failure> {
     Ok(all)
 }
 
-/// Returns the media type of the answer, without parameters.
+/// Returns the media type of the response, without parameters.
 fn media_type(answer: &Incoming) -> Option<String> {
     let text = answer.headers.get(CONTENT_TYPE)?.to_str().ok()?;
     Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
@@ -227,11 +229,11 @@ fn media_type(answer: &Incoming) -> Option<String> {
 /// Checks that header and body agree on one of the four media types, and returns it.
 fn check_document(bytes: &[u8], stated: Option<String>) -> Result<String, Failure> {
     let bad = |error: &MediaError| {
-        Failure::fatal(ErrorKind::Protocol, "what it sent cannot be used").because(error)
+        Failure::fatal(ErrorKind::Protocol, "it sent an unusable document").because(error)
     };
     match stated {
         Some(stated) => {
-            // The body's own word on schema 1 says more than the type of its signature.
+            // If the body says schema 1, that is more helpful than the media type of its signature.
             let document = Document::parse(bytes, Some(&stated));
             if !ACCEPTED.contains(&stated.as_str()) && !matches!(document, Err(MediaError::Schema1))
             {
@@ -246,7 +248,7 @@ fn check_document(bytes: &[u8], stated: Option<String>) -> Result<String, Failur
             let own = json.as_ref().and_then(|json| json.get("mediaType")?.as_str());
             let own = own.filter(|own| ACCEPTED.contains(own)).map(str::to_owned);
             own.ok_or_else(|| {
-                let detail = "neither its header nor the manifest says which media type it is";
+                let detail = "its header and the manifest both lack a media type";
                 Failure::fatal(ErrorKind::Protocol, detail)
             })
         }

@@ -1,13 +1,14 @@
-//! The registry client: reads manifests and blobs, pushes them, and trusts nothing it is told.
+//! The registry client: reads and pushes manifests and blobs, and does not trust responses.
 //!
-//! Start at [`RegistryClient`]. One module a concern: `manifest`, `blob`, `stream` and `upload`
-//! are the operations; `request` carries one request through authentication (`auth`, `challenge`)
-//! and redirects; `transport` sends it to where `resolver` allows; `endpoint` knows where to ask; `retry` when to ask again;
-//! `broken`, `error` and `text` say what went wrong. What may be followed is judged in [`crate::policy`].
+//! Start at [`RegistryClient`]. `manifest`, `blob`, `stream` and `upload` are the operations.
+//! `request` performs one request with authentication (`auth`, `challenge`) and redirects.
+//! `transport` sends it to an address that `resolver` allows. `endpoint` decides where to send
+//! requests, and `retry` when to retry. `broken`, `error` and `text` describe failures.
+//! [`crate::policy`] decides which redirects may be followed.
 //!
-//! Every byte that leaves this module was checked against the digest it was asked for by; what is
-//! read by tag gets the digest of its bytes. A blob is never kept whole in memory unless it was
-//! asked for by [`RegistryClient::blob`].
+//! Every byte that leaves this module was checked against the requested digest; content that is
+//! read by tag gets the digest of its bytes. A blob is kept in memory as a whole only if it was
+//! requested with [`RegistryClient::blob`].
 
 mod auth;
 mod blob;
@@ -49,28 +50,29 @@ use self::transport::{Transport, Wiring, lock};
 use crate::credentials::CredentialFiles;
 use crate::registries_conf::RegistriesConf;
 
-/// What a client is made with. [`Default`] reads no files and knows no mirrors.
+/// The settings of a client. [`Default`] reads no files and has no mirrors.
 #[derive(Debug, Clone)]
 pub struct ClientSettings {
-    /// Where credentials are looked up.
+    /// The files to search for credentials.
     pub credentials: CredentialFiles,
-    /// What `registries.conf` says.
+    /// The content of `registries.conf`.
     pub registries_conf: RegistriesConf,
-    /// What `--mirror` says; these go before those of `registries.conf`.
+    /// The mirrors of `--mirror`. They precede those of `registries.conf`.
     pub mirrors: Vec<Mirror>,
-    /// Hosts, with their ports, that may be talked to by plain http. This machine always may.
+    /// Hosts, with their ports, for which plain http is allowed. It is always allowed for this
+    /// machine.
     pub plain_http: BTreeSet<String>,
     /// The `User-Agent`.
     pub user_agent: String,
-    /// How long things may take.
+    /// The time limits.
     pub timeouts: Timeouts,
-    /// How often and when things are tried again.
+    /// The retry settings.
     pub retries: Retries,
-    /// Whether `HTTPS_PROXY` and the like are honoured. Never for this machine.
+    /// Whether `HTTPS_PROXY` and similar variables are used. They are never used for this machine.
     pub use_system_proxies: bool,
-    /// Certificates (DER) that are trusted beside those of the system.
+    /// Certificates (DER) that are trusted in addition to the system's.
     pub extra_roots: Vec<Vec<u8>>,
-    /// Names whose addresses are given here.
+    /// Host names with fixed addresses.
     pub fixed_names: Vec<FixedName>,
 }
 
@@ -93,15 +95,15 @@ impl Default for ClientSettings {
 
 /// A client for all registries. Clones share connections, tokens and counters.
 ///
-/// Reading goes through mirrors and falls to the next place when one fails; writing goes to the
-/// registry itself. A mirror that served wrong content is not asked again, see
+/// Reads go through mirrors and continue with the next location when one fails; writes go to the
+/// registry itself. A mirror that served wrong content is not used again, see
 /// [`RegistryClient::warnings`].
 #[derive(Debug, Clone)]
 pub struct RegistryClient {
     session: Arc<Session>,
 }
 
-/// What the clones of a client share.
+/// The state that the clones of a client share.
 #[derive(Debug)]
 struct Session {
     rules: Rules,
@@ -113,7 +115,7 @@ struct Session {
 }
 
 impl RegistryClient {
-    /// Returns a client. It opens no connection and loads no certificates before it has to.
+    /// Returns a client. It opens connections and loads certificates only when needed.
     pub fn new(settings: ClientSettings) -> Self {
         let ClientSettings { credentials, registries_conf, mirrors, plain_http, .. } = settings;
         let wiring = Wiring {
@@ -134,19 +136,19 @@ impl RegistryClient {
         Self { session: Arc::new(session) }
     }
 
-    /// Returns what went over the wire so far.
+    /// Returns the network traffic so far.
     pub fn counters(&self) -> Counters {
         self.session.transport.counters()
     }
 
-    /// Returns what should be looked into although it stopped nothing: mirrors whose content did
-    /// not have the digest it was asked for by.
+    /// Returns problems that did not stop anything but should be investigated: mirrors whose
+    /// content did not match the requested digest.
     pub fn warnings(&self) -> Vec<String> {
         lock(&self.session.distrusted).values().cloned().collect()
     }
 
-    /// Returns where `repository` is read from, in the order in which these are asked: mirrors,
-    /// then the registry itself.
+    /// Returns the locations from which `repository` is read, in order: mirrors, then the registry
+    /// itself.
     pub fn locations(&self, repository: &Repository) -> Vec<Repository> {
         let places = self.session.rules.to_read(repository, true).unwrap_or_default();
         places.iter().filter_map(|p| format!("{}/{}", p.host, p.path).parse().ok()).collect()
@@ -154,7 +156,7 @@ impl RegistryClient {
 }
 
 impl Session {
-    /// Returns the places to read from that are still trusted.
+    /// Returns the locations to read from that are still trusted.
     fn places(
         &self,
         subject: &Subject,
@@ -183,8 +185,8 @@ impl Session {
         Budget::new(self.retries, &place.host, self.auth.secrets())
     }
 
-    /// Takes note of how a place failed. Returns whether it was a mirror with wrong content, which
-    /// is not asked again.
+    /// Records how a location failed. Returns whether it was a mirror with wrong content, which is
+    /// not used again.
     fn note(&self, subject: &Subject, endpoint: &Endpoint, place: &Place) -> bool {
         let is_wrong = endpoint.is_mirror && place.kind == ErrorKind::Integrity;
         if is_wrong {
@@ -196,9 +198,10 @@ impl Session {
     }
 }
 
-/// Reads from each place in turn, with a fresh budget for each, until one gives an answer.
+/// Reads from each location in turn, with a fresh retry budget for each, until one returns a
+/// result.
 ///
-/// A macro, because a closure that borrows cannot be shown to give a `Send` future.
+/// This is a macro because a closure that borrows cannot be shown to return a `Send` future.
 macro_rules! from_first_place {
     ($session:expr, $subject:expr, $places:expr, |$place:ident| $attempt:expr) => {{
         let mut failed = Vec::new();
@@ -226,9 +229,9 @@ macro_rules! from_first_place {
 }
 use from_first_place;
 
-/// Makes a failure of a digest or size that is not the one asked for.
+/// Returns the failure for a wrong digest or size.
 fn mismatch(what: &str, wanted: impl std::fmt::Display, found: impl std::fmt::Display) -> Failure {
     let detail =
-        format!("it served wrong content: {what} is `{found}` where `{wanted}` was asked for");
+        format!("it served wrong content: {what} is `{found}`, but `{wanted}` was requested");
     Failure::fatal(ErrorKind::Integrity, detail)
 }

@@ -1,4 +1,4 @@
-//! Carries one request to a registry through: scheme, authentication, redirects, verdict.
+//! Performs one request to a registry: scheme, authentication, redirects, and the result.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,11 +17,11 @@ use super::transport::{Body, Incoming, Outgoing, Route, lock};
 use super::{Session, text};
 use crate::policy::{check_hop, check_upload, is_same_host};
 
-/// The length from which a value in the URL of a redirect may be a signature.
+/// The length from which a value in a redirect URL may be a signature.
 const SHORTEST_SIGNATURE: usize = 20;
-/// How many redirects are followed.
+/// The maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
-/// The most that is read of an error's body.
+/// The maximum size of an error's body.
 const MAX_ERROR_BODY: u64 = 64 << 10;
 
 /// A request to a registry.
@@ -35,21 +35,21 @@ pub(super) struct Ask<'a> {
     pub(super) scopes: Vec<Scope>,
 }
 
-/// What is asked for.
+/// The target of a request.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
     /// A path on the registry, without a slash in front.
     Path(String),
-    /// A place the registry itself named for an upload; it is checked already.
+    /// An upload location that the registry returned. It has already been checked.
     Upload(Url),
 }
 
-/// By which scheme a host is talked to.
+/// The scheme that a host supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     Https,
     Http,
-    /// Http is allowed, and nothing is known yet.
+    /// Plain http is allowed, but it is not known yet whether the host supports it.
     MaybeHttp,
 }
 
@@ -63,7 +63,8 @@ impl Scheme {
 }
 
 impl<'a> Ask<'a> {
-    /// A request without a body for `what` (`manifests/x`, `blobs/x`) in the place's repository.
+    /// Returns a request without a body for `what` (`manifests/x`, `blobs/x`) in the location's
+    /// repository.
     pub(super) fn new(place: &'a Endpoint, method: Method, what: &str) -> Self {
         let is_push = !matches!(method, Method::GET | Method::HEAD);
         Self {
@@ -76,7 +77,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Returns the same request once more, where its body can be sent once more.
+    /// Returns the same request again, if its body can be sent again.
     fn replay(&self) -> Option<Self> {
         let body = match &self.body {
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
@@ -89,15 +90,16 @@ impl<'a> Ask<'a> {
 }
 
 impl Session {
-    /// Sends `ask`, authenticates where asked to, and follows redirects of reads.
+    /// Sends `ask`, authenticates if required, and follows redirects of reads.
     pub(super) async fn request(&self, ask: Ask<'_>) -> Result<Incoming, Failure> {
         let place = ask.place;
         let scheme = self.scheme(place);
         if scheme != Scheme::MaybeHttp {
             return self.request_by(scheme, ask).await;
         }
-        // First contact with a host that may speak either: http first, as nothing secret is sent
-        // before it asks, then https where the answer shows that it does not speak http.
+        // First contact with a host that may support either scheme: http first, because nothing
+        // secret is sent before the host asks, then https if the response shows that the host does
+        // not speak http.
         let again = ask.replay();
         let answer = self.request_by(Scheme::Http, ask).await;
         let may_speak_tls = match &answer {
@@ -131,7 +133,8 @@ impl Session {
         let url = match &ask.target {
             Target::Upload(url) => url.clone(),
             Target::Path(path) => base.join(path).map_err(|error| {
-                Failure::fatal(ErrorKind::Protocol, "the request has no valid URL").because(&error)
+                Failure::fatal(ErrorKind::Protocol, "the request does not have a valid URL")
+                    .because(&error)
             })?,
         };
         let again = ask.replay();
@@ -140,8 +143,8 @@ impl Session {
             return self.follow(&base, answer, auth, again).await;
         }
         let Some(ask) = again else {
-            // A body that is gone cannot be sent again here; the upload starts over.
-            let detail = "the registry wanted a new token in the middle of an upload";
+            // A consumed body cannot be sent again here, so the upload starts over.
+            let detail = "the registry requested a new token in the middle of an upload";
             return Err(Failure::passing(ErrorKind::Authentication, detail));
         };
         let again = ask.replay();
@@ -154,20 +157,20 @@ impl Session {
             return self.follow(&base, answer, auth, again).await;
         }
         let given = match self.auth.has_credential(place).await {
-            true => format!("it refuses the credential stored for `{}`", place.host),
-            false => format!("it wants a credential, and none is stored for `{}`", place.host),
+            true => format!("it rejects the credential stored for `{}`", place.host),
+            false => format!("it requires a credential, but none is stored for `{}`", place.host),
         };
         let limit = self.transport.timeouts().document;
         let said = said(answer, &self.auth.secrets(), limit).await;
         Err(Failure::fatal(ErrorKind::Authentication, format!("{given}{said}")))
     }
 
-    /// Reads the rest of an answer nobody needs, so that its connection can be used again.
+    /// Reads and drops the rest of a response, so that its connection can be reused.
     async fn drain(&self, answer: Incoming) {
         drop(answer.body.collect(MAX_ERROR_BODY, self.transport.timeouts().idle).await);
     }
 
-    /// Sends `ask` as it is, with the authorization known so far, which is returned too.
+    /// Sends `ask` unchanged, with the current authorization, and returns that too.
     async fn send_once(
         &self,
         base: &Url,
@@ -183,7 +186,7 @@ impl Session {
         Ok((self.transport.send(Route::Direct, out).await?, auth))
     }
 
-    /// Follows redirects of a read. The authorization goes along only to the registry itself.
+    /// Follows redirects of a read. The authorization is sent only to the registry itself.
     async fn follow(
         &self,
         base: &Url,
@@ -201,11 +204,13 @@ impl Session {
             let to = location(&answer)?;
             let reach = self.transport.reach_of(base).await;
             check_hop(base, reach, &answer.url, &to).map_err(|refusal| {
-                let detail =
-                    format!("its redirect to `{}` is refused: {refusal}", text::clean(to.as_str()));
+                let detail = format!(
+                    "its redirect to `{}` is not allowed: {refusal}",
+                    text::clean(to.as_str())
+                );
                 Failure::fatal(ErrorKind::Refused, detail)
             })?;
-            // Whoever has the signature of a signed URL has what lies there.
+            // The signature in a signed URL gives access to the content.
             let signatures =
                 to.query_pairs().filter(|(_, value)| value.len() >= SHORTEST_SIGNATURE);
             signatures.for_each(|(_, value)| self.auth.secrets().remember(&value));
@@ -224,7 +229,7 @@ impl Session {
         Err(Failure::fatal(ErrorKind::Refused, detail))
     }
 
-    /// Returns where the registry says that an upload goes on.
+    /// Returns the location at which the registry continues an upload.
     pub(super) fn upload_location(
         &self,
         place: &Endpoint,
@@ -233,14 +238,16 @@ impl Session {
         let to = location(answer)?;
         let base = place.base(answer.url.scheme())?;
         check_upload(&base, &to).map_err(|refusal| {
-            let detail =
-                format!("its upload location `{}` is refused: {refusal}", text::clean(to.as_str()));
+            let detail = format!(
+                "its upload location `{}` is not allowed: {refusal}",
+                text::clean(to.as_str())
+            );
             Failure::fatal(ErrorKind::Refused, detail)
         })?;
         Ok(to)
     }
 
-    /// Reads the answer's body and makes a failure of its status.
+    /// Reads the body of a response, and turns its status into a failure.
     pub(super) async fn failure(&self, place: &Endpoint, answer: Incoming) -> Failure {
         let base = place.base(answer.url.scheme());
         let who = match (base, answer.url.host_str(), answer.url.port()) {
@@ -263,15 +270,15 @@ fn location(answer: &Incoming) -> Result<Url, Failure> {
     answer.url.join(to).map_err(|_| missing())
 }
 
-/// Returns what an error's body says, with `: ` in front; empty where it says nothing.
+/// Returns the message in an error's body, with `: ` in front, or an empty string if there is none.
 async fn said(answer: Incoming, secrets: &Secrets, limit: Duration) -> String {
     let body = answer.body.collect(MAX_ERROR_BODY, limit).await.unwrap_or_default();
-    // Before it is cut: a secret that is cut in half is not found any more.
+    // Before the text is cut: a secret that is cut in half would not be found.
     let body = secrets.scrub(String::from_utf8_lossy(&body).into_owned());
     text::error_body(&body).map(|said| format!(": {said}")).unwrap_or_default()
 }
 
-/// Makes a failure of an answer of `who` that is none of those a request can do with.
+/// Turns an unexpected response from `who` into a failure.
 pub(super) async fn status_failure(
     answer: Incoming,
     who: &str,

@@ -1,7 +1,7 @@
-//! Resolves names for the connections of a client, and refuses addresses too far inward.
+//! Resolves names for the connections of a client, and refuses internal addresses.
 //!
-//! The check sits here, at the moment of connecting, and not before it: a name that is looked up
-//! twice may have two answers.
+//! The check happens when connecting, and not before: two lookups of the same name may give
+//! different addresses.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,13 +12,14 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use super::transport::{FixedName, lock};
 use crate::policy::{Reach, check_reach};
 
-/// The resolver of a client: fixed names first, and no address that is too far inward.
+/// The resolver of a client: applies fixed names first, and refuses addresses that are too
+/// internal.
 pub(super) struct Names {
     pub(super) fixed: Vec<FixedName>,
-    /// The most inward place that may be connected to, where that is limited.
+    /// The most internal network that connections may reach, if there is a limit.
     pub(super) limit: Option<Reach>,
-    /// The hosts that registries named. A proxy's own name is never among them, unless a
-    /// registry names it, and then it is rightly judged.
+    /// The hosts that registries named. The name of a proxy is checked only if a registry names the
+    /// same host.
     pub(super) judged: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -71,10 +72,10 @@ mod tests {
         };
         let resolve = |names: Names| names.resolve("localhost".parse().unwrap());
         let refused = resolve(names(Some(Reach::Public), judged.clone())).await.err().unwrap();
-        assert_eq!(refused.to_string(), "`localhost` is this machine, and the registry is not");
+        assert_eq!(refused.to_string(), "`localhost` is this machine, but the registry is not");
         assert!(resolve(names(Some(Reach::Loopback), judged.clone())).await.is_ok());
         assert!(resolve(names(None, judged)).await.is_ok());
-        // A proxy's own name is not one that a registry named.
+        // The name of a proxy is not one that a registry named.
         assert!(resolve(names(Some(Reach::Public), BTreeSet::new())).await.is_ok());
     }
 }

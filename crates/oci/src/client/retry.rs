@@ -1,4 +1,4 @@
-//! Tries again: how often, after what wait, and when a server's own word on that counts.
+//! Retries: how many, how long to wait, and when a server's own statement applies.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,20 +8,20 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use super::error::{Again, ErrorKind, Failure, Place};
 use super::secrets::Secrets;
 
-/// How often and after what waits something is tried again.
+/// The number of attempts, and the waits between them.
 #[derive(Debug, Clone, Copy)]
 pub struct Retries {
-    /// How often something is tried in all; at least once.
+    /// The total number of attempts, at least one.
     pub tries: u32,
-    /// The wait after the first try; each further wait is three times as long.
+    /// The wait after the first attempt. Each further wait is three times as long.
     pub first_wait: Duration,
-    /// The longest wait that a server may ask for. One that asks for more gets an error that
-    /// names the time.
+    /// The longest wait that a server may request. If it requests more, the error contains the
+    /// time.
     pub max_retry_after: Duration,
 }
 
 impl Default for Retries {
-    /// 3 tries, 1 s and 3 s: what go-containerregistry, cargo and uv do.
+    /// 3 attempts, with waits of 1 s and 3 s, like go-containerregistry, cargo and uv.
     fn default() -> Self {
         Self {
             tries: 3,
@@ -31,7 +31,7 @@ impl Default for Retries {
     }
 }
 
-/// The tries that one operation has at one place.
+/// The attempts of one operation at one location.
 #[derive(Debug)]
 pub(super) struct Budget {
     retries: Retries,
@@ -46,8 +46,8 @@ impl Budget {
         Self { retries, host: host.to_owned(), tries: 0, waited: Duration::ZERO, secrets }
     }
 
-    /// Takes note of a failed try. Returns after the wait where another try is due, and how the
-    /// place failed where none is.
+    /// Records a failed attempt. Waits if another attempt is due; otherwise returns how the
+    /// location failed.
     pub(super) async fn spend(&mut self, failure: Failure) -> Result<Duration, Place> {
         self.tries += 1;
         let failure = failure.scrubbed(&self.secrets);
@@ -56,7 +56,7 @@ impl Budget {
             Again::No => None,
             Again::Yes => Some(self.usual_wait()),
             Again::NotBefore(time) => {
-                // A server that asks for no wait at all still gets one try after the other.
+                // Even if a server requests no wait at all, the number of attempts is limited.
                 let wait = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
                 (wait <= self.retries.max_retry_after).then_some(wait)
             }
@@ -67,20 +67,20 @@ impl Budget {
             tries = self.tries,
             wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             reason = failure.detail,
-            "a registry request is tried again"
+            "retrying a registry request"
         );
         tokio::time::sleep(wait).await;
         self.waited += wait;
         Ok(wait)
     }
 
-    /// Returns how the place failed, where the last try is already counted or none is due.
+    /// Returns how the location failed, if no further attempt is due.
     fn end(&self, mut failure: Failure) -> Place {
         if let Again::NotBefore(time) = failure.again {
             let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
             if time > SystemTime::now() {
                 let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
-                failure.detail = format!("{}; it may be asked again at {date}", failure.detail);
+                failure.detail = format!("{}; it can be retried after {date}", failure.detail);
             }
             if let ErrorKind::RateLimited { until } = &mut failure.kind {
                 *until = Some(time);
@@ -89,8 +89,8 @@ impl Budget {
         Place::new(&self.host, self.tries, self.waited, failure)
     }
 
-    /// Returns the first wait, three times as long after each try, and up to a tenth more, so
-    /// that many clients do not come back at the same moment.
+    /// Returns the wait: the first one, three times as long after each attempt, plus up to a tenth,
+    /// so that many clients do not return at the same moment.
     fn usual_wait(&self) -> Duration {
         let wait = self.retries.first_wait * 3_u32.pow(self.tries.saturating_sub(1).min(8));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -98,8 +98,8 @@ impl Budget {
     }
 }
 
-/// Returns when a server says it may be asked again: `Retry-After`, or the reset time of a rate
-/// limit. Docker Hub writes `x-retry-after` and `x-ratelimit-reset` as seconds since 1970.
+/// Returns when a server accepts requests again: from `Retry-After`, or the reset time of a rate
+/// limit. Docker Hub sends `x-retry-after` and `x-ratelimit-reset` as seconds since 1970.
 pub(super) fn not_before(headers: &HeaderMap, now: SystemTime) -> Option<SystemTime> {
     const RESETS: [&str; 4] =
         ["x-retry-after", "ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset"];
@@ -108,7 +108,7 @@ pub(super) fn not_before(headers: &HeaderMap, now: SystemTime) -> Option<SystemT
 }
 
 fn time_of(text: &str, now: SystemTime) -> Option<SystemTime> {
-    // A number this large is a time since 1970: as a wait it would be 31 years.
+    // Numbers from this one on are times since 1970: as a wait, it would be 31 years.
     const LEAST_EPOCH: u64 = 1_000_000_000;
     let text = text.trim();
     match text.parse::<u64>() {

@@ -1,5 +1,5 @@
-//! Remembers every secret that was used, so that none is shown again: a server may echo what it
-//! was sent.
+//! Remembers every secret that was used, so that none is ever printed: a server may echo what it
+//! received.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use super::transport::lock;
 
-/// What is shown in place of a secret.
+/// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
 
 /// The secrets of one client.
@@ -15,14 +15,15 @@ const REDACTED: &str = "[redacted]";
 pub(super) struct Secrets(Mutex<BTreeSet<String>>);
 
 impl Secrets {
-    /// Keeps a secret. Very short ones would blot out ordinary words.
+    /// Remembers a secret, unless it is very short. Short secrets would also replace ordinary
+    /// words.
     pub(super) fn remember(&self, secret: &str) {
         if secret.len() >= 4 {
             lock(&self.0).insert(secret.to_owned());
         }
     }
 
-    /// Replaces every secret in `text`, also where it is percent-encoded in whole or in part.
+    /// Replaces every secret in `text`, even if it is fully or partly percent-encoded.
     pub(super) fn scrub(&self, text: String) -> String {
         lock(&self.0).iter().fold(text, |text, secret| scrubbed(text, secret))
     }
@@ -55,7 +56,8 @@ fn scrubbed(text: String, secret: &str) -> String {
     clean
 }
 
-/// Returns the bytes of a text without percent-encoding (RFC 3986, section 2.1), each with its place.
+/// Returns the bytes of a text after percent-decoding (RFC 3986, section 2.1), each with its
+/// position.
 fn decoded(text: &str) -> Vec<(u8, usize)> {
     let digit = |at: usize| char::from(*text.as_bytes().get(at)?).to_digit(16);
     let mut decoded = Vec::new();

@@ -1,9 +1,9 @@
-//! Blobs as streams that are checked while they pass.
+//! Blobs as streams that are checked on the way.
 //!
-//! Start at [`BlobStream`]. The last piece is held back until size and digest have been found
-//! right, so whoever reads one never holds a whole blob that is wrong. A transfer that breaks goes
-//! on with `Range` from the byte it had reached, at the same place while tries are left and at
-//! the next one after that.
+//! Start at [`BlobStream`]. The last chunk is held back until size and digest have been verified,
+//! so a reader never gets a complete blob that is wrong. An interrupted transfer continues with
+//! `Range` from the last received byte, at the same location while attempts are left, then at the
+//! next one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,9 +31,9 @@ type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, RegistryError>> + Send>>;
 type Opening = Pin<Box<dyn Future<Output = Result<BlobStream, RegistryError>> + Send>>;
 type Watcher = Arc<dyn Fn(&Result<Bytes, RegistryError>) + Send + Sync>;
 
-/// A blob that passes by, checked against its size and digest.
+/// A streamed blob that is checked against its size and digest.
 ///
-/// It ends with `None` after the last byte of a right blob, or with one error.
+/// It ends with `None` after the last byte of a correct blob, or with one error.
 pub struct BlobStream {
     digest: Digest,
     size: u64,
@@ -64,8 +64,8 @@ impl Stream for BlobStream {
 }
 
 impl BlobStream {
-    /// Returns a stream over a source of our own, such as a file. `open` is called again when a
-    /// push has to start over.
+    /// Returns a stream over a local source, such as a file. `open` is called again if a push must
+    /// start over.
     pub fn new<S>(
         digest: Digest,
         size: u64,
@@ -110,8 +110,8 @@ impl BlobStream {
         self.size
     }
 
-    /// Calls `watcher` with every piece that passes; with those of a second run too, where a push
-    /// has to start over.
+    /// Calls `watcher` with every chunk. If a push starts over, it is called for the repeated
+    /// chunks too.
     #[must_use]
     pub fn inspect(
         mut self,
@@ -121,7 +121,7 @@ impl BlobStream {
         self
     }
 
-    /// Returns a way to the same blob from its start, where there is one.
+    /// Returns a value that opens the same blob again from its start, if possible.
     pub(super) fn reopener(&self) -> Option<Reopener> {
         let open = Arc::clone(self.reopen.as_ref()?);
         Some(Reopener { open, watchers: self.watchers.clone() })
@@ -181,10 +181,10 @@ where
 }
 
 impl RegistryClient {
-    /// Returns a blob as a stream that is checked while it passes.
+    /// Returns a blob as a stream that is checked on the way.
     ///
     /// # Errors
-    /// No place has the blob. What goes wrong later is an item of the stream.
+    /// Fails if no location has the blob. Later failures are items of the stream.
     pub async fn blob_stream(
         &self,
         repository: &Repository,
@@ -195,7 +195,7 @@ impl RegistryClient {
     }
 }
 
-/// Opens a blob. A boxed future, since what it returns can open the blob once more.
+/// Opens a blob. Returns a boxed future, because the result can open the blob again.
 fn open_blob(client: RegistryClient, repository: Repository, digest: Digest, size: u64) -> Opening {
     Box::pin(async move {
         let subject = subject("read the blob", &repository, &digest);
@@ -228,7 +228,7 @@ fn open_blob(client: RegistryClient, repository: Repository, digest: Digest, siz
     })
 }
 
-/// A blob on its way.
+/// A blob in transfer.
 struct Transfer {
     client: RegistryClient,
     subject: Subject,
@@ -238,14 +238,14 @@ struct Transfer {
     check: Check,
 }
 
-/// The place that is being read from.
+/// The location that is being read from.
 struct Current {
     endpoint: Endpoint,
     budget: Budget,
     body: Option<Running>,
 }
 
-/// An answer under way, and how much of it has passed already.
+/// A response in progress, and how much of it has already been read.
 struct Running {
     body: IncomingBody,
     skip: u64,
@@ -256,7 +256,7 @@ impl Transfer {
         Arc::clone(&self.client.session)
     }
 
-    /// Makes sure that an answer is under way, at this place or one of the next.
+    /// Makes sure that a response is in progress, at this location or one of the next.
     async fn open(&mut self) -> Result<(), RegistryError> {
         let session = self.session();
         loop {
@@ -279,7 +279,7 @@ impl Transfer {
         }
     }
 
-    /// Returns the next piece and whether it is the last; nothing for an empty blob.
+    /// Returns the next chunk and whether it is the last. Returns no chunk for an empty blob.
     async fn next(&mut self) -> Result<(Option<Bytes>, bool), RegistryError> {
         loop {
             self.open().await?;
@@ -311,7 +311,8 @@ impl Transfer {
         }
     }
 
-    /// Takes note of a failure. Returns where there is another try to make, here or elsewhere.
+    /// Records a failure. Returns the final error if no further attempt is possible, here or
+    /// elsewhere.
     async fn fail(&mut self, failure: Failure) -> Result<(), RegistryError> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         current.body = None;
@@ -326,7 +327,7 @@ impl Transfer {
                     self.client.session.note(&self.subject, &current.endpoint, &end);
                 let is_wrong = end.kind == ErrorKind::Integrity && !is_passing;
                 self.failed.push(end);
-                // Bytes that came from a wrong blob have been handed on and cannot be mended.
+                // Bytes of a wrong blob have been passed on and cannot be taken back.
                 if is_wrong && self.check.seen > 0 {
                     let failed = std::mem::take(&mut self.failed);
                     let error = RegistryError::new(&self.subject, failed);
@@ -342,7 +343,7 @@ impl Transfer {
 }
 
 impl Session {
-    /// Asks for the rest of a blob.
+    /// Requests the rest of a blob.
     async fn try_open(&self, place: &Endpoint, check: &Check) -> Result<Running, Failure> {
         let mut ask = Ask::new(place, Method::GET, &format!("blobs/{}", check.digest));
         if check.seen > 0 {
@@ -351,7 +352,8 @@ impl Session {
         }
         let answer = self.request(ask).await?;
         let (skip, wanted) = match answer.status {
-            // Some servers know no ranges; what has passed already is then read once more.
+            // Some servers do not support ranges. In that case the bytes received so far are read
+            // again.
             StatusCode::OK => (check.seen, check.size),
             StatusCode::PARTIAL_CONTENT if check.seen > 0 => {
                 check_range(&answer, check)?;
@@ -366,7 +368,7 @@ impl Session {
     }
 }
 
-/// Checks that a partial answer starts where the transfer broke.
+/// Checks that a partial response starts where the transfer was interrupted.
 fn check_range(answer: &Incoming, check: &Check) -> Result<(), Failure> {
     let Check { seen, size, .. } = check;
     let range = answer.headers.get(CONTENT_RANGE);
@@ -378,7 +380,7 @@ fn check_range(answer: &Incoming, check: &Check) -> Result<(), Failure> {
         _ => {
             let range = super::text::quoted(&range);
             let detail =
-                format!("it went on with range {range} where `{wanted}{size}` was asked for");
+                format!("it continued with range {range}, but `{wanted}{size}` was requested");
             Err(Failure::fatal(ErrorKind::Protocol, detail))
         }
     }

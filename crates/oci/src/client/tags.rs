@@ -10,11 +10,11 @@ use super::error::{ErrorKind, Failure, RegistryError, Subject};
 use super::request::Ask;
 use super::{RegistryClient, Session, from_first_place, text};
 
-/// How many tags are asked for at once; registries may give fewer.
+/// The number of tags to request at once. Registries may return fewer.
 const PAGE: usize = 1_000;
-/// The most pages that are read: the largest repositories in use have some 20,000 tags.
+/// The maximum number of pages: the largest repositories in use have about 20,000 tags.
 const MOST_PAGES: usize = 200;
-/// The most that is read of a page.
+/// The maximum size of a page.
 const MAX_PAGE: u64 = 4 << 20;
 
 /// A page of tags.
@@ -25,11 +25,10 @@ struct Page {
 }
 
 impl RegistryClient {
-    /// Returns all tags of a repository, in the order of the registry; a text that cannot be a tag
-    /// is left out.
+    /// Returns all tags of a repository, in the order of the registry. Invalid tags are skipped.
     ///
     /// # Errors
-    /// No place knows the repository, or lists its tags.
+    /// Fails if no location has the repository or lists its tags.
     pub async fn tags(&self, repository: &Repository) -> Result<Vec<Tag>, RegistryError> {
         let session = &*self.session;
         let subject = Subject { action: "list the tags of", name: repository.to_string() };
@@ -51,7 +50,7 @@ impl Session {
             let link = answer.headers.get(LINK).and_then(|link| link.to_str().ok()).and_then(next);
             let bytes = answer.body.collect(MAX_PAGE, self.transport.timeouts().document).await?;
             let page: Page = serde_json::from_slice(&bytes).map_err(|error| {
-                let detail = format!("`{}` answered something that is no list of tags", place.host);
+                let detail = format!("`{}` sent a response that is not a list of tags", place.host);
                 Failure::fatal(ErrorKind::Protocol, detail).because(&error)
             })?;
             tags.extend(page.tags.unwrap_or_default().iter().filter_map(|tag| tag.parse().ok()));
@@ -60,12 +59,13 @@ impl Session {
                 Some(_) | None => return Ok(tags),
             }
         }
-        let detail = format!("`{}` lists tags without an end", text::quoted(&place.host));
+        let detail = format!("`{}` sent an endless list of tags", text::quoted(&place.host));
         Err(Failure::fatal(ErrorKind::Protocol, detail))
     }
 }
 
-/// Returns the query of the next page (RFC 8288). Its place is ours to say, so the rest is dropped.
+/// Returns the query of the next page (RFC 8288). The rest of the URL is ignored, because this tool
+/// decides where to send requests.
 fn next(link: &str) -> Option<String> {
     let (url, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
     let is_next = rest.split(';').any(|part| matches!(part.trim(), "rel=next" | "rel=\"next\""));

@@ -1,9 +1,9 @@
-//! Makes what servers say fit to be shown: no control characters, no secrets, never long.
+//! Sanitises text from servers for display: no control characters, no secrets, limited length.
 
-/// The most that is shown of a server's own words, in characters.
+/// The maximum length of displayed server text, in characters.
 const MAX_SHOWN: usize = 300;
-/// Returns `text` on one line, without control or direction characters and secrets, cut at 300
-/// characters.
+/// Returns `text` on one line, without control characters, direction characters and secrets, cut at
+/// 300 characters.
 pub(super) fn clean(text: &str) -> String {
     let text = names::mask(text);
     let mut shown = String::new();
@@ -28,7 +28,7 @@ pub(super) fn clean(text: &str) -> String {
     shown
 }
 
-/// Returns a server's own words between backticks, made fit as by [`clean`].
+/// Returns a server's text between backticks, sanitised like [`clean`].
 pub(super) fn quoted(text: &str) -> String {
     format!("`{}`", clean(text).replace('`', "'"))
 }
@@ -38,8 +38,8 @@ fn is_direction(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Returns what an error body says, in short: the messages of the OCI errors document, or the
-/// text itself, or that it is a web page. Nothing for an empty one.
+/// Returns a short form of an error body: the messages of an OCI errors document, or the text
+/// itself, or a note that it is a web page. Returns `None` for an empty body.
 pub(super) fn error_body(body: &str) -> Option<String> {
     let text = body.trim();
     if text.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn error_body(body: &str) -> Option<String> {
     Some(quoted(&said))
 }
 
-/// Returns whether a body is a web page, as login portals and proxies send.
+/// Returns whether a body is a web page, as sent by login portals and proxies.
 pub(super) fn is_html(body: &[u8]) -> bool {
     let head = body.trim_ascii_start();
     let head = &head[..head.len().min(64)];
@@ -63,7 +63,7 @@ pub(super) fn is_html(body: &[u8]) -> bool {
     head.starts_with("<!doctype") || head.starts_with("<html") || head.starts_with("<?xml")
 }
 
-/// Returns `CODE: message` of every error of an OCI errors document, or a token server's words.
+/// Returns `CODE: message` for every error of an OCI errors document, or a token server's message.
 fn oci_errors(json: &serde_json::Value) -> Option<String> {
     let text = |value: &serde_json::Value, key: &str| {
         value.get(key).and_then(serde_json::Value::as_str).map(str::to_owned)

@@ -1,11 +1,10 @@
-//! Sends one HTTP request and reads its answer: connections, timeouts, counters, nothing more.
+//! Sends one HTTP request and reads the response: connections, timeouts and counters.
 //!
-//! There are several `reqwest` clients, made when first needed. The one for this machine has no
-//! TLS roots and no proxy, because loading roots takes longer than a whole derive. The ones for
-//! redirects and token servers check every address that the resolver gives them against the
-//! registry's own [`Reach`], at the moment of connecting, so that a second look-up cannot give
-//! another answer. Behind a proxy it is the proxy that resolves names; there only literal
-//! addresses can be judged.
+//! There are several `reqwest` clients, created when first needed. The one for this machine has no
+//! TLS roots and no proxy, because loading roots takes longer than deriving an image. The clients
+//! for redirects and token servers compare every resolved address with the registry's own [`Reach`]
+//! when they connect, so that a second lookup cannot give another result. With a proxy, the proxy
+//! resolves names, so only literal addresses can be checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,37 +25,37 @@ use super::error::{ErrorKind, Failure};
 use super::resolver::Names;
 use crate::policy::{Reach, literal_reach};
 
-/// How long things may take.
+/// The time limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// Until a connection stands, TLS included.
+    /// Until a connection is established, including TLS.
     pub connect: Duration,
-    /// Until the next byte comes or goes.
+    /// Until the next byte is sent or received.
     pub idle: Duration,
-    /// Until a small document (manifest, config, token) is read whole.
+    /// Until a small document (manifest, config, token) is complete.
     pub document: Duration,
-    /// Until a registry has stored a blob after its last byte; some copy it once more.
+    /// Until a registry has stored a blob after its last byte. Some registries copy it again.
     pub commit: Duration,
 }
 
 impl Default for Timeouts {
-    /// Connect 10 s and idle 30 s, as uv; a document 60 s; a commit 5 min.
+    /// Connect 10 s and idle 30 s, like uv; a document 60 s; a commit 5 min.
     fn default() -> Self {
         let [connect, idle, document, commit] = [10, 30, 60, 300].map(Duration::from_secs);
         Self { connect, idle, document, commit }
     }
 }
 
-/// The least speed, in bytes per second over the idle time, below which a transfer counts as hung. A
-/// layer of 100 MB would take a day at it.
+/// The minimum speed, in bytes per second over the idle time. A slower transfer counts as hung. At
+/// this speed, a layer of 100 MB would take a day.
 const LEAST_SPEED: u64 = 1000;
 
-/// What went over the wire so far.
+/// The network traffic so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Requests sent, those for tokens and redirects included.
+    /// Requests sent, including those for tokens and redirects.
     pub requests: u64,
-    /// Bytes of answer bodies.
+    /// Bytes of response bodies.
     pub bytes_received: u64,
     /// Bytes of request bodies.
     pub bytes_sent: u64,
@@ -69,19 +68,19 @@ pub(super) struct Meter {
     pub(super) sent: AtomicU64,
 }
 
-/// A name whose address the caller fixes, as curl's `--connect-to` does; for tests and oddly
-/// built networks.
+/// A host name whose address the caller fixes, like curl's `--connect-to`. For tests and unusual
+/// networks.
 #[derive(Debug, Clone)]
 pub struct FixedName {
     /// The host name.
     pub name: String,
-    /// Where connections to it go.
+    /// The address to connect to.
     pub address: IpAddr,
-    /// Where the host counts as being when redirects are judged.
+    /// The reach that the host is treated as having when redirects are checked.
     pub reach: Reach,
 }
 
-/// What the connections are made with.
+/// The settings for connections.
 #[derive(Debug, Clone)]
 pub(super) struct Wiring {
     pub(super) timeouts: Timeouts,
@@ -91,18 +90,18 @@ pub(super) struct Wiring {
     pub(super) fixed_names: Vec<FixedName>,
 }
 
-/// Which of the clients a request takes.
+/// The client that a request uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Route {
     /// To this machine.
     Loopback,
     /// To a registry that the caller named.
     Direct,
-    /// To a host that a registry named; addresses further inward than this are refused.
+    /// To a host that a registry named. More internal addresses than this are refused.
     Hop(Reach),
 }
 
-/// A request, ready to go.
+/// A request that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) method: Method,
@@ -115,11 +114,11 @@ pub(super) struct Outgoing {
 #[derive(Debug)]
 pub(super) enum Body {
     Bytes(Bytes),
-    /// A body of known size, and how far it has got.
+    /// A body of known size, and the number of bytes sent.
     Stream(reqwest::Body, u64, Arc<AtomicU64>),
 }
 
-/// An answer whose body is not read yet.
+/// A response whose body has not been read yet.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) status: StatusCode,
@@ -128,7 +127,7 @@ pub(super) struct Incoming {
     pub(super) body: IncomingBody,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub(super) struct IncomingBody {
     response: reqwest::Response,
@@ -159,7 +158,7 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// Locks a mutex; no holder can leave these maps half changed.
+/// Locks a mutex. A panic cannot leave these maps half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -191,9 +190,9 @@ impl Transport {
         Arc::clone(&self.meter)
     }
 
-    /// Returns where the host of `url` lies: the least inward of its addresses.
+    /// Returns the reach of the host in `url`: that of its least internal address.
     ///
-    /// A name that cannot be resolved here counts as public: a proxy will resolve it.
+    /// A name that cannot be resolved here counts as public, because a proxy will resolve it.
     pub(super) async fn reach_of(&self, url: &Url) -> Reach {
         let Some(host) = url.host() else { return Reach::Public };
         if let Some(reach) = literal_reach(&host) {
@@ -213,7 +212,7 @@ impl Transport {
         reach
     }
 
-    /// Sends a request and returns when the head of its answer is there.
+    /// Sends a request, and returns when the head of the response has arrived.
     pub(super) async fn send(&self, route: Route, out: Outgoing) -> Result<Incoming, Failure> {
         let reach = out.url.host().as_ref().and_then(literal_reach);
         let route = match reach {
@@ -236,7 +235,7 @@ impl Transport {
                 }
             }
             Body::Stream(body, size, sent) => {
-                // hyper takes an explicit length over chunks, which some registries refuse.
+                // With an explicit length, hyper does not use chunks, which some registries refuse.
                 request = request.header(CONTENT_LENGTH, HeaderValue::from(size)).body(body);
                 progress = Some((size, sent));
             }
@@ -291,7 +290,7 @@ impl Transport {
             false => builder,
         };
         let client = builder.build().map_err(|error| {
-            Failure::fatal(ErrorKind::Tls, "no HTTP client can be set up").because(&error)
+            Failure::fatal(ErrorKind::Tls, "cannot set up an HTTP client").because(&error)
         })?;
         let slot = Slot { client, judged };
         clients.insert(route, slot.clone());
@@ -300,7 +299,7 @@ impl Transport {
 
     fn tls(&self, route: Route) -> Result<rustls::ClientConfig, Failure> {
         let fail = |error: &rustls::Error| {
-            Failure::fatal(ErrorKind::Tls, "TLS cannot be set up on this machine").because(error)
+            Failure::fatal(ErrorKind::Tls, "cannot set up TLS on this machine").because(error)
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -325,7 +324,7 @@ impl Transport {
     }
 }
 
-/// Waits for an answer to an upload, for as long as the body moves.
+/// Waits for the response to an upload, as long as the body makes progress.
 async fn watched<T>(
     answer: impl Future<Output = T>,
     timeouts: Timeouts,
@@ -337,7 +336,7 @@ async fn watched<T>(
     loop {
         let now = sent.load(Ordering::Relaxed);
         let patience = if now >= size { timeouts.commit } else { timeouts.idle };
-        // The first round has the time of the connection as well.
+        // The first round includes the time for connecting.
         let patience = if before.is_none() { patience + timeouts.connect } else { patience };
         if before == Some(now) {
             return Err(hung(patience));
@@ -350,31 +349,31 @@ async fn watched<T>(
 }
 
 fn hung(patience: Duration) -> Failure {
-    let detail = format!("there was no answer for {:.1} s", patience.as_secs_f32());
+    let detail = format!("there was no response for {:.1} s", patience.as_secs_f32());
     Failure::passing(ErrorKind::Timeout, detail)
 }
 
 impl IncomingBody {
-    /// Returns the length that the head of the answer states.
+    /// Returns the length in the head of the response.
     pub(super) fn stated_length(&self) -> Option<u64> {
         let text = self.response.headers().get(CONTENT_LENGTH)?.to_str().ok()?;
         text.parse().ok()
     }
 
-    /// Returns the next piece, or nothing at the end.
+    /// Returns the next chunk, or `None` at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         let started = Instant::now();
         let chunk = timeout(self.idle, self.response.chunk())
             .await
             .map_err(|_| {
                 let seconds = self.idle.as_secs_f32();
-                let detail = format!("the transfer stood still for {seconds:.1} s");
+                let detail = format!("the transfer stalled for {seconds:.1} s");
                 Failure::passing(ErrorKind::Timeout, detail)
             })?
             .map_err(|error| classify(&error.without_url()))?;
         let Some(chunk) = chunk else { return Ok(None) };
         self.meter.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
-        // Only the time spent waiting for the server counts, not what the consumer takes.
+        // Only time spent waiting for the server counts, not the consumer's.
         self.window += started.elapsed();
         self.window_bytes += chunk.len() as u64;
         if self.window >= self.idle {
@@ -390,10 +389,10 @@ impl IncomingBody {
         Ok(Some(chunk))
     }
 
-    /// Reads the whole of a small document, of at most `cap` bytes and within `limit`.
+    /// Reads a small document of at most `cap` bytes within `limit`.
     pub(super) async fn collect(mut self, cap: u64, limit: Duration) -> Result<Bytes, Failure> {
         let too_large = || {
-            let detail = format!("the answer is larger than the {cap} bytes that are read");
+            let detail = format!("the response is larger than the limit of {cap} bytes");
             Failure::fatal(ErrorKind::TooLarge, detail)
         };
         if self.stated_length().is_some_and(|length| length > cap) {
@@ -410,7 +409,8 @@ impl IncomingBody {
             Ok(all.freeze())
         };
         timeout(limit, read).await.unwrap_or_else(|_| {
-            let detail = format!("the answer was not whole within {:.1} s", limit.as_secs_f32());
+            let detail =
+                format!("the response was not complete within {:.1} s", limit.as_secs_f32());
             Err(Failure::passing(ErrorKind::Timeout, detail))
         })
     }

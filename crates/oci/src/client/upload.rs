@@ -1,7 +1,7 @@
-//! Pushes blobs: one `POST`, and one `PUT` with the whole blob.
+//! Pushes blobs: one `POST`, and one `PUT` with the complete blob.
 //!
-//! A push that fails starts over from its `POST`: what state an upload session is in after a
-//! broken request is nothing to rely on.
+//! A failed push starts over from its `POST`, because the state of an upload session after a broken
+//! request is unreliable.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ impl RegistryClient {
     /// Pushes a small blob.
     ///
     /// # Errors
-    /// The bytes do not have the digest, or the registry does not take them.
+    /// Fails if the bytes do not match the digest, or if the registry rejects them.
     pub async fn push_blob(
         &self,
         repository: &Repository,
@@ -59,10 +59,11 @@ impl RegistryClient {
         }
     }
 
-    /// Pushes a blob while it passes by; it is never whole in memory nor on disk.
+    /// Pushes a blob while it is streamed. The blob is never completely in memory or on disk.
     ///
     /// # Errors
-    /// The stream breaks or is of another blob, or the registry does not take it.
+    /// Fails if the stream breaks or does not match the digest, or if the registry rejects the
+    /// blob.
     pub async fn push_blob_stream(
         &self,
         repository: &Repository,
@@ -100,7 +101,7 @@ impl RegistryClient {
                     session.finish_upload(&place, url, digest, body).await
                 }
             };
-            // Where reading broke, the failed request is only what followed from it.
+            // If reading failed, the failed request is only a consequence.
             let failure = match (pushed, lock(&source.broken).take()) {
                 (Ok(()), None) => return Ok(()),
                 (_, Some(broken)) if !broken.is_worth_reopening() => return Err(broken),
@@ -116,17 +117,17 @@ impl RegistryClient {
 }
 
 fn gone() -> Failure {
-    Failure::fatal(ErrorKind::Protocol, "the blob has passed and cannot be sent again")
+    Failure::fatal(ErrorKind::Protocol, "the blob has been consumed and cannot be sent again")
 }
 
-/// What an upload knows of its source.
+/// An upload's view of its source.
 #[derive(Debug, Default)]
 struct Source {
     sent: Arc<AtomicU64>,
     broken: Mutex<Option<RegistryError>>,
 }
 
-/// A blob as the body of a request: counts what goes out, keeps the error that ended it.
+/// A blob as the body of a request. Counts the bytes sent, and keeps the error that ended it.
 struct Uploading {
     blob: BlobStream,
     meter: Arc<Meter>,
@@ -154,7 +155,7 @@ impl Stream for Uploading {
 }
 
 impl Session {
-    /// Begins an upload and returns where it goes on.
+    /// Starts an upload, and returns the location at which it continues.
     async fn begin_upload(&self, place: &Endpoint) -> Result<Url, Failure> {
         let answer = self.request(Ask::new(place, Method::POST, "blobs/uploads/")).await?;
         match answer.status {
@@ -163,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Sends the blob and ends the upload.
+    /// Sends the blob and completes the upload.
     async fn finish_upload(
         &self,
         place: &Endpoint,
@@ -180,7 +181,7 @@ impl Session {
         let answer = self.request(ask).await?;
         match answer.status {
             StatusCode::CREATED | StatusCode::OK | StatusCode::NO_CONTENT => Ok(()),
-            // The session is unknown: it ended meanwhile. A new one may do better.
+            // The session is unknown because it has ended in the meantime. A new one may succeed.
             StatusCode::NOT_FOUND => {
                 let failure = self.failure(place, answer).await;
                 Err(Failure { again: super::error::Again::Yes, ..failure })

@@ -1,9 +1,9 @@
-//! Reads the JSON documents of OCI so that every reader reads the same in them.
+//! Reads OCI's JSON documents in such a way that every parser agrees on them.
 //!
-//! Go's `encoding/json`, which podman, docker and skopeo use, matches the keys of its structs without
-//! regard to letter case, lets the last of several keys win, and refuses other values than serde_json
-//! does. A document that the two would read differently is refused here, with the path of the key.
-//! Unknown keys are kept as they are.
+//! Go's `encoding/json`, which podman, docker and skopeo use, ignores the case of struct keys, lets
+//! the last of several keys win, and rejects other values than serde_json does. If the two would
+//! read a document differently, this module refuses it and names the path of the key. Unknown keys
+//! are kept unchanged.
 
 mod shape;
 
@@ -17,9 +17,9 @@ pub(crate) use self::shape::MANIFEST;
 use self::shape::Shape::{self, Any, Boolean, Integer, List, Map as MapOf, Struct, Text, Time};
 use self::shape::{CONFIG, is_time};
 
-/// The most decimal digits that survive every reader's floating-point numbers.
+/// The maximum number of decimal digits that every parser's floating-point numbers preserve.
 const DIGITS: usize = 15;
-/// The longest path that a message quotes, in characters.
+/// The maximum length of a path in a message, in characters.
 const SHOWN: usize = 120;
 
 /// Why a document is refused.
@@ -28,17 +28,15 @@ pub enum DocumentError {
     /// The bytes are not JSON.
     #[error("it is not JSON")]
     Json(#[source] serde_json::Error),
-    /// A key is there twice.
-    #[error("key `{0}` is there twice, and readers do not agree which one counts")]
+    /// A key occurs twice.
+    #[error("key `{0}` occurs twice, and parsers disagree on which one counts")]
     Twice(String),
     /// Two keys differ only in letter case.
-    #[error(
-        "key `{path}` is spelled like `{like}`; Go programs ignore letter case and take one for the other"
-    )]
+    #[error("key `{path}` is spelled like `{like}`; Go programs ignore case and confuse the two")]
     Spelling {
         /// The path of the key.
         path: String,
-        /// The key that it is taken for.
+        /// The key that it is confused with.
         like: String,
     },
     /// A value has the wrong type.
@@ -46,20 +44,20 @@ pub enum DocumentError {
     Type {
         /// The path of the key.
         path: String,
-        /// What is there.
+        /// The actual type.
         found: &'static str,
-        /// What must be there.
+        /// The expected type.
         wanted: &'static str,
     },
-    /// A number cannot be kept.
-    #[error("key `{0}` is a number with more digits than every reader keeps")]
+    /// A number cannot be preserved.
+    #[error("key `{0}` is a number with more digits than every parser preserves")]
     Digits(String),
 }
 
 /// Reads the config of an image.
 ///
 /// # Errors
-/// It is not JSON, or Go programs read something else in it.
+/// Fails if it is not JSON, or if Go programs would read it differently.
 pub fn read_config(bytes: &[u8]) -> Result<Map<String, Value>, DocumentError> {
     read(bytes, CONFIG)
 }
@@ -68,12 +66,12 @@ pub fn read_config(bytes: &[u8]) -> Result<Map<String, Value>, DocumentError> {
 pub(crate) fn read(bytes: &[u8], shape: Shape) -> Result<Map<String, Value>, DocumentError> {
     match serde_json::from_slice(bytes).map_err(DocumentError::Json)? {
         Json::Object(entries) => object(entries, shape, &Path(None)),
-        // Go takes `null` for a document without keys.
+        // Go accepts `null` as a document without keys.
         other => Err(wrong(&Path(None), &other, "an object")),
     }
 }
 
-/// JSON with all keys of an object, in their order.
+/// JSON with all keys of an object, in order.
 enum Json {
     Null,
     Boolean(bool),
@@ -140,7 +138,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
 }
 
 impl Json {
-    /// Returns the value, if it has the shape.
+    /// Returns the value if it has the shape.
     fn into_value(self, shape: Shape, path: &Path<'_>) -> Result<Value, DocumentError> {
         if !self.fits(shape) {
             return Err(wrong(path, &self, shape.name()));
@@ -165,7 +163,7 @@ impl Json {
 
     fn fits(&self, shape: Shape) -> bool {
         match (shape, self) {
-            // Go leaves a field as it is.
+            // Go leaves the field unchanged.
             (Any, _) | (_, Self::Null) => true,
             (Struct(_) | MapOf(_), found) => matches!(found, Self::Object(_)),
             (List(_), found) => matches!(found, Self::List(_)),
@@ -176,7 +174,7 @@ impl Json {
         }
     }
 
-    /// Refuses `null` as an item, which Go reads as an empty text.
+    /// Refuses `null` as an item, which Go reads as an empty string.
     fn refuse_null(&self, outer: Shape, path: &Path<'_>) -> Result<(), DocumentError> {
         match (outer, self) {
             (List(shape) | MapOf(shape), Self::Null) => Err(wrong(path, self, shape.name())),
@@ -185,7 +183,7 @@ impl Json {
     }
 }
 
-/// Returns the values of an object, if no key is there twice.
+/// Returns the values of an object if no key occurs twice.
 fn object(
     entries: Vec<(String, Json)>,
     shape: Shape,
@@ -216,8 +214,8 @@ fn object(
     Ok(values)
 }
 
-/// Folds a key as Go's `encoding/json` does. Names of fields are ASCII, and two letters outside of it
-/// fold to ASCII: the Kelvin sign and the long s.
+/// Folds a key like Go's `encoding/json`. Field names are ASCII, and two letters outside ASCII fold
+/// to ASCII: the Kelvin sign and the long s.
 fn folded(key: &str) -> String {
     let letter = |letter| match letter {
         '\u{212a}' => 'k',
@@ -227,11 +225,11 @@ fn folded(key: &str) -> String {
     key.chars().map(letter).collect()
 }
 
-/// Returns a number that is written again as every reader reads it.
+/// Returns a number if every parser reads its written form in the same way.
 fn kept(number: Number, path: &Path<'_>) -> Result<Number, DocumentError> {
     let digits = |float: f64| format!("{float:e}").bytes().take_while(|byte| *byte != b'e').count();
     match number.as_f64() {
-        // A sign and a point may stand among the digits.
+        // A sign and a decimal point may occur among the digits.
         Some(float) if number.is_f64() && digits(float) > DIGITS + 2 => {
             Err(DocumentError::Digits(path.to_string()))
         }
@@ -244,19 +242,19 @@ fn wrong(path: &Path<'_>, found: &Json, wanted: &'static str) -> DocumentError {
         Json::Null => "null",
         Json::Boolean(_) => "a boolean",
         Json::Number(_) => "a number",
-        Json::Text(_) => "a text",
+        Json::Text(_) => "a string",
         Json::List(_) => "an array",
         Json::Object(_) => "an object",
     };
     let found = match (found, wanted) {
-        ("a number", "an integer of 64 bits") => "another number",
-        ("a text", wanted) if wanted.starts_with("a time") => "another text",
+        ("a number", "a 64-bit integer") => "a number of another form",
+        ("a string", wanted) if wanted.starts_with("a time") => "a string of another form",
         _ => found,
     };
     DocumentError::Type { path: path.to_string(), found, wanted }
 }
 
-/// Where a value is: the path of what it is in, and its key or number.
+/// The position of a value: the path of its parent, and its key or index.
 struct Path<'a>(Option<(&'a Self, Part<'a>)>);
 
 enum Part<'a> {
@@ -275,7 +273,7 @@ impl Path<'_> {
                 }
                 text.push_str(key);
             }
-            // A string takes all that is written.
+            // Writing to a string cannot fail.
             Part::Item(number) => {
                 let _ = write!(text, "[{number}]");
             }

@@ -1,23 +1,23 @@
-//! What the documents of OCI and docker's configs look like to Go programs.
+//! The structure of OCI documents and docker configs, as Go programs read them.
 
-/// What a value must be.
+/// The expected form of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
-    /// Nobody reads it: anything, kept as it is.
+    /// No program reads it: any value, kept unchanged.
     Any,
-    /// An object that Go reads into a struct: these keys, and unknown ones.
+    /// An object that Go reads into a struct with these keys, and possibly unknown ones.
     Struct(&'static [(&'static str, Self)]),
-    /// An object with keys of any spelling, and values of one shape. `null` is no value.
+    /// An object with any keys, and values of one shape. `null` is not allowed as a value.
     Map(&'static Self),
-    /// An array. `null` is no item.
+    /// An array. `null` is not allowed as an item.
     List(&'static Self),
-    /// A text.
+    /// A string.
     Text,
-    /// An integer of 64 bits with a sign.
+    /// A signed 64-bit integer.
     Integer,
     /// A boolean.
     Boolean,
-    /// A time as RFC 3339 writes it.
+    /// A time in RFC 3339 format.
     Time,
 }
 
@@ -57,7 +57,7 @@ pub(crate) const MANIFEST: Shape = Struct(&[
     ("schemaVersion", Integer),
     ("subject", DESCRIPTOR),
 ]);
-/// What a container is started with (image-spec, config.md; docker's `container.Config`).
+/// How to start a container (image-spec, config.md; docker's `container.Config`).
 const INNER: Shape = Struct(&[
     ("ArgsEscaped", Boolean),
     ("AttachStderr", Boolean),
@@ -130,15 +130,15 @@ impl Shape {
             Any => "a value",
             Struct(_) | MapOf(_) => "an object",
             List(_) => "an array",
-            Text => "a text",
-            Integer => "an integer of 64 bits",
+            Text => "a string",
+            Integer => "a 64-bit integer",
             Boolean => "true or false",
             Time => "a time such as 2026-01-31T12:00:00Z",
         }
     }
 }
 
-/// Returns whether a text is a time that Go reads.
+/// Returns whether a string is a time that Go can parse.
 pub(super) fn is_time(text: &str) -> bool {
     let number = |range: std::ops::Range<usize>, least: u32, most: u32| {
         let digits = text.get(range).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));

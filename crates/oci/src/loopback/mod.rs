@@ -1,13 +1,13 @@
-//! A registry inside this process, on a loopback port of its own: the rehearsal's, and the one
-//! that stands between us and an engine.
+//! An in-process registry on its own loopback port: for rehearsals, and between this tool and an
+//! engine.
 //!
-//! It speaks what the OCI distribution specification 1.1 asks of a registry for pulling and
-//! pushing: manifests by tag and digest, blobs with ranges, uploads in one or several pieces,
-//! mounts. What is uploaded is kept in memory, or spooled to files of a folder as it comes in;
-//! both are gone when the value is dropped.
+//! It implements what the OCI distribution specification 1.1 requires for pulling and pushing:
+//! manifests by tag and digest, blobs with ranges, uploads in one or several chunks, mounts.
+//! Uploads are kept in memory or spooled to files in a folder; both are deleted when the value is
+//! dropped.
 //!
-//! A blob can be *claimed*: the registry then says it has it, so that nobody uploads it. An engine
-//! that pushes an image on a base of 20 GB sends the new layers only.
+//! A blob can be *claimed*: the registry then says that it has the blob, so that clients do not
+//! upload it. If an engine pushes an image on a base of 20 GB, it sends only the new layers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -50,19 +50,19 @@ pub struct LoopbackRegistry {
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 impl LoopbackRegistry {
-    /// Begins to serve on a free port of 127.0.0.1.
+    /// Starts serving on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// No port can be had.
+    /// Fails if no port is available.
     pub async fn start() -> io::Result<Self> {
         Self::start_with(Store::default()).await
     }
 
-    /// Begins to serve, and spools what is uploaded to files of `folder`, which must exist. Of a
-    /// blob of any size, less than a megabyte is held in memory.
+    /// Starts serving, and spools uploads to files in `folder`, which must exist. At most a
+    /// megabyte of each blob is held in memory.
     ///
     /// # Errors
-    /// No port can be had.
+    /// Fails if no port is available.
     pub async fn start_in(folder: &Path) -> io::Result<Self> {
         Self::start_with(Store { spool: Some(folder.to_owned()), ..Store::default() }).await
     }
@@ -75,7 +75,7 @@ impl LoopbackRegistry {
         Ok(Self { address, store, server })
     }
 
-    /// Returns the registry's host and port, as an image reference names it.
+    /// Returns the registry's host and port, as in an image reference.
     pub fn host(&self) -> String {
         self.address.to_string()
     }
@@ -87,17 +87,17 @@ impl LoopbackRegistry {
         digest
     }
 
-    /// Says from now on that a blob is there, which it is not. `size` is in bytes; `source` has
-    /// the bytes, should somebody ask for them, and who asks without is told that there are none.
+    /// From now on, claims to have a blob. `size` is in bytes; `source` provides the bytes if they
+    /// are requested. Without a source, such requests get a not-found error.
     ///
-    /// podman asks for a layer by its `diff_id` where it does not know the compressed digest, so
-    /// claim both. What is there already stays.
+    /// podman asks for a layer by its `diff_id` if it does not know the compressed digest, so claim
+    /// both. A blob that is really there stays.
     pub fn claim(&self, digest: &Digest, size: u64, source: Option<BlobSource>) {
         let mut store = lock(&self.store);
         store.blobs.entry(digest.clone()).or_insert(Blob::Claimed(size, source));
     }
 
-    /// Returns a blob that was uploaded or added; a claimed one is none.
+    /// Returns a blob that was uploaded or added, but not a claimed one.
     pub fn blob(&self, digest: &Digest) -> Option<StoredBlob> {
         lock(&self.store).blobs.get(digest).and_then(Blob::stored)
     }
@@ -107,13 +107,13 @@ impl LoopbackRegistry {
         lock(&self.store).find_manifest(repository, reference)
     }
 
-    /// Returns what has come in over HTTP so far.
+    /// Returns what has been received over HTTP so far.
     pub fn received(&self) -> Received {
         lock(&self.store).received
     }
 
-    /// Returns why the spool folder did not take an upload, once. Who uploads may see no more of that
-    /// than a connection that ends.
+    /// Returns once why the spool folder did not accept an upload. The client may see only a closed
+    /// connection.
     pub fn take_spool_failure(&self) -> Option<io::Error> {
         lock(&self.store).spool_failure.take()
     }
@@ -156,14 +156,14 @@ impl Store {
 }
 
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
-    // The store is changed by whole insertions only, so it is sound after a panic too.
+    // The store is changed only by whole insertions, so it is consistent even after a panic.
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn serve(listener: TcpListener, store: Arc<Mutex<Store>>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // No file descriptor is free, most likely; asking again at once would only spin.
+            // Most likely there is no free file descriptor. Retrying immediately would only spin.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -183,7 +183,7 @@ async fn serve(listener: TcpListener, store: Arc<Mutex<Store>>) {
     }
 }
 
-/// Splits the path of a request and hands it to the verb that answers it.
+/// Parses the path of a request, and calls the handler for its method.
 async fn answer(request: Request<Incoming>, store: &Mutex<Store>) -> Answer {
     let path = request.uri().path().to_owned();
     let Some(rest) = path.strip_prefix("/v2/") else {
@@ -273,7 +273,7 @@ async fn put_manifest(
     created(&format!("/v2/{repository}/manifests/{digest}"), &digest)
 }
 
-/// Lists the tags of a repository; `skopeo inspect` asks for them and fails without.
+/// Lists the tags of a repository. `skopeo inspect` requests them and fails without.
 fn list_tags(store: &Mutex<Store>, repository: &str) -> Answer {
     let store = lock(store);
     if !store.manifests.keys().any(|(name, _)| name == repository) {
@@ -454,7 +454,7 @@ fn unspooled(store: &Mutex<Store>, failure: io::Error) -> Answer {
     error(StatusCode::INSUFFICIENT_STORAGE, "UNKNOWN")
 }
 
-/// Reads a body of at most `cap` bytes, or nothing where it is longer or breaks off.
+/// Reads a body of at most `cap` bytes, or returns `None` if it is longer or incomplete.
 async fn collect(body: Incoming, cap: usize) -> Option<Bytes> {
     let body = http_body_util::Limited::new(body, cap);
     body.collect().await.ok().map(http_body_util::Collected::to_bytes)
@@ -507,7 +507,7 @@ fn accepted(location: &str, received: u64) -> Answer {
     answer
 }
 
-/// Returns an error in the form of the distribution specification ("Error codes").
+/// Returns an error in the format of the distribution specification ("Error codes").
 fn error(status: StatusCode, code: &str) -> Answer {
     let body =
         json!({ "errors": [{ "code": code, "message": code.to_lowercase().replace('_', " ") }] });

@@ -1,4 +1,4 @@
-//! What the loopback registry holds, and how uploads come in.
+//! The content of the loopback registry, and its uploads.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,24 +14,24 @@ use names::{Digest, Hasher};
 use tempfile::TempPath;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 
-/// The largest blob that is taken into memory, in bytes.
+/// The maximum size of a blob in memory, in bytes.
 const MEMORY_CAP: u64 = 256 << 20;
-/// The piece a file is written and read in, in bytes.
+/// The buffer size for reading and writing files, in bytes.
 const PIECE: usize = 256 << 10;
 
-/// The bytes of a blob, as they come.
+/// The bytes of a blob, as a stream.
 pub type BlobStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// Where the bytes of a claimed blob come from, should somebody ask for them.
+/// Provides the bytes of a claimed blob if they are requested.
 pub type BlobSource =
     Arc<dyn Fn(Digest) -> BoxFuture<'static, io::Result<BlobStream>> + Send + Sync>;
 
 /// A blob that was uploaded or added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredBlob {
-    /// It is held in memory.
+    /// It is in memory.
     Memory(Bytes),
-    /// It lies in a file of the spool folder, which ends with the registry.
+    /// It is a file in the spool folder, which is deleted with the registry.
     File {
         /// The file.
         path: PathBuf,
@@ -40,20 +40,20 @@ pub enum StoredBlob {
     },
 }
 
-/// What has come in over HTTP.
+/// What has been received over HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Blobs that were uploaded whole.
+    /// Complete blobs that were uploaded.
     pub blobs: u64,
-    /// Bytes of blobs, those of uploads that failed included.
+    /// Bytes of blobs, including those of failed uploads.
     pub blob_bytes: u64,
     /// Bytes of manifests.
     pub manifest_bytes: u64,
-    /// Times a claimed blob was said to be there already.
+    /// How often the registry answered that it already has a claimed blob.
     pub already_there: u64,
 }
 
-/// A blob the registry says it has, with or without bytes.
+/// A blob that the registry claims to have, with or without bytes.
 #[derive(Clone)]
 pub(super) enum Blob {
     Memory(Bytes),
@@ -63,9 +63,9 @@ pub(super) enum Blob {
 
 #[derive(Default)]
 pub(super) struct Store {
-    /// Where uploads go; memory where there is none.
+    /// The folder for uploads. If `None`, they are kept in memory.
     pub(super) spool: Option<PathBuf>,
-    /// Why it did not take an upload.
+    /// Why the folder did not accept an upload.
     pub(super) spool_failure: Option<io::Error>,
     pub(super) blobs: BTreeMap<Digest, Blob>,
     /// Manifests by repository and digest, with their media types.
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// An upload that is under way. Its digest is computed while it comes in.
+/// An upload in progress. Its digest is computed as it arrives.
 pub(super) struct Upload {
     hash: Hasher,
     length: u64,
@@ -123,18 +123,18 @@ enum Sink {
     File(BufWriter<tokio::fs::File>, TempPath),
 }
 
-/// Why an upload did not go on.
+/// Why an upload failed.
 pub(super) enum UploadError {
-    /// The body broke off, or is larger than may be.
+    /// The body is incomplete or too large.
     Body,
-    /// The spool folder does not take it.
+    /// The spool folder cannot be written.
     Spool(io::Error),
-    /// The bytes have another digest than was said.
+    /// The bytes do not match the digest.
     Digest,
 }
 
 impl Upload {
-    /// Begins an upload into a folder, or into memory.
+    /// Starts an upload into a folder, or into memory.
     pub(super) fn begin(spool: Option<&Path>) -> io::Result<Self> {
         let sink = match spool {
             None => Sink::Memory(BytesMut::new()),
@@ -152,7 +152,7 @@ impl Upload {
         self.length
     }
 
-    /// Takes a body. `count` is told of each piece.
+    /// Reads a body. `count` is called for each chunk.
     pub(super) async fn take(
         &mut self,
         mut body: Incoming,
@@ -173,7 +173,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Ends an upload whose bytes must have this digest.
+    /// Completes an upload whose bytes must have this digest.
     pub(super) async fn finish(self, digest: &Digest) -> Result<Blob, UploadError> {
         if Digest::from_sha256(self.hash.finish()) != *digest {
             return Err(UploadError::Digest);
@@ -188,7 +188,7 @@ impl Upload {
     }
 }
 
-/// Returns the bytes of a blob from `begin` on, or nothing if it is claimed and has no source.
+/// Returns the bytes of a blob from `begin` on, or `None` if it is claimed and has no source.
 pub(super) async fn open(
     blob: &Blob,
     digest: &Digest,
@@ -202,7 +202,7 @@ pub(super) async fn open(
         Blob::File(path, _) => {
             let mut file = tokio::fs::File::open(path.as_ref()).await?;
             file.seek(io::SeekFrom::Start(begin)).await?;
-            // The path is held on to, because the file goes with it.
+            // Keeps the path alive, because the file is deleted with it.
             let state = (file, Arc::clone(path));
             Ok(Some(Box::pin(futures_util::stream::try_unfold(state, |(mut file, path)| async {
                 let mut piece = BytesMut::with_capacity(PIECE);

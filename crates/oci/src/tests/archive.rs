@@ -1,4 +1,4 @@
-//! Archives: the same bytes from the same image, read by real `tar` and by us.
+//! Archives: the same bytes from the same image, read by the real `tar` and by this crate.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, Write as _};
@@ -15,12 +15,12 @@ use crate::{DerivedImage, LayoutError, LayoutImage};
 
 const NAME: &str = "locked-spoof";
 
-/// Writes a whole archive of an image over the fixed layers.
+/// Writes a complete archive of an image with the fixed layers.
 fn write_archive(path: &Path, image: &DerivedImage) -> Result<(), LayoutError> {
     write_archive_of(path, image, &layers()[..2])
 }
 
-/// Writes a whole archive, its layers in pieces.
+/// Writes a complete archive, with its layers in chunks.
 pub(super) fn write_archive_of(
     path: &Path,
     image: &DerivedImage,
@@ -55,7 +55,7 @@ fn an_archive_is_a_function_of_the_image_alone() {
     let [one, two] = paths.each_ref().map(|path| fs::read(path).unwrap());
     assert!(one == two);
     assert_eq!(one.len() % 512, 0);
-    // A golden digest: the archive's bytes are part of what people compare.
+    // A golden digest: users compare the bytes of archives.
     assert_eq!(
         Digest::of(&one).hex(),
         "d4574015d99df38f31ae4436dc69bd4043d45a56b62c1754ce2460bf5206ddab"
@@ -98,7 +98,7 @@ fn archives_of_other_tools_are_read() {
     }
 }
 
-/// Go's writer states sizes from 8 GiB on in a pax record, and 0 in the header.
+/// From 8 GiB on, Go's writer puts sizes into a pax record, and 0 into the header.
 #[test]
 fn a_size_in_a_pax_record_counts() {
     let folder = tempdir().unwrap();
@@ -159,7 +159,7 @@ fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
     assert_eq!(fs::read(&other).unwrap(), b"what was there");
 }
 
-/// Returns where the data of an entry begins and how long it is.
+/// Returns the offset and length of an entry's data.
 fn place_of(path: &Path, digest: &Digest) -> (u64, u64) {
     let mut archive = tar::Archive::new(File::open(path).unwrap());
     let mut entries = archive.entries().unwrap().map(Result::unwrap);
@@ -185,7 +185,8 @@ fn damage_is_named_with_the_archive_and_the_blob() {
         assert!(matches!(error, LayoutError::Integrity { .. }), "{text}");
         assert!(text.contains(digest.as_str()) && text.contains(path.to_str().unwrap()), "{text}");
     }
-    // Cut off at any place: an error that names the file, or an image whose last layers are gone.
+    // Wherever it is truncated: an error that names the file, or an image whose last layers are
+    // missing.
     write_archive(&path, &image).unwrap();
     let whole = fs::read(&path).unwrap();
     for length in (0..whole.len()).step_by(509) {
@@ -201,7 +202,7 @@ fn damage_is_named_with_the_archive_and_the_blob() {
     }
 }
 
-/// Begins an archive with one entry that states a size, and little behind it.
+/// Starts an archive with one entry that declares a size but has little data.
 fn with_stated_size(path: &PathBuf, name: &str, kind: tar::EntryType, size: u64) -> File {
     let mut file = File::create(path).unwrap();
     let mut header = tar::Header::new_gnu();
@@ -230,7 +231,7 @@ fn absurd_sizes_take_no_memory() {
         with_stated_size(&path, "x", kind, 1 << 50);
         assert!(LayoutImage::read(&path).is_err(), "{kind:?}");
     }
-    // An index that is really there, and as large as it says: a hole, so it costs nothing here.
+    // An index that really has the declared size: a hole, so it takes no space here.
     let mut file = with_stated_size(&path, "index.json", tar::EntryType::Regular, 100 << 20);
     file.seek(std::io::SeekFrom::Start(512 + (100 << 20))).unwrap();
     file.write_all(&[0; 1024]).unwrap();

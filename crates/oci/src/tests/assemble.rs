@@ -1,4 +1,4 @@
-//! Images of a base and sealed layers: one config whatever the engine wrote.
+//! Images assembled from a base and sealed layers: one config, whatever the engine wrote.
 
 use names::Digest;
 use plan::{ImageEdit, Platform};
@@ -22,7 +22,7 @@ fn plain() -> ImageEdit {
     ImageEdit { env: [].into(), entrypoint_prefix: Vec::new(), ..edit() }
 }
 
-/// What an engine wrote: the base's layers, its own over them, and `config`.
+/// Returns what an engine wrote: the base's layers, its own above them, and `config`.
 fn built(base: &Base, config: Value, more: Value) -> Value {
     let mut diff_ids = base.config["rootfs"]["diff_ids"].clone();
     diff_ids.as_array_mut().unwrap().push(json!("sha256:unsealed"));
@@ -50,7 +50,7 @@ fn try_assemble(
     )
 }
 
-/// The same image as podman, docker's classic builder and BuildKit describe it.
+/// Returns the same image as podman, docker's classic builder and BuildKit describe it.
 fn engines(base: &Base) -> [Value; 3] {
     let podman = json!({
         "Env": ["PATH=/bin", "A=1"], "Cmd": ["/run"], "WorkingDir": "/srv", "User": "7",
@@ -89,7 +89,7 @@ fn all_engines_give_one_image() {
     }
 }
 
-/// Where this changes, the contract has changed: call it `seal/2`.
+/// If this changes, the contract has changed: call it `seal/2`.
 #[test]
 fn the_config_and_manifest_of_seal_1() {
     let base = Base::docker();
@@ -129,8 +129,8 @@ fn an_image_on_another_base_is_refused() {
     assert_eq!(
         error.to_string(),
         format!(
-            "the built image does not stand on the pinned base: its layer 2 is `sha256:other`, not \
-             `{wanted}`; build again from nothing"
+            "the built image is not based on the pinned base: its layer 2 is `sha256:other`, not \
+             `{wanted}`; rebuild without caches"
         )
     );
     other["rootfs"]["diff_ids"] = json!([]);

@@ -1,4 +1,4 @@
-//! The contract `derive/1`: golden digests, and every rule by a table.
+//! The contract `derive/1`: golden digests, and a table for every rule.
 
 use plan::{ImageEdit, Platform};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// The Docker base with one change to its config.
+/// Returns the docker base with one change to its config.
 fn docker_with(change: impl FnOnce(&mut Value)) -> Base {
     let mut base = Base::docker();
     change(&mut base.config);
@@ -30,8 +30,9 @@ fn inner_of(change: impl FnOnce(&mut Map<String, Value>)) -> Value {
     config(&base.derived())["config"].take()
 }
 
-/// Where one of these digests changes, the contract has changed: call it `derive/2`, keep `derive/1`
-/// for images that carry its name, and say so in the changelog. Never edit them alone.
+/// If one of these digests changes, the contract has changed: call it `derive/2`, keep `derive/1`
+/// for images that carry its name, and describe the change in the changelog. Never edit only the
+/// digests.
 #[test]
 fn the_golden_digests_of_derive_1() {
     for (base, config, manifest) in [
@@ -111,9 +112,9 @@ fn env_is_set_in_place_and_new_variables_follow_sorted() {
         (json!(["A=1", "SET=x", "B=2"]), vec!["A=1", "SET=by the edit", "B=2"]),
         (json!(["SET", "B=2"]), vec!["SET=by the edit", "B=2"]),
         (json!(["SETTER=1", "set=2"]), vec!["SETTER=1", "set=2"]),
-        // Which of two counts depends on the runtime, so there must be one.
+        // Runtimes disagree on which of the two counts, so only one may remain.
         (json!(["SET=1", "B=2", "SET=3"]), vec!["SET=by the edit", "B=2"]),
-        // What is not ours to set stays as it is.
+        // Variables that the edit does not set stay unchanged.
         (json!(["B=1", "SET=1", "B=2"]), vec!["B=1", "SET=by the edit", "B=2"]),
         (json!([]), vec![]),
         (Value::Null, vec![]),
@@ -148,7 +149,7 @@ fn the_entrypoint_gets_the_words_in_front() {
         (json!(["/entry"]), vec!["/entry"]),
         (json!(["/entry", "a b", ""]), vec!["/entry", "a b", ""]),
         (json!(["/bin/sh", "-c", "other"]), vec!["/bin/sh", "-c", "other"]),
-        // A base of our own has them already.
+        // A base made by this tool already has them.
         (json!(["/bin/sh", "-c", "script", "name", "/entry"]), vec!["/entry"]),
     ] {
         let inner = inner_of(|inner| drop(inner.insert("Entrypoint".to_owned(), base.clone())));
@@ -158,7 +159,7 @@ fn the_entrypoint_gets_the_words_in_front() {
     }
     let absent = inner_of(|inner| drop(inner.shift_remove("Entrypoint")));
     assert_eq!(absent["Entrypoint"], json!(ours));
-    // Without words nothing is touched, whatever it is.
+    // Without words, nothing is changed, whatever it is.
     let plain = ImageEdit { entrypoint_prefix: Vec::new(), ..edit() };
     for base in [Value::Null, json!([]), json!(["/entry"])] {
         let base = docker_with(|config| config["config"]["Entrypoint"] = base);
@@ -189,7 +190,7 @@ fn labels_that_would_lie_are_reset_and_named() {
             with_kept(json!({ "vendors": "x" })),
             vec!["org.opencontainers.image.ref.name", "vendor"],
         ),
-        // Also a label of ours that this image does not set.
+        // This includes a label of this tool that the image does not set.
         (
             json!({ "io.github.build-pipeline.overrides": "x", "architecture": "arm64" }),
             ours.clone(),
@@ -199,7 +200,7 @@ fn labels_that_would_lie_are_reset_and_named() {
         let base = docker_with(|config| config["config"]["Labels"] = base);
         let image = base.derived();
         let found = config(&image)["config"]["Labels"].take();
-        // As text, because the order counts.
+        // Compared as text, because the order matters.
         assert_eq!(found.to_string(), wanted.to_string());
         assert_eq!(image.reset, reset);
         assert_eq!(manifest(&image)["annotations"].to_string(), ours.to_string());
@@ -209,7 +210,7 @@ fn labels_that_would_lie_are_reset_and_named() {
         manifest(&image)["annotations"].to_string(),
         with_kept(json!({ "com.example.kept": "yes" })).to_string()
     );
-    // Dropped as a label and as an annotation; each name once.
+    // Dropped as a label and as an annotation; each name is listed once.
     let reset = ["org.opencontainers.image.created", "org.opencontainers.image.version"];
     assert_eq!(image.reset, reset);
 }
@@ -266,7 +267,7 @@ fn layers_stay_digest_for_digest_under_the_oci_name_of_their_type() {
         let image = docker.derived();
         let mut expected = docker.manifest["layers"][0].clone();
         expected["mediaType"] = json!(wanted);
-        // As text: a descriptor keeps its keys and their order.
+        // Compared as text: a descriptor keeps its keys and their order.
         assert_eq!(manifest(&image)["layers"][0].to_string(), expected.to_string());
         assert_eq!(image.layers[0].media_type, wanted);
     }
@@ -289,12 +290,15 @@ fn a_base_that_cannot_be_derived_from_is_refused() {
     type Change = Box<dyn FnOnce(&mut Base)>;
     let cases: Vec<(Change, &str)> = vec![
         (Box::new(|base| base.config = json!([])), "`(the document)` is an array, not an object"),
-        (Box::new(at("/os", json!(1))), "key `os` is a number, not a text"),
+        (Box::new(at("/os", json!(1))), "key `os` is a number, not a string"),
         (Box::new(at("/architecture", Value::Null)), "no valid `architecture`"),
         (Box::new(at("/architecture", json!("arm64"))), "for linux/arm64, not for linux/amd64"),
         (Box::new(at("/os", json!("windows"))), "for windows/amd64, not for linux/amd64"),
         (Box::new(at("/rootfs", json!({}))), "no valid `rootfs.diff_ids`"),
-        (Box::new(at("/rootfs/diff_ids", json!("x"))), "`rootfs.diff_ids` is a text, not an array"),
+        (
+            Box::new(at("/rootfs/diff_ids", json!("x"))),
+            "`rootfs.diff_ids` is a string, not an array",
+        ),
         (Box::new(at("/rootfs/diff_ids", json!([]))), "names 0 layers, its manifest 3"),
         (
             Box::new(at("/rootfs/diff_ids", json!(["1", "2", "3", "4"]))),
@@ -303,22 +307,22 @@ fn a_base_that_cannot_be_derived_from_is_refused() {
         (Box::new(at("/config", json!([]))), "`config` is an array, not an object"),
         (
             Box::new(at("/config/Entrypoint", json!("/entry"))),
-            "`config.Entrypoint` is a text, not an array",
+            "`config.Entrypoint` is a string, not an array",
         ),
         (Box::new(at("/config/Env", json!({}))), "`config.Env` is an object, not an array"),
-        (Box::new(at("/config/Env", json!([1]))), "`config.Env[0]` is a number, not a text"),
+        (Box::new(at("/config/Env", json!([1]))), "`config.Env[0]` is a number, not a string"),
         (Box::new(at("/config/Labels", json!([]))), "`config.Labels` is an array, not an object"),
         (Box::new(at("/history", json!({}))), "`history` is an object, not an array"),
         (
             Box::new(layer("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip")),
-            "foreign.diff.tar.gzip`, which cannot be handed on",
+            "foreign.diff.tar.gzip`, which is not supported",
         ),
         (
             Box::new(layer("application/vnd.oci.image.layer.nondistributable.v1.tar+gzip")),
-            "which cannot be handed on",
+            "which is not supported",
         ),
-        (Box::new(layer("application/vnd.in-toto+json")), "which cannot be handed on"),
-        (Box::new(layer("application/vnd.oci.image.layer.v1.tarball")), "cannot be handed on"),
+        (Box::new(layer("application/vnd.in-toto+json")), "which is not supported"),
+        (Box::new(layer("application/vnd.oci.image.layer.v1.tarball")), "is not supported"),
     ];
     let urls: Change = Box::new(|base| {
         base.manifest["layers"][1]["urls"] = json!(["https://example.com/layer"]);
@@ -347,7 +351,7 @@ fn an_image_of_ours_is_a_base_like_any_other() {
     let again = Base { manifest: manifest(&first), config: config(&first), ..Base::docker() };
     let second = again.derived();
     let (mut was, mut is) = (config(&first), config(&second));
-    // Nothing but one more line of history.
+    // Only one more line of history.
     let history = is["history"].as_array_mut().unwrap();
     assert_eq!(history.len(), 3);
     assert_eq!(history.pop(), Some(was["history"][1].clone()));

@@ -1,7 +1,7 @@
-//! Documents that readers take for different things are refused, and no others.
+//! Documents that parsers interpret differently are refused, and no others.
 //!
-//! The oracle is a small reader that does what Go's `encoding/json` does: keys without regard to letter
-//! case, the last one wins, maps are merged, `null` leaves a text as it is.
+//! The oracle is a small parser that behaves like Go's `encoding/json`: it ignores the case of
+//! keys, the last one wins, maps are merged, and `null` leaves a string unchanged.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::support::Base;
 use crate::media::Document;
 use crate::read_config;
 
-/// What Go programs take from a config.
+/// The values that Go programs read from a config.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct View {
     os: String,
@@ -24,7 +24,7 @@ struct View {
     diff_ids: Option<Vec<String>>,
 }
 
-/// JSON as it is written: all keys, in their order.
+/// JSON as written: all keys, in order.
 #[derive(Debug, Clone)]
 enum Written {
     Other(Value),
@@ -62,14 +62,14 @@ impl Written {
         }
     }
 
-    /// The values of a field of a Go struct, in their order.
+    /// Returns the values of a field of a Go struct, in order.
     fn fields(&self, name: &str) -> Vec<&Self> {
         let Self::Object(entries) = self else { return Vec::new() };
         entries.iter().filter(|(key, _)| is_field(key, name)).map(|(_, value)| value).collect()
     }
 }
 
-/// Whether Go takes a key for the field of this name (`unicode.SimpleFold`).
+/// Returns whether Go matches a key to the field with this name (`unicode.SimpleFold`).
 fn is_field(key: &str, name: &str) -> bool {
     let is_one = |(one, other): (char, char)| {
         one.eq_ignore_ascii_case(&other)
@@ -126,7 +126,7 @@ fn go_map(values: &[&Written]) -> Option<Option<BTreeMap<String, String>>> {
     Some(map)
 }
 
-/// What Go programs read in a config, or nothing where they refuse it.
+/// Returns what Go programs read in a config, or `None` if they refuse it.
 fn go_view(config: &Written) -> Option<View> {
     let structs = |name: &str| -> Option<Vec<&Written>> {
         let values = config.fields(name);
@@ -148,7 +148,7 @@ fn go_view(config: &Written) -> Option<View> {
     })
 }
 
-/// What this tool reads in a config.
+/// Returns what this tool reads in a config.
 fn our_view(config: &Map<String, Value>) -> View {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let texts = |value: Option<&Value>| {
@@ -171,7 +171,8 @@ fn our_view(config: &Map<String, Value>) -> View {
     }
 }
 
-/// Spells a key another way: other case, the Kelvin sign, the long s, or letters that only look alike.
+/// Spells a key differently: another case, the Kelvin sign, the long s, or letters that only look
+/// alike.
 fn respelled(key: &str, choices: &[u8]) -> String {
     let letter = |(at, letter): (usize, char)| match choices.get(at).copied().unwrap_or(0) % 8 {
         1 if letter.is_ascii_lowercase() => letter.to_ascii_uppercase(),
@@ -238,7 +239,7 @@ proptest! {
             }
             let at = usize::from(at) % (entries.len() + 1);
             entries.insert(at, (key, Written::of(&value)));
-            // A place that was replaced cannot be changed again.
+            // A position that was replaced cannot be changed again.
             if PLACES.iter().any(|path| !path.is_empty() && !has(&config, path)) {
                 break;
             }
@@ -247,7 +248,7 @@ proptest! {
         if let Ok(read) = read_config(text.as_bytes()) {
             let go = go_view(&config);
             prop_assert_eq!(go.as_ref(), Some(&our_view(&read)), "{}", text);
-            // Nothing is lost or written another way.
+            // Nothing is lost or rewritten.
             prop_assert_eq!(Value::Object(read).to_string(), text);
         }
     }
@@ -280,22 +281,22 @@ fn a_config_that_readers_disagree_on_is_refused_with_the_path_of_the_key() {
         ("{\"rootf\u{17f}\":{}}", "is spelled like `rootfs`"),
         ("{\"config\":{\"Healthchec\u{212a}\":{}}}", "is spelled like `Healthcheck`"),
         (r#"{"a":1,"A":2}"#, "key `A` is spelled like `a`"),
-        (r#"{"os":"linux","os":"linux"}"#, "key `os` is there twice"),
-        (r#"{"config":{"Labels":{"a":"1","a":"2"}}}"#, "key `config.Labels.a` is there twice"),
-        (r#"{"unknown":[{"deep":{"b":1,"b":1}}]}"#, "key `unknown[0].deep.b` is there twice"),
-        (r#"{"config":{"Labels":{"a":5}}}"#, "key `config.Labels.a` is a number, not a text"),
-        (r#"{"config":{"Labels":{"a":null}}}"#, "key `config.Labels.a` is null, not a text"),
-        (r#"{"config":{"Env":"x"}}"#, "key `config.Env` is a text, not an array"),
-        (r#"{"config":{"Env":[null]}}"#, "key `config.Env[0]` is null, not a text"),
-        (r#"{"config":{"Cmd":"x"}}"#, "key `config.Cmd` is a text, not an array"),
-        (r#"{"config":{"User":0}}"#, "key `config.User` is a number, not a text"),
+        (r#"{"os":"linux","os":"linux"}"#, "key `os` occurs twice"),
+        (r#"{"config":{"Labels":{"a":"1","a":"2"}}}"#, "key `config.Labels.a` occurs twice"),
+        (r#"{"unknown":[{"deep":{"b":1,"b":1}}]}"#, "key `unknown[0].deep.b` occurs twice"),
+        (r#"{"config":{"Labels":{"a":5}}}"#, "key `config.Labels.a` is a number, not a string"),
+        (r#"{"config":{"Labels":{"a":null}}}"#, "key `config.Labels.a` is null, not a string"),
+        (r#"{"config":{"Env":"x"}}"#, "key `config.Env` is a string, not an array"),
+        (r#"{"config":{"Env":[null]}}"#, "key `config.Env[0]` is null, not a string"),
+        (r#"{"config":{"Cmd":"x"}}"#, "key `config.Cmd` is a string, not an array"),
+        (r#"{"config":{"User":0}}"#, "key `config.User` is a number, not a string"),
         (r#"{"config":{"ExposedPorts":["80"]}}"#, "`config.ExposedPorts` is an array"),
         (r#"{"config":{"Volumes":{"/v":1}}}"#, "key `config.Volumes./v` is a number"),
-        (r#"{"config":{"StopTimeout":1.5}}"#, "is another number, not an integer of 64 bits"),
-        (r#"{"config":{"StopTimeout":9223372036854775808}}"#, "not an integer of 64 bits"),
-        (r#"{"history":[{"empty_layer":"true"}]}"#, "key `history[0].empty_layer` is a text"),
+        (r#"{"config":{"StopTimeout":1.5}}"#, "is a number of another form, not a 64-bit integer"),
+        (r#"{"config":{"StopTimeout":9223372036854775808}}"#, "not a 64-bit integer"),
+        (r#"{"history":[{"empty_layer":"true"}]}"#, "key `history[0].empty_layer` is a string"),
         (r#"{"history":[null]}"#, "key `history[0]` is null, not an object"),
-        (r#"{"created":"yesterday"}"#, "key `created` is another text, not a time"),
+        (r#"{"created":"yesterday"}"#, "key `created` is a string of another form, not a time"),
         (r#"{"created":"2025-01-01T00:00:00"}"#, "not a time"),
         (r#"{"unknown":12345678901234567890123}"#, "key `unknown` is a number with more digits"),
         (r#"{"unknown":0.12345678901234567}"#, "more digits"),
@@ -316,14 +317,15 @@ fn a_config_that_readers_disagree_on_is_refused_with_the_path_of_the_key() {
     assert!(refused(long.as_bytes()).len() < 300);
 }
 
-/// Returns every place in a document that readers know, as a pointer and as messages write it.
+/// Returns every position in a document that parsers know, as a pointer and in the form used in
+/// messages.
 fn places(value: &Value, pointer: &str, path: &str, all: &mut Vec<(String, String)>) {
     if !path.is_empty() {
         all.push((pointer.to_owned(), path.to_owned()));
     }
     match value {
         Value::Object(entries) => {
-            // Nobody reads what BuildKit puts beside.
+            // No parser reads BuildKit's additional keys.
             for (key, value) in entries.iter().filter(|(key, _)| *key != "moby.buildkit.x") {
                 let dot = if path.is_empty() { "" } else { "." };
                 places(value, &format!("{pointer}/{key}"), &format!("{path}{dot}{key}"), all);
@@ -348,7 +350,7 @@ fn every_value_of_another_kind_is_refused_with_its_path() {
         Value::Number(_) => 4,
         Value::Null => 5,
     };
-    // Nothing takes a fraction.
+    // No field accepts a fraction.
     let others = [json!("text"), json!(true), json!([]), json!({}), json!(1.5)];
     let mut tried = 0;
     let [docker, oci] = [Base::docker(), Base::oci()];
@@ -397,7 +399,7 @@ fn every_key_that_is_there_twice_or_in_capitals_is_refused_with_its_path() {
                 continue;
             }
             for again in [key.to_owned(), key.to_uppercase()] {
-                // Labels and annotations that differ in letter case are two.
+                // Labels and annotations that differ only in case are distinct.
                 if is_free && again != key {
                     continue;
                 }
@@ -438,11 +440,14 @@ fn a_manifest_or_index_that_readers_disagree_on_is_refused() {
     let with = |more: &str| format!("{},{more}}}", text.strip_suffix('}').unwrap());
     for (text, wanted) in [
         (with(&format!(r#""Layers":{layers}"#)), "key `Layers` is spelled like `layers`"),
-        (with(&format!(r#""layers":{layers}"#)), "key `layers` is there twice"),
+        (with(&format!(r#""layers":{layers}"#)), "key `layers` occurs twice"),
         (with(r#""Manifests":[]"#), "key `Manifests` is spelled like `manifests`"),
         (with(r#""MediaType":"x""#), "is spelled like `mediaType`"),
         (text.replace(r#""config":{"#, r#""config":{"Digest":"x","#), "key `config.Digest`"),
-        (text.replace(r#""size":"#, r#""size":1.0,"x":"#), "`config.size` is another number"),
+        (
+            text.replace(r#""size":"#, r#""size":1.0,"x":"#),
+            "`config.size` is a number of another form",
+        ),
         (text.replace(r#"kept":"yes""#, r#"kept":5"#), "key `annotations.com.example.kept` is"),
         (text.replace(r#"{"z":"1","#, r#"{"z":1,"#), "`layers[1].annotations.z` is a number"),
     ] {

@@ -1,4 +1,4 @@
-//! Fuzzes what registries answer, and the files of podman and docker that say how to ask them.
+//! Fuzzes registry responses, and the podman and docker files that configure requests.
 
 use serde_json::Value;
 use testkit::{Corpus, fuzz_some};
@@ -9,7 +9,7 @@ use crate::media::Document;
 use crate::read_config;
 use crate::registries_conf::RegistriesConf;
 
-/// Bytes that mean something in JSON and TOML.
+/// Byte sequences that are significant in JSON and TOML.
 const WORDS: [&[u8]; 24] = [
     b"{",
     b"}",
@@ -49,7 +49,7 @@ fn fuzzed_documents_are_read_or_refused() {
         runs += 1;
         if let Ok(config) = read_config(&bytes) {
             good += 1;
-            // What was read is written again as a config with the same meaning.
+            // Writing it again gives a config with the same meaning.
             let text = Value::Object(config.clone()).to_string();
             assert_eq!(read_config(text.as_bytes()).expect(&text), config);
         }
@@ -83,7 +83,7 @@ fn fuzzed_credential_files_give_a_credential_or_an_error_without_one() {
             Ok(found) => good += usize::from(found.is_some()),
             Err(error) => {
                 let shown = format!("{error} {error:?}");
-                // The name of a helper may be told; it is no secret.
+                // The name of a helper may be shown, because it is not a secret.
                 let is_helper = shown.contains("Helper");
                 assert!(is_helper || !shown.contains("canary"), "{shown}");
                 assert!(!shown.contains("a2ltOmNhbmFyeQ"), "{shown}");

@@ -1,4 +1,4 @@
-//! Layouts on disk: what is written is read back, and nothing but that is touched.
+//! Layouts on disk: reading returns what was written, and nothing else is touched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Returns whether a layout holds an image with all its layers.
+/// Returns whether a layout contains an image with all its layers.
 fn is_whole(path: &Path, image: &DerivedImage) -> bool {
     let mut verified = Verified::none().of(&blobs_folder(path));
     let mut has = |layer: &Descriptor| {
@@ -100,7 +100,7 @@ fn holds_is_exact() {
     assert!(holds(path, &image, NAME) && is_whole(path, &image));
     assert!(!holds(path, &image, "other"));
     assert!(!holds(path, &other(&base), NAME));
-    // Nothing is written by a second write of the same image.
+    // Writing the same image a second time changes nothing.
     let times = || -> Vec<_> {
         files(path)
             .iter()
@@ -123,7 +123,7 @@ fn holds_is_exact() {
             fresh();
             damage(&path.join(&file));
             assert!(!holds(path, &image, NAME), "{file}");
-            // … and writing mends it.
+            // … and writing repairs it.
             check_target(path, NAME).unwrap_or_else(|e| assert_eq!(file, "oci-layout", "{e}"));
             write(path, &image, NAME).unwrap();
             assert!(is_whole(path, &image), "{file}");
@@ -171,7 +171,7 @@ fn what_is_not_ours_is_refused_and_left_alone() {
         (vec![marker.clone(), ("index.json", "damaged".to_owned())], None),
         (vec![marker.clone(), ("index.json", index(json!([])))], None),
         (vec![marker.clone(), ("index.json", index(json!([entry(Some(NAME), &absent)])))], None),
-        // What a run leaves that was killed while it copied layers.
+        // The leftovers of a run that was killed while it copied layers.
         (vec![(&blob, "x".to_owned())], None),
         (vec![(&half, "x".to_owned())], None),
         (vec![(&blob, "x".to_owned()), (".oci-layout.Ab1xyz", "x".to_owned())], None),
@@ -196,7 +196,7 @@ fn what_is_not_ours_is_refused_and_left_alone() {
                     index(json!([entry(Some(NAME), &absent), entry(Some("b"), &absent)])),
                 ),
             ],
-            Some("holds the image `b`"),
+            Some("contains the image `b`"),
         ),
     ];
     for (content, wanted) in cases {
@@ -220,7 +220,7 @@ fn what_is_not_ours_is_refused_and_left_alone() {
         assert!(matches!(check_target(&path, NAME), Err(LayoutError::Read { .. })), "{path:?}");
     }
     check_target(&folder.path().join("absent"), NAME).unwrap();
-    // An image of ours under another name is replaced: a rehearsal's, for example.
+    // An image made by this tool under another name is replaced, for example that of a rehearsal.
     let path = folder.path().join("ours");
     write(&path, &Base::docker().derived(), "rehearsal-locked-spoof").unwrap();
     check_target(&path, NAME).unwrap();
@@ -236,7 +236,7 @@ fn a_write_that_fails_leaves_the_image_that_was_there() {
         put_layers(path, &base);
         write(path, &first, NAME).unwrap();
         let before = tree(path);
-        // A folder with something in it stands where the file should go.
+        // A nonempty folder is in the place of the file.
         let folder_in_the_way = blob_path(path, blocked);
         fs::create_dir(&folder_in_the_way).unwrap();
         fs::write(folder_in_the_way.join("x"), "x").unwrap();
@@ -250,7 +250,7 @@ fn a_write_that_fails_leaves_the_image_that_was_there() {
         assert!(is_whole(path, &first));
         write(path, &second, NAME).unwrap();
         assert!(is_whole(path, &second));
-        // Nothing half lies about any more.
+        // No temporary files are left.
         assert_eq!(files(path).len(), before.len());
     }
     let folder = tempdir().unwrap();
@@ -316,7 +316,7 @@ fn damage_is_named_with_the_layout_and_the_blob() {
             damage(&blob_path(path, digest));
             let read = LayoutImage::read(path);
             if damage as usize == remove as usize && *digest == layer {
-                // A layer may stay away.
+                // A layer may be absent.
                 assert_eq!(read.unwrap().absent_layers, [layer.clone(), layer.clone()]);
                 continue;
             }
@@ -345,10 +345,10 @@ fn an_index_that_cannot_be_used_is_refused() {
     for (index, wanted) in [
         (None, "No such file"),
         (Some("<html>".to_owned()), "not JSON"),
-        (Some("{}".to_owned()), "holds 0 images where one was expected"),
+        (Some("{}".to_owned()), "contains 0 images, expected one"),
         (Some(json!({ "manifests": {} }).to_string()), "`manifests` is an object, not an array"),
-        (Some(json!({ "manifests": [] }).to_string()), "holds 0 images"),
-        (Some(json!({ "manifests": [entry, entry] }).to_string()), "holds 2 images"),
+        (Some(json!({ "manifests": [] }).to_string()), "contains 0 images"),
+        (Some(json!({ "manifests": [entry, entry] }).to_string()), "contains 2 images"),
         (Some(json!({ "manifests": [{}] }).to_string()), "`manifests[0]` has no valid digest"),
         (
             Some(json!({ "manifests": [7] }).to_string()),
@@ -358,18 +358,18 @@ fn an_index_that_cannot_be_used_is_refused() {
             Some(json!({ "manifests": [{ "digest": Digest::of(b"") }] }).to_string()),
             "lacks blob `sha256:e3b0c442",
         ),
-        // A config is no manifest.
+        // A config is not a manifest.
         (
             Some(json!({ "manifests": [{ "digest": image.config_digest, "size": image.config.len() }] }).to_string()),
             "no valid `config",
         ),
         (
             Some(json!({ "manifests": [{ "digest": image.manifest_digest, "size": 7 }] }).to_string()),
-            "bytes, where its descriptor says 7",
+            "bytes, but its descriptor says 7",
         ),
         (
             Some(json!({ "manifests": [{ "digest": image.manifest_digest }] }).to_string()),
-            "bytes, where its descriptor says 0",
+            "bytes, but its descriptor says 0",
         ),
         (Some(large), "more than 4 MiB"),
     ] {
@@ -385,7 +385,7 @@ fn an_index_that_cannot_be_used_is_refused() {
     assert!(matches!(error, LayoutError::Read { .. }), "{error:?}");
 }
 
-/// Returns an error's words and those of all beneath it.
+/// Returns the message of an error and of all its causes.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let source = error.source().map(|source| format!(": {}", chain(source)));
     format!("{error}{}", source.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The loopback registry, spoken to in raw HTTP.
+//! The loopback registry, tested with raw HTTP.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -13,13 +13,13 @@ use tokio::runtime::Runtime;
 use crate::loopback::{LoopbackRegistry, StoredBlob};
 use crate::media::OCI_MANIFEST;
 
-/// A registry with a runtime of its own, so that tests may block.
+/// A registry with its own runtime, so that tests may block.
 pub(super) struct Server {
     pub(super) registry: LoopbackRegistry,
     runtime: Runtime,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -38,7 +38,7 @@ impl Server {
         Self { registry, runtime }
     }
 
-    /// Starts one that spools to a folder.
+    /// Starts a registry that spools to a folder.
     pub(super) fn spooling(folder: &std::path::Path) -> Self {
         let mut server = Self::start();
         server.registry = server.runtime.block_on(LoopbackRegistry::start_in(folder)).unwrap();
@@ -67,7 +67,7 @@ impl Server {
             head.extend([name, ": ", value, "\r\n"]);
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
-        // A registry that refuses a large body need not read it to its end.
+        // A registry that refuses a large body need not read all of it.
         drop(stream.write_all(body));
         let mut answer = Vec::new();
         drop(stream.read_to_end(&mut answer));
@@ -87,7 +87,7 @@ impl Server {
 }
 
 impl Answer {
-    /// Returns the code of an error in the form of the specification.
+    /// Returns the code of an error in the format of the specification.
     fn code(&self) -> String {
         let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
         body["errors"][0]["code"].as_str().unwrap().to_owned()
@@ -161,7 +161,7 @@ fn what_is_not_there_has_the_code_of_the_specification() {
         ("GET", "/v2/a/b/blobs/sha256:short".to_owned(), 400, "DIGEST_INVALID"),
         ("GET", format!("/v2/a/b/manifests/{absent}"), 404, "MANIFEST_UNKNOWN"),
         ("GET", "/v2/a/b/manifests/latest".to_owned(), 404, "MANIFEST_UNKNOWN"),
-        // A manifest is known in its own repository only.
+        // A manifest exists only in its own repository.
         ("GET", format!("/v2/a/c/manifests/{digest}"), 404, "MANIFEST_UNKNOWN"),
         ("DELETE", format!("/v2/a/b/manifests/{digest}"), 405, "UNSUPPORTED"),
         ("GET", "/v2/a/c/tags/list".to_owned(), 404, "NAME_UNKNOWN"),
@@ -297,7 +297,7 @@ fn a_manifest_is_taken_by_tag_and_digest_and_only_with_its_blobs() {
         assert_eq!(found.headers["content-type"], "application/x-test");
         assert_eq!(found.headers["docker-content-digest"], digest.to_string());
     }
-    // A tag goes where the last push put it.
+    // A tag points to the last push.
     let other = br#"{"layers":[]}"#;
     assert_eq!(put("one", other).status, 201);
     assert_eq!(server.ask("GET", "/v2/a/b/manifests/one").body, other);

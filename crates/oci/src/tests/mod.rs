@@ -1,4 +1,5 @@
-//! Tests of reading documents, of deriving, of layouts and archives, and of the loopback registry, as a registry and as a sink.
+//! Tests of documents, derived images, layouts and archives, and of the loopback registry, both as
+//! a registry and as a sink.
 
 mod archive;
 mod assemble;

@@ -28,13 +28,13 @@ fn uploads_become_files_and_are_served_from_them() {
     let middle = 1_234_567;
     let first = server.send("PATCH", &upload, &[("Content-Range", "0-1234566")], &bytes[..middle]);
     assert_eq!((first.status, first.headers["range"].as_str()), (202, "0-1234566"));
-    // A piece that does not go on where the last one ended is refused, and nothing is lost.
+    // A chunk that does not continue at the end of the last one is refused, and nothing is lost.
     let gap = server.send("PATCH", &upload, &[("Content-Range", "5-9")], b"01234");
     assert_eq!((gap.status, gap.headers["range"].as_str()), (416, "0-1234566"));
     let end = format!("{upload}?digest={digest}");
     assert_eq!(server.send("PUT", &end, &[], &bytes[middle..]).status, 201);
     let Some(StoredBlob::File { path, size }) = server.registry.blob(&digest) else {
-        panic!("the blob is no file")
+        panic!("the blob is not a file")
     };
     assert_eq!(size, 3_000_000);
     assert_eq!(std::fs::read(path).unwrap(), bytes);
@@ -79,7 +79,7 @@ fn claimed_blobs_are_there_for_who_asks_and_not_for_who_reads() {
     assert_eq!(server.ask("POST", &mount).status, 201);
     assert_eq!(server.registry.received().already_there, 2);
     assert_eq!(server.registry.blob(&digest), None);
-    // A manifest may stand on it.
+    // A manifest may refer to it.
     let config = server.registry.add_blob(Bytes::from_static(b"{}"));
     let manifest = json!({ "config": { "digest": config }, "layers": [{ "digest": digest }] });
     let manifest = manifest.to_string();
@@ -90,7 +90,7 @@ fn claimed_blobs_are_there_for_who_asks_and_not_for_who_reads() {
     assert_eq!((media_type.as_str(), &*bytes), (OCI_MANIFEST, manifest.as_bytes()));
     assert_eq!(server.registry.manifest("a/b", found.as_str()).unwrap().0, found);
     assert_eq!(server.registry.manifest("a/b", "old"), None);
-    // What is really there stays so.
+    // A blob that is really there stays.
     server.registry.claim(&config, 2, None);
     assert!(server.registry.blob(&config).is_some());
 }

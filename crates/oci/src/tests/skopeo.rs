@@ -1,4 +1,5 @@
-//! The real `skopeo` as an independent reader and writer of all that we serve and write.
+//! The real `skopeo` as an independent reader and writer of everything that this crate serves and
+//! writes.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::layout::{self, blob_path, parse_manifest};
 use crate::media::{DOCKER_MANIFEST, OCI_MANIFEST};
 use crate::stand_in::StandIn;
 
-/// Runs `skopeo` with no configuration of this machine's user, and returns its output.
+/// Runs `skopeo` without this user's configuration, and returns its output.
 fn skopeo(arguments: &[&str]) -> String {
     let home = tempdir().unwrap();
     let output = Command::new("skopeo")
@@ -58,7 +59,7 @@ impl Served {
         Self { server, stand_in, folder: tempdir().unwrap() }
     }
 
-    /// Returns the name by which skopeo knows what lies at `path` here.
+    /// Returns skopeo's name for the repository at `path` on this registry.
     fn docker(&self, path: &str) -> String {
         format!("docker://{}/{path}", self.server.registry.host())
     }
@@ -77,7 +78,7 @@ impl Served {
         answer.body
     }
 
-    /// The bytes of the stand-in's manifest for the platform.
+    /// Returns the bytes of the stand-in's manifest for the platform.
     fn manifest(&self) -> Vec<u8> {
         let bytes = self.fetch(&format!("manifests/{}", self.stand_in.digest));
         match crate::media::Document::parse(&bytes, None).unwrap() {
@@ -89,7 +90,7 @@ impl Served {
         }
     }
 
-    /// An image over the stand-in, and the bytes of its layers.
+    /// Returns an image derived from the stand-in, and the bytes of its layers.
     fn derived(&self) -> (DerivedImage, Vec<Vec<u8>>) {
         let base = parse_manifest(&self.manifest()).unwrap();
         let config = self.fetch(&format!("blobs/{}", base.config.digest));
@@ -101,7 +102,7 @@ impl Served {
         (image, layers)
     }
 
-    /// A layout of the derived image, with its layers if asked for.
+    /// Returns a layout of the derived image, optionally with its layers.
     fn layout(&self, name: &str, with_layers: bool) -> (String, DerivedImage) {
         let (image, layers) = self.derived();
         let path = self.folder.path().join(name);
@@ -119,7 +120,7 @@ fn names_of(layers: &[crate::media::Descriptor]) -> Vec<String> {
     layers.iter().map(|layer| layer.digest.to_string()).collect()
 }
 
-/// Checks what skopeo says about a derived image.
+/// Checks skopeo's output for a derived image.
 fn check_inspected(found: &Value, image: &DerivedImage) {
     assert_eq!(found["Digest"], image.manifest_digest.to_string());
     assert_eq!(found["Created"], "2027-01-15T08:00:00Z");
@@ -144,7 +145,7 @@ fn skopeo_reads_a_stand_in_and_writes_it_back() {
         assert_eq!(found["Labels"]["maintainer"], "the vendor");
         assert_eq!(found["Layers"].as_array().unwrap().len(), 3);
 
-        // To a folder, and from there into another repository, where nothing is yet.
+        // To a folder, and from there into another repository, which is still empty.
         let folder = served.path("copied");
         let (form, media_type) = match kind {
             ManifestKind::Index => ("oci", OCI_MANIFEST),
@@ -195,15 +196,15 @@ fn skopeo_pushes_a_full_layout_and_the_digest_stays() {
         check_inspected(&inspect(&target), &image);
         let pushed = empty.ask("GET", "/v2/made/image/manifests/tag");
         assert_eq!(pushed.body, image.manifest);
-        // … and back out of it: what skopeo writes, we read.
+        // … and back out of it: this crate reads what skopeo writes.
         let back = served.path("back");
         copy(&target, &format!("oci:{back}:other-name"));
         let read = crate::LayoutImage::read(Path::new(&back)).unwrap();
         assert_eq!(read.name.as_deref(), Some("other-name"));
         assert_eq!(read.manifest_digest, image.manifest_digest);
         assert_eq!(read.present_layers.len(), 3);
-        // skopeo calls that image its own, so we do not replace it under another name … unless it
-        // is ours by its annotations, as this one is.
+        // skopeo's annotation makes the image look foreign, so it is not replaced under another
+        // name … unless its own annotations show that this tool made it, as here.
         layout::check_target(Path::new(&back), "locked-spoof").unwrap();
     }
 }
@@ -214,7 +215,7 @@ fn an_image_of_somebody_else_is_not_replaced() {
     let path = served.path("theirs");
     copy(&served.source(), &format!("oci:{path}:theirs"));
     let error = layout::check_target(Path::new(&path), "locked-spoof").unwrap_err();
-    assert!(error.to_string().contains("holds the image `theirs`"), "{error}");
+    assert!(error.to_string().contains("contains the image `theirs`"), "{error}");
 }
 
 #[test]
@@ -276,13 +277,13 @@ fn skopeo_reads_something_else_where_a_config_is_refused() {
     for (inner, key) in refused {
         let folder = tempdir().unwrap();
         let theirs = layout_with(folder.path(), inner);
-        // A reader that knows one spelling and takes the first of two keys.
+        // Acts like a parser that knows one spelling and takes the first of two keys.
         let first = if inner.contains("A=1") { serde_json::json!(["A=1"]) } else { Value::Null };
         assert_ne!(theirs["config"][key], first, "{inner}: {theirs}");
         assert!(theirs["config"][key].is_array() || theirs["config"][key].is_object(), "{inner}");
         let error = crate::LayoutImage::read(folder.path()).unwrap_err();
         let told = super::layout::chain(&error);
-        assert!(told.contains("the config cannot be read: key `config."), "{told}");
+        assert!(told.contains("cannot read the config: key `config."), "{told}");
     }
     let folder = tempdir().unwrap();
     let accepted = r#""Env":["A=1"],"Labels":{"a":"1","A":"2"},"unknown":{"x":1,"X":1.5}"#;

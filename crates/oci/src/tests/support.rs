@@ -13,7 +13,7 @@ use crate::DerivedImage;
 use crate::layout::{self, parse_manifest};
 use crate::media::{DOCKER_CONFIG, DOCKER_MANIFEST, Manifest, OCI_CONFIG, OCI_MANIFEST};
 
-/// A base image: documents that stand for themselves, and layers that are what they are called.
+/// A base image: real documents, and placeholder layers that match their digests.
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
     pub(crate) manifest: Value,
@@ -21,7 +21,7 @@ pub(crate) struct Base {
     pub(crate) layers: Vec<Bytes>,
 }
 
-/// The layers of every base here. Nobody unpacks them; one of them is there twice.
+/// The layers of every base here. They are never unpacked; one of them is listed twice.
 pub(crate) fn layers() -> Vec<Bytes> {
     let second = Bytes::from(b"0123456789abcdef".repeat(700));
     vec![Bytes::from_static(b"the first layer"), second.clone(), second]
@@ -44,7 +44,7 @@ fn diff_ids() -> Value {
 }
 
 impl Base {
-    /// A base as Docker's builder makes them.
+    /// Returns a base as docker's builder makes it.
     pub(crate) fn docker() -> Self {
         let config = json!({
             "architecture": "amd64",
@@ -72,7 +72,7 @@ impl Base {
         base([DOCKER_MANIFEST, DOCKER_CONFIG, layer], config)
     }
 
-    /// A base as BuildKit makes them: zstd layers, annotations, keys in another order.
+    /// Returns a base as BuildKit makes it: zstd layers, annotations, keys in another order.
     pub(crate) fn oci() -> Self {
         let config = json!({
             "os": "linux",
@@ -114,7 +114,7 @@ impl Base {
     }
 }
 
-/// An edit with something in every field.
+/// Returns an edit with something in every field.
 pub(crate) fn edit() -> ImageEdit {
     let text = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -129,7 +129,7 @@ pub(crate) fn edit() -> ImageEdit {
     }
 }
 
-/// Another image over the same layers.
+/// Returns another image with the same layers.
 pub(crate) fn other(base: &Base) -> DerivedImage {
     base.derive_with(&ImageEdit { created: "2028-01-01T00:00:00Z".to_owned(), ..edit() }).unwrap()
 }
@@ -142,7 +142,7 @@ pub(crate) fn put_layers(path: &Path, base: &Base) {
     }
 }
 
-/// Returns every file below a folder with its content, by its path.
+/// Returns the content of every file in a folder and its subfolders, by path.
 pub(crate) fn tree(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut folders = vec![path.to_owned()];

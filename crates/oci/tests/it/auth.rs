@@ -1,4 +1,4 @@
-//! Authentication: what is asked for, what is sent, how often tokens are fetched.
+//! Authentication: which requests are made, what they contain, and how often tokens are fetched.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, Server, shared_registry};
 
 use crate::support::{Sample, check, client, local_stream, repository, settings, size, unique};
 
-/// A client with one credential, and the folder that holds it.
+/// Returns a client with one credential, and the folder that contains it.
 pub(crate) fn client_with(host: &str, entry: &str) -> (RegistryClient, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file: PathBuf = folder.path().join("auth.json");
@@ -113,11 +113,11 @@ async fn missing_and_wrong_credentials_are_told_apart() {
     let basic = proxy(Auth::Basic("kim".to_owned(), "right".to_owned()));
     let host = basic.host();
     let none = client().manifest(&sample.tagged(&host)).await;
-    let error = check(none, ErrorKind::Authentication, "and none is stored for");
+    let error = check(none, ErrorKind::Authentication, "but none is stored for");
     assert_eq!(error.tries(), 1);
     let (wrong, _folder) = client_with(&host, &password("kim", "wrong"));
     let wrong = wrong.manifest(&sample.tagged(&host)).await;
-    check(wrong, ErrorKind::Authentication, "it refuses the credential stored for");
+    check(wrong, ErrorKind::Authentication, "it rejects the credential stored for");
 
     let bearer = proxy(Auth::Bearer(bearer()));
     let host = bearer.host();
@@ -208,12 +208,12 @@ async fn many_requests_at_once_share_one_token() {
 async fn challenges_that_make_no_sense_are_refused() {
     let sample = Sample::new("challenges");
     for (challenge, kind, said) in [
-        ("", ErrorKind::Authentication, "neither Bearer nor Basic"),
-        ("Negotiate", ErrorKind::Authentication, "neither Bearer nor Basic"),
+        ("", ErrorKind::Authentication, "other than Bearer or Basic"),
+        ("Negotiate", ErrorKind::Authentication, "other than Bearer or Basic"),
         ("Bearer", ErrorKind::Protocol, "a token server that is not a URL"),
         (r#"Bearer realm="/token""#, ErrorKind::Protocol, "a token server that is not a URL"),
-        (r#"Bearer realm="file:///etc/passwd""#, ErrorKind::Refused, "neither http nor https"),
-        (r#"Bearer realm="http://u:p@127.0.0.1/""#, ErrorKind::Refused, "carries a user name"),
+        (r#"Bearer realm="file:///etc/passwd""#, ErrorKind::Refused, "is not http or https"),
+        (r#"Bearer realm="http://u:p@127.0.0.1/""#, ErrorKind::Refused, "contains a user name"),
         (r#"Bearer realm="http://169.254.169.254/""#, ErrorKind::Refused, "link-local"),
         (r#"Bearer realm="http://auth.example/""#, ErrorKind::Refused, "from https to http"),
     ] {
@@ -230,10 +230,10 @@ async fn token_servers_fail_in_many_ways() {
     let sample = Sample::new("answers");
     let protocol = ErrorKind::Protocol;
     for (fault, kind, said, tries) in [
-        (Answer::new(200).body("<html>"), protocol, "an answer that is not a token", 1),
-        (Answer::new(200).body("{}"), protocol, "an answer without a token", 1),
-        (Answer::new(200).body(r#"{"token":""}"#), protocol, "an answer without a token", 1),
-        (Answer::new(200).body(r#"{"token":"a\nb"}"#), protocol, "no header may hold", 1),
+        (Answer::new(200).body("<html>"), protocol, "a response that is not a token", 1),
+        (Answer::new(200).body("{}"), protocol, "a response without a token", 1),
+        (Answer::new(200).body(r#"{"token":""}"#), protocol, "a response without a token", 1),
+        (Answer::new(200).body(r#"{"token":"a\nb"}"#), protocol, "not allowed in a header", 1),
         (Answer::new(200).body(r#"{"token":7}"#), protocol, "that is not a token", 1),
         (Answer::new(403).body("no"), ErrorKind::Denied, "answered 403", 1),
         (Answer::new(404), ErrorKind::Authentication, "answered 404", 1),
@@ -260,7 +260,7 @@ async fn token_servers_fail_in_many_ways() {
     let proxy = proxy(Auth::Bearer(Bearer::default()));
     proxy.on("GET", "/token").does(Fault::Endless);
     let outcome = client().manifest(&sample.tagged(&proxy.host())).await;
-    check(outcome, ErrorKind::TooLarge, "larger than the 1048576 bytes");
+    check(outcome, ErrorKind::TooLarge, "larger than the limit of 1048576 bytes");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The table of faults: what goes wrong, and the verdict it must get.
+//! The table of faults, each with the error that it must cause.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{
     Sample, impatient, local_stream, read, repository, settings, size, unique, words,
 };
 
-/// What is being done when the fault strikes.
+/// The operation during which the fault occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Tagged,
@@ -34,15 +34,16 @@ const ALL: [Work; 10] =
 struct Case {
     work: Work,
     fault: Fault,
-    /// How many fitting requests it strikes.
+    /// How many matching requests it affects.
     count: usize,
-    /// The verdict: success, or a kind, what is said, and the number of tries.
+    /// The expected result: success, or the kind of error, a part of the message, and the number of
+    /// attempts.
     wanted: Result<(), (ErrorKind, &'static str, u32)>,
     is_impatient: bool,
 }
 
 impl Work {
-    /// The requests that are struck.
+    /// Returns the requests that are affected.
     fn needle(self) -> (&'static str, &'static str) {
         match self {
             Tagged | Pinned => ("GET", "/manifests/"),
@@ -72,7 +73,7 @@ impl Work {
             Stream => {
                 let stream = client.blob_stream(&from, &layer.digest, size(layer)).await?;
                 let (bytes, end) = read(stream).await;
-                // Whoever got all bytes got the right ones.
+                // If all bytes arrived, they are right.
                 assert!(end.is_err() || bytes == layer.bytes);
                 assert!(end.is_ok() || bytes.len() < layer.bytes.len());
                 end
@@ -88,7 +89,8 @@ impl Work {
                 client.push_blob_stream(&to, &Digest::of(&bytes), 300_000, stream).await
             }
             PushManifest => {
-                // A repository of its own: the registry fails when two write the same tag.
+                // A separate repository, because the registry fails if two tests write the same
+                // tag.
                 for blob in sample.image.layers.iter().chain([&sample.image.config]) {
                     assert!(client.mount_blob(&to, &blob.digest, &from).await?);
                 }
@@ -129,7 +131,7 @@ fn case(work: Work, fault: impl Into<Fault>, wanted: (ErrorKind, &'static str, u
     Case { work, fault: fault.into(), count: usize::MAX, wanted: Err(wanted), is_impatient: false }
 }
 
-/// A fault that strikes some times and is then got over.
+/// Returns a case in which the fault occurs some times and the operation then succeeds.
 fn passes(work: Work, fault: impl Into<Fault>, count: usize) -> Case {
     Case { work, fault: fault.into(), count, wanted: Ok(()), is_impatient: false }
 }
@@ -201,7 +203,7 @@ async fn broken_connections_are_tried_three_times() {
             cases.push(passes(work, fault, 2));
         }
         let garbage = Fault::Garbage(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec());
-        cases.push(case(work, garbage, (ErrorKind::Protocol, "the answer is not HTTP", 1)));
+        cases.push(case(work, garbage, (ErrorKind::Protocol, "the response is not HTTP", 1)));
     }
     for work in [Tagged, Pinned, Blob, Stream] {
         for fault in [Fault::ResetAt(0), Fault::ResetAt(17), Fault::CloseAt(17), Fault::CloseAt(0)]
@@ -231,7 +233,7 @@ async fn broken_connections_are_tried_three_times() {
 async fn silence_ends() {
     let mut cases = Vec::new();
     for work in ALL {
-        cases.push(case(work, Fault::Stall, (ErrorKind::Timeout, "there was no answer for", 3)));
+        cases.push(case(work, Fault::Stall, (ErrorKind::Timeout, "there was no response for", 3)));
     }
     let slow = || Fault::Slow(Duration::from_millis(20));
     for work in [Tagged, Blob, Stream] {
@@ -242,8 +244,8 @@ async fn silence_ends() {
         ));
     }
     let hung = || Fault::Slow(Duration::from_secs(60));
-    cases.push(case(Tagged, hung(), (ErrorKind::Timeout, "the transfer stood still", 3)));
-    cases.push(case(Stream, hung(), (ErrorKind::Timeout, "the transfer stood still", 3)));
+    cases.push(case(Tagged, hung(), (ErrorKind::Timeout, "the transfer stalled", 3)));
+    cases.push(case(Stream, hung(), (ErrorKind::Timeout, "the transfer stalled", 3)));
     let cases = cases.into_iter().map(|case| Case { is_impatient: true, ..case });
     run("silent", cases.collect()).await;
 }
@@ -320,19 +322,19 @@ async fn answers_of_another_kind_are_refused() {
         case(
             Tagged,
             json(index, &format!(r#"{{"mediaType":"{manifest}","manifests":[]}}"#)),
-            protocol("where `application/vnd.oci.image.index.v1+json` was stated"),
+            protocol("but `application/vnd.oci.image.index.v1+json` was declared"),
         ),
         case(
             Tagged,
             Answer::new(200).body(r#"{"manifests":[]}"#),
-            protocol("says which media type it is"),
+            protocol("both lack a media type"),
         ),
-        case(Tagged, Fault::header("Content-Type", index), protocol("was stated")),
+        case(Tagged, Fault::header("Content-Type", index), protocol("was declared")),
         passes(Tagged, Fault::Header("Content-Type".to_owned(), None), 9),
         passes(Tagged, Fault::Chunked, 9),
         passes(Blob, Fault::Chunked, 9),
         passes(Stream, Fault::Chunked, 9),
-        // A HEAD that is not supported, or says nothing: the manifest itself is read then.
+        // If HEAD is not supported or returns no digest, the manifest itself is read.
         passes(Head, Fault::status(405), 9),
         passes(Head, Fault::status(501), 9),
         passes(Head, Fault::status(200), 9),
@@ -341,8 +343,12 @@ async fn answers_of_another_kind_are_refused() {
         case(Stream, Answer::new(206).body("x"), protocol("answered 206")),
     ];
     let too_large = |said| (ErrorKind::TooLarge, said, 1);
-    cases.push(case(Tagged, Fault::Endless, too_large("larger than the 4194304 bytes")));
-    cases.push(case(Pinned, Fault::Length(5 << 20), too_large("larger than the 4194304 bytes")));
+    cases.push(case(Tagged, Fault::Endless, too_large("larger than the limit of 4194304 bytes")));
+    cases.push(case(
+        Pinned,
+        Fault::Length(5 << 20),
+        too_large("larger than the limit of 4194304 bytes"),
+    ));
     cases.push(case(Blob, Fault::Endless, (ErrorKind::Integrity, "more than", 1)));
     cases.push(case(Stream, Fault::Endless, (ErrorKind::Integrity, "more than", 1)));
     let tried = cases.len();

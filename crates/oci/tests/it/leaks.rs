@@ -1,4 +1,4 @@
-//! No secret leaves for another host, and none stands in what we say.
+//! Secrets are not sent to other hosts, and do not appear in messages.
 
 use oci::client::{ClientSettings, ErrorKind, Mirror, RegistryClient};
 use oci::credentials::CredentialFiles;
@@ -38,7 +38,8 @@ async fn redirects_carry_no_credential() {
             let (proxy, other) = (guarded(), FaultProxy::to(shared_registry().host()));
             proxy.require(auth.clone());
             let (client, _folder) = client_with(&proxy.host(), &password("kim", CANARY));
-            // The first request learns the way, so that the redirected one is authorized.
+            // The first request learns the authentication method, so that the redirected one is
+            // authorized.
             client.manifest(&sample.tagged(&proxy.host())).await.unwrap();
             let digest = &sample.layer().digest;
             let location = format!("{}/v2/{}/blobs/{digest}", other.url(), sample.path);
@@ -112,7 +113,7 @@ async fn upload_locations_elsewhere_are_not_even_asked() {
     let to = repository(&proxy.host(), &unique("leak-upload"));
     let location = format!("{}/upload", other.url());
     let answer = Answer::new(202).header("Location", &location);
-    // The 401 comes first, by which the client learns the way.
+    // The 401 comes first. The client learns the authentication method from it.
     client.push_blob(&to, &names::Digest::of(b"y"), "y".into()).await.unwrap();
     proxy.on("POST", "uploads").does(answer);
     let outcome = client.push_blob(&to, &names::Digest::of(b"x"), "x".into()).await;
@@ -157,7 +158,7 @@ async fn a_token_server_that_echoes_the_password_is_not_quoted() {
     let sample = Sample::new("leak-server");
     let proxy = FaultProxy::to(shared_registry().host());
     proxy.require(Auth::Bearer(Bearer::default()));
-    // The secret lies across the place where long answers are cut.
+    // The secret is at the position where long texts are cut.
     let echo = format!("{}{CANARY}", "x".repeat(290));
     proxy.on("GET", "/token?").does(Answer::new(403).body(echo));
     let (client, _folder) = client_with(&proxy.host(), &password("kim", CANARY));
@@ -174,7 +175,7 @@ async fn the_signature_of_a_redirect_is_not_quoted() {
     let written = signature.replace('+', "%2B").replace('/', "%2F");
     let place = format!("{}/x?X-Amz-Expires=600&X-Amz-Signature={written}", cdn.url());
     proxy.on("GET", "/blobs/").does(Fault::Redirect(place));
-    // As S3 answers where a signature is not right.
+    // S3 answers like this if a signature is wrong.
     let said =
         format!("<Error><SignatureProvided>{signature}</SignatureProvided>{written}</Error>");
     cdn.on("GET", "").does(Answer::new(403).body(said));

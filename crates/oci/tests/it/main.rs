@@ -1,9 +1,9 @@
-//! The registry client against a real registry that is made to fail, all on loopback.
+//! The registry client against a real registry with injected faults, all on loopback.
 //!
-//! `faults` is a table: one line a fault, with the verdict it must get. The other modules each
-//! hold one promise of the client.
+//! `faults` is a table with one line per fault and the expected result. Each of the other modules
+//! tests one property of the client.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail a test as tests themselves do")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod auth;
 mod faults;

@@ -1,4 +1,4 @@
-//! Mirrors: asked first, in order, never trusted, never written to.
+//! Mirrors are used first, in order. They are never trusted and never written to.
 
 use names::ImageRef;
 use oci::client::{ClientSettings, ErrorKind, Mirror, RegistryClient};

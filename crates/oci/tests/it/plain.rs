@@ -1,4 +1,4 @@
-//! What works when nothing fails, against the registry of Debian alone.
+//! Operations without faults, against Debian's registry alone.
 
 use bytes::Bytes;
 use oci::client::ErrorKind;
@@ -47,7 +47,7 @@ async fn a_derive_takes_few_requests_and_moves_no_layer() {
     let digest = client.push_manifest(&image, &sample.image.media_type, bytes).await.unwrap();
     assert_eq!(client.manifest_digest(&image).await.unwrap(), Some(digest));
     let counters = client.counters();
-    // Two reads, two mounts, two requests for the config, one for the manifest, one to look.
+    // Two reads, two mounts, two requests for the config, one for the manifest, one check.
     assert_eq!(counters.requests, 8);
     assert_eq!(proxy.requests().len(), 8);
     let documents = size(config) + size(&sample.image.manifest);
@@ -86,7 +86,7 @@ async fn an_error_names_everything() {
 async fn a_name_without_tag_and_digest_is_refused() {
     let host = shared_registry().host();
     let image = format!("{host}/test/bare").parse().unwrap();
-    check(client().manifest(&image).await, ErrorKind::Refused, "neither a tag nor a digest");
+    check(client().manifest(&image).await, ErrorKind::Refused, "no tag and no digest");
 }
 
 #[tokio::test]
@@ -110,7 +110,8 @@ async fn nobody_listening_is_unreachable() {
     let host = proxy.host();
     drop(proxy);
     let image = format!("{host}/test/x:y").parse().unwrap();
-    // The port was free a moment ago; the listener's thread may take one connection to end.
+    // The port was free a moment ago. The listener's thread may accept one more connection before
+    // it ends.
     let error = client().manifest(&image).await.unwrap_err();
     assert_eq!((error.kind(), error.tries()), (ErrorKind::Unreachable, 3), "{error}");
 }

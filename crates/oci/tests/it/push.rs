@@ -1,4 +1,4 @@
-//! Pushing: started over from its POST, streamed, mounted.
+//! Pushes: starting over from the POST, streaming, mounting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -126,12 +126,12 @@ async fn mounts_succeed_or_leave_no_upload() {
     let absent = Digest::of(b"nobody has this");
     assert!(!client.mount_blob(&to, &absent, &from).await.unwrap());
     assert_eq!(proxy.count("DELETE", "/blobs/uploads/"), 1);
-    // Ending the upload is a courtesy; that it fails stops nothing.
+    // Cancelling the upload is a courtesy, so its failure has no effect.
     proxy.on("DELETE", "").does(Fault::status(500));
     assert!(!client.mount_blob(&to, &absent, &from).await.unwrap());
     let elsewhere = "ghcr.io/a/b".parse().unwrap();
     let outcome = client.mount_blob(&to, digest, &elsewhere).await;
-    check(outcome, ErrorKind::Refused, "lies on another registry");
+    check(outcome, ErrorKind::Refused, "is on another registry");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Redirects and upload locations: followed where that is safe, refused where it is not.
+//! Redirects and upload locations: followed if that is safe, refused if not.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,7 +7,8 @@ use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, gate_passed, shared_regis
 
 use crate::support::{Sample, check, client, read, repository, settings, size, unique};
 
-/// A client to whom some names lie elsewhere than on this machine, where they really are.
+/// Returns a client for which some names count as being on other networks, although all are on this
+/// machine.
 pub(crate) fn client_of_the_world(proxy: &FaultProxy) -> RegistryClient {
     let name = |name: &str, reach| FixedName {
         name: name.to_owned(),
@@ -65,7 +66,7 @@ async fn a_redirect_home_keeps_the_credential_and_a_chain_away_and_back_too() {
     let proxy = FaultProxy::to(shared_registry().host());
     proxy.require(Auth::Bearer(Bearer::default()));
     let cdn = FaultProxy::to(shared_registry().host());
-    // 401 first, then the redirect away, and from there back.
+    // 401 first, then the redirect to another host, and from there back.
     proxy.on("GET", "/manifests/").nth(2).does(to(format!("{}{{target}}", cdn.url())));
     cdn.on("GET", "/manifests/").does(to(format!("{}{{target}}", proxy.url())));
     client().manifest(&sample.tagged(&proxy.host())).await.unwrap();
@@ -93,7 +94,7 @@ async fn a_public_registry_cannot_send_us_inward() {
     let inner = FaultProxy::to(shared_registry().host());
     let mut tried = 0;
     for (location, said) in [
-        (inner.url(), "is this machine, and the registry is not"),
+        (inner.url(), "is this machine, but the registry is not"),
         (inner.url_as("localhost"), "is this machine"),
         (inner.url_as("LOCALHOST"), "is this machine"),
         (inner.url_as("2130706433"), "is this machine"),
@@ -112,9 +113,9 @@ async fn a_public_registry_cannot_send_us_inward() {
         ("http://[fe80::1]/x".to_owned(), "is a link-local"),
         ("http://0.0.0.0/x".to_owned(), "is a link-local, unspecified"),
         ("http://[::]/x".to_owned(), "is a link-local, unspecified"),
-        ("ftp://cdn.test/x".to_owned(), "neither http nor https"),
-        ("file:///etc/passwd".to_owned(), "neither http nor https"),
-        ("http://kim:pw@cdn.test/x".to_owned(), "carries a user name"),
+        ("ftp://cdn.test/x".to_owned(), "is not http or https"),
+        ("file:///etc/passwd".to_owned(), "is not http or https"),
+        ("http://kim:pw@cdn.test/x".to_owned(), "contains a user name"),
     ] {
         let proxy = FaultProxy::to(shared_registry().host());
         proxy.on("GET", "/v2/").does(to(&location));

@@ -1,4 +1,4 @@
-//! Blob streams: resumed where they broke, never wrong, never whole in memory.
+//! Blob streams: resumed after an interruption, never wrong, never completely in memory.
 
 use oci::client::ErrorKind;
 use testkit::{Fault, FaultProxy, RandomImage, shared_registry};
@@ -53,7 +53,7 @@ async fn a_server_without_ranges_is_read_again_and_skipped() {
 #[tokio::test]
 async fn a_wrong_range_is_refused() {
     for (range, said) in [
-        (Some("bytes 5-9/10"), "`bytes 5-9/10` where"),
+        (Some("bytes 5-9/10"), "`bytes 5-9/10`, but"),
         (Some("bytes \u{9b}"), "where"),
         (None, "`` where"),
     ] {
@@ -109,6 +109,6 @@ async fn a_wrong_size_is_told_at_once() {
         check(outcome, ErrorKind::Integrity, "the size is");
     }
     let outcome = client().blob(&repository, &layer.digest, size(layer), 1000).await;
-    let error = check(outcome, ErrorKind::TooLarge, "at most 1000 are read");
+    let error = check(outcome, ErrorKind::TooLarge, "but the limit is 1000");
     assert_eq!(error.tries(), 0);
 }

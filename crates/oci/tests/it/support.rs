@@ -1,4 +1,4 @@
-//! What the tests share: quick settings, images in the shared registry, unique names.
+//! Shared by the tests: fast settings, images in the shared registry, unique names.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use oci::client::{
 };
 use testkit::{PushedBlob, PushedImage, RandomImage, shared_registry};
 
-/// Settings that try three times within milliseconds.
+/// Returns settings with three attempts within milliseconds.
 pub(crate) fn settings() -> ClientSettings {
     ClientSettings {
         timeouts: Timeouts {
@@ -32,9 +32,9 @@ pub(crate) fn settings() -> ClientSettings {
     }
 }
 
-/// As [`settings`], and nothing may take longer than some seconds.
+/// Like [`settings`], with time limits of a few seconds.
 pub(crate) fn impatient() -> ClientSettings {
-    // A machine with much to do takes a second to answer.
+    // A busy machine may take a second to answer.
     let [connect, idle, document, commit] = [2, 2, 3, 4].map(Duration::from_secs);
     let timeouts = Timeouts { connect, idle, document, commit };
     ClientSettings { timeouts, ..settings() }
@@ -44,13 +44,13 @@ pub(crate) fn client() -> RegistryClient {
     RegistryClient::new(settings())
 }
 
-/// Returns a repository path that no other test has.
+/// Returns a repository path that is unique to the test.
 pub(crate) fn unique(name: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("test/{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// An image in the shared registry, in a repository of its own.
+/// An image in the shared registry, in its own repository.
 pub(crate) struct Sample {
     pub(crate) path: String,
     pub(crate) image: PushedImage,
@@ -92,7 +92,7 @@ pub(crate) fn size(blob: &PushedBlob) -> u64 {
     blob.bytes.len() as u64
 }
 
-/// Reads a stream to its end, or to its error.
+/// Reads a stream to its end or to its error.
 pub(crate) async fn read(mut stream: BlobStream) -> (Vec<u8>, Result<(), RegistryError>) {
     let mut all = Vec::new();
     while let Some(piece) = stream.next().await {
@@ -104,7 +104,7 @@ pub(crate) async fn read(mut stream: BlobStream) -> (Vec<u8>, Result<(), Registr
     (all, Ok(()))
 }
 
-/// A stream of bytes of our own, in pieces.
+/// Returns a stream of local bytes, in chunks.
 pub(crate) fn local_stream(bytes: &[u8], piece: usize) -> BlobStream {
     let pieces: Vec<Bytes> = bytes.chunks(piece.max(1)).map(Bytes::copy_from_slice).collect();
     BlobStream::new(Digest::of(bytes), bytes.len() as u64, move || {
@@ -112,7 +112,7 @@ pub(crate) fn local_stream(bytes: &[u8], piece: usize) -> BlobStream {
     })
 }
 
-/// Returns everything an error says, its sources included.
+/// Returns the message of an error and of all its causes.
 pub(crate) fn words(error: &RegistryError) -> String {
     let mut words = error.to_string();
     let mut next = std::error::Error::source(error);
@@ -123,7 +123,7 @@ pub(crate) fn words(error: &RegistryError) -> String {
     words
 }
 
-/// Checks the kind of an error and that it says `wanted`.
+/// Checks the kind of an error, and that its message contains `wanted`.
 #[track_caller]
 pub(crate) fn check<T: std::fmt::Debug>(
     outcome: Result<T, RegistryError>,

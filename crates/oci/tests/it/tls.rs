@@ -1,4 +1,4 @@
-//! https: certificates are checked, and nothing leads from it to http.
+//! https: certificates are checked, and nothing leads from https to http.
 
 use std::net::{IpAddr, Ipv4Addr};
 

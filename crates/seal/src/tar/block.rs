@@ -2,7 +2,7 @@
 
 use super::BLOCK;
 
-/// Where a field lies in a header.
+/// The position of a field in a header.
 pub(super) type Field = std::ops::Range<usize>;
 
 pub(super) const NAME: Field = 0..100;
@@ -17,10 +17,10 @@ pub(super) const LINK: Field = 157..257;
 pub(super) const MAJOR: Field = 329..337;
 pub(super) const MINOR: Field = 337..345;
 const PREFIX: Field = 345..500;
-/// Star's shorter prefix: access and change time stand behind it.
+/// Star's shorter prefix. It is followed by the access and change times.
 const STAR_PREFIX: Field = 345..476;
 
-/// The dialects that differ in what a field means.
+/// The dialects that differ in the meaning of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// No magic: no prefix, no device numbers.
@@ -38,7 +38,7 @@ impl Block {
         self.0.iter().all(|byte| *byte == 0)
     }
 
-    /// Returns whether the checksum holds, summed unsigned or, as old tars did, signed.
+    /// Returns whether the checksum is right, computed unsigned or, as in old tars, signed.
     pub(super) fn has_right_sum(&self) -> bool {
         let Some(stated) = number(&self.0[SUM]) else { return false };
         let bytes = self.0.iter().enumerate();
@@ -63,7 +63,7 @@ impl Block {
         field.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// Returns the path, with the prefix where the dialect has one.
+    /// Returns the path, with the prefix if the dialect has one.
     pub(super) fn path(&self) -> Vec<u8> {
         let name = self.text(NAME);
         let prefix = match self.dialect() {
@@ -78,8 +78,8 @@ impl Block {
     }
 }
 
-/// Reads a number field: octal digits between spaces and NULs, or base-256 as GNU and star write
-/// it (high bit of the first byte set, two's complement). Nothing is 0.
+/// Parses a number field: octal digits between spaces and NULs, or base-256 as written by GNU and
+/// star (high bit of the first byte set, two's complement). An empty field is 0.
 pub(super) fn number(field: &[u8]) -> Option<i64> {
     let first = *field.first()?;
     if first & 0x80 != 0 {

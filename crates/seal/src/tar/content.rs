@@ -1,23 +1,23 @@
-//! The content of an entry: where it lies in a tar, and reading it with holes as zeros.
+//! The content of an entry: its location in a tar, and reading it with holes as zeros.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use super::sparse::Segment;
 
-/// Where the content of an entry lies.
+/// The location of an entry's content.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Content {
-    /// Where its data begins in the tar.
+    /// Where its data starts in the tar.
     pub(crate) offset: u64,
-    /// How much data is stored, in bytes.
+    /// The amount of stored data, in bytes.
     pub(crate) stored: u64,
-    /// How much that is with the holes, in bytes.
+    /// The size including holes, in bytes.
     pub(crate) size: u64,
-    /// The parts that are stored, if not all of it.
+    /// The stored parts, if not everything is stored.
     pub(super) map: Option<Box<[Segment]>>,
 }
 
-/// Reads the content at the place where the input stands.
+/// Reads the content from the current position of the input.
 pub(crate) struct Expanded<'a, R> {
     input: &'a mut R,
     content: &'a Content,
@@ -30,7 +30,7 @@ impl<'a, R: Read> Expanded<'a, R> {
         Self { input, content, position: 0, segment: 0 }
     }
 
-    /// Returns how many bytes follow of one sort, and whether they are stored.
+    /// Returns the length of the current run of data or hole, and whether it is stored.
     fn run(&mut self) -> (u64, bool) {
         let Some(map) = &self.content.map else {
             return (self.content.size - self.position, true);
@@ -71,9 +71,9 @@ impl<R: Read> Read for Expanded<'_, R> {
     }
 }
 
-/// An input that can leave bytes out.
+/// An input that can skip bytes.
 pub(crate) trait Skip: Read {
-    /// Leaves out as many bytes; fewer there are an error.
+    /// Skips this many bytes. Fails if there are fewer.
     fn skip(&mut self, count: u64) -> io::Result<()>;
 }
 
@@ -83,7 +83,7 @@ impl<S: Skip> Skip for &mut S {
     }
 }
 
-/// An input that only goes forward.
+/// An input that can only be read forward.
 pub(crate) struct Forward<R>(pub(crate) R);
 
 impl<R: Read> Read for Forward<R> {
@@ -101,7 +101,7 @@ impl<R: Read> Skip for Forward<R> {
     }
 }
 
-/// An input in which any place can be read.
+/// An input that can be read at any position.
 pub(crate) struct Seekable<R> {
     inner: BufReader<R>,
     position: u64,
@@ -109,19 +109,19 @@ pub(crate) struct Seekable<R> {
 }
 
 impl<R: Read + Seek> Seekable<R> {
-    /// Takes an input; its start is where the tar begins.
+    /// Takes an input, which is the tar from its first byte.
     pub(crate) fn new(mut inner: R) -> io::Result<Self> {
         let end = inner.seek(SeekFrom::End(0))?;
         inner.seek(SeekFrom::Start(0))?;
         Ok(Self { inner: BufReader::with_capacity(32 << 10, inner), position: 0, end })
     }
 
-    /// Goes to a place. What is in the buffer already is not read again.
+    /// Moves to a position. Buffered data is not read again.
     pub(crate) fn seek_to(&mut self, position: u64) -> io::Result<()> {
         if position > self.end {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // Both lie in the input, whose length fits a signed number.
+        // Both positions are inside the input, whose length fits a signed number.
         let step = i64::try_from(position).map_err(io::Error::other)?
             - i64::try_from(self.position).map_err(io::Error::other)?;
         self.inner.seek_relative(step)?;

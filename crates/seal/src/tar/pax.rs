@@ -1,4 +1,4 @@
-//! PAX extended headers: records read by their length, so that a value may hold any byte.
+//! PAX extended headers: records are read by their length, so that a value may contain any byte.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use super::reader::Fault;
 use super::sparse::Segment;
 use crate::entry::Xattrs;
 
-/// The keys under which tar, star and Go store extended attributes.
+/// The prefix of keys under which tar, star and Go store extended attributes.
 const XATTR: &[u8] = b"SCHILY.xattr.";
 
-/// What extended headers say of the next entry.
+/// The information in extended headers about the next entry.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Overrides {
     pub(super) path: Option<Vec<u8>>,
@@ -22,7 +22,7 @@ pub(super) struct Overrides {
     pub(super) sparse: PaxSparse,
 }
 
-/// What GNU tar says of a sparse file in PAX records.
+/// GNU tar's information about a sparse file in PAX records.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PaxSparse {
     pub(super) major: Option<u64>,
@@ -34,7 +34,7 @@ pub(super) struct PaxSparse {
 }
 
 impl PaxSparse {
-    /// Returns whether the entry is a sparse file at all.
+    /// Returns whether the entry is a sparse file.
     pub(super) fn is_some(&self) -> bool {
         self.major.is_some() || self.size.is_some() || !self.map.is_empty()
     }
@@ -64,7 +64,8 @@ pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
     Ok(records)
 }
 
-/// Adds the records of a global header to those before. What names one entry cannot be global.
+/// Adds the records of a global header to the earlier ones. Records that identify a single entry
+/// cannot be global.
 pub(super) fn keep_globals(
     globals: &mut BTreeMap<Vec<u8>, Vec<u8>>,
     bytes: &[u8],
@@ -90,7 +91,7 @@ pub(super) fn keep_globals(
 }
 
 impl Overrides {
-    /// Takes over one record. An empty value takes an earlier one back (POSIX).
+    /// Applies one record. An empty value removes an earlier one (POSIX).
     pub(super) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
         let wrong = || Fault::PaxValue(String::from_utf8_lossy(key).into_owned());
         let is_kept = !value.is_empty();
@@ -128,7 +129,7 @@ impl Overrides {
     }
 }
 
-/// Reads the map of GNU's sparse format 0.1: offsets and lengths in turn.
+/// Parses the map of GNU's sparse format 0.1: alternating offsets and lengths.
 fn map(value: &[u8]) -> Option<Vec<Segment>> {
     let numbers: Vec<u64> =
         value.split(|byte| *byte == b',').map(decimal).collect::<Option<_>>()?;
@@ -139,7 +140,7 @@ fn map(value: &[u8]) -> Option<Vec<Segment>> {
     pairs.collect()
 }
 
-/// Reads a decimal number of digits alone.
+/// Parses a decimal number that consists only of digits.
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -150,7 +151,7 @@ pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Reads a time with or without a fraction, as whole seconds not after it.
+/// Parses a time with or without a fraction, rounded down to whole seconds.
 fn seconds(text: &[u8]) -> Option<i64> {
     let (is_negative, text) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),

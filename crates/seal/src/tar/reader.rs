@@ -1,7 +1,7 @@
-//! Reads the entries of a tar, driven by lengths alone.
+//! Reads the entries of a tar, guided only by lengths.
 //!
-//! Input may be hostile: every size that is allocated has a limit, and what readers of tars
-//! disagree on is refused rather than guessed.
+//! The input may be hostile: every allocation has a limit, and anything on which tar readers
+//! disagree is refused.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,20 +14,20 @@ use super::sparse;
 use crate::entry::{Entry, Kind};
 use crate::path::{EntryPath, MAX_PATH, PathError, escaped};
 
-/// The largest extended header or long name that is read, in bytes (Go's limit too).
+/// The maximum size of an extended header or long name, in bytes (the same as in Go).
 pub(super) const MAX_EXTENSION: usize = 1 << 20;
 
-/// Why a tar cannot be read: what is wrong, with which entry, and where in the tar.
+/// Why a tar cannot be read: the fault, the entry, and the position in the tar.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the tar at byte {offset}{}: {fault}", in_entry(.entry))]
 pub struct TarError {
-    /// The entry, as far as its name is known.
+    /// The entry, if its name is known.
     entry: Option<String>,
-    /// Where its header begins.
+    /// The position of its header.
     offset: u64,
-    /// What is wrong.
+    /// The fault.
     fault: Fault,
-    /// What the input said.
+    /// The error of the input.
     #[source]
     source: Option<io::Error>,
 }
@@ -36,7 +36,7 @@ fn in_entry(entry: &Option<String>) -> String {
     entry.as_ref().map(|entry| format!(", entry `{entry}`")).unwrap_or_default()
 }
 
-/// Returns a name for a message: a hostile one may have a million bytes.
+/// Returns a name for a message. A hostile name may have a million bytes.
 fn named(name: &[u8]) -> String {
     match name.get(..200) {
         Some(start) if name.len() > 200 => format!("{}…", escaped(start)),
@@ -45,57 +45,57 @@ fn named(name: &[u8]) -> String {
 }
 
 impl TarError {
-    /// Returns the error of an entry whose name no layer can have.
+    /// Returns the error for an entry whose name is not valid in a layer.
     pub(crate) fn of_name(path: &EntryPath, offset: u64) -> Self {
         Self { entry: Some(named(path.as_bytes())), offset, fault: Fault::Name, source: None }
     }
 
-    /// Returns the error of an input that cannot be read.
+    /// Returns the error for an input that cannot be read.
     pub(crate) fn unreadable(path: Option<&EntryPath>, offset: u64, error: io::Error) -> Self {
         let fault = Fault::of(&error);
         Self { entry: path.map(|path| named(path.as_bytes())), offset, fault, source: Some(error) }
     }
 
-    /// Returns where in the tar the entry begins, in bytes.
+    /// Returns the position of the entry in the tar, in bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 }
 
-/// What can be wrong with a tar.
+/// The faults of a tar.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    #[error("it ends in the middle of an entry; it was cut off")]
+    #[error("it ends in the middle of an entry; it was truncated")]
     Truncated,
-    #[error("the input cannot be read")]
+    #[error("cannot read the input")]
     Unreadable,
-    #[error("the checksum of a header is wrong; this is no tar, or it is damaged")]
+    #[error("the checksum of a header is wrong; this is not a tar, or it is damaged")]
     Checksum,
-    #[error("a single block of zeros stands between entries")]
+    #[error("there is a single block of zeros between entries")]
     LoneZeros,
-    #[error("its {0} is no number, or one that is out of range")]
+    #[error("its {0} is not a number, or is out of range")]
     Number(&'static str),
-    #[error("its type `{}` is not one of an image layer", escaped(&[*.0]))]
+    #[error("its type `{}` is not valid in an image layer", escaped(&[*.0]))]
     Type(u8),
     #[error("a PAX header has a record whose length is wrong")]
     Pax,
-    #[error("the PAX record `{0}` has a value that cannot be read")]
+    #[error("the PAX record `{0}` has an invalid value")]
     PaxValue(String),
-    #[error("a global PAX header sets `{0}`, which only one entry can have")]
+    #[error("a global PAX header sets `{0}`, which is only valid for a single entry")]
     Global(String),
-    #[error("an extended header has {0} bytes; {MAX_EXTENSION} are the most that is read")]
+    #[error("an extended header has {0} bytes, more than the limit of {MAX_EXTENSION}")]
     LongExtension(u64),
-    #[error("a header that describes the next entry is the last one")]
+    #[error("there is no entry after a header that describes the next one")]
     Dangling,
     #[error("the sparse file {0}")]
     Sparse(&'static str),
     #[error("{0}")]
     Path(PathError),
-    #[error("its link leads to no path that can be read")]
+    #[error("the target of its link is not a valid path")]
     Link,
     #[error("names, links and attributes of the entries need more than {} MiB", .0 >> 20)]
     TooMany(u64),
-    #[error("its name cannot stand in a layer: `.wh.` begins the names of whiteouts")]
+    #[error("its name is not valid in a layer: `.wh.` is the prefix of whiteouts")]
     Name,
 }
 
@@ -108,13 +108,13 @@ impl Fault {
     }
 }
 
-/// An entry and where it lies.
+/// An entry and its location.
 #[derive(Debug)]
 pub(crate) struct Located {
     pub(crate) path: EntryPath,
     pub(crate) entry: Entry,
     pub(crate) content: Content,
-    /// Where the header begins.
+    /// The position of its header.
     pub(crate) offset: u64,
 }
 
@@ -122,16 +122,16 @@ pub(crate) struct Located {
 pub(crate) struct TarReader<R> {
     input: R,
     position: u64,
-    /// How much of the current entry has not been read: data, and what fills up its last block.
+    /// How much of the current entry has not been read: data, and the padding of its last block.
     data_left: u64,
     padding: u64,
     globals: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What the entries so far need in memory, in bytes, and the most they may.
+    /// The memory for the entries so far, in bytes, and its limit.
     held: u64,
     is_done: bool,
 }
 
-/// What stood before the header of an entry.
+/// The information in front of an entry's header.
 #[derive(Default)]
 struct Before {
     overrides: Overrides,
@@ -140,7 +140,7 @@ struct Before {
     is_some: bool,
 }
 
-/// The most memory that all entries of a layer may need, in bytes: several million entries.
+/// The memory limit for all entries of a layer, in bytes: enough for several million entries.
 const MAX_HELD: u64 = 2 << 30;
 
 impl<R: Skip> TarReader<R> {
@@ -156,7 +156,7 @@ impl<R: Skip> TarReader<R> {
         }
     }
 
-    /// Returns the next entry. What was not read of the content of the last is left out.
+    /// Returns the next entry. Skips the unread content of the last one.
     pub(crate) fn next(&mut self) -> Result<Option<Located>, TarError> {
         let start = self.position + self.data_left + self.padding;
         let mut name = None;
@@ -204,7 +204,7 @@ impl<R: Skip> TarReader<R> {
         }
     }
 
-    /// Makes an entry of its header and what stood before.
+    /// Creates an entry from its header and the headers in front of it.
     fn entry(
         &mut self,
         block: &Block,
@@ -221,7 +221,7 @@ impl<R: Skip> TarReader<R> {
         }
         let own = before.overrides;
         let kind = match kind {
-            // In v7 a directory is a file whose name ends in `/`.
+            // In v7, a directory is a file whose name ends with `/`.
             0 | b'0' | b'7' if raw.ends_with(b"/") && !own.sparse.is_some() => Kind::Directory,
             0 | b'0' | b'7' | b'S' => Kind::File,
             b'1' => Kind::Hardlink,
@@ -238,7 +238,7 @@ impl<R: Skip> TarReader<R> {
             Some(given) => u32::try_from(given).map_err(|_| Fault::Number(what)),
             None => u32::try_from(field(place, what)?).map_err(|_| Fault::Number(what)),
         };
-        // Only permission bits count: some tars put the type of the file above them.
+        // Only permission bits count: some tars put the file type above them.
         entry.mode = u32::try_from(field(block::MODE, "mode")? & 0o7777).unwrap_or_default();
         entry.uid = owner(own.uid.or(all.uid), block::UID, "owner")?;
         entry.gid = owner(own.gid.or(all.gid), block::GID, "group")?;
@@ -257,7 +257,7 @@ impl<R: Skip> TarReader<R> {
         if matches!(kind, Kind::Symlink | Kind::Hardlink) {
             entry.link = checked_link(kind, &link)?;
         }
-        // Entries of other kinds have no data, whatever their size says (Go reads them so).
+        // Entries of other types have no data, whatever their size field says (as in Go).
         let size = match own.size {
             Some(size) => size,
             None => {
@@ -276,7 +276,7 @@ impl<R: Skip> TarReader<R> {
         Ok(Located { path, entry, content, offset })
     }
 
-    /// Finds the content of a file and sets what is left to read.
+    /// Finds the content of a file, and sets how much is left to read.
     fn content(&mut self, block: &Block, own: &Overrides, stored: u64) -> Result<Content, Failed> {
         self.padding = stored.wrapping_neg() % BLOCK as u64;
         let mut content = Content { offset: 0, stored, size: stored, map: None };
@@ -291,7 +291,8 @@ impl<R: Skip> TarReader<R> {
                 (Some(1), Some(0)) => {
                     let (map, taken) = sparse::in_data(|| self.block())?;
                     let left = stored.checked_sub(taken);
-                    content.stored = left.ok_or(Fault::Sparse("has a map longer than itself"))?;
+                    content.stored =
+                        left.ok_or(Fault::Sparse("has a map that is longer than its data"))?;
                     map
                 }
                 (None | Some(0), _) => own.sparse.map.clone(),
@@ -308,7 +309,7 @@ impl<R: Skip> TarReader<R> {
         Ok(content)
     }
 
-    /// Counts what an entry needs in memory.
+    /// Counts the memory that an entry needs.
     fn hold(&mut self, located: &Located) -> Result<(), Failed> {
         let map = located.content.map.as_ref().map_or(0, |map| map.len() * 16);
         let xattrs: usize =
@@ -318,7 +319,7 @@ impl<R: Skip> TarReader<R> {
         if self.held > MAX_HELD { Err(Fault::TooMany(MAX_HELD).into()) } else { Ok(()) }
     }
 
-    /// Passes the content of the entry that was read last to `take`, in parts.
+    /// Passes the content of the last entry to `take`, in chunks.
     pub(crate) fn read(
         &mut self,
         located: &Located,
@@ -341,7 +342,7 @@ impl<R: Skip> TarReader<R> {
         Ok(())
     }
 
-    /// Leaves out what is left of an entry.
+    /// Skips the rest of an entry.
     fn finish_entry(&mut self) -> Result<(), Failed> {
         let rest = self.data_left + self.padding;
         if rest > 0 {
@@ -352,7 +353,8 @@ impl<R: Skip> TarReader<R> {
         Ok(())
     }
 
-    /// Reads a header, or nothing at the end: two blocks of zeros, or no more bytes.
+    /// Reads a header. Returns `None` at the end: after two blocks of zeros, or at the end of the
+    /// input.
     fn header(&mut self) -> Result<Option<Block>, Failed> {
         let Some(block) = self.block_or_end()? else { return Ok(None) };
         if block.is_zero() {
@@ -387,7 +389,7 @@ impl<R: Skip> TarReader<R> {
         }
     }
 
-    /// Reads a block, or nothing if the input ends before it.
+    /// Reads a block. Returns `None` at the end of the input.
     fn block_or_end(&mut self) -> Result<Option<Block>, Failed> {
         let mut block = [0; BLOCK];
         let mut filled = 0;
@@ -406,7 +408,7 @@ impl<R: Skip> TarReader<R> {
 }
 
 impl Before {
-    /// Returns the path as it stands: GNU's long name, PAX, or the header's.
+    /// Returns the unparsed path: GNU's long name, PAX, or the header's.
     fn path(&self, block: &Block) -> Vec<u8> {
         let sparse = self.overrides.sparse.name.clone();
         let pax = sparse.or_else(|| self.overrides.path.clone());
@@ -414,7 +416,7 @@ impl Before {
     }
 }
 
-/// A fault, and what the input said where it comes from there.
+/// A fault, and the error of the input if that is the cause.
 struct Failed {
     fault: Fault,
     source: Option<io::Error>,

@@ -1,15 +1,15 @@
-//! Maps of sparse files: old GNU, and GNU's three PAX forms. Layers never get sparse files out,
-//! they get full data (all engines write them so).
+//! Maps of sparse files: old GNU, and GNU's three PAX forms. Sealed layers never contain sparse
+//! files but full data, as all engines write them.
 
 use super::BLOCK;
 use super::block::{Block, number};
 use super::pax::decimal;
 use super::reader::Fault;
 
-/// The most parts of data of one sparse file: GNU tar writes one per hole.
+/// The maximum number of data segments in a sparse file. GNU tar writes one per hole.
 pub(super) const MAX_SEGMENTS: usize = 1 << 16;
-/// The largest sparse file that is written out in full, in bytes. Half a kilobyte of a hostile
-/// tar can otherwise claim exabytes.
+/// The maximum expanded size of a sparse file, in bytes. Otherwise half a kilobyte of a hostile tar
+/// could claim exabytes.
 const MAX_EXPANDED: u64 = 64 << 30;
 
 /// A part of a sparse file that has data, in bytes.
@@ -19,7 +19,7 @@ pub(crate) struct Segment {
     pub(crate) length: u64,
 }
 
-/// Reads the map in an old GNU header, and those in the blocks that follow it, which `next` reads.
+/// Parses the map in an old GNU header and in the blocks that follow it, which `next` reads.
 /// Returns the map and the full size.
 pub(super) fn old_gnu(
     block: &Block,
@@ -49,11 +49,11 @@ fn segments(fields: &[u8], map: &mut Vec<Segment>) -> Result<(), Fault> {
 
 fn unsigned(field: &[u8]) -> Result<u64, Fault> {
     let value = number(field).and_then(|value| u64::try_from(value).ok());
-    value.ok_or(Fault::Sparse("has a part whose place is no number"))
+    value.ok_or(Fault::Sparse("has a part whose position is not a number"))
 }
 
-/// Reads the map that format 1.0 puts before the data: decimal lines, filled up to a block.
-/// `next` reads a block. Returns the map and how many bytes it took.
+/// Parses the map that format 1.0 puts in front of the data: decimal lines, padded to a block.
+/// `next` reads a block. Returns the map and its size in bytes.
 pub(super) fn in_data(
     mut next: impl FnMut() -> Result<Block, Fault>,
 ) -> Result<(Vec<Segment>, u64), Fault> {
@@ -70,11 +70,11 @@ pub(super) fn in_data(
             if byte != b'\n' {
                 line.push(byte);
                 if line.len() > 20 {
-                    return Err(Fault::Sparse("has a line that is no number"));
+                    return Err(Fault::Sparse("has a line that is not a number"));
                 }
                 continue;
             }
-            let value = decimal(&line).ok_or(Fault::Sparse("has a line that is no number"))?;
+            let value = decimal(&line).ok_or(Fault::Sparse("has a line that is not a number"))?;
             line.clear();
             if numbers.is_empty() {
                 let count = usize::try_from(value).unwrap_or(usize::MAX);
@@ -90,10 +90,10 @@ pub(super) fn in_data(
     Ok((parts.collect(), taken))
 }
 
-/// Checks a map against the data that is there and the full size.
+/// Checks a map against the stored data and the full size.
 pub(super) fn check(map: &[Segment], stored: u64, size: u64) -> Result<(), Fault> {
     if size > MAX_EXPANDED {
-        return Err(Fault::Sparse("unfolds to more than 64 GiB"));
+        return Err(Fault::Sparse("expands to more than 64 GiB"));
     }
     if map.len() > MAX_SEGMENTS {
         return Err(Fault::Sparse("has too many parts"));
@@ -104,9 +104,9 @@ pub(super) fn check(map: &[Segment], stored: u64, size: u64) -> Result<(), Fault
         let is_ordered = segment.offset >= end;
         match next.filter(|next| is_ordered && *next <= size) {
             Some(next) => end = next,
-            None => return Err(Fault::Sparse("has parts that overlap or lie behind its end")),
+            None => return Err(Fault::Sparse("has parts that overlap or are after its end")),
         }
         sum += segment.length;
     }
-    if sum == stored { Ok(()) } else { Err(Fault::Sparse("has parts that are not its data")) }
+    if sum == stored { Ok(()) } else { Err(Fault::Sparse("has parts that do not match its data")) }
 }

@@ -1,4 +1,4 @@
-//! Writes headers: ustar fields, and PAX records where a value does not fit.
+//! Writes headers: ustar fields, and PAX records if a value does not fit.
 
 use std::io::{self, Write};
 
@@ -8,13 +8,13 @@ use crate::entry::{CAPABILITY, Entry, Kind};
 /// The largest owner or group in the seven octal digits of a header.
 const MAX_OWNER: u32 = 0o777_7777;
 
-/// The fields of a ustar header. Numbers that do not fit their field are written as 0: the caller
-/// puts a PAX record before.
+/// The fields of a ustar header. Numbers that do not fit their field are written as 0; the caller
+/// puts a PAX record in front.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ustar<'a> {
-    /// The directory before the name, without the `/` between; at most 155 bytes.
+    /// The directory in front of the name, without the separating `/`; at most 155 bytes.
     pub prefix: &'a [u8],
-    /// The name; what exceeds 100 bytes is left out.
+    /// The name, truncated to 100 bytes.
     pub name: &'a [u8],
     /// The permission bits.
     pub mode: u32,
@@ -28,7 +28,7 @@ pub struct Ustar<'a> {
     pub mtime: u64,
     /// The type: `b'0'` for a file, and so on.
     pub kind: u8,
-    /// The target of a link; what exceeds 100 bytes is left out.
+    /// The target of a link, truncated to 100 bytes.
     pub link: &'a [u8],
     /// The major and minor number of a device.
     pub device: (u32, u32),
@@ -77,11 +77,11 @@ pub fn pax_record(records: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     records.push(b'\n');
 }
 
-/// Writes the canonical header of an entry, and the PAX header before it where one is needed:
-/// for a name or link above 100 bytes or outside ASCII, a large owner, group or size, and for a
-/// capability. The prefix of ustar is not used, because a path can have two valid splits.
+/// Writes the canonical header of an entry, preceded by a PAX header if necessary: for a name or
+/// link longer than 100 bytes or not in ASCII, for a large owner, group or size, and for a
+/// capability. The ustar prefix is not used, because a path can have two valid splits.
 ///
-/// The time must fit its field, and a device its numbers; [`crate::Sealer`] sees to both.
+/// The time must fit its field, and a device its numbers; [`crate::Sealer`] ensures both.
 pub(crate) fn write_header(out: &mut impl Write, path: &[u8], entry: &Entry) -> io::Result<()> {
     let name = match entry.kind {
         Kind::Directory => [path, b"/"].concat(),
@@ -109,7 +109,7 @@ pub(crate) fn write_header(out: &mut impl Write, path: &[u8], entry: &Entry) -> 
         Kind::Directory => b'5',
         Kind::Fifo => b'6',
     };
-    // What stands in PAX is not said twice: half a name is worse than none.
+    // A value in PAX is not repeated here: half a name is worse than none.
     let short = |text| if fits(text) { text } else { PAX_NAME.as_bytes() };
     let header = Ustar {
         prefix: b"",
@@ -160,7 +160,7 @@ fn records(name: &[u8], entry: &Entry) -> Vec<u8> {
     records
 }
 
-/// Returns whether a text can stand in a header as it is.
+/// Returns whether a text fits into a header unchanged.
 fn fits(text: &[u8]) -> bool {
     text.len() <= 100 && text.is_ascii()
 }

@@ -7,7 +7,7 @@ use seal::{Index, Sealer};
 
 use crate::support::{EPOCH, LATER, Tar, base, rules, seal};
 
-/// Bytecode of Python 3.13 for a source of this time and size.
+/// Returns bytecode of Python 3.13 for a source with this time and size.
 fn timed(mtime: u64, size: u32) -> Vec<u8> {
     let mtime = u32::try_from(mtime).unwrap();
     [
@@ -86,7 +86,8 @@ fn a_source_in_an_earlier_layer_counts_with_the_time_it_had_in_the_build() {
     let bytecode = Tar::new().file("__pycache__/a.cpython-313.pyc", &timed(LATER, 4)).end();
     let sealed = sealer.layer(Cursor::new(bytecode), std::io::sink()).unwrap();
     assert_eq!(sealed.report.bytecode.patched, 1);
-    // Touched without a change, the source is no change; compiled again, neither is the bytecode.
+    // Touching the source without a change is not a change, and neither is compiling the bytecode
+    // again.
     let again = Tar::new()
         .file_at("a.py", b"1234", LATER + 60)
         .file("__pycache__/a.cpython-313.pyc", &timed(LATER + 60, 4))

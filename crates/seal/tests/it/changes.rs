@@ -1,4 +1,4 @@
-//! What of a layer is a change of the layers below.
+//! Which entries of a layer are changes relative to the layers below.
 
 use std::io::Cursor;
 
@@ -8,7 +8,7 @@ use seal::{Index, Sealer};
 
 use crate::support::{Tar, base, chain, listed, listed_over, named, rules, seal, try_seal};
 
-/// A base with a bit of everything.
+/// Returns a base with various kinds of entries.
 fn below() -> Vec<u8> {
     Tar::new()
         .directory("etc", 0o755)
@@ -54,7 +54,7 @@ fn what_shows_the_same_below_is_no_change() {
         .file("etc/hosts", b"127.0.0.1 localhost\n")
         .directory("run/", 0o755)
         .symlink("lib", "usr/lib");
-    // `run` is new; the rest is what engines repeat in every layer.
+    // `run` is new; engines repeat the rest in every layer.
     assert_snapshot!(over(same));
     let nothing = Tar::new().directory("tmp", 0o1777).file("usr/lib/a.so", b"a");
     assert_eq!(over(nothing), "no layer");
@@ -67,7 +67,7 @@ fn whiteouts_stay_where_they_hide_something() {
     let tar = Tar::new()
         .file("usr/lib/.wh.a.so", b"")
         .file("usr/lib/.wh.never", b"")
-        // The directory above is hidden with all in it.
+        // The parent directory is hidden with all its content.
         .file("usr/lib/.wh.deep", b"")
         .file("usr/lib/deep/.wh.x", b"")
         .put(Ustar { link: b"stray", ..named("etc/.wh.hosts", b'0') }, b"")
@@ -86,7 +86,7 @@ fn opaque_directories_are_taken_apart() {
         .file("usr/lib/b.so", b"new")
         .file("usr/lib/deep/y", b"y");
     let text = over(opaque);
-    // The same by a whiteout and a new directory, in any order.
+    // The same with a whiteout and a new directory, in any order.
     let anew = Tar::new()
         .file("usr/lib/deep/y", b"y")
         .directory("usr/lib", 0o755)
@@ -113,7 +113,7 @@ fn replaced_kinds_need_no_whiteouts() {
 fn a_path_in_a_link_below_is_refused() {
     let tar = Tar::new().file("lib/x", b"").end();
     let error = try_seal(&base(&[below()]), &[], &tar).unwrap_err();
-    assert_snapshot!(chain(&error), @"`lib/x` lies in `lib`, which is no directory in this layer or those below");
+    assert_snapshot!(chain(&error), @"`lib/x` is in `lib`, which is not a directory in this layer or those below");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_smallest_path_of_a_file_carries_the_data() {
     let text = listed(&forward);
     assert_eq!(text, listed(&backward));
     assert_snapshot!(text);
-    // An entry that comes again is another file; the link stays with the first.
+    // If an entry occurs again, it is another file; the link stays with the first.
     let again = Tar::new().file("x", b"first").link("y", "x").file("x", b"second").end();
     assert_snapshot!(listed(&again));
 }
@@ -172,7 +172,7 @@ fn extended_attributes_are_dropped_and_counted() {
     let tar = Tar::new().pax(note).file("a", b"").pax(&note[..1]).file("b", b"").end();
     let (sealed, _) = seal(&Index::new(), &tar);
     assert_snapshot!(format!("{:#}{:?}", sealed.layer.unwrap().listing, sealed.report.xattrs));
-    // A capability alone is a change.
+    // A different capability alone is a change.
     let plain = Tar::new().file("a", b"").file("b", b"").end();
     assert_snapshot!(listed_over(&[plain], &tar));
 }
@@ -187,7 +187,7 @@ fn later_layers_stand_on_sealed_ones() {
     let texts = [
         seal_next(Tar::new().file("opt/tool", b"1").file("log", b"scrubbed")),
         seal_next(Tar::new().directory("opt", 0o644).file("opt/tool", b"1")),
-        // What was scrubbed cannot be hidden.
+        // Scrubbed paths cannot be hidden.
         seal_next(Tar::new().file(".wh.log", b"").file("opt/.wh.tool", b"")),
     ];
     assert_snapshot!(texts.concat());
@@ -206,7 +206,7 @@ fn layers_fold_into_one() {
     let mut one = Sealer::new(rules(&[]), view.clone()).unwrap();
     let sealed = one.squash(layers.clone(), std::io::sink()).unwrap();
     assert_snapshot!(format!("{:#}", sealed.layer.unwrap().listing));
-    // Folded or one by one: the image shows the same.
+    // Whether layers are folded or sealed one by one, the image shows the same.
     let mut many = Sealer::new(rules(&[]), view).unwrap();
     for layer in layers {
         many.layer(layer, std::io::sink()).unwrap();
@@ -245,7 +245,7 @@ fn a_failed_layer_leaves_the_sealer_as_it_was() {
     assert!(sealer.layer(Cursor::new(&tar[..2000]), std::io::sink()).is_err());
     let full: &mut [u8] = &mut [0; 10];
     let error = sealer.layer(Cursor::new(&tar), full).unwrap_err();
-    assert_snapshot!(chain(&error), @"the sealed layer cannot be written: failed to write whole buffer");
+    assert_snapshot!(chain(&error), @"cannot write the sealed layer: failed to write whole buffer");
     assert_eq!(sealer.view().len(), count);
     assert!(sealer.layer(Cursor::new(&tar), std::io::sink()).unwrap().layer.is_some());
 }
@@ -254,5 +254,5 @@ fn a_failed_layer_leaves_the_sealer_as_it_was() {
 fn an_epoch_that_no_header_holds_is_refused() {
     let rules = seal::Rules { epoch: 1 << 33, ..rules(&[]) };
     let error = Sealer::new(rules, Index::new()).unwrap_err();
-    assert_snapshot!(chain(&error), @"the epoch 8589934592 lies after the year 2242, which is the last that a tar header holds");
+    assert_snapshot!(chain(&error), @"the epoch 8589934592 is after the year 2242, the latest that fits a tar header");
 }

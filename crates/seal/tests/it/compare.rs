@@ -1,4 +1,4 @@
-//! Differences have names.
+//! Differences are reported by kind.
 
 use insta::assert_snapshot;
 use seal::tar::Ustar;
@@ -78,7 +78,7 @@ fn a_listing_can_be_read_back_and_says_where_it_cannot() {
     assert_snapshot!(text);
     assert_eq!(text.to_string().parse::<Listing>().unwrap(), text);
     let parse = |text: &str| text.parse::<Listing>().unwrap_err().to_string();
-    assert_snapshot!(parse("x"), @"the listing does not begin with `#layer-listing/1`; make it anew");
+    assert_snapshot!(parse("x"), @"the listing does not start with `#layer-listing/1`; create it again");
     let cut = text.to_string().replace(" 0:0 ", " 0 ");
-    assert_snapshot!(parse(&cut), @"line 2 of the listing cannot be read; make it anew");
+    assert_snapshot!(parse(&cut), @"cannot parse line 2 of the listing; create it again");
 }

@@ -1,4 +1,4 @@
-//! The bytes of `seal/1`. A digest that changes here is another contract: `seal/2`.
+//! The bytes of `seal/1`. If a digest changes here, it is another contract: `seal/2`.
 
 use std::io::{Cursor, Write as _};
 use std::num::NonZeroUsize;
@@ -9,7 +9,7 @@ use seal::{Index, MEMBER, Rules, Sealer, gzip};
 
 use crate::support::{Tar, named, rules, unzip};
 
-/// Bytes that compress somewhat, from a seed.
+/// Returns moderately compressible bytes, generated from a seed.
 pub(crate) fn text(length: usize, mut seed: u32) -> Vec<u8> {
     let words = ["lib", "hip", "rocm", "/usr/", "torch.", "\n", "0x", "gfx1151 ", "    ", "return"];
     let mut bytes = Vec::with_capacity(length + 16);
@@ -22,7 +22,7 @@ pub(crate) fn text(length: usize, mut seed: u32) -> Vec<u8> {
     bytes
 }
 
-/// A layer with everything that a header can need, and content of several members.
+/// Returns a layer that uses every feature of a header, and content for several members.
 fn layer() -> Vec<u8> {
     let long = "long/".repeat(30) + "name";
     Tar::new()

@@ -1,4 +1,4 @@
-//! Damaged and malicious tars are refused with the place and the entry, and never panic.
+//! Damaged and malicious tars are refused with the position and the entry, and never cause a panic.
 
 use std::fmt::Write as _;
 
@@ -83,7 +83,7 @@ fn what_readers_disagree_on_is_refused() {
     assert_snapshot!(text);
 }
 
-/// A tar with a bit of everything that has its own code.
+/// Returns a tar with everything that has its own code.
 fn everything() -> Vec<u8> {
     Tar::new()
         .extended(b'g', &[("comment", b"x")])
@@ -106,14 +106,14 @@ fn a_tar_that_is_cut_off_anywhere_is_refused_or_ends_at_an_entry() {
     let whole = everything();
     let full = Listing::of_layer(&whole[..]).unwrap();
     let (mut refused, mut count) = (0, 0);
-    // Around every block, and at odd places within.
+    // Around every block boundary, and at odd positions inside blocks.
     let ends = (0..whole.len()).filter(|end| (end + 1) % 512 < 3 || end % 37 == 0);
     for end in ends {
         count += 1;
         let (read, sealed) =
             (Listing::of_layer(&whole[..end]), try_seal(&Index::new(), &[], &whole[..end]));
         match read {
-            // Only where an entry is complete, and then all before it is there.
+            // Only after a complete entry, and then all entries before it are there.
             Ok(listing) => {
                 assert_eq!(end % 512, 0, "cut at {end}");
                 assert!(full.entries.starts_with(&listing.entries), "cut at {end}");
@@ -139,12 +139,12 @@ proptest! {
         for (at, byte) in changes {
             let at = at.index(tar.len());
             tar[at] = byte;
-            // With right checksums, what was changed in a header is reached.
+            // With correct checksums, changes in a header are not hidden by checksum errors.
             if is_summed && tar[at / 512 * 512 + 257..][..5] == *b"ustar" {
                 crate::support::checksum(&mut tar[at / 512 * 512..][..512]);
             }
         }
-        // Reading in one go and sealing see the same tar.
+        // Listing and sealing see the same tar.
         let read = Listing::of_layer(&tar[..]);
         if let Err(error) = &read {
             prop_assert!(error.offset() <= tar.len() as u64);

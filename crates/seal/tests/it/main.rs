@@ -1,6 +1,6 @@
 //! Layers of every dialect and shape, sealed.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail a test as tests themselves do")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod bytecode;
 mod changes;

@@ -1,4 +1,4 @@
-//! A model of layers that is as plain as the specification: what an image shows after each.
+//! A model of layers, as simple as the specification: what an image shows after each layer.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ pub(crate) type Layer = Vec<(String, Item)>;
 /// What an image shows: mode and content, or the target of a link.
 pub(crate) type Image = BTreeMap<String, Item>;
 
-/// Returns the directories above a path, the nearest first.
+/// Returns the parent directories of a path, the nearest first.
 pub(crate) fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(path.rsplit_once('/'), |(parent, _)| parent.rsplit_once('/'))
         .map(|(parent, _)| parent)
 }
 
-/// Lays a layer over an image, as image-spec's layer.md says: what is hidden goes, then what is
-/// set comes; a directory that is not there is made.
+/// Applies a layer to an image, as described in image-spec's layer.md: removes hidden paths, then
+/// adds entries. Missing directories are created.
 pub(crate) fn apply(image: &mut Image, layer: &Layer) {
     for (path, item) in layer {
         let inside = format!("{path}/");
@@ -66,8 +66,8 @@ fn put(image: &mut Image, path: &str, item: Item) {
     image.insert(path.to_owned(), item);
 }
 
-/// Drops what no engine makes: paths in something that is no directory, links to nothing, a path
-/// that comes twice.
+/// Drops what engines never create: paths whose parent is not a directory, links to nothing, and
+/// repeated paths.
 pub(crate) fn sensible(image: &Image, layer: Layer) -> Layer {
     let mut layer = layer;
     let mut seen = std::collections::BTreeSet::new();
@@ -120,7 +120,7 @@ pub(crate) fn tar(layer: &Layer) -> Tar {
     })
 }
 
-/// Reads a sealed layer back into a layer of the model. Contents are found in the tar itself.
+/// Parses a sealed layer into a layer of the model. Contents come from the tar itself.
 pub(crate) fn from_tar(bytes: &[u8]) -> Layer {
     let mut archive = tar::Archive::new(bytes);
     let entries = archive.entries().unwrap().map(|entry| {

@@ -1,4 +1,4 @@
-//! What must hold for any layers.
+//! Properties of all layers.
 
 use std::io::Cursor;
 
@@ -29,7 +29,7 @@ fn layer() -> impl Strategy<Value = Layer> {
     prop::collection::vec((path(), item()), 0..12)
 }
 
-/// A base of two layers, and layers over it, all sensible.
+/// A base of two layers, and layers on top of it, all valid.
 fn image() -> impl Strategy<Value = (Vec<Layer>, Vec<Layer>)> {
     (prop::collection::vec(layer(), 2), prop::collection::vec(layer(), 1..4)).prop_map(
         |(below, layers)| {
@@ -58,8 +58,8 @@ fn show(layers: &[Layer]) -> Image {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// An image of sealed layers shows what the image of the engine's layers shows, read by
-    /// another tar reader and laid over each other by the model.
+    /// An image of sealed layers shows the same as the image of the engine's layers, when read by
+    /// another tar reader and merged by the model.
     #[test]
     fn sealed_layers_show_the_same((below, layers) in image()) {
         let mut sealer = Sealer::new(rules(&[]), base(&tars(&below))).unwrap();
@@ -98,7 +98,7 @@ proptest! {
         }
     }
 
-    /// Order, spelling, owners' names and times of the build say nothing of the content.
+    /// Order, spelling, names of owners and times of the build do not affect the content.
     #[test]
     fn what_engines_differ_in_does_not_count(
         (below, layers) in image(),
@@ -124,8 +124,8 @@ proptest! {
             crate::support::checksum(&mut other[at..at + 512]);
             at += 512 + size.next_multiple_of(512);
         }
-        // The whole layer twice: the last entry of a path counts, and it is the same. Not for
-        // links, which lead to the file before.
+        // The whole layer twice: the last entry of a path counts, and it is the same. This does not
+        // apply to links, whose target is the earlier file.
         if !layers[0].iter().any(|(_, item)| matches!(item, Item::Link(_))) {
             other = other.repeat(2);
         }

@@ -1,4 +1,4 @@
-//! Every dialect of tar is read to the same entries.
+//! Every dialect of tar gives the same entries.
 
 use insta::assert_snapshot;
 use seal::tar::Ustar;
@@ -7,7 +7,7 @@ use crate::support::{LATER, Tar, listed, named};
 
 #[test]
 fn a_capability_with_a_line_feed_is_read_by_its_length() {
-    // What `setcap cap_dac_override,cap_fowner=ep` writes: the permitted set is 0x0a.
+    // Written by `setcap cap_dac_override,cap_fowner=ep`: the permitted set is 0x0a.
     let capability = b"\x01\0\0\x02\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let tar = Tar::new()
         .pax(&[
@@ -90,7 +90,7 @@ fn v7_and_old_types_are_read() {
         .raw(&v7(Ustar { mode: 0o104_755, ..named("old/setuid", 0) }))
         .raw(&v7(Ustar { link: b"old/setuid", ..named("old/link", b'1') }))
         .put(Ustar { size: 2, ..named("contiguous", b'7') }, b"hi")
-        // A directory has no data, whatever its size says.
+        // A directory has no data, whatever its size field says.
         .put(Ustar { size: 4096, ..named("sized", b'5') }, b"")
         .put(Ustar { device: (1, 3), mode: 0o666, ..named("dev/null", b'3') }, b"")
         .put(Ustar { device: (8, 0), mode: 0o660, ..named("dev/sda", b'4') }, b"");
@@ -116,7 +116,7 @@ fn sparse_files_of_all_forms_are_full_data() {
     let old_gnu = Tar::new().raw(&old).raw(&padded).end();
     assert_eq!(listed(&old_gnu), plain, "old GNU");
 
-    // The same map in a block of its own, as GNU tar does from the fifth part on.
+    // The same map in a separate block, as GNU tar writes it from the fifth part on.
     let mut head = old;
     head[386..482].fill(0);
     head[482] = 1;

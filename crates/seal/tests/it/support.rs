@@ -1,4 +1,4 @@
-//! Makes tars byte by byte, and seals them in memory.
+//! Creates tars byte by byte, and seals them in memory.
 
 use std::io::{Cursor, Read as _};
 use std::num::NonZeroUsize;
@@ -8,10 +8,10 @@ use seal::{Index, Listing, Rules, SealError, Sealed, Sealer};
 
 /// The epoch of all tests.
 pub(crate) const EPOCH: u64 = 1_700_000_000;
-/// A time after it: that of a build.
+/// A later time, as during a build.
 pub(crate) const LATER: u64 = 1_800_000_000;
 
-/// A tar in the making.
+/// A tar under construction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tar(pub(crate) Vec<u8>);
 
@@ -20,7 +20,7 @@ impl Tar {
         Self::default()
     }
 
-    /// Adds an entry as it stands: header, content, padding.
+    /// Adds an entry unchanged: header, content, padding.
     pub(crate) fn put(mut self, header: Ustar<'_>, content: &[u8]) -> Self {
         self.0.extend_from_slice(&header.block());
         self.0.extend_from_slice(content);
@@ -62,13 +62,13 @@ impl Tar {
         self.put(Ustar { size: bytes.len() as u64, ..named("pax", kind) }, &bytes)
     }
 
-    /// Returns the tar with its end.
+    /// Returns the tar with its end marker.
     pub(crate) fn end(mut self) -> Vec<u8> {
         self.0.resize(self.0.len() + 1024, 0);
         self.0
     }
 
-    /// Puts bytes into the header that was added last, which must have no content.
+    /// Puts bytes into the last header, which must have no content.
     pub(crate) fn with(mut self, at: usize, bytes: &[u8]) -> Self {
         let start = self.0.len() - 512;
         self.0[start + at..start + at + bytes.len()].copy_from_slice(bytes);
@@ -76,21 +76,21 @@ impl Tar {
         self
     }
 
-    /// Adds bytes as they are.
+    /// Adds bytes unchanged.
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self
     }
 }
 
-/// Makes the checksum of a header right.
+/// Corrects the checksum of a header.
 pub(crate) fn checksum(block: &mut [u8]) {
     block[148..156].fill(b' ');
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
 }
 
-/// Returns the header of a path, made during the build by an engine's user.
+/// Returns the header of a path that an engine's user created during the build.
 pub(crate) fn named(path: &str, kind: u8) -> Ustar<'_> {
     Ustar { name: path.as_bytes(), mode: 0o644, mtime: LATER, kind, ..Ustar::default() }
 }
@@ -109,7 +109,7 @@ pub(crate) fn base(layers: &[Vec<u8>]) -> Index {
     index
 }
 
-/// Seals a layer over a base. Returns what became of it and the uncompressed tar.
+/// Seals a layer on a base. Returns the result and the uncompressed tar.
 pub(crate) fn try_seal(
     base: &Index,
     scrub: &[&str],
@@ -125,16 +125,16 @@ pub(crate) fn seal(base: &Index, layer: &[u8]) -> (Sealed, Vec<u8>) {
     try_seal(base, &[], layer).unwrap()
 }
 
-/// Returns the listing of a layer sealed over nothing, for people.
+/// Returns the short listing of a layer that was sealed without a base.
 pub(crate) fn listed(layer: &[u8]) -> String {
     listed_over(&[], layer)
 }
 
-/// Returns the listing of a layer sealed over base layers, for people.
+/// Returns the short listing of a layer that was sealed on base layers.
 pub(crate) fn listed_over(layers: &[Vec<u8>], layer: &[u8]) -> String {
     let (sealed, tar) = seal(&base(layers), layer);
     let Some(layer) = sealed.layer else { return "no layer".to_owned() };
-    // The listing is what another reader finds in the bytes.
+    // The listing matches what another reader finds in the bytes.
     assert_eq!(Listing::of_layer(&tar[..]).unwrap(), layer.listing);
     format!("{:#}", layer.listing)
 }
@@ -148,7 +148,7 @@ pub(crate) fn unzip(bytes: &[u8]) -> Vec<u8> {
     content
 }
 
-/// Returns an error with all its sources.
+/// Returns an error with all its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

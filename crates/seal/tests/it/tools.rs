@@ -1,9 +1,6 @@
-//! Tars as GNU tar makes them, of real files.
+//! Tars of real files, created by GNU tar.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "real programs and files are what is tested against"
-)]
+#![expect(clippy::disallowed_methods, reason = "the tests use real programs and files")]
 
 use std::path::Path;
 use std::process::Command;
@@ -62,7 +59,7 @@ fn all_formats_of_gnu_tar_seal_to_the_same() {
         assert_eq!(list(one), list(other), "{format:?}");
         assert!(one == other, "{format:?}");
     }
-    // GNU tar finds nothing to complain about in what was written, and unpacks the same files.
+    // GNU tar accepts the written tar without complaints, and unpacks the same files.
     std::fs::write(folder.path().join("sealed.tar"), &sealed[0].1).unwrap();
     let unpack = "mkdir back; tar -xf sealed.tar -C back --no-same-owner; diff -r --no-dereference \
                   --exclude=pipe tree back; test -p back/d/pipe; \

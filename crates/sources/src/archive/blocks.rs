@@ -1,17 +1,17 @@
-//! The headers of a tar: ustar, GNU and PAX, read strictly.
+//! Tar headers in the ustar, GNU and PAX formats, parsed strictly.
 //!
-//! Where two readers of tars could see two different things in one, it is refused: sizes that
-//! contradict each other, keys that change the meaning of names, sparse files.
+//! If two tar readers could interpret something differently, it is refused: contradicting sizes,
+//! keys that change the meaning of names, sparse files.
 
 use crate::error::{ErrorKind, Failure};
 use crate::text;
 
-/// The size of all blocks of a tar.
+/// The size of a tar block.
 pub(super) const BLOCK: usize = 512;
-/// The most that is read of a PAX header or a long name.
+/// The maximum size of a PAX header or a long name.
 pub(super) const MAX_EXTENSION: u64 = 1 << 20;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
@@ -34,7 +34,7 @@ pub(super) struct Header {
     pub(super) is_executable: bool,
 }
 
-/// What extension headers say of the next entry.
+/// The information in extension headers about the next entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Extension {
     pub(super) path: Option<Vec<u8>>,
@@ -47,7 +47,7 @@ pub(super) fn damaged(why: &str) -> Failure {
 }
 
 impl Header {
-    /// Reads a header block that is not all zeros.
+    /// Parses a header block that is not all zeros.
     pub(super) fn parse(block: &[u8; BLOCK]) -> Result<Self, Failure> {
         let stated = number(&block[148..156]).ok_or_else(|| damaged("a header has no checksum"))?;
         let spaces = 8 * u64::from(b' ');
@@ -57,7 +57,7 @@ impl Header {
         }
         let is_ustar = &block[257..263] == b"ustar\0";
         let name = field(&block[..100]);
-        // GNU uses the prefix for other things.
+        // GNU uses the prefix field for other purposes.
         let prefix = if is_ustar { field(&block[345..500]) } else { b"" };
         let path = match prefix {
             b"" => name.to_vec(),
@@ -77,20 +77,20 @@ impl Header {
                     b'3' | b'4' => "a device",
                     b'6' => "a pipe",
                     b'S' => "a sparse file",
-                    _ => "of a kind that source archives do not hold",
+                    _ => "of a kind that source archives do not contain",
                 };
                 return Err(Failure::refused(format!("{} is {what}", text::quoted_bytes(&path))));
             }
         };
-        let size = number(&block[124..136]).ok_or_else(|| damaged("a size is no number"))?;
-        let mode = number(&block[100..108]).ok_or_else(|| damaged("a mode is no number"))?;
+        let size = number(&block[124..136]).ok_or_else(|| damaged("a size is not a number"))?;
+        let mode = number(&block[100..108]).ok_or_else(|| damaged("a mode is not a number"))?;
         let link = field(&block[157..257]).to_vec();
         Ok(Self { kind, path, link, size, is_executable: mode & 0o100 != 0 })
     }
 }
 
 impl Extension {
-    /// Takes the records of a PAX header: a length, a space, key and value, a line feed.
+    /// Reads the records of a PAX header: a length, a space, key and value, a line feed.
     pub(super) fn add_pax(&mut self, mut data: &[u8], is_global: bool) -> Result<(), Failure> {
         let bad = || damaged("a PAX header is malformed");
         while !data.is_empty() {
@@ -120,7 +120,7 @@ impl Extension {
                     return Err(Failure::refused("a PAX header says that names are not UTF-8"));
                 }
                 key if key.starts_with(b"GNU.sparse.") => {
-                    return Err(Failure::refused("it holds a sparse file"));
+                    return Err(Failure::refused("it contains a sparse file"));
                 }
                 _ => {}
             }
@@ -128,12 +128,15 @@ impl Extension {
         Ok(())
     }
 
-    /// Puts what extension headers say into the header they belong to.
+    /// Applies extension headers to the header that they belong to.
     pub(super) fn apply(self, header: &mut Header) -> Result<(), Failure> {
         if let Some(size) = self.size {
-            // A reader that knows no PAX would go on elsewhere (CVE-2025-62518).
+            // A reader that does not support PAX would continue at another position
+            // (CVE-2025-62518).
             if header.size != 0 && header.size != size {
-                return Err(Failure::refused("a header and its PAX header state different sizes"));
+                return Err(Failure::refused(
+                    "a header and its PAX header contain different sizes",
+                ));
             }
             header.size = size;
         }
@@ -143,8 +146,8 @@ impl Extension {
         if let Some(link) = self.link {
             header.link = link;
         }
-        // Before ustar a directory was a file whose name ends in a slash. That is the whole name:
-        // what a PAX header replaces may be cut off just behind one.
+        // Before ustar, a directory was a file whose name ends with a slash. This applies only to
+        // complete names: a name that a PAX header replaces may be truncated after a slash.
         if header.kind == Kind::File && header.path.ends_with(b"/") {
             header.kind = Kind::Directory;
         }
@@ -152,16 +155,16 @@ impl Extension {
     }
 }
 
-/// Returns a text field: what stands before the first NUL.
+/// Returns a text field, up to the first NUL.
 pub(super) fn field(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Reads a number: octal digits between spaces and NULs, or GNU's binary form.
+/// Parses a number: octal digits between spaces and NULs, or GNU's binary form.
 fn number(bytes: &[u8]) -> Option<u64> {
     if bytes[0] & 0x80 != 0 {
         let (head, tail) = bytes.split_at(bytes.len() - 8);
-        // An eight-byte field has its mark where the number would begin; no mode is that large.
+        // In an eight-byte field, the marker is in the first byte; no mode is that large.
         let (mark, high) = head.split_first()?;
         return (*mark == 0x80 && high.iter().all(|byte| *byte == 0))
             .then(|| tail.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)));

@@ -1,8 +1,7 @@
 //! Downloads archives into the cache, and finds them there.
 //!
-//! A download that broke goes on where it was. What arrives is hashed as a whole before it gets
-//! its name, and again when it is looked up and somebody touched it meanwhile: one that was damaged
-//! is downloaded anew.
+//! An interrupted download continues where it stopped. The complete file is hashed before it gets
+//! its name, and hashed again if it was modified since then. A damaged archive is downloaded again.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -22,10 +21,10 @@ use crate::session::Session;
 use crate::text;
 use crate::tree::refusal;
 
-/// A progress event is sent after so many bytes.
+/// The number of bytes between two progress events.
 const REPORT_EVERY: u64 = 256 << 10;
 
-/// Where an archive and its parts lie.
+/// The paths of an archive and its parts.
 #[derive(Debug, Clone)]
 struct Place {
     folder: PathBuf,
@@ -49,13 +48,13 @@ impl Place {
         self.folder.join(format!("{}.seen", self.sha256))
     }
 
-    /// Returns the size of the archive, if it is there and undamaged.
+    /// Returns the size of the archive if it is cached and undamaged.
     fn find(&self) -> Option<u64> {
         files::find_by_hash(&self.whole(), &self.sha256, &self.seen())
     }
 }
 
-/// Returns an archive, downloading it where it is not in the cache.
+/// Returns an archive, and downloads it if it is not cached.
 pub(crate) async fn fetch(
     session: &Session,
     source: &ArchiveSource,
@@ -83,12 +82,12 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
         return Ok(archive(size, 0));
     }
     let Some(url) = &source.url else {
-        let detail = "it is not in the cache, and nothing says where it can be downloaded";
+        let detail = "it is not in the cache, and no download location is known";
         return Err(Failure::fatal(ErrorKind::NotFound, detail));
     };
     let from = Mirror::resolve(&session.settings.mirrors, url).map_err(refusal)?;
     if from.is_file() && !session.settings.allow_local {
-        return Err(Failure::refused(format!("`{from}` is a path of this machine")));
+        return Err(Failure::refused(format!("`{from}` is a path on this machine")));
     }
     if !from.is_file() {
         session.online()?;
@@ -108,7 +107,7 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
     Ok(archive(size, received))
 }
 
-/// An archive on its way into the cache.
+/// An archive that is being added to the cache.
 struct Job<'a> {
     session: &'a Session,
     url: &'a SourceUrl,
@@ -117,7 +116,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Takes an archive from a path of this machine.
+    /// Copies an archive from a local path.
     async fn copy(&self) -> Result<u64, Failure> {
         let (from, place) = (PathBuf::from(self.from.url().path()), self.place.clone());
         let most = self.session.settings.max_bytes;
@@ -156,7 +155,7 @@ impl Job<'_> {
         let was_resumed = self.transfer(received).await?;
         let place = self.place.clone();
         self.session.blocking(move || finish(&place)).await.map_err(|failure| {
-            // The part that was there may have been the wrong one.
+            // The existing part may have been the wrong one.
             match failure.kind == ErrorKind::Integrity && was_resumed {
                 true => Failure { again: Again::Yes, ..failure },
                 false => failure,
@@ -164,12 +163,12 @@ impl Job<'_> {
         })
     }
 
-    /// Downloads what is missing. Returns whether a part was there already.
+    /// Downloads the missing part. Returns whether part of it was already there.
     async fn transfer(&self, received: &mut u64) -> Result<bool, Failure> {
         let part = self.place.part();
         let have = fs::metadata(&part).map_or(0, |found| found.len());
         if have > 0 && files::is_file_with(&part, have, &self.place.sha256) {
-            // All of it had come, and only the name was missing.
+            // The download was complete, and only the rename was missing.
             return Ok(false);
         }
         let (answer, from) = self.ask(have).await?;
@@ -202,13 +201,13 @@ impl Job<'_> {
             }
         }
         if length.is_some_and(|length| length + from != size) {
-            let detail = "the connection ended before the file was whole";
+            let detail = "the connection ended before the file was complete";
             return Err(Failure::passing(ErrorKind::Unreachable, detail));
         }
         Ok(from > 0)
     }
 
-    /// Asks for the file from byte `have` on, and returns from which byte it comes.
+    /// Requests the file from byte `have` on, and returns the byte at which the response starts.
     async fn ask(&self, have: u64) -> Result<(Incoming, u64), Failure> {
         let range = format!("bytes={have}-");
         let headers = [(RANGE, range.as_str())];
@@ -222,7 +221,7 @@ impl Job<'_> {
             }
             StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
                 files::remove_file(&self.place.part())?;
-                let detail = "the server has nothing behind the part that was there";
+                let detail = "the server has no data after the part that was already downloaded";
                 Err(Failure::passing(ErrorKind::Unreachable, detail))
             }
             _ => Err(status_failure(&answer, "file")),
@@ -230,7 +229,7 @@ impl Job<'_> {
     }
 }
 
-/// Checks that a partial answer starts where the part ends.
+/// Checks that a partial response starts where the existing part ends.
 fn check_range(answer: &Incoming, have: u64) -> Result<(), Failure> {
     let range = answer.headers.get(CONTENT_RANGE).map(|range| range.as_bytes());
     let range = range.unwrap_or_default();
@@ -238,12 +237,12 @@ fn check_range(answer: &Incoming, have: u64) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::fatal(
             ErrorKind::Tool,
-            format!("the server went on with {} where {have} was due", text::quoted_bytes(range)),
+            format!("the server continued with {} instead of {have}", text::quoted_bytes(range)),
         )),
     }
 }
 
-/// Hashes the part and gives it its name. A wrong one is removed.
+/// Hashes the downloaded file and renames it. Removes it if the hash is wrong.
 fn finish(place: &Place) -> Result<u64, Failure> {
     let part = place.part();
     let (found, size) = files::hash_file(&part)?;
@@ -251,7 +250,7 @@ fn finish(place: &Place) -> Result<u64, Failure> {
         files::remove_file(&part)?;
         return Err(Failure::fatal(
             ErrorKind::Integrity,
-            format!("its SHA-256 is `{found}` ({size} bytes), and `{}` was pinned", place.sha256),
+            format!("its SHA-256 is `{found}` ({size} bytes), but the pin is `{}`", place.sha256),
         ));
     }
     files::sync(&part)?;

@@ -1,5 +1,6 @@
-//! Fuzzes the reading of archives. The corpus is small trees packed by GNU tar, git and Python, in
-//! all formats they write: long names, hard and symbolic links, a sparse file, global headers.
+//! Fuzzes the archive reader. The corpus consists of small trees packed by GNU tar, git and Python,
+//! in all formats that they write: long names, hard and symbolic links, a sparse file, global
+//! headers.
 
 use std::fs::File;
 use std::io::{Cursor, Read as _};
@@ -19,7 +20,7 @@ const PACKED: [&[u8]; 6] = [
     include_bytes!("corpus/ustar.tar.gz"),
 ];
 
-/// Bytes that mean something in headers.
+/// Byte sequences that are significant in headers.
 const WORDS: [&[u8]; 16] = [
     b"..",
     b"/",
@@ -39,10 +40,10 @@ const WORDS: [&[u8]; 16] = [
     b"ustar\x0000",
 ];
 
-/// Small enough that an archive that breaks out of them is seen by its time or memory.
+/// Small enough that exceeding them shows in time or memory.
 const LIMITS: ArchiveLimits = ArchiveLimits { entries: 50, bytes: 256 << 10, ratio: 100 };
 
-/// Returns what is packed, without the zeros that fill the last record.
+/// Returns the uncompressed tar, without the padding of the last record.
 fn unpacked(packed: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
@@ -51,7 +52,7 @@ fn unpacked(packed: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads an archive, and checks of a good one that it stays in its root.
+/// Reads an archive. If that succeeds, checks that all paths stay inside its root.
 fn read(bytes: Vec<u8>, spool: &File) -> bool {
     spool.set_len(0).unwrap();
     let tree = read_tree(Cursor::new(bytes), spool.try_clone().unwrap(), &LIMITS);
@@ -65,7 +66,7 @@ fn read(bytes: Vec<u8>, spool: &File) -> bool {
     true
 }
 
-/// Makes the checksums of all headers right again.
+/// Corrects the checksums of all headers.
 fn seal(bytes: &mut [u8]) {
     for block in bytes.chunks_exact_mut(BLOCK).filter(|block| block[257..].starts_with(b"ustar")) {
         block[148..156].fill(b' ');
@@ -81,7 +82,7 @@ fn fuzzed_tars_stay_in_their_root() {
     assert!(inputs.iter().all(|bytes| read(bytes.clone(), &spool)), "the corpus itself is good");
     let mut good = 0;
     fuzz(&Corpus { inputs, words: &WORDS, seed: 0x5eed_0001 }, |mut bytes, random| {
-        // With wrong checksums nothing behind the first header is ever read.
+        // With wrong checksums, nothing after the first header would be read.
         if random.below(8) > 0 {
             seal(&mut bytes);
         }

@@ -1,9 +1,9 @@
 //! Release archives: downloaded by hash, opened as a tree.
 //!
-//! Start at [`fetch`] and [`Archive::tree`]. An archive lies in the cache as it was published,
-//! under its SHA-256, and is hashed before anything reads it. Opening one for the first time
-//! unpacks it into one file beside ([`unpacked`]); no path of an archive is ever made on disk. A
-//! repository (`.git`) that a release brings along is left out.
+//! Start at [`fetch`] and [`Archive::tree`]. The cache contains an archive as published, under its
+//! SHA-256, and it is hashed before anything reads it. When it is opened for the first time, it is
+//! unpacked into a single file next to it ([`unpacked`]); paths from the archive are never created
+//! on disk. A repository (`.git`) inside a release is left out.
 
 mod blocks;
 mod download;
@@ -33,14 +33,14 @@ pub struct ArchiveSource {
     pub project: String,
     /// Its version, for messages.
     pub version: String,
-    /// What the archive's bytes must hash to.
+    /// The expected hash of the archive.
     pub sha256: Sha256,
-    /// Where it is downloaded from. Whoever asks has looked it up in an index; without it only
-    /// the cache is asked.
+    /// The URL to download it from, which the caller has looked up in an index. If `None`, only the
+    /// cache is searched.
     pub url: Option<SourceUrl>,
 }
 
-/// An archive that is in the cache now.
+/// An archive in the cache.
 #[derive(Debug, Clone)]
 pub struct Archive {
     pub(crate) name: String,
@@ -49,52 +49,54 @@ pub struct Archive {
     pub sha256: Sha256,
     /// Its size.
     pub size: u64,
-    /// How many bytes came by the network; none where it was cached.
+    /// The number of bytes received over the network; 0 if it was cached.
     pub received: u64,
 }
 
-/// What an archive may hold at the most.
+/// The limits for the content of an archive.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveLimits {
-    /// Entries, directories included.
+    /// The number of entries, including directories.
     pub entries: u64,
-    /// Bytes of the unpacked archive.
+    /// The size of the unpacked archive, in bytes.
     pub bytes: u64,
-    /// How many times larger than the archive its content may be. Counted only above 64 MiB,
-    /// since small archives of zeros harm nobody.
+    /// How many times larger than the archive its content may be. Applies only above 64 MiB,
+    /// because small archives of zeros are harmless.
     pub ratio: u64,
 }
 
 impl Default for ArchiveLimits {
-    /// 500,000 entries, 8 GiB, 100 times: the largest source archives in use stay ten times below.
+    /// 500,000 entries, 8 GiB, 100 times: ten times the values of the largest source archives in
+    /// use.
     fn default() -> Self {
         Self { entries: 500_000, bytes: 8 << 30, ratio: 100 }
     }
 }
 
-/// Below this size the ratio does not count.
+/// Below this size the ratio does not apply.
 const HARMLESS: u64 = 64 << 20;
 
 impl ArchiveSource {
-    /// Returns the name that messages use.
+    /// Returns the name for messages.
     pub(crate) fn name(&self) -> String {
         text::clean(&format!("{} {}", self.project, self.version))
     }
 }
 
 impl Archive {
-    /// Returns where the archive lies; for those that are used as they are, such as wheels.
+    /// Returns the path of the archive. For archives that are used unopened, such as wheels.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns what is in the archive: without the one top directory that source archives have,
-    /// and of that only `subdirectory`, if one is given. Blocks while it
-    /// unpacks, the first time.
+    /// Returns the content of the archive without the single top directory of source archives, and
+    /// of that only `subdirectory` if it is given. The first call blocks while it unpacks the
+    /// archive.
     ///
     /// # Errors
-    /// The file is no tar or compressed tar, is damaged, larger than `limits`, or holds a path or
-    /// link that leaves it, a device, or the same path twice; or there is no such subdirectory.
+    /// Fails if the file is not a tar or compressed tar, if it is damaged or larger than `limits`,
+    /// if it contains a device, a path or link that leaves its root, or the same path twice, or if
+    /// there is no such subdirectory.
     pub fn tree(
         &self,
         limits: &ArchiveLimits,
@@ -115,7 +117,7 @@ impl Archive {
     }
 }
 
-/// Reads a tar, compressed or not, into a tree whose contents lie in `spool`.
+/// Reads a tar, compressed or not, into a tree whose contents are stored in `spool`.
 fn read_tree(
     mut file: impl Read + io::Seek,
     spool: File,
@@ -139,7 +141,7 @@ fn read_tree(
             Err(Failure::refused("it is compressed with xz or bzip2, not gzip"))
         }
         whole if whole.get(257..262) == Some(b"ustar") => reader::read(source, spool, limits),
-        _ => Err(Failure::refused("it is neither a tar nor a tar compressed with gzip")),
+        _ => Err(Failure::refused("it is not a tar, nor a tar compressed with gzip")),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Reads a tar once from front to back: names into a tree, contents into one file.
+//! Reads a tar once from start to end: names go into a tree, contents into a single file.
 //!
-//! Nothing is made on disk under a name from the archive, so nothing can be led astray by it; what
-//! is refused here would lead others astray, who unpack what we write.
+//! No file is created under a name from the archive, so names cannot do any harm here. Names are
+//! still checked, to protect programs that unpack the trees that this crate writes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::git_ref::TreePath;
 use crate::text;
 use crate::tree::{Content, Mode, Tree, refusal};
 
-/// Counts what passes, and stops where it is too much.
+/// Counts the bytes that are read, and stops at the limit.
 struct Metered<R> {
     inner: R,
     left: u64,
@@ -33,7 +33,7 @@ impl<R: Read> Metered<R> {
         }
     }
 
-    /// Fills a buffer. Returns false where the tar ended before its first byte.
+    /// Fills a buffer. Returns false if the tar ended before its first byte.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, Failure> {
         let mut count = 0;
         while count < buffer.len() {
@@ -55,7 +55,7 @@ impl<R: Read> Metered<R> {
         }
     }
 
-    /// Reads a small part that has its own padding behind it.
+    /// Reads a small part and its padding.
     fn part(&mut self, size: u64) -> Result<Vec<u8>, Failure> {
         if size > MAX_EXTENSION {
             return Err(Failure::refused("a name or PAX header is larger than 1 MiB"));
@@ -71,7 +71,7 @@ impl<R: Read> Metered<R> {
 impl<R: Read> Read for Metered<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            // Only the end may come now.
+            // At this point only the end is allowed.
             return match self.inner.read(&mut [0])? {
                 0 => Ok(0),
                 _ => Err(io::Error::other("too large")),
@@ -85,24 +85,24 @@ impl<R: Read> Read for Metered<R> {
 }
 
 pub(super) fn too_large() -> Failure {
-    Failure::refused("its content is larger than may be, so it may be a bomb")
+    Failure::refused("its content exceeds the size limit, so it may be a decompression bomb")
 }
 
 pub(super) fn too_many(most: u64) -> Failure {
     Failure::refused(format!("it has more than {most} entries"))
 }
 
-/// What was read so far.
+/// The state of the reader.
 struct Reading {
     tree: Tree,
-    /// The files that hard links may name.
+    /// The files that hard links may refer to.
     files: BTreeMap<TreePath, (Mode, Content)>,
     directories: std::collections::BTreeSet<TreePath>,
     spool: Arc<File>,
     offset: u64,
 }
 
-/// Reads a tar into a tree whose contents lie in `spool`.
+/// Reads a tar into a tree whose contents are stored in `spool`.
 pub(super) fn read(
     source: impl Read,
     spool: File,
@@ -140,18 +140,18 @@ pub(super) fn read(
         }
     }
     if extension != Extension::default() {
-        return Err(damaged("an extension header stands at its end"));
+        return Err(damaged("there is an extension header at its end"));
     }
-    // Behind the end only zeros may stand: other readers might go on there.
+    // After the end only zeros are allowed, because other readers might continue there.
     while source.fill(&mut block[..1])? {
         if block[0] != 0 {
-            return Err(Failure::refused("data stands behind the end of the tar"));
+            return Err(Failure::refused("there is data after the end of the tar"));
         }
     }
     Ok(reading.tree)
 }
 
-/// Returns a GNU long name without the NULs at its end.
+/// Returns a GNU long name without the trailing NULs.
 fn long(mut name: Vec<u8>) -> Vec<u8> {
     while name.last() == Some(&0) {
         name.pop();
@@ -161,10 +161,10 @@ fn long(mut name: Vec<u8>) -> Vec<u8> {
 
 impl Reading {
     fn entry(&mut self, source: &mut Metered<impl Read>, header: &Header) -> Result<(), Failure> {
-        // Readers disagree on whether something follows.
+        // Readers disagree on whether content follows.
         if header.kind != Kind::File && header.size != 0 {
             let path = text::quoted_bytes(&header.path);
-            return Err(Failure::refused(format!("{path} is no file and yet has content")));
+            return Err(Failure::refused(format!("{path} is not a file but has content")));
         }
         let path = match inner_path(&header.path)? {
             Inner::Path(path) => path,
@@ -183,7 +183,7 @@ impl Reading {
         }
         match header.kind {
             Kind::Directory => {
-                // A directory may stand there twice, but not in the place of something else.
+                // A directory may occur twice, but not in place of something else.
                 let blocker = path.parents().chain([path.as_str()]);
                 if let Some(file) = blocker.into_iter().find(|p| self.tree.mode(p).is_some()) {
                     let file = text::quoted(file);
@@ -206,7 +206,7 @@ impl Reading {
                     let path = text::quoted(path.as_str());
                     let target = text::quoted_bytes(&header.link);
                     return Err(Failure::refused(format!(
-                        "the hard link {path} leads to {target}, which is no file before it"
+                        "the hard link {path} refers to {target}, which is not an earlier file"
                     )));
                 };
                 self.files.insert(path.clone(), (mode, content.clone()));
@@ -216,7 +216,7 @@ impl Reading {
                 let mode = if header.is_executable { Mode::Executable } else { Mode::File };
                 let (file, offset) = (Arc::clone(&self.spool), self.offset);
                 let content = Content::Span { file, offset, size: header.size };
-                // First the name: no content is read for what is refused.
+                // The name first: no content is read for refused entries.
                 self.tree.add(path.clone(), mode, content.clone())?;
                 self.files.insert(path, (mode, content));
                 self.content(source, header.size, true)
@@ -224,7 +224,7 @@ impl Reading {
         }
     }
 
-    /// Reads the content of a file and its padding, and keeps it if it is wanted.
+    /// Reads the content of a file and its padding, and stores it if it is wanted.
     fn content(
         &mut self,
         source: &mut Metered<impl Read>,
@@ -250,16 +250,16 @@ impl Reading {
     }
 }
 
-/// Where in an archive an entry lies.
+/// The location of an entry in an archive.
 enum Inner {
     Path(TreePath),
-    /// The archive itself.
+    /// The root of the archive.
     Root,
-    /// In a `.git`. Some releases bring theirs along; as with folders, it is left out.
+    /// Inside a `.git`. Some releases contain one; it is left out, as in folders.
     Repository,
 }
 
-/// Returns the path of an entry without the `./` in front and the slash behind.
+/// Returns the path of an entry without a leading `./` and a trailing slash.
 fn inner_path(bytes: &[u8]) -> Result<Inner, Failure> {
     let mut rest = bytes;
     while let Some(inner) = rest.strip_prefix(b"./") {
@@ -270,7 +270,7 @@ fn inner_path(bytes: &[u8]) -> Result<Inner, Failure> {
     match rest {
         b"." | b"" if !bytes.starts_with(b"/") && !bytes.is_empty() => Ok(Inner::Root),
         rest if rest.split(|byte| *byte == b'/').any(is_repository) => {
-            // What is left out must be a path all the same.
+            // Even a path that is left out must be valid.
             let renamed = rest.split(|byte| *byte == b'/').map(|part| match is_repository(part) {
                 true => b"git",
                 false => part,

@@ -1,4 +1,4 @@
-//! Archives of every sort, hostile ones above all.
+//! Archives of all kinds, especially hostile ones.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::tree::Mode;
 
-/// One entry as bytes, with a right checksum whatever is in it.
+/// Returns one entry as bytes, with a correct checksum whatever it contains.
 fn entry(kind: u8, path: &str, link: &str, content: &[u8]) -> Vec<u8> {
     raw(kind, path.as_bytes(), link.as_bytes(), content, content.len() as u64)
 }
@@ -87,8 +87,8 @@ fn shown(tree: &Tree) -> String {
     tree.paths().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The breakouts of containerd's `TestBreakouts` in spirit, and those of other readers. No byte
-/// of any of them may end outside; here nothing is written at all, so each is refused outright.
+/// Modelled on containerd's `TestBreakouts` and the tests of other readers. Nothing may be written
+/// outside; since this crate writes nothing at all, each archive must be refused.
 #[test]
 fn breakouts() {
     let refused: &[(&str, Vec<Vec<u8>>)] = &[
@@ -178,15 +178,15 @@ fn what_stays_inside_is_read() {
         (vec![entry(b'L', "x", "", b"long\0"), file("f", "x"), file("g", "y")], "g*=y long*=x"),
         (vec![entry(b'g', "x", "", b"19 comment=0123456\n"), file("f", "x")], "f*=x"),
         (vec![entry(0, "old/", "", b""), entry(0, "old/f", "", b"x")], "old/f*=x"),
-        // Some releases bring their repository along.
+        // Some releases contain their repository.
         (vec![folder("a/.git"), file("a/.git/f", "y"), link(".GIT", "/"), file("f", "x")], "f*=x"),
-        // A name that is cut off just behind a slash is not that of a directory.
+        // A name that is truncated after a slash is not that of a directory.
         (vec![pax(&[("path", "d/f")]), raw(b'0', b"d/", b"", b"x", 1)], "d/f*=x"),
         (vec![], ""),
     ] {
         assert_eq!(shown(&read(&tar(&entries)).unwrap()), wanted);
     }
-    // An end without its zeros is one too, but not in the middle of something.
+    // An end without zeros is accepted, but not in the middle of something.
     assert_eq!(shown(&read(&file("f", "x")).unwrap()), "f*=x");
     for cut in [1, 511, 513, 1023] {
         let failure = read(&file("f", "x")[..cut]).unwrap_err();
@@ -194,7 +194,7 @@ fn what_stays_inside_is_read() {
     }
     let mut behind = tar(&[file("f", "x")]);
     behind.extend(file("g", "y"));
-    assert_eq!(read(&behind).unwrap_err().detail, "data stands behind the end of the tar");
+    assert_eq!(read(&behind).unwrap_err().detail, "there is data after the end of the tar");
     let mut spoilt = file("f", "x");
     spoilt[0] = b'g';
     assert!(read(&spoilt).unwrap_err().detail.contains("checksum"));
@@ -210,8 +210,8 @@ fn bombs() {
     let many: Vec<_> = (0..11).map(|n| file(&format!("f{n}"), "")).collect();
     check(&tar(&many), ArchiveLimits { entries: 10, ..limits }, "more than 10 entries");
     let large = tar(&[file("f", &"x".repeat(10_000))]);
-    check(&large, ArchiveLimits { bytes: 9_000, ..limits }, "may be a bomb");
-    // A header of any size is nothing that memory is kept for.
+    check(&large, ArchiveLimits { bytes: 9_000, ..limits }, "may be a decompression bomb");
+    // A header with a huge size does not allocate memory.
     let huge = raw(b'x', b"p", b"", b"", 0o77_777_777_777);
     check(&huge, limits, "larger than 1 MiB");
     let huge = raw(b'0', b"f", b"", b"", 0o77_777_777_777);
@@ -252,7 +252,7 @@ fn archives_open_without_their_top_directory() {
     let error = archive.tree(&ArchiveLimits::default(), None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot open the archive `a 1`: `b` does not lie in `a/` with the rest, so there is no one top directory"
+        "cannot open the archive `a 1`: `b` is not in `a/` with the rest, so there is no single top directory"
     );
 }
 
@@ -271,7 +271,7 @@ fn an_archive_is_unpacked_once_and_again_when_its_file_was_touched() {
     let open = || archive.tree(&ArchiveLimits::default(), None);
     let wanted = "e*= f*=first h*=first l@=f";
     assert_eq!(shown(&open().unwrap()), wanted);
-    // From here on the archive itself is of no use, so what is there is what was unpacked.
+    // From here on the archive is damaged, so only the unpacked file can be used.
     let bytes = fs::read(&archive.path).unwrap();
     fs::write(&archive.path, "gone").unwrap();
     assert_eq!(shown(&open().unwrap()), wanted);
@@ -299,11 +299,17 @@ fn an_archive_is_unpacked_once_and_again_when_its_file_was_touched() {
         fs::write(&archive.path, "gone").unwrap();
         assert_eq!(shown(&open().unwrap()), wanted, "{way}");
     }
-    // The limits hold for what is unpacked as well.
+    // The limits apply to the unpacked file as well.
     let limits = ArchiveLimits { entries: 3, ..ArchiveLimits::default() };
     assert!(archive.tree(&limits, None).unwrap_err().to_string().contains("more than 3 entries"));
     let limits = ArchiveLimits { bytes: 4, ..ArchiveLimits::default() };
-    assert!(archive.tree(&limits, None).unwrap_err().to_string().contains("may be a bomb"));
+    assert!(
+        archive
+            .tree(&limits, None)
+            .unwrap_err()
+            .to_string()
+            .contains("may be a decompression bomb")
+    );
 }
 
 #[test]
@@ -314,14 +320,14 @@ fn what_is_no_tar() {
     let middle = broken.len() / 2;
     broken[middle] ^= 0xff;
     for (bytes, wanted) in [
-        (&b""[..], "neither a tar"),
-        (b"<!DOCTYPE html>", "neither a tar"),
+        (&b""[..], "not a tar"),
+        (b"<!DOCTYPE html>", "not a tar"),
         (b"PK\x03\x04", "a zip archive"),
         (b"\x28\xb5\x2f\xfd1234", "zstd"),
         (b"\xfd7zXZ\0", "xz"),
         (b"\x1f\x8b", "damaged"),
         (&broken, "damaged"),
-        (&bomb, "may be a bomb"),
+        (&bomb, "may be a decompression bomb"),
     ] {
         let (_folder, archive) = archive(bytes);
         let error = archive.tree(&ArchiveLimits::default(), None).unwrap_err().to_string();

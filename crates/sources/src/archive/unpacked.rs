@@ -1,7 +1,7 @@
-//! Unpacked archives: the contents of one in a file, and behind them where each path has its own.
+//! Unpacked archives: a file with the contents, followed by an index of the paths.
 //!
-//! Such a file is made once. It is believed while its [stamp](files::stamp) is the one of the file
-//! that was written; otherwise the archive is unpacked again.
+//! The file is written once. It is trusted while its [stamp](files::stamp) is that of the written
+//! file; otherwise the archive is unpacked again.
 //!
 //! ```text
 //! CONTENT…            of all files and links, one behind the other
@@ -23,10 +23,10 @@ use crate::error::Failure;
 use crate::files;
 use crate::tree::{Content, Mode, Tree};
 
-/// The digits of the offset at the end, and a line feed.
+/// The length of the offset at the end: its digits and a line feed.
 const END: usize = 18;
 
-/// Returns what is in an archive, unpacking it beside itself where that was not done.
+/// Returns the content of an archive, and unpacks it first if necessary.
 pub(super) fn open(archive: &Path, limits: &ArchiveLimits) -> Result<Tree, Failure> {
     let unpacked = beside(archive, "tree");
     let seen = beside(archive, "tree.seen");
@@ -40,7 +40,7 @@ pub(super) fn open(archive: &Path, limits: &ArchiveLimits) -> Result<Tree, Failu
         files::write_unsynced(&seen, stamp.as_bytes())?;
     }
     load(&unpacked, limits).unwrap_or_else(|| {
-        let detail = "another process changed it while it was unpacked";
+        let detail = "another process changed it while it was being unpacked";
         Err(Failure::fatal(crate::ErrorKind::Disk, detail))
     })
 }
@@ -58,7 +58,7 @@ fn unpack(archive: &Path, unpacked: &Path, limits: &ArchiveLimits) -> Result<(),
     let fail = |error: io::Error| Failure::disk("written", unpacked, &error);
     let mut target = AtomicWriteFile::open(unpacked).map_err(fail)?;
     let tree = read_tree(file, target.as_file().try_clone().map_err(fail)?, limits)?;
-    // The reader wrote through a handle that shares its place with this one.
+    // The reader wrote through a handle that shares its position with this one.
     let mut offset = io::Seek::stream_position(&mut target.as_file()).map_err(fail)?;
     let mut lines = Vec::new();
     let mut links = Vec::new();
@@ -83,7 +83,7 @@ fn unpack(archive: &Path, unpacked: &Path, limits: &ArchiveLimits) -> Result<(),
     target.commit().map_err(fail)
 }
 
-/// Reads what [`unpack`] wrote. Returns nothing where it did not write this.
+/// Reads what [`unpack`] wrote. Returns `None` if the file was not written by it.
 fn load(unpacked: &Path, limits: &ArchiveLimits) -> Option<Result<Tree, Failure>> {
     let file = File::open(unpacked).ok()?;
     let size = file.metadata().ok()?.len();

@@ -1,8 +1,8 @@
-//! Reads `.gitmodules`: which submodule lies where and comes from where.
+//! Parses `.gitmodules`: the path and origin of each submodule.
 //!
-//! The syntax is that of git's configuration. Only `path` and `url` are read: everything else in
-//! the file, `update` commands above all, is of no concern here. What cannot be read is an error
-//! rather than a guess.
+//! The syntax is that of git's configuration. Only `path` and `url` are read; everything else in
+//! the file, especially `update` commands, is ignored. Anything that cannot be parsed is an error,
+//! not a guess.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::git_ref::TreePath;
 use crate::text;
 use crate::tree::refusal;
 
-/// The largest file that is read; the largest in use has some 10 KiB.
+/// The maximum size of the file; the largest in use has about 10 KiB.
 pub(super) const MAX_SIZE: usize = 1 << 20;
 
-/// Returns the url of each submodule by its path.
+/// Returns the URL of each submodule by its path.
 pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<TreePath, String>, Failure> {
     let refuse = |why: &str| Failure::refused(format!("`.gitmodules` {why}"));
     if bytes.len() > MAX_SIZE {
@@ -72,7 +72,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<TreePath, String>, Failure>
     Ok(found)
 }
 
-/// Returns whether a header is that of a submodule, and what stands behind it.
+/// Returns whether a header is that of a submodule, and the text after it.
 fn section(text: &str) -> Option<(bool, &str)> {
     let mut is_quoted = false;
     let mut is_escaped = false;
@@ -92,7 +92,7 @@ fn section(text: &str) -> Option<(bool, &str)> {
     None
 }
 
-/// Returns a value without quotes, escapes and the comment behind it.
+/// Returns a value without quotes, escapes and a trailing comment.
 fn unquote(text: &str) -> Option<String> {
     let mut value = String::new();
     // Spaces at the end count only inside quotes.

@@ -1,7 +1,7 @@
-//! Reads a repository that lies on this machine, where the caller allows it.
+//! Reads a repository on this machine, if the caller allows it.
 //!
-//! No program is run. The objects of one commit are packed by libgit2 and go the way that a pack
-//! from a server goes, so that all the checks are the same.
+//! No program is run. libgit2 packs the objects of one commit, and the pack is processed like a
+//! pack from a server, so that all checks are the same.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::text;
 fn open(url: &SourceUrl) -> Result<Repository, Failure> {
     let path = PathBuf::from(url.url().path());
     let nowhere: [&Path; 0] = [];
-    // The folder itself, or the `.git` in it; nothing above it.
+    // The folder itself, or the `.git` in it, but no parent folder.
     Repository::open_ext(&path, RepositoryOpenFlags::NO_SEARCH, nowhere).map_err(|error| {
         let (kind, detail) = match error.code() {
             git2::ErrorCode::NotFound => {
@@ -27,14 +27,14 @@ fn open(url: &SourceUrl) -> Result<Repository, Failure> {
             git2::ErrorCode::Owner => {
                 (ErrorKind::Refused, "the repository belongs to another user of this machine")
             }
-            _ => (ErrorKind::Disk, "the repository cannot be opened"),
+            _ => (ErrorKind::Disk, "cannot open the repository"),
         };
         Failure::fatal(kind, detail).because(&error)
     })
 }
 
 fn unreadable(error: &git2::Error) -> Failure {
-    Failure::fatal(ErrorKind::Disk, "the repository cannot be read").because(error)
+    Failure::fatal(ErrorKind::Disk, "cannot read the repository").because(error)
 }
 
 /// Returns the branches and tags of a repository.
@@ -59,7 +59,7 @@ pub(super) fn refs(url: &SourceUrl) -> Result<Vec<RemoteRef>, Failure> {
     Ok(found)
 }
 
-/// Packs a commit without its history, and returns the pack's hash.
+/// Packs a commit without its history, and returns the hash of the pack.
 pub(super) fn pack(url: &SourceUrl, commit: &CommitId, folder: &Path) -> Result<String, Failure> {
     let repository = open(url)?;
     let id = oid(commit)?;

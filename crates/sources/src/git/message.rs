@@ -1,8 +1,8 @@
-//! What is said to a git server and what it answers, without any connection.
+//! Requests to a git server and its responses, without any connection.
 //!
-//! Protocol 2 is spoken where the server knows it, otherwise 0. [`Advertisement`] is what a server
-//! says first; [`list_request`] and [`fetch_request`] are what it is asked; [`RefsAnswer`] and
-//! [`PackAnswer`] read the answers packet by packet. The formats are those of git's own
+//! Protocol 2 is used if the server supports it, otherwise protocol 0. [`Advertisement`] is the
+//! server's first message. [`list_request`] and [`fetch_request`] are the requests. [`RefsAnswer`]
+//! and [`PackAnswer`] parse the responses packet by packet. The formats are described in git's
 //! `gitprotocol-v2` and `gitprotocol-pack`.
 
 use std::collections::BTreeMap;
@@ -15,19 +15,19 @@ use super::refs::RemoteRef;
 use crate::error::{ErrorKind, Failure};
 use crate::text;
 
-/// Who we are.
+/// The name of this client.
 pub(crate) const AGENT: &str = concat!("git/build-pipeline-", env!("CARGO_PKG_VERSION"));
-/// The most refs that are read; large mirrors have some hundred thousand.
+/// The maximum number of refs; large mirrors have several hundred thousand.
 const MAX_REFS: usize = 2_000_000;
-/// The longest ref name that is read.
+/// The maximum length of a ref name.
 const MAX_REF_NAME: usize = 4096;
 
-/// What a server says first.
+/// The server's first message.
 #[derive(Debug, Default)]
 pub(crate) struct Advertisement {
-    /// Whether it speaks protocol 2.
+    /// Whether it supports protocol 2.
     pub(crate) is_v2: bool,
-    /// What it can do.
+    /// Its capabilities.
     capabilities: BTreeMap<String, String>,
     /// Its refs, in protocol 0.
     pub(crate) refs: RefsAnswer,
@@ -35,10 +35,10 @@ pub(crate) struct Advertisement {
 }
 
 impl Advertisement {
-    /// Takes a packet. Returns whether the advertisement is whole.
+    /// Reads a packet. Returns whether the advertisement is complete.
     pub(crate) fn take(&mut self, packet: &Packet) -> Result<bool, Failure> {
         let Some(line) = packet.line() else {
-            // Over HTTP the name of the service comes first, with a mark behind it.
+            // Over HTTP, the name of the service comes first, followed by a marker.
             return Ok(self.seen > 0);
         };
         if let Some(error) = server_error(line) {
@@ -77,27 +77,27 @@ impl Advertisement {
         self.capabilities.contains_key(capability)
     }
 
-    /// Checks that the server's hashes are those we can store.
+    /// Checks that this tool supports the server's hashes.
     pub(crate) fn check_hash(&self) -> Result<(), Failure> {
         match self.capabilities.get("object-format").map(String::as_str) {
             None | Some("sha1") => Ok(()),
             Some(other) => {
                 let other = text::quoted(other);
                 Err(Failure::refused(format!(
-                    "its commits are {other} hashes; only SHA-1 repositories can be fetched"
+                    "its commits are {other} hashes, but only SHA-1 repositories are supported"
                 )))
             }
         }
     }
 }
 
-/// Returns the failure that a line `ERR …` stands for.
+/// Returns the failure for an `ERR …` line.
 fn server_error(line: &[u8]) -> Option<Failure> {
     let words = line.strip_prefix(b"ERR ")?;
     Some(said(&String::from_utf8_lossy(words)))
 }
 
-/// Judges what a server says went wrong.
+/// Maps a server's error message.
 fn said(words: &str) -> Failure {
     let lower = words.to_ascii_lowercase();
     let quoted = text::quoted(words);
@@ -106,22 +106,22 @@ fn said(words: &str) -> Failure {
         return Failure::fatal(
             ErrorKind::NotFound,
             format!(
-                "the server does not have this commit, or gives out nothing that no branch or tag leads to: it says {quoted}"
+                "the server does not have this commit, or it only serves commits that a branch or tag leads to: {quoted}"
             ),
         );
     }
     if has("not found") || has("not exported") || has("does not exist") || has("no such") {
-        let detail = format!("the server has no such repository: it says {quoted}");
+        let detail = format!("the server does not have this repository: {quoted}");
         return Failure::fatal(ErrorKind::NotFound, detail);
     }
     if has("denied") || has("forbidden") || has("permission") || has("authori") {
-        let detail = format!("the server refuses: it says {quoted}");
+        let detail = format!("the server denies access: {quoted}");
         return Failure::fatal(ErrorKind::Authentication, detail);
     }
-    Failure::fatal(ErrorKind::Tool, format!("the server gives up: it says {quoted}"))
+    Failure::fatal(ErrorKind::Tool, format!("the server reports an error: {quoted}"))
 }
 
-/// Returns the question for all branches and tags, in protocol 2.
+/// Returns the request for all branches and tags, in protocol 2.
 pub(crate) fn list_request() -> Vec<u8> {
     Encoder::default()
         .line("command=ls-refs")
@@ -135,8 +135,8 @@ pub(crate) fn list_request() -> Vec<u8> {
         .bytes()
 }
 
-/// Returns the question for one commit without its history. `known` are commits that we have,
-/// likewise without theirs; only protocol 2 is told of them.
+/// Returns the request for one commit without its history. `known` are cached commits, also without
+/// history, which are sent only in protocol 2.
 pub(crate) fn fetch_request(
     server: &Advertisement,
     commit: &CommitId,
@@ -152,7 +152,7 @@ pub(crate) fn fetch_request(
             .line("ofs-delta")
             .line(&format!("want {commit}"));
         if is_shallow {
-            // Only for thin packs do servers look at what the trees of known commits hold.
+            // Servers consider the content of known commits only for thin packs.
             if !known.is_empty() {
                 message = message.line("thin-pack");
             }
@@ -167,7 +167,7 @@ pub(crate) fn fetch_request(
         return Ok(message.line("done").flush().bytes());
     }
     if !server.can("side-band-64k") {
-        let detail = "the server speaks a form of git's protocol from before 2007";
+        let detail = "the server uses a variant of git's protocol from before 2007";
         return Err(Failure::fatal(ErrorKind::Tool, detail));
     }
     let is_tip = server
@@ -179,7 +179,7 @@ pub(crate) fn fetch_request(
     if !is_tip && !gives_any.iter().any(|capability| server.can(capability)) {
         return Err(Failure::fatal(
             ErrorKind::NotFound,
-            "no branch or tag points at this commit, and the server gives out no other ones (it knows neither protocol 2 nor `uploadpack.allowReachableSHA1InWant`)",
+            "no branch or tag points at this commit, and the server does not serve others (it supports neither protocol 2 nor `uploadpack.allowReachableSHA1InWant`)",
         ));
     }
     let mut wants = format!("want {commit} side-band-64k ofs-delta agent={AGENT}");
@@ -193,7 +193,7 @@ pub(crate) fn fetch_request(
     Ok(message.flush().line("done").bytes())
 }
 
-/// Reads the refs that a server has.
+/// Parses the refs of a server.
 #[derive(Debug, Default)]
 pub(crate) struct RefsAnswer {
     /// The refs, in the server's order.
@@ -201,7 +201,7 @@ pub(crate) struct RefsAnswer {
 }
 
 impl RefsAnswer {
-    /// Takes a packet of an answer in protocol 2. Returns whether the answer is whole.
+    /// Reads a packet of a protocol 2 response. Returns whether the response is complete.
     pub(crate) fn take(&mut self, packet: &Packet) -> Result<bool, Failure> {
         match packet.line() {
             None => Ok(true),
@@ -212,7 +212,7 @@ impl RefsAnswer {
         }
     }
 
-    /// Takes a line: a hash and a name, with attributes behind it in protocol 2.
+    /// Parses a line: a hash and a name, followed by attributes in protocol 2.
     fn line(&mut self, line: &[u8]) -> Result<(), Failure> {
         let strange = || {
             let detail = format!("the server lists {} as a ref", text::quoted_bytes(line));
@@ -233,7 +233,7 @@ impl RefsAnswer {
             let detail = format!("the server lists more than {MAX_REFS} refs");
             return Err(Failure::refused(detail));
         }
-        // In protocol 0 what an annotated tag names follows the tag, under the same name.
+        // In protocol 0, the target of an annotated tag follows the tag, under the same name.
         if let Some(tag) = name.strip_suffix("^{}") {
             let before = self.refs.last_mut().filter(|before| before.name == tag);
             before.ok_or_else(strange)?.peeled = Some(id.as_str().to_owned());
@@ -251,35 +251,35 @@ impl RefsAnswer {
     }
 }
 
-/// One step of an answer that carries a pack.
+/// One step of a response that contains a pack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PackStep {
     /// Nothing to do.
     Nothing,
-    /// A piece of the pack.
+    /// A chunk of the pack.
     Pack(Bytes),
-    /// Words of the server on how far it is.
+    /// A progress message of the server.
     Progress(String),
-    /// The answer is whole.
+    /// The response is complete.
     Done,
 }
 
-/// Where in its answer a server is.
+/// The current section of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Section {
-    /// Before the name of a section (2), or before what is shallow (0).
+    /// Before the name of a section (2), or before the shallow lines (0).
     Start,
-    /// A section whose lines do not matter to us.
+    /// A section whose lines are ignored.
     Lines,
     /// Before the `NAK` (0).
     Nak,
     /// The pack.
     Pack,
-    /// Behind the pack.
+    /// After the pack.
     Done,
 }
 
-/// Reads an answer that carries a pack.
+/// Parses a response that contains a pack.
 #[derive(Debug)]
 pub(crate) struct PackAnswer {
     is_v2: bool,
@@ -292,12 +292,12 @@ impl PackAnswer {
         Self { is_v2, section: Section::Start, has_pack: false }
     }
 
-    /// Returns whether the answer is whole.
+    /// Returns whether the response is complete.
     pub(crate) fn is_done(&self) -> bool {
         self.section == Section::Done
     }
 
-    /// Takes a packet.
+    /// Reads a packet.
     pub(crate) fn take(&mut self, packet: Packet) -> Result<PackStep, Failure> {
         let line = packet.line();
         if self.section != Section::Pack
@@ -308,9 +308,12 @@ impl PackAnswer {
         let unexpected = || {
             let detail = match &packet {
                 Packet::Data(data) => text::quoted_bytes(data),
-                mark => format!("a mark `{mark:?}`"),
+                mark => format!("a marker `{mark:?}`"),
             };
-            Failure::fatal(ErrorKind::Tool, format!("the server sent {detail} out of turn"))
+            Failure::fatal(
+                ErrorKind::Tool,
+                format!("the server sent {detail} at an unexpected position"),
+            )
         };
         match (self.section, line, self.is_v2) {
             (Section::Start, Some(b"packfile"), true) => self.section = Section::Pack,
@@ -329,7 +332,7 @@ impl PackAnswer {
             (Section::Start, None, false) => self.section = Section::Nak,
             (Section::Pack, None, _) if packet != Packet::Delimiter => {
                 if !self.has_pack {
-                    return Err(Failure::fatal(ErrorKind::Tool, "the server sent no pack"));
+                    return Err(Failure::fatal(ErrorKind::Tool, "the server did not send a pack"));
                 }
                 self.section = Section::Done;
                 return Ok(PackStep::Done);
@@ -340,7 +343,7 @@ impl PackAnswer {
         Ok(PackStep::Nothing)
     }
 
-    /// Takes a packet of the pack's section: its first byte says what it is.
+    /// Reads a packet of the pack section. Its first byte identifies the band.
     fn band(&mut self, packet: Packet) -> Result<PackStep, Failure> {
         let Packet::Data(mut data) = packet else { return Ok(PackStep::Nothing) };
         let band = (!data.is_empty()).then(|| data.split_to(1)[0]);
@@ -351,15 +354,15 @@ impl PackAnswer {
             }
             Some(2) => {
                 let words = String::from_utf8_lossy(&data);
-                // Each line overwrites the one before; the last whole one counts.
+                // Each line overwrites the previous one. The last complete one counts.
                 let last = words.split(['\r', '\n']).rfind(|line| !line.trim().is_empty());
                 Ok(PackStep::Progress(text::clean(last.unwrap_or_default())))
             }
             Some(3) => Err(said(&String::from_utf8_lossy(&data))),
-            // Some servers keep the connection alive with empty packets.
+            // Some servers send empty packets to keep the connection open.
             None => Ok(PackStep::Nothing),
             Some(_) => {
-                let detail = "the server sent data on a band that there is not";
+                let detail = "the server sent data on an unknown band";
                 Err(Failure::fatal(ErrorKind::Tool, detail))
             }
         }

@@ -1,7 +1,8 @@
-//! Git sources: what refs a server has, and the tree of one commit with its submodules.
+//! Git sources: the refs of a server, and the tree of one commit with its submodules.
 //!
-//! [`list`] and [`fetch`] do it for one repository. A fetch asks for one commit without history,
-//! indexes the pack while it comes, and believes it when the tree is there to its last object.
+//! [`list`] and [`fetch`] do this for one repository. A fetch requests one commit without its
+//! history, indexes the pack as it arrives, and accepts it only if every object of the tree is
+//! there.
 
 pub(crate) mod gitmodules;
 mod local;
@@ -39,17 +40,17 @@ use crate::files::Lock;
 use crate::session::Session;
 use crate::tree::refusal;
 
-/// How many pieces of a pack may wait to be indexed.
+/// How many chunks of a pack may wait to be indexed.
 const PIECES_AHEAD: usize = 64;
-/// The most that is read of a list of refs.
+/// The maximum size of a list of refs.
 const MAX_REFS_ANSWER: u64 = 512 << 20;
 
-/// Returns where `url` is really asked for, if that is allowed.
+/// Returns the URL that is really requested for `url`, if that is allowed.
 fn place(session: &Session, url: &SourceUrl) -> Result<SourceUrl, Failure> {
     let place = Mirror::resolve(&session.settings.mirrors, url).map_err(refusal)?;
     if place.is_file() && !session.settings.allow_local {
         return Err(Failure::refused(format!(
-            "`{place}` is a path of this machine, which only `--allow-local` or an own mirror rule may name"
+            "`{place}` is a path on this machine, which is allowed only with `--allow-local` or a mirror rule of your own"
         )));
     }
     Ok(place)
@@ -94,10 +95,10 @@ fn sorted(mut refs: Vec<RemoteRef>) -> RemoteRefs {
 }
 
 fn cut() -> Failure {
-    Failure::passing(ErrorKind::Unreachable, "the answer ended before it was whole")
+    Failure::passing(ErrorKind::Unreachable, "the response is incomplete")
 }
 
-/// Returns the tree of one commit, from the cache or by the network, and whether it was fetched.
+/// Returns the tree of one commit, from the cache or the network, and whether it was fetched.
 async fn fetch(
     session: &Session,
     url: &SourceUrl,
@@ -116,7 +117,7 @@ async fn fetch(
     let patience = session.settings.timeouts.lock;
     let on_wait = |path: &Path| session.notify(Event::Waiting { path });
     let lock = std::sync::Arc::new(Lock::take(&repository.lock_path(), patience, on_wait).await?);
-    // Somebody else may have fetched it meanwhile.
+    // Another process may have fetched it in the meantime.
     if let Some(snapshot) = find(session, &repository, commit).await? {
         session.notify(Event::Cached { url, commit });
         return Ok((snapshot, 0));
@@ -135,7 +136,7 @@ async fn fetch(
     loop {
         match job.download(&known).await {
             Ok(fetched) => return Ok(fetched),
-            // What was said to be known may have been the reason.
+            // The list of known commits may have been the reason.
             Err(failure) if failure.kind == ErrorKind::Integrity && !known.is_empty() => {
                 session.notify(Event::Retry { url, reason: &failure.detail });
                 known.clear();
@@ -154,14 +155,15 @@ async fn find(
     session.blocking(move || Ok(repository.find(&commit))).await
 }
 
-/// A commit on its way into the cache.
+/// A commit that is being added to the cache.
 struct Job<'a> {
     session: &'a Session,
     url: &'a SourceUrl,
     place: &'a SourceUrl,
     commit: &'a CommitId,
     repository: &'a Repository,
-    /// Shared with the threads that write, so that it outlives them where this is dropped.
+    /// Shared with the writing threads, so that the lock is held until they end, even if this value
+    /// is dropped.
     lock: &'a std::sync::Arc<Lock>,
 }
 
@@ -193,7 +195,7 @@ impl Job<'_> {
                         self.session.notify(Event::ServerSays { url: self.url, said: &said });
                     }
                     PackStep::Pack(piece) => {
-                        // The writer tells what is wrong where it has stopped taking pieces.
+                        // If the writer has stopped reading chunks, it returns the reason.
                         if sender.send(Some(piece)).await.is_err() {
                             break;
                         }
@@ -203,19 +205,19 @@ impl Job<'_> {
                     PackStep::Nothing | PackStep::Done => {}
                 }
             }
-            // Where the writer has gone, it says why.
+            // If the writer has ended, it returns the reason.
             drop(sender.send(None).await);
             drop(sender);
             Ok::<u64, Failure>(packets.received)
         };
-        // Both are awaited, so that nothing of ours is still at work when this returns. What went
-        // wrong with reading is the reason for what the writer says, unless it failed first.
+        // Both are awaited, so that nothing is still running when this returns. A read error is the
+        // cause of the writer's error, unless the writer failed first.
         let (read, written) = tokio::join!(reading, writing);
         let received = read?;
         Ok((written?, received))
     }
 
-    /// Indexes a pack on a thread of its own while it comes. Only a `None` makes it count.
+    /// Indexes a pack on a separate thread as it arrives. Only a `None` makes it valid.
     async fn write(
         &self,
         mut pieces: mpsc::Receiver<Option<Bytes>>,

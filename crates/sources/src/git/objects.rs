@@ -1,9 +1,9 @@
-//! Reads commits, trees and files from the objects of a git repository on this machine.
+//! Reads commits, trees and files from the objects of a local git repository.
 //!
-//! The object database is opened by itself, without a repository around it: so libgit2 has no
-//! reason to read any configuration, neither the system's nor the user's nor one that came from
-//! elsewhere. Objects lie in packs, which libgit2 checks object by object when they come, and whose
-//! SHA-256 is checked before they are read again; so they are not hashed each time they are read.
+//! The object database is opened directly, without a repository, so that libgit2 reads no
+//! configuration, neither the system's nor the user's nor one from elsewhere. Objects are in packs.
+//! libgit2 checks each object when it arrives, and the SHA-256 of a pack is checked before it is
+//! read again, so objects are not hashed each time they are read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::git_ref::TreePath;
 use crate::text;
 use crate::tree::{Content, Mode, Tree, refusal};
 
-/// How deep directories may lie in each other.
+/// The maximum depth of directories.
 const MAX_DEPTH: usize = 200;
 
 /// The objects of one repository.
@@ -26,14 +26,14 @@ pub(crate) struct ObjectStore {
     path: PathBuf,
 }
 
-/// A submodule as a tree records it: where it stands and at which commit.
+/// A submodule as recorded in a tree: its path and its commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gitlink {
     pub(crate) path: TreePath,
     pub(crate) commit: CommitId,
 }
 
-/// A tree and the submodules it names.
+/// A tree, and its submodules.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) tree: Tree,
@@ -46,7 +46,7 @@ impl fmt::Debug for ObjectStore {
     }
 }
 
-/// Opens the folder `objects` of a repository, and nothing around it.
+/// Opens the `objects` folder of a repository, and nothing else.
 pub(super) fn open(objects: &Path) -> Result<Odb<'static>, Failure> {
     git2::opts::strict_hash_verification(false);
     let open = || {
@@ -57,13 +57,13 @@ pub(super) fn open(objects: &Path) -> Result<Odb<'static>, Failure> {
     };
     open().map_err(|error: git2::Error| {
         let path = text::quoted(&objects.display().to_string());
-        let detail = format!("the git objects in {path} cannot be opened");
+        let detail = format!("cannot open the git objects in {path}");
         Failure::fatal(ErrorKind::Disk, detail).because(&error)
     })
 }
 
 impl ObjectStore {
-    /// Opens the folder `objects` of a repository.
+    /// Opens the `objects` folder of a repository.
     pub(crate) fn open(objects: &Path) -> Result<Self, Failure> {
         Ok(Self { odb: open(objects)?, path: objects.to_owned() })
     }
@@ -101,7 +101,7 @@ impl ObjectStore {
         Failure::fatal(ErrorKind::Integrity, detail).because(error)
     }
 
-    /// Returns the id of the tree of a commit, which must be there and be a commit.
+    /// Returns the id of the tree of a commit, which must exist and be a commit.
     pub(crate) fn tree_of(&self, commit: &CommitId) -> Result<Oid, Failure> {
         let id = oid(commit)?;
         let object = self.odb.read(id).map_err(|error| self.damaged(id, &error))?;
@@ -120,18 +120,21 @@ impl ObjectStore {
             }
         }
         header(object.data(), b"tree ").and_then(|id| Oid::from_str(&id).ok()).ok_or_else(|| {
-            Failure::fatal(ErrorKind::Integrity, format!("the commit `{commit}` names no tree"))
+            Failure::fatal(
+                ErrorKind::Integrity,
+                format!("the commit `{commit}` does not name a tree"),
+            )
         })
     }
 
-    /// Returns all that lies in the tree of a commit, whose every object must be there.
+    /// Returns the content of the tree of a commit. Every object must exist.
     pub(crate) fn snapshot(self: &Arc<Self>, commit: &CommitId) -> Result<Snapshot, Failure> {
         let mut tree = Tree::new();
         let mut gitlinks = Vec::new();
         let mut open = vec![(None::<TreePath>, self.tree_of(commit)?)];
         while let Some((base, id)) = open.pop() {
             if base.as_ref().is_some_and(|base| base.parents().count() >= MAX_DEPTH) {
-                let detail = format!("directories lie more than {MAX_DEPTH} deep");
+                let detail = format!("directories are nested more than {MAX_DEPTH} levels deep");
                 return Err(Failure::refused(detail));
             }
             let object = self.object(id, ObjectType::Tree)?;
@@ -158,7 +161,7 @@ impl ObjectStore {
                     }
                     b"120000" => Mode::Symlink,
                     b"100755" => Mode::Executable,
-                    // Old versions of git wrote 100664 as well.
+                    // Old versions of git also wrote 100664.
                     b"100644" | b"100664" => Mode::File,
                     _ => return Err(strange(&entry)),
                 };
@@ -179,14 +182,14 @@ impl ObjectStore {
     }
 }
 
-/// Returns a commit as libgit2 knows it.
+/// Returns a commit as a libgit2 object id.
 pub(crate) fn oid(commit: &CommitId) -> Result<Oid, Failure> {
     match commit.as_str().len() {
         40 => Oid::from_str(commit.as_str())
-            .map_err(|error| Failure::refused("it is no commit").because(&error)),
-        _ => {
-            Err(Failure::refused("it is a SHA-256 commit; only SHA-1 repositories can be fetched"))
-        }
+            .map_err(|error| Failure::refused("it is not a commit").because(&error)),
+        _ => Err(Failure::refused(
+            "it is a SHA-256 commit, but only SHA-1 repositories are supported",
+        )),
     }
 }
 
@@ -197,7 +200,7 @@ struct TreeEntry<'a> {
     id: Oid,
 }
 
-/// Reads the next entry of a tree object: mode, space, name, NUL, twenty bytes.
+/// Parses the next entry of a tree object: mode, space, name, NUL, twenty bytes.
 fn tree_entry<'a>(rest: &mut &'a [u8]) -> Option<TreeEntry<'a>> {
     let space = rest.iter().position(|byte| *byte == b' ')?;
     let end = rest.iter().position(|byte| *byte == 0).filter(|end| *end > space)?;
@@ -209,10 +212,10 @@ fn tree_entry<'a>(rest: &mut &'a [u8]) -> Option<TreeEntry<'a>> {
 
 fn strange(entry: &TreeEntry<'_>) -> Failure {
     let (name, mode) = (text::quoted_bytes(entry.name), text::quoted_bytes(entry.mode));
-    Failure::refused(format!("{name} is of the kind {mode}, which no tree has"))
+    Failure::refused(format!("{name} has the mode {mode}, which is not valid in a tree"))
 }
 
-/// Returns the hash behind `key` at the start of a commit or tag.
+/// Returns the hash after `key` at the start of a commit or tag.
 fn header(data: &[u8], key: &[u8]) -> Option<String> {
     let hash = data.strip_prefix(key)?.split(|byte| *byte == b'\n').next()?;
     String::from_utf8(hash.to_vec()).ok().filter(|hash| hash.parse::<CommitId>().is_ok())

@@ -1,11 +1,11 @@
-//! The packets that git's protocol is made of: four hexadecimal digits of length, and data.
+//! The packets of git's protocol: four hexadecimal digits of length, and data.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::error::{ErrorKind, Failure};
 use crate::text;
 
-/// The longest packet that git sends, its length included.
+/// The maximum length of a packet, including its length field.
 const MAX_PACKET: usize = 65_520;
 
 /// One packet.
@@ -17,12 +17,12 @@ pub(crate) enum Packet {
     Flush,
     /// `0001`: the end of a section.
     Delimiter,
-    /// `0002`: the end of a stateless answer.
+    /// `0002`: the end of a stateless response.
     End,
 }
 
 impl Packet {
-    /// Returns the data as a line without its line feed, or nothing for a mark.
+    /// Returns the data as a line without its line feed, or `None` for a marker.
     pub(crate) fn line(&self) -> Option<&[u8]> {
         match self {
             Self::Data(data) => Some(data.strip_suffix(b"\n").unwrap_or(data)),
@@ -31,14 +31,14 @@ impl Packet {
     }
 }
 
-/// Cuts a stream of bytes into packets.
+/// Splits a stream of bytes into packets.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     buffer: BytesMut,
 }
 
 impl Decoder {
-    /// Takes the next bytes of the stream.
+    /// Adds bytes from the stream.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -48,7 +48,7 @@ impl Decoder {
         self.buffer.is_empty()
     }
 
-    /// Returns the next packet, if it is there as a whole.
+    /// Returns the next packet, if it is complete.
     pub(crate) fn next(&mut self) -> Result<Option<Packet>, Failure> {
         let Some(digits) = self.buffer.get(..4) else { return Ok(None) };
         let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
@@ -67,7 +67,7 @@ impl Decoder {
             }
             Some(_) | None => {
                 let start = text::quoted_bytes(&self.buffer[..self.buffer.len().min(60)]);
-                let detail = format!("the server does not speak git, it sent {start}");
+                let detail = format!("the server does not speak git's protocol, it sent {start}");
                 return Err(Failure::fatal(ErrorKind::Tool, detail));
             }
         };
@@ -81,7 +81,7 @@ impl Decoder {
 pub(crate) struct Encoder(Vec<u8>);
 
 impl Encoder {
-    /// Adds a line. Ours are all far shorter than a packet may be.
+    /// Adds a line. All lines of this tool are much shorter than the maximum.
     #[must_use]
     pub(crate) fn line(self, line: &str) -> Self {
         self.data(format!("{line}\n").as_bytes())

@@ -1,9 +1,10 @@
-//! Asks a server whether a branch still has a commit, and fetches next to nothing for it.
+//! Asks a server whether a branch still contains a commit, and fetches almost nothing.
 //!
-//! The commit is asked for by a client that says it has the branch. What comes back is a pack of
-//! all that the branch lacks: of no objects at all where the branch leads to the commit. How many
-//! objects there are stands in the first twelve bytes, behind which we hang up. Protocol 2 gives
-//! out any commit that the server has (git's `gitprotocol-v2`, "fetch"; `gitformat-pack`).
+//! The client requests the commit and claims to have the branch. The server then sends a pack of
+//! everything that the branch lacks: no objects at all if the branch contains the commit. The first
+//! twelve bytes of the pack contain the number of objects, and the client disconnects after them.
+//! Protocol 2 serves any commit that the server has (git's `gitprotocol-v2`, "fetch";
+//! `gitformat-pack`).
 
 use names::CommitId;
 
@@ -14,24 +15,24 @@ use crate::address::SourceUrl;
 use crate::error::{ErrorKind, Failure};
 use crate::session::Session;
 
-/// The most that is read of the answer; what matters are its first lines.
+/// The maximum size of the response. Only its first lines matter.
 const MAX_ANSWER: u64 = 4 << 20;
 
-/// The start of a pack: `PACK`, the version, and how many objects follow.
+/// The start of a pack: `PACK`, the version, and the number of objects.
 const PACK_HEADER: usize = 12;
 
-/// Where a commit is, seen from a branch.
+/// The position of a commit relative to a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// The branch has it in its history.
+    /// It is in the history of the branch.
     Inside,
-    /// The server has it, and the branch does not lead there.
+    /// The server has it, but it is not in the history of the branch.
     Outside,
     /// The server does not have it.
     Missing,
 }
 
-/// Asks whether `tip` leads to `commit`.
+/// Asks whether `commit` is in the history of `tip`.
 pub(crate) async fn reaches(
     session: &Session,
     url: &SourceUrl,
@@ -91,6 +92,6 @@ async fn ask(
             return Ok(Some(if is_empty { Reach::Inside } else { Reach::Outside }));
         }
     }
-    let detail = "the server's answer ended before it was whole";
+    let detail = "the server's response is incomplete";
     Err(Failure::passing(ErrorKind::Unreachable, detail))
 }

@@ -1,18 +1,18 @@
-//! The refs of a remote repository, and which of them a short name means.
+//! The refs of a remote repository, and lookup by short names.
 
 use names::CommitId;
 
 use crate::error::{ErrorKind, Failure};
 use crate::git_ref::GitRef;
 
-/// One ref as a server lists it.
+/// One ref in a server's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteRef {
-    /// The whole name, `refs/tags/v0.11.0`.
+    /// The full name, such as `refs/tags/v0.11.0`.
     pub name: String,
-    /// What it points at: a commit, or the object of an annotated tag.
+    /// Its target: a commit, or the object of an annotated tag.
     pub id: String,
-    /// What an annotated tag names in the end.
+    /// The final target of an annotated tag.
     pub peeled: Option<String>,
 }
 
@@ -25,9 +25,9 @@ pub struct RemoteRefs {
 /// A ref that was looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// The whole name that the ref turned out to mean.
+    /// The full name of the ref that was found.
     pub name: String,
-    /// The commit it leads to.
+    /// The commit that it leads to.
     pub commit: CommitId,
 }
 
@@ -42,7 +42,7 @@ impl RemoteRefs {
         self.refs.iter().filter_map(|one| one.name.strip_prefix("refs/tags/"))
     }
 
-    /// Returns the ref that `name` means: a whole name, else the tag, else the branch.
+    /// Returns the ref that `name` means: a full name, otherwise the tag, otherwise the branch.
     pub fn find(&self, name: &GitRef) -> Option<&RemoteRef> {
         let candidates = name.candidates();
         candidates.iter().find_map(|whole| self.refs.iter().find(|one| one.name == *whole))
@@ -60,7 +60,7 @@ impl RemoteRefs {
             return Err(Failure::fatal(ErrorKind::NotFound, detail));
         };
         let commit = found.target().parse().map_err(|_| {
-            let detail = format!("`{}` points at something that is no commit", found.name);
+            let detail = format!("`{}` points at something that is not a commit", found.name);
             Failure::fatal(ErrorKind::Tool, detail)
         })?;
         Ok(Resolved { name: found.name.clone(), commit })
@@ -68,7 +68,7 @@ impl RemoteRefs {
 }
 
 impl RemoteRef {
-    /// Returns the commit it leads to, through an annotated tag where it is one.
+    /// Returns the commit that it leads to, through an annotated tag if there is one.
     pub fn target(&self) -> &str {
         self.peeled.as_deref().unwrap_or(&self.id)
     }

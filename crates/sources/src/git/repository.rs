@@ -1,12 +1,12 @@
-//! The shared cache of git objects: one bare repository per url.
+//! The shared cache of git objects: one bare repository per URL.
 //!
-//! `git` can read these repositories, yet nothing in them is trusted. Next to each pinned commit
-//! (`refs/pins/<commit>`) lies a receipt that names the packs its tree is in, with their SHA-256;
-//! it is written last. A commit counts as there when its receipt is there and all packs in it are
-//! what it says; a pack that nobody touched since it was hashed is not hashed again. Whatever no
-//! receipt names is removed, so that half a pack is never seen.
+//! `git` can read these repositories, but nothing in them is trusted. Next to each pinned commit
+//! (`refs/pins/<commit>`) there is a receipt that lists the packs of its tree with their SHA-256;
+//! it is written last. A commit counts as cached if its receipt exists and all its packs match. A
+//! pack that has not been touched since it was hashed is not hashed again. Anything that no receipt
+//! lists is removed, so that incomplete packs are never used.
 //!
-//! One process at a time changes a repository; `<repository>.lock` is held meanwhile.
+//! Only one process at a time changes a repository; it holds `<repository>.lock` meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,9 +22,10 @@ use crate::error::{ErrorKind, Failure};
 use crate::files::{self, Lock};
 use crate::text;
 
-/// How many packs the tree of a commit may lie in before everything is fetched anew.
+/// The maximum number of packs for the tree of a commit. Beyond that, everything is fetched again.
 const MAX_CHAIN: usize = 4;
-/// The file that says what receipts look like; another text makes the repository start anew.
+/// The content of the file that identifies the format of receipts. If it differs, the repository is
+/// created again.
 const FORMAT: &str = "build-pipeline sources/1\n";
 
 /// One cached repository.
@@ -33,7 +34,7 @@ pub(crate) struct Repository {
     path: PathBuf,
 }
 
-/// A file of a receipt.
+/// A file in a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Packed {
     sha256: Sha256,
@@ -42,7 +43,7 @@ struct Packed {
 }
 
 impl Repository {
-    /// Returns the repository of a url below the folder `git` of the cache.
+    /// Returns the repository of a URL in the `git` folder of the cache.
     pub(crate) fn of(folder: &Path, url: &SourceUrl) -> Self {
         let hash = names::Digest::of(url.identity().as_bytes()).hex()[..24].to_owned();
         let last = url.identity().rsplit('/').next().unwrap_or_default();
@@ -52,12 +53,12 @@ impl Repository {
         Self { path: folder.join(format!("{name}-{hash}.git")) }
     }
 
-    /// Returns the path of the file that is locked while the repository is changed.
+    /// Returns the path of the lock file that guards changes to the repository.
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.path.with_extension("lock")
     }
 
-    /// Returns the folder that packs lie in.
+    /// Returns the folder of the packs.
     pub(crate) fn packs(&self) -> PathBuf {
         self.path.join("objects/pack")
     }
@@ -66,7 +67,7 @@ impl Repository {
         self.path.join("receipts").join(commit.as_str())
     }
 
-    /// Returns the tree of a commit, if it is there whole and undamaged.
+    /// Returns the tree of a commit, if it is complete and undamaged.
     pub(crate) fn find(&self, commit: &CommitId) -> Option<Snapshot> {
         let receipt = self.receipt(commit)?;
         match receipt.iter().all(|packed| self.is_whole(packed)) {
@@ -110,9 +111,9 @@ impl Repository {
         commits.filter_map(|commit| Some((commit.clone(), self.receipt(&commit)?))).collect()
     }
 
-    /// Makes the repository fit to take a pack. The lock shows that nobody else changes it.
+    /// Prepares the repository for a new pack. The lock proves that no other process changes it.
     ///
-    /// Damaged packs go, and with them the receipts that name them.
+    /// Removes damaged packs, and the receipts that list them.
     pub(crate) fn prepare(&self, _: &Lock) -> Result<(), Failure> {
         let at = |name: &str| self.path.join(name);
         if fs::read_to_string(at("format")).ok().as_deref() != Some(FORMAT) {
@@ -156,7 +157,7 @@ impl Repository {
         files::keep_only(&at("refs/pins"), |name| kept.contains(name))
     }
 
-    /// Returns commits whose trees are there, of which a server may be told, and their packs.
+    /// Returns a commit whose tree is complete, to report to a server, and its packs.
     fn base(&self) -> Option<(CommitId, Vec<Packed>)> {
         let fitting = self.receipts().into_iter().filter(|(_, receipt)| {
             receipt.iter().filter(|packed| packed.name.ends_with(".pack")).count() < MAX_CHAIN
@@ -166,13 +167,13 @@ impl Repository {
         fitting.max_by_key(|(commit, _)| time(commit))
     }
 
-    /// Returns the commit that a server may be told of, so that it sends the difference only.
+    /// Returns the commits to report to a server, so that it sends only the difference.
     pub(crate) fn known(&self) -> Vec<CommitId> {
         self.base().map(|(commit, _)| commit).into_iter().collect()
     }
 
-    /// Takes a pack that lies in its folder, and returns the tree of the commit it was fetched
-    /// for. All that the tree needs must be there.
+    /// Accepts a pack in its folder, and returns the tree of the commit that it was fetched for.
+    /// All objects of the tree must exist.
     pub(crate) fn accept(
         &self,
         _: &Lock,
@@ -183,7 +184,7 @@ impl Repository {
         let store = Arc::new(ObjectStore::open(&self.path.join("objects"))?);
         let snapshot = store.snapshot(commit).map_err(|failure| match failure.kind {
             ErrorKind::Integrity => Failure {
-                detail: format!("the server did not send all of it: {}", failure.detail),
+                detail: format!("the server did not send everything: {}", failure.detail),
                 ..failure
             },
             _ => failure,
@@ -213,7 +214,7 @@ impl Repository {
         Ok(snapshot)
     }
 
-    /// Tells `git` that the history of pinned commits is not there.
+    /// Tells `git` that the history of pinned commits is not available.
     fn mark_shallow(&self, commit: &CommitId) -> Result<(), Failure> {
         let commits = self.receipts().into_iter().map(|(commit, _)| commit);
         let all: BTreeSet<CommitId> = commits.chain([commit.clone()]).collect();
@@ -222,9 +223,9 @@ impl Repository {
     }
 }
 
-/// Indexes a pack while it comes.
+/// Indexes a pack as it arrives.
 ///
-/// The indexer may keep a pointer to the objects, so they are dropped after it.
+/// The indexer may hold a pointer to the objects, so they are dropped after it.
 pub(crate) struct PackWriter {
     indexer: git2::Indexer<'static>,
     folder: PathBuf,
@@ -232,12 +233,12 @@ pub(crate) struct PackWriter {
 }
 
 impl PackWriter {
-    /// Starts a pack in `folder`, where a temporary file is until [`Self::finish`].
+    /// Starts a pack in `folder`, under a temporary name until [`Self::finish`].
     pub(crate) fn new(folder: &Path) -> Result<Self, Failure> {
         Self::with(folder, None)
     }
 
-    /// As [`Self::new`], for a pack that builds on what other packs in `folder` hold.
+    /// Like [`Self::new`], for a pack that builds on other packs in `folder`.
     pub(crate) fn beside(folder: &Path) -> Result<Self, Failure> {
         let objects = folder.parent().unwrap_or(folder);
         Self::with(folder, Some(super::objects::open(objects)?))
@@ -247,13 +248,13 @@ impl PackWriter {
         let indexer = git2::Indexer::new(objects.as_ref(), folder, 0o644, false);
         let indexer = indexer.map_err(|error| {
             let folder = text::quoted(&folder.display().to_string());
-            Failure::fatal(ErrorKind::Disk, format!("no pack can be made in {folder}"))
+            Failure::fatal(ErrorKind::Disk, format!("cannot create a pack in {folder}"))
                 .because(&error)
         })?;
         Ok(Self { indexer, folder: folder.to_owned(), _objects: objects })
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.indexer.write_all(bytes).map_err(|error| {
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<git2::Error>());
@@ -264,7 +265,7 @@ impl PackWriter {
         })
     }
 
-    /// Puts the pack and its index in place and returns its hash.
+    /// Moves the pack and its index into place, and returns the hash of the pack.
     pub(crate) fn finish(self) -> Result<String, Failure> {
         let folder = self.folder.clone();
         self.indexer.commit().map_err(|error| judge(&folder, &error))
@@ -275,7 +276,7 @@ impl PackWriter {
     }
 }
 
-/// Judges an error of the indexer: a full disk, or a pack that is none.
+/// Maps an error of the indexer: a full disk, or an invalid pack.
 fn judge(folder: &Path, error: &git2::Error) -> Failure {
     let words = error.message().to_ascii_lowercase();
     let is_disk = error.class() == git2::ErrorClass::Os

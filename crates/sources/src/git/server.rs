@@ -1,7 +1,9 @@
-//! Speaks to a git server: by smart HTTP, or by git's own protocol to this machine.
+//! Communicates with a git server: through smart HTTP, or through git's own protocol with this
+//! machine.
 //!
 //! Start at [`Server::connect`]. libgit2 is not used for this: its https needs OpenSSL, it reads
-//! the user's configuration, knows no protocol 2 and loses what servers say (docs/adr/0002).
+//! the user's configuration, does not support protocol 2, and loses the messages of servers
+//! (docs/adr/0002).
 
 use std::time::Duration;
 
@@ -21,36 +23,36 @@ use crate::text;
 
 /// The port of git's own protocol.
 const GIT_PORT: u16 = 9418;
-/// The most that is read of a list of refs.
+/// The maximum size of a list of refs.
 const MAX_LIST: u64 = 512 << 20;
 const VERSION: (HeaderName, &str) = (HeaderName::from_static("git-protocol"), "version=2");
 
-/// A server that has said what it can do.
+/// A server that has sent its capabilities.
 #[derive(Debug)]
 pub(crate) struct Server<'a> {
-    /// What it said.
+    /// Its first message.
     pub(crate) advertisement: Advertisement,
     link: Link<'a>,
 }
 
-/// How a server is reached.
+/// The kind of connection to a server.
 #[derive(Debug)]
 enum Link<'a> {
     Http { web: &'a Web, url: &'a SourceUrl },
     Tcp(Box<Packets>),
 }
 
-/// The packets of one answer.
+/// The packets of one response.
 #[derive(Debug)]
 pub(crate) struct Packets {
     decoder: Decoder,
     wire: Wire,
-    /// How many bytes came so far.
+    /// The number of bytes received so far.
     pub(crate) received: u64,
     limit: u64,
 }
 
-/// Where bytes come from.
+/// The source of the bytes.
 #[derive(Debug)]
 enum Wire {
     Http(Body),
@@ -58,7 +60,7 @@ enum Wire {
 }
 
 impl<'a> Server<'a> {
-    /// Connects to the server of `url` and reads what it says first.
+    /// Connects to the server of `url` and reads its first message.
     pub(crate) async fn connect(web: &'a Web, url: &'a SourceUrl) -> Result<Self, Failure> {
         let mut advertisement = Advertisement::default();
         let (mut packets, is_http) = match url.url().scheme() {
@@ -69,7 +71,7 @@ impl<'a> Server<'a> {
         };
         loop {
             let packet = packets.next().await?.ok_or_else(|| {
-                let detail = "the server closed the connection without a word; there may be no such repository";
+                let detail = "the server closed the connection without a message; the repository may not exist";
                 Failure::passing(ErrorKind::Unreachable, detail)
             })?;
             if advertisement.take(&packet)? {
@@ -83,7 +85,7 @@ impl<'a> Server<'a> {
         Ok(Self { advertisement, link })
     }
 
-    /// Asks something and returns what comes back, of which at most `limit` bytes are read.
+    /// Sends a request and returns the response, of which at most `limit` bytes are read.
     pub(crate) async fn ask(self, question: Vec<u8>, limit: u64) -> Result<Packets, Failure> {
         match self.link {
             Link::Http { web, url } => {
@@ -109,11 +111,11 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Returns the url of a service of the repository at `url`.
+/// Returns the URL of a service of the repository at `url`.
 fn service_url(url: &SourceUrl, service: &str) -> Result<Url, Failure> {
     let base = url.as_str().trim_end_matches('/');
     Url::parse(&format!("{base}/{service}"))
-        .map_err(|_| Failure::refused("the url cannot be extended"))
+        .map_err(|_| Failure::refused("the URL cannot be extended"))
 }
 
 async fn open_http(web: &Web, url: &SourceUrl) -> Result<Packets, Failure> {
@@ -127,7 +129,7 @@ async fn open_http(web: &Web, url: &SourceUrl) -> Result<Packets, Failure> {
         });
         let to = to.map_or_else(|| "nowhere".to_owned(), |to| text::quoted(&to));
         return Err(Failure::refused(format!(
-            "the server redirects to {to}, and redirects of repositories are not followed; if that is its new place, write it in the pin"
+            "the server redirects to {to}, but redirects of repositories are not followed; if the repository moved there, change the URL in the pin"
         )));
     }
     if !answer.status.is_success() {
@@ -140,8 +142,9 @@ async fn open_http(web: &Web, url: &SourceUrl) -> Result<Packets, Failure> {
         }
         kind => {
             let kind = text::quoted_bytes(kind.unwrap_or_default());
-            let detail =
-                format!("what answers is no git server, or one of the dumb kind: it sent {kind}");
+            let detail = format!(
+                "there is no git server at this URL, or it supports only the dumb protocol: it sent {kind}"
+            );
             Err(Failure::fatal(ErrorKind::Tool, detail))
         }
     }
@@ -151,13 +154,13 @@ async fn open_tcp(url: &Url, connect: Duration, idle: Duration) -> Result<Packet
     let host = url.host_str().unwrap_or_default();
     let port = url.port().unwrap_or(GIT_PORT);
     let address = (host.trim_start_matches('[').trim_end_matches(']'), port);
-    let stream = timeout(connect, TcpStream::connect(address))
-        .await
-        .map_err(|_| Failure::passing(ErrorKind::Timeout, "no connection came about in time"))?;
-    let stream = stream.map_err(|error| {
-        Failure::passing(ErrorKind::Unreachable, "no connection could be made").because(&error)
+    let stream = timeout(connect, TcpStream::connect(address)).await.map_err(|_| {
+        Failure::passing(ErrorKind::Timeout, "the connection was not established in time")
     })?;
-    // Many small questions and answers; a failure to set this costs speed only.
+    let stream = stream.map_err(|error| {
+        Failure::passing(ErrorKind::Unreachable, "cannot connect").because(&error)
+    })?;
+    // There are many small requests and responses. If this fails, it only costs speed.
     drop(stream.set_nodelay(true));
     let mut packets = Packets::new(
         Wire::Tcp { stream, pace: Pace::new(idle), buffer: vec![0; 64 << 10] },
@@ -180,7 +183,7 @@ impl Packets {
         written.map_err(|error| broken(&error))
     }
 
-    /// Returns the next packet, or nothing at the end of the connection.
+    /// Returns the next packet, or `None` at the end of the connection.
     pub(crate) async fn next(&mut self) -> Result<Option<Packet>, Failure> {
         loop {
             if let Some(packet) = self.decoder.next()? {
@@ -189,7 +192,7 @@ impl Packets {
             let count = match &mut self.wire {
                 Wire::Http(body) => match body.chunk().await? {
                     None => 0,
-                    // An empty piece is no end.
+                    // An empty chunk is not the end.
                     Some(piece) if piece.is_empty() => continue,
                     Some(piece) => {
                         self.decoder.push(&piece);
@@ -209,13 +212,14 @@ impl Packets {
                     true => Ok(None),
                     false => Err(Failure::passing(
                         ErrorKind::Unreachable,
-                        "the connection ended in the middle of an answer",
+                        "the connection ended in the middle of a response",
                     )),
                 };
             }
             self.received += count as u64;
             if self.received > self.limit {
-                let detail = format!("the answer is larger than the {} bytes allowed", self.limit);
+                let detail =
+                    format!("the response is larger than the {} bytes allowed", self.limit);
                 return Err(Failure::refused(detail));
             }
         }

@@ -1,8 +1,9 @@
 //! The tree of a commit together with those of its submodules.
 //!
-//! A submodule is a source like any other: its url is checked by the same rules, may not lead
-//! further inward than the repository that names it, and its commit is the one recorded in the
-//! tree. libgit2's own update wants branch tips where history is cut, so this walks by itself.
+//! A submodule is a source like any other: its URL is checked by the same rules and must not be
+//! more internal than that of its parent repository, and its commit is the one recorded in the
+//! tree. libgit2's own update needs branch tips if history is cut off, so this module walks the
+//! submodules itself.
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
@@ -20,31 +21,31 @@ use crate::tree::{Tree, refusal};
 
 /// How many submodules are fetched at the same time.
 const AT_ONCE: usize = 4;
-/// How many submodules a source may have in all; PyTorch has some 60.
+/// The maximum number of submodules of a source; PyTorch has about 60.
 const MAX_SUBMODULES: usize = 500;
-/// How deep submodules may lie in each other.
+/// The maximum nesting depth of submodules.
 const MAX_DEPTH: usize = 10;
 
 /// A git tree at a commit.
 #[derive(Debug, Clone)]
 pub struct GitSource {
-    /// Where the repository is.
+    /// The URL of the repository.
     pub url: SourceUrl,
-    /// The commit, whole.
+    /// The full commit.
     pub commit: CommitId,
-    /// Which of its submodules belong to it.
+    /// The submodules that belong to it.
     pub submodules: Submodules,
 }
 
-/// Which submodules are fetched.
+/// The submodules to fetch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Submodules {
-    /// None of them; their directories are empty, so they are not there.
+    /// None of them. Their directories would be empty, so they are left out.
     None,
-    /// All, and theirs.
+    /// All of them, including nested ones.
     #[default]
     All,
-    /// All but those at these paths and below them.
+    /// All except those at or below these paths.
     AllBut(Vec<TreePath>),
 }
 
@@ -60,29 +61,29 @@ impl Submodules {
     }
 }
 
-/// A tree that is in the cache now.
+/// A tree in the cache.
 #[derive(Debug, Clone)]
 pub struct FetchedGit {
-    /// All files, those of submodules included.
+    /// All files, including those of submodules.
     pub tree: Tree,
     /// The submodules, by path.
     pub submodules: Vec<FetchedSubmodule>,
-    /// How many bytes came by the network; none where all was cached.
+    /// The number of bytes received over the network; 0 if everything was cached.
     pub received: u64,
 }
 
 /// A submodule that belongs to a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedSubmodule {
-    /// Where it stands in the tree.
+    /// Its path in the tree.
     pub path: TreePath,
-    /// Where it comes from.
+    /// The URL that it comes from.
     pub url: SourceUrl,
-    /// Its commit, as recorded by the repository around it.
+    /// Its commit, as recorded by the parent repository.
     pub commit: CommitId,
 }
 
-/// A repository whose tree is to be fetched into the whole.
+/// A repository whose tree becomes a part of the whole.
 #[derive(Debug, Clone)]
 struct Wanted {
     path: Option<TreePath>,
@@ -128,7 +129,7 @@ pub(crate) async fn fetch_all(
             break;
         }
         if all > MAX_SUBMODULES || depth >= MAX_DEPTH {
-            let detail = format!("submodules: {all} of them, {depth} deep, are more than is sane");
+            let detail = format!("too many submodules: {all} of them, {depth} levels deep");
             return Err(Failure::refused(detail).at("fetch", &source.url));
         }
         level = next;
@@ -178,18 +179,18 @@ fn submodules_of(
         let url = places.as_ref().and_then(|places| places.get(path)).ok_or_else(|| {
             Failure::fatal(
                 ErrorKind::NotFound,
-                format!("`.gitmodules` does not say where the submodule {shown} comes from"),
+                format!("`.gitmodules` has no URL for the submodule {shown}"),
             )
         })?;
         let url = parent.url.join_submodule(url).map_err(|error| {
-            Failure::refused(format!("the url of the submodule {shown} is refused: {error}"))
+            Failure::refused(format!("the URL of the submodule {shown} is not allowed: {error}"))
         })?;
         let host = url.url().host_str().unwrap_or("a path");
         if check_reach(host, url.reach(), parent.url.reach()).is_err()
             || (url.is_file() && !parent.url.is_file())
         {
             return Err(Failure::refused(format!(
-                "the submodule {shown} leads to {}, further inward than the repository around it",
+                "the submodule {shown} leads to {}, which is more internal than its parent repository",
                 text::quoted(url.as_str())
             )));
         }

@@ -1,7 +1,8 @@
 //! The HTML form of the simple API (PEP 503, PEP 592), for indexes that have no other.
 //!
-//! Such a page is nothing but links to files. A page without one, or where links lead to anything
-//! but files, is no page of an index: a login page must not read as a project without releases.
+//! The page of a project only contains links to files. A page without links, or with links to
+//! something else, does not come from an index: a login page must not be taken for a project
+//! without releases.
 
 use names::Sha256;
 use url::Url;
@@ -10,31 +11,30 @@ use super::ReleaseFile;
 use crate::error::{ErrorKind, Failure};
 use crate::text;
 
-/// Ends of names that files of an index have.
+/// Suffixes of the files in an index.
 const FILES: [&str; 5] = [".whl", ".tar.gz", ".zip", ".tar.bz2", ".egg"];
 
-/// Reads a page that came from `base`. Files that cannot be fetched by our rules are left out.
+/// Parses a page that came from `base`. Files that this tool's rules forbid to fetch are left out.
 pub(super) fn read(page: &str, base: &Url) -> Result<Vec<ReleaseFile>, Failure> {
     let tags: Vec<Tag<'_>> = tags(page).collect();
     if let Some(version) = tags.iter().find_map(|tag| tag.repository_version())
         && version.split('.').next() != Some("1")
     {
         let version = text::quoted(&version);
-        let detail = format!("the index speaks version {version} of its API, not 1");
+        let detail = format!("the index uses version {version} of its API, not 1");
         return Err(Failure::fatal(ErrorKind::Tool, detail));
     }
     let links: Vec<&Tag<'_>> = tags.iter().filter(|tag| tag.is("a")).collect();
     let files: Vec<(Url, &Tag<'_>)> =
         links.iter().filter_map(|link| Some((file(link, base)?, *link))).collect();
     if files.is_empty() {
-        let detail =
-            "the index answers neither in JSON (PEP 691) nor with links to files (PEP 503)";
+        let detail = "the index sends neither JSON (PEP 691) nor links to files (PEP 503)";
         return Err(Failure::fatal(ErrorKind::Tool, detail));
     }
     Ok(files.into_iter().filter_map(|(url, link)| release(url, link)).collect())
 }
 
-/// Returns where a link leads, if that is a file of an index.
+/// Returns the target of a link, if it is a file of an index.
 fn file(link: &Tag<'_>, base: &Url) -> Option<Url> {
     let url = base.join(link.attribute("href")?.trim()).ok()?;
     FILES.iter().any(|end| url.path().ends_with(end)).then_some(url)
@@ -55,7 +55,7 @@ fn release(mut url: Url, link: &Tag<'_>) -> Option<ReleaseFile> {
     })
 }
 
-/// Returns a part of a path with its `%2B` and the like as the characters they stand for.
+/// Returns a part of a path after percent-decoding.
 fn percent_decoded(part: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = part.as_bytes();
@@ -75,7 +75,7 @@ fn percent_decoded(part: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One opening tag: what stands between `<` and `>`.
+/// One opening tag: the text between `<` and `>`.
 #[derive(Debug, Clone, Copy)]
 struct Tag<'p>(&'p str);
 
@@ -98,7 +98,7 @@ fn tags(page: &str) -> impl Iterator<Item = Tag<'_>> {
     })
 }
 
-/// Returns where the `>` of a tag stands; one in quotes does not count.
+/// Returns the position of the `>` of a tag. Quoted ones do not count.
 fn end_of_tag(text: &str) -> Option<usize> {
     let mut open = None;
     for (at, c) in text.char_indices() {
@@ -118,7 +118,7 @@ impl Tag<'_> {
         self.0[..end.unwrap_or(self.0.len())].eq_ignore_ascii_case(name)
     }
 
-    /// Returns the value of an attribute; an empty text where it has none.
+    /// Returns the value of an attribute, which may be empty.
     fn attribute(&self, wanted: &str) -> Option<String> {
         let mut rest = self.0.split_once(|c: char| c.is_ascii_whitespace())?.1.trim_start();
         while !rest.is_empty() {
@@ -136,7 +136,7 @@ impl Tag<'_> {
             if name.eq_ignore_ascii_case(wanted) {
                 return Some(unescaped(value));
             }
-            // A name may be empty where a page is broken; what stands there is passed over.
+            // A name may be empty if a page is broken. In that case the character is skipped.
             rest = behind.trim_start();
             if name.is_empty() && value.is_empty() {
                 let next = rest.char_indices().nth(1).map_or(rest.len(), |(at, _)| at);
@@ -146,7 +146,7 @@ impl Tag<'_> {
         None
     }
 
-    /// Returns the version of the API, where the tag tells it (PEP 629).
+    /// Returns the version of the API, if the tag contains it (PEP 629).
     fn repository_version(&self) -> Option<String> {
         let is_it =
             self.is("meta") && self.attribute("name").as_deref() == Some("pypi:repository-version");
@@ -154,7 +154,7 @@ impl Tag<'_> {
     }
 }
 
-/// Returns a value with its character references resolved, as far as they occur in links.
+/// Returns a value after resolving the character references that occur in links.
 fn unescaped(value: &str) -> String {
     let mut text = String::new();
     let mut rest = value;

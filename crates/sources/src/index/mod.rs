@@ -1,8 +1,8 @@
-//! A Python package index: which files a project has released, with their hashes.
+//! A Python package index: the released files of a project, with their hashes.
 //!
-//! [`list`] reads the JSON form of the simple API (PEP 691, PEP 700), and where an index has no
-//! other the HTML form (`html`, PEP 503). What it says is believed for finding things only: a file
-//! is taken by the hash that was pinned.
+//! [`list`] reads the JSON form of the simple API (PEP 691, PEP 700), or the HTML form (`html`,
+//! PEP 503) if the index has no other. The index is trusted only for finding files: a file is
+//! accepted only if it has the pinned hash.
 
 mod html;
 
@@ -19,9 +19,9 @@ use crate::session::Session;
 use crate::text;
 use crate::tree::refusal;
 
-/// The forms of the simple API that are read, JSON rather than HTML (PEP 691).
+/// The supported forms of the simple API. JSON is preferred to HTML (PEP 691).
 const FORMS: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
-/// The most that is read of one project's page; the largest in use has some 10 MB.
+/// The maximum size of a project's page; the largest in use has about 10 MB.
 const MAX_PAGE: usize = 64 << 20;
 
 /// A file that a project has released.
@@ -29,18 +29,18 @@ const MAX_PAGE: usize = 64 << 20;
 pub struct ReleaseFile {
     /// Its name, for example `vllm-0.11.1.tar.gz`.
     pub name: String,
-    /// Where it can be downloaded.
+    /// The download URL.
     pub url: SourceUrl,
-    /// Its hash, where the index tells one.
+    /// Its hash, if the index contains one.
     pub sha256: Option<Sha256>,
-    /// Why it was yanked (PEP 592), if it was; the reason may be empty.
+    /// Why it was yanked (PEP 592), if it was. The reason may be empty.
     pub yanked: Option<String>,
-    /// When it was uploaded, RFC 3339, where the index tells.
+    /// When it was uploaded, as RFC 3339, if the index contains this.
     pub uploaded: Option<String>,
 }
 
 impl ReleaseFile {
-    /// Returns the version of a source archive of `project` (PEP 625, and older names).
+    /// Returns the version of a source archive of `project` (PEP 625, and older naming schemes).
     pub fn source_version(&self, project: &str) -> Option<&str> {
         let (name, version) = self.name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
         (normalised(name) == normalised(project)).then_some(version)
@@ -103,7 +103,7 @@ pub(crate) async fn list(
             .map_err(refusal)?;
     let place = Mirror::resolve(&session.settings.mirrors, &page).map_err(refusal)?;
     if place.is_file() {
-        return Err(Failure::refused(format!("`{place}` is a path of this machine, and no index")));
+        return Err(Failure::refused(format!("`{place}` is a path on this machine, not an index")));
     }
     session.online()?;
     let mut budget = session.budget(&page);
@@ -131,20 +131,20 @@ async fn download(session: &Session, place: &SourceUrl) -> Result<Vec<u8>, Failu
     Ok(bytes)
 }
 
-/// Reads a page that came from `base`. Files that cannot be fetched by our rules are left out.
+/// Parses a page that came from `base`. Files that this tool's rules forbid to fetch are left out.
 fn read(bytes: &[u8], base: &Url) -> Result<Vec<ReleaseFile>, Failure> {
-    // What a server says of the form is often wrong; the first character is not.
+    // The media type that a server declares is often wrong, but the first character is reliable.
     if bytes.trim_ascii_start().starts_with(b"<") {
         return html::read(&String::from_utf8_lossy(bytes), base);
     }
     let wrong = |detail: String| Failure::fatal(ErrorKind::Tool, detail);
     let page: Page = serde_json::from_slice(bytes).map_err(|error| {
-        wrong("the index does not answer in the JSON form of the simple API (PEP 691)".to_owned())
+        wrong("the index does not send the JSON form of the simple API (PEP 691)".to_owned())
             .because(&error)
     })?;
     if page.meta.version.split('.').next() != Some("1") {
         let version = text::quoted(&page.meta.version);
-        return Err(wrong(format!("the index speaks version {version} of its API, not 1")));
+        return Err(wrong(format!("the index uses version {version} of its API, not 1")));
     }
     let file = |file: File| {
         let mut url = base.join(&file.url).ok()?;

@@ -1,4 +1,4 @@
-//! Where the content of a file lies, and how it is read from there.
+//! The location of a file's content, and how to read it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,23 +11,23 @@ use crate::git::ObjectStore;
 use crate::git_ref::TreePath;
 use names::Hasher;
 
-/// The place of some content. Cheap to clone.
+/// The location of some content. Cheap to clone.
 #[derive(Clone)]
 pub(crate) enum Content {
-    /// Here.
+    /// In memory.
     Bytes(Arc<[u8]>),
     /// An object of the git cache.
     Object { store: Arc<ObjectStore>, id: git2::Oid },
     /// A part of an unpacked archive.
     Span { file: Arc<File>, offset: u64, size: u64 },
-    /// A file of a folder.
+    /// A file in a folder.
     Folder { folder: Arc<Folder>, path: TreePath, size: u64 },
-    /// A link of a folder.
+    /// A link in a folder.
     FolderLink { folder: Arc<Folder>, path: TreePath },
 }
 
 impl Content {
-    /// Reads all of it.
+    /// Reads all of the content.
     pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         self.pass(&mut |size, reader| {
@@ -37,7 +37,7 @@ impl Content {
         Ok(bytes)
     }
 
-    /// Returns the size in bytes; only links of folders are read for it.
+    /// Returns the size in bytes. This reads only links in folders.
     pub(crate) fn size(&self) -> Result<u64, Failure> {
         match self {
             Self::Bytes(bytes) => Ok(bytes.len() as u64),
@@ -61,7 +61,7 @@ impl Content {
         Ok(hasher.finish())
     }
 
-    /// Hands size and bytes on, once.
+    /// Passes the size and the bytes to a consumer.
     pub(crate) fn pass(
         &self,
         consume: &mut dyn FnMut(u64, &mut dyn Read) -> io::Result<()>,
@@ -95,17 +95,17 @@ impl Content {
     }
 }
 
-/// Which side failed while content was handed on.
+/// Which side failed while content was passed on.
 #[derive(Debug)]
 pub(crate) enum PassError {
     /// The content cannot be read.
     Content(Failure),
-    /// What the consumer returned; reading failures come through it as well.
+    /// The consumer's own error. Read errors are also returned through it.
     Consumer(io::Error),
 }
 
 impl From<PassError> for Failure {
-    /// For consumers that cannot fail by themselves.
+    /// For consumers that cannot fail themselves.
     fn from(error: PassError) -> Self {
         match error {
             PassError::Content(failure) => failure,
@@ -122,10 +122,10 @@ fn unreadable(error: &io::Error) -> Failure {
 }
 
 fn changed() -> Failure {
-    Failure::fatal(ErrorKind::Integrity, "it changed while it was read")
+    Failure::fatal(ErrorKind::Integrity, "it changed while it was being read")
 }
 
-/// Reads a file from an offset, without moving the place of other readers.
+/// Reads a file from an offset, without changing the position of other readers.
 struct Span<'a> {
     file: &'a File,
     offset: u64,
@@ -139,7 +139,7 @@ impl Read for Span<'_> {
     }
 }
 
-/// Reads exactly so many bytes, and fails where there are fewer.
+/// Reads exactly the given number of bytes, and fails if there are fewer.
 struct Exact<R> {
     inner: R,
     left: u64,

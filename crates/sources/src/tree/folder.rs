@@ -1,7 +1,7 @@
-//! A folder of this machine as a tree, for trees that lie unpacked already.
+//! A local folder as a tree, for trees that are already unpacked.
 //!
-//! No link is followed on the way to a file, whoever changes the folder meanwhile: each directory
-//! is opened from the one above it. Folders called `.git` are left out.
+//! Links on the path to a file are never followed, even if someone changes the folder meanwhile:
+//! each directory is opened relative to its parent. Folders named `.git` are left out.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::error::{Failure, SourceError};
 use crate::git_ref::TreePath;
 use crate::text;
 
-/// How deep folders may lie in each other.
+/// The maximum depth of folders.
 const MAX_DEPTH: usize = 200;
 
 /// An open folder.
@@ -29,10 +29,11 @@ pub(crate) struct Folder {
 }
 
 impl Tree {
-    /// Returns the tree that lies unpacked at `root`. Contents are read when they are asked for.
+    /// Returns the tree that is unpacked at `root`. Contents are read when they are requested.
     ///
     /// # Errors
-    /// The folder cannot be read, or holds something that is neither file, folder nor link.
+    /// Fails if the folder cannot be read, or contains anything other than files, folders and
+    /// links.
     pub fn from_folder(root: &Path) -> Result<Self, SourceError> {
         let shown = text::clean(&root.display().to_string());
         let read = || {
@@ -53,7 +54,9 @@ impl Folder {
         let mut open = vec![None::<TreePath>];
         while let Some(base) = open.pop() {
             if base.as_ref().is_some_and(|base| base.parents().count() >= MAX_DEPTH) {
-                return Err(Failure::refused(format!("folders lie more than {MAX_DEPTH} deep")));
+                return Err(Failure::refused(format!(
+                    "folders are nested more than {MAX_DEPTH} levels deep"
+                )));
             }
             let fail = |error: io::Error| {
                 let place = base.as_ref().map_or("", TreePath::as_str);
@@ -96,7 +99,7 @@ impl Folder {
                     }
                     _ => {
                         let path = text::quoted(path.as_str());
-                        let detail = format!("{path} is neither a file nor a folder nor a link");
+                        let detail = format!("{path} is not a file, folder or link");
                         return Err(Failure::refused(detail));
                     }
                 }
@@ -105,7 +108,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens the directory at `path`, one part after the other.
+    /// Opens the directory at `path`, one component after the other.
     fn directory(&self, path: &str) -> io::Result<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut current = rustix::io::dup(&self.root)?;
@@ -124,18 +127,18 @@ impl Folder {
     pub(crate) fn open(&self, path: &TreePath) -> Result<File, Failure> {
         let open = || -> io::Result<File> {
             let (parent, name) = self.parent(path)?;
-            // Without waiting: somebody may have put a pipe there meanwhile.
+            // Non-blocking, because someone may have put a pipe there in the meantime.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
             let file = File::from(rustix::fs::openat(&parent, name, flags, Permissions::empty())?);
             match file.metadata()?.is_file() {
                 true => Ok(file),
-                false => Err(io::Error::other("it is no file any more")),
+                false => Err(io::Error::other("it is no longer a file")),
             }
         };
         open().map_err(|error| Failure::disk("opened", &self.path.join(path.as_str()), &error))
     }
 
-    /// Returns where a link leads.
+    /// Returns the target of a link.
     pub(crate) fn read_link(&self, path: &TreePath) -> Result<Vec<u8>, Failure> {
         let read = || -> io::Result<Vec<u8>> {
             let (parent, name) = self.parent(path)?;

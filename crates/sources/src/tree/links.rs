@@ -1,26 +1,26 @@
 //! Checks that no symbolic link of a tree leads out of it.
 //!
-//! Links are followed as a file system would follow them, other links on the way included: a link
-//! that looks harmless by its text may go up from where another link led. One that leads to
-//! nothing is fine, as long as the nothing lies inside.
+//! Links are followed as a file system would follow them, including other links on the way: a link
+//! that looks harmless may go up from where another link led. A dangling link is allowed, as long
+//! as its target would be inside.
 //!
-//! A link with an absolute target is data: its target is a path of the image that the tree becomes
-//! part of. Nothing here follows a link when it reads, writes or patches, and engines look it up
-//! below their copy of the context. Archives must not have one: no tool that makes source archives
-//! writes them, and others that unpack archives follow them.
+//! A link with an absolute target is data: its target is a path in the image that the tree becomes
+//! part of. Nothing here follows a link when it reads, writes or patches, and engines resolve it
+//! inside their copy of the context. Archives must not contain such links: no tool that makes
+//! source archives writes them, and other programs that unpack archives follow them.
 
 use super::{Entry, Mode, Tree};
 use crate::error::Failure;
 use crate::git_ref::TreePath;
 use crate::text;
 
-/// How many links may be followed on one way; what Linux allows.
+/// The maximum number of links on one path, as in Linux.
 const MAX_FOLLOWED: usize = 40;
-/// The longest target.
+/// The maximum length of a target.
 const MAX_TARGET: usize = 4095;
 
 impl Tree {
-    /// Checks all links. Absolute targets are kept.
+    /// Checks all links. Absolute targets are allowed.
     pub(crate) fn check_links(&self) -> Result<(), Failure> {
         self.links().try_for_each(|(path, _)| self.check_link(path))
     }
@@ -46,7 +46,7 @@ impl Tree {
         let refuse = |why: &str| {
             Failure::refused(format!("the symbolic link {} {why}", text::quoted(path.as_str())))
         };
-        // The directory that is stood in, and the parts still to go, the next one last.
+        // The current directory, and the remaining components in reverse order.
         let mut here: Vec<String> = Vec::new();
         let mut ahead: Vec<String> = path.as_str().rsplit('/').map(str::to_owned).collect();
         let mut followed = 0;
@@ -65,12 +65,12 @@ impl Tree {
             }
             followed += 1;
             if followed > MAX_FOLLOWED {
-                // A loop leads nowhere at all.
+                // A loop leads nowhere.
                 return Ok(());
             }
             let target = entry.content.read()?;
             if target.is_empty() || target.len() > MAX_TARGET || target.contains(&0) {
-                return Err(refuse("has a target that no link can have"));
+                return Err(refuse("has a target that is not valid for a link"));
             }
             let target = std::str::from_utf8(&target)
                 .map_err(|_| refuse("has a target that is not UTF-8"))?;

@@ -1,10 +1,10 @@
-//! A tree of files at one moment, wherever they lie.
+//! A tree of files at one moment, wherever they are stored.
 //!
-//! Start at [`Tree`]. It is a sorted map from paths to modes and places of content: objects of the
-//! git cache, spans of an archive, files of a folder, or bytes that were put in its stead. Making
-//! one reads no content, and nothing is ever checked out. There are files, executables and
-//! symbolic links; directories are those that something lies in. [`Tree::write_tar`] makes the
-//! canonical tar of it, the same for the same content wherever it came from.
+//! Start at [`Tree`]. It is a sorted map from paths to modes and locations of content: objects of
+//! the git cache, parts of an archive, files of a folder, or bytes that replace them. Creating a
+//! tree reads no content, and nothing is ever checked out. A tree contains files, executables and
+//! symbolic links; directories exist only if they are not empty. [`Tree::write_tar`] makes its
+//! canonical tar, which is the same for the same content, whatever its origin.
 
 mod content;
 mod folder;
@@ -24,21 +24,21 @@ use crate::git_ref::TreePath;
 use crate::text;
 use names::Hasher;
 
-/// The most entries of a tree; the largest of the pinned sources has some 60,000.
+/// The maximum number of entries in a tree; the largest of the pinned sources has about 60,000.
 pub(crate) const MAX_ENTRIES: usize = 2_000_000;
 
-/// What a path of a tree is.
+/// The kind of a path in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// A file.
     File,
-    /// A file that can be run.
+    /// An executable file.
     Executable,
-    /// A symbolic link; its content is where it leads.
+    /// A symbolic link. Its content is its target.
     Symlink,
 }
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) mode: Mode,
@@ -58,17 +58,17 @@ impl fmt::Debug for Tree {
 }
 
 impl Tree {
-    /// Returns a tree with nothing in it.
+    /// Returns an empty tree.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns how many files and links there are.
+    /// Returns the number of files and links.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns whether there is nothing.
+    /// Returns whether the tree is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -78,7 +78,7 @@ impl Tree {
         self.entries.iter().map(|(path, entry)| (path, entry.mode))
     }
 
-    /// Returns the mode of a path, or nothing where there is no file or link.
+    /// Returns the mode of a path, or `None` if there is no file or link.
     pub fn mode(&self, path: &str) -> Option<Mode> {
         self.entries.get(path).map(|entry| entry.mode)
     }
@@ -86,13 +86,13 @@ impl Tree {
     /// Returns the size of a file's content in bytes.
     ///
     /// # Errors
-    /// There is no such path, or its content is damaged.
+    /// Fails if there is no such path, or if its content is damaged.
     pub fn size(&self, path: &str) -> Result<u64, SourceError> {
         let failed = |failure: Failure| failure.at("read", text::clean(path));
         self.entry_at(path).and_then(|entry| entry.content.size()).map_err(failed)
     }
 
-    /// Returns whether something lies below `path`.
+    /// Returns whether there is anything below `path`.
     pub fn has_directory(&self, path: &str) -> bool {
         path.parse::<TreePath>().is_ok_and(|path| self.is_directory(&path))
     }
@@ -103,19 +103,19 @@ impl Tree {
             .ok_or_else(|| Failure::fatal(ErrorKind::NotFound, "there is no such file in the tree"))
     }
 
-    /// Returns the content of a file, or where a link leads. Links are not followed.
+    /// Returns the content of a file, or the target of a link. Links are not followed.
     ///
     /// # Errors
-    /// There is no such path, or its content is damaged.
+    /// Fails if there is no such path, or if its content is damaged.
     pub fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         let failed = |failure: Failure| failure.at("read", text::clean(path));
         self.entry_at(path).and_then(|entry| entry.content.read()).map_err(failed)
     }
 
-    /// Puts `bytes` at `path`: a patched file keeps its mode, a new one is a plain file.
+    /// Puts `bytes` at `path`. An existing file keeps its mode, and a new one is a plain file.
     ///
     /// # Errors
-    /// The path is not valid, is a link or a directory, or lies below a file.
+    /// Fails if the path is not valid, is a link or a directory, or is below a file.
     pub fn put_file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), SourceError> {
         let mode = self.mode(path).unwrap_or(Mode::File);
         self.put(path, mode, bytes.into()).map_err(|failure| failure.at("put", text::clean(path)))
@@ -124,13 +124,13 @@ impl Tree {
     fn put(&mut self, path: &str, mode: Mode, bytes: Vec<u8>) -> Result<(), Failure> {
         let path: TreePath = path.parse().map_err(refusal)?;
         if mode == Mode::Symlink {
-            return Err(Failure::refused("a symbolic link stands there"));
+            return Err(Failure::refused("there is a symbolic link at this path"));
         }
         self.entries.remove(&path);
         self.add(path, mode, Content::Bytes(bytes.into()))
     }
 
-    /// Takes a path away. Returns whether there was one.
+    /// Removes a path. Returns whether it existed.
     pub fn remove(&mut self, path: &str) -> bool {
         self.entries.remove(path).is_some()
     }
@@ -138,7 +138,7 @@ impl Tree {
     /// Puts a whole tree below `path`.
     ///
     /// # Errors
-    /// The path is not valid, or something is there already.
+    /// Fails if the path is not valid, or if there is already something.
     pub fn mount(&mut self, path: &str, tree: Self) -> Result<(), SourceError> {
         let mount = |this: &mut Self| {
             let base: TreePath = path.parse().map_err(refusal)?;
@@ -151,15 +151,15 @@ impl Tree {
         mount(self).map_err(|failure: Failure| failure.at("mount", text::clean(path)))
     }
 
-    /// Returns what lies below `path`, by its paths from there on.
+    /// Returns the content of the directory `path`, with paths relative to it.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// Fails if there is no such directory.
     pub fn subdirectory(&self, path: &str) -> Result<Self, SourceError> {
         let select = || {
             let base: TreePath = path.trim_end_matches('/').parse().map_err(refusal)?;
             let prefix = format!("{base}/");
-            // In byte order other names, such as `a-b` for `a`, may stand between.
+            // In byte order there may be other names in between, such as `a-b` for `a`.
             let below = self.entries.range::<TreePath, _>(&base..);
             let below = below.take_while(|(path, _)| path.as_str().starts_with(base.as_str()));
             let mut entries = BTreeMap::new();
@@ -179,10 +179,10 @@ impl Tree {
         select().map_err(|failure| failure.at("open the directory", text::clean(path)))
     }
 
-    /// Returns the SHA-256 over all paths, modes and contents, whatever the tree lies in.
+    /// Returns the SHA-256 over all paths, modes and contents, wherever they are stored.
     ///
     /// # Errors
-    /// Some content is damaged.
+    /// Fails if some content is damaged.
     pub fn digest(&self) -> Result<Sha256, SourceError> {
         let mut hasher = Hasher::new();
         hasher.update(b"build-pipeline tree/1\n");
@@ -198,7 +198,7 @@ impl Tree {
         crate::sha256_of(hasher.finish()).map_err(|failure| failure.at("hash", "a tree"))
     }
 
-    /// Adds an entry where none is.
+    /// Adds an entry at a free path.
     pub(crate) fn add(
         &mut self,
         path: TreePath,
@@ -211,7 +211,7 @@ impl Tree {
         if let Some(file) = path.parents().find(|parent| self.entries.contains_key(*parent)) {
             let (path, file) = (text::quoted(path.as_str()), text::quoted(file));
             return Err(Failure::refused(format!(
-                "{path} lies below {file}, which is no directory"
+                "{path} is below {file}, which is not a directory"
             )));
         }
         if self.is_directory(&path) {
@@ -225,15 +225,15 @@ impl Tree {
             }
             map::Entry::Occupied(place) => {
                 let shown = text::quoted(place.key().as_str());
-                Err(Failure::refused(format!("{shown} is there twice")))
+                Err(Failure::refused(format!("{shown} occurs twice")))
             }
         }
     }
 
-    /// Returns whether something lies below `path`.
+    /// Returns whether there is anything below `path`.
     pub(crate) fn is_directory(&self, path: &TreePath) -> bool {
         let prefix = format!("{path}/");
-        // The first path that is not before the prefix; it need not itself be a valid path.
+        // The first path that does not precede the prefix, which need not itself be a valid path.
         let from = (std::ops::Bound::Included(prefix.as_str()), std::ops::Bound::Unbounded);
         let next = self.entries.range::<str, _>(from).next();
         next.is_some_and(|(path, _)| path.as_str().starts_with(&prefix))
@@ -247,7 +247,7 @@ impl Tree {
         self.entries.get(path)
     }
 
-    /// Takes the one directory away that everything lies in.
+    /// Removes the single directory that contains everything.
     pub(crate) fn without_top(self) -> Result<Self, Failure> {
         let top = self.entries.keys().next().and_then(|path| path.as_str().split('/').next());
         let Some(prefix) = top.map(|top| format!("{top}/")) else { return Ok(self) };
@@ -256,7 +256,7 @@ impl Tree {
             let rest = path.as_str().strip_prefix(&prefix).ok_or_else(|| {
                 let (path, top) = (text::quoted(path.as_str()), text::quoted(&prefix));
                 Failure::refused(format!(
-                    "{path} does not lie in {top} with the rest, so there is no one top directory"
+                    "{path} is not in {top} with the rest, so there is no single top directory"
                 ))
             })?;
             entries.insert(rest.parse().map_err(refusal)?, entry);
@@ -265,7 +265,7 @@ impl Tree {
     }
 }
 
-/// A path that is not valid, as a refusal.
+/// Turns an invalid path into a refusal.
 pub(crate) fn refusal(error: crate::git_ref::ParseSourceError) -> Failure {
     Failure::refused(error.to_string())
 }

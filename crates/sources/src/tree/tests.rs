@@ -27,7 +27,8 @@ fn tar_of(tree: &Tree, epoch: u64) -> (Vec<u8>, TarSummary) {
     (bytes, summary)
 }
 
-/// Changing these is a new format: whatever was built from such a tar would be built anew.
+/// If these change, the format has changed: everything that was built from such a tar would be
+/// rebuilt.
 #[test]
 fn golden_bytes() {
     let (_, summary) = tar_of(&sample(), 1_700_000_000);
@@ -57,7 +58,7 @@ fn golden_bytes() {
         summary.sha256.as_str(),
         "9fbef87bc7ee4d690cc77fcc1f4b7a49bdffaa13bdbc23506eb9d8d87512495f"
     );
-    // What others read is what was written.
+    // Other programs read what was written.
     let mut seen = Vec::new();
     for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
         let entry = entry.unwrap();
@@ -113,9 +114,9 @@ fn trees_can_be_changed_and_put_together() {
     assert_eq!(tree.read_file("run").unwrap(), b"#!/bin/sh");
     assert!(tree.remove("a.c") && !tree.remove("a.c"));
     for (path, wanted) in [
-        ("z/l", "a symbolic link stands there"),
+        ("z/l", "there is a symbolic link at this path"),
         ("a", "is both a directory and something else"),
-        ("a/b/c", "`a/b/c` lies below `a/b`, which is no directory"),
+        ("a/b/c", "`a/b/c` is below `a/b`, which is not a directory"),
         ("../x", "leaves its root"),
     ] {
         let error = tree.put_file(path, "").unwrap_err().to_string();
@@ -135,12 +136,12 @@ fn trees_can_be_changed_and_put_together() {
     let below = context.subdirectory("sources/vllm/a/").unwrap();
     assert_eq!(below.paths().map(|(path, _)| path.to_string()).collect::<Vec<_>>(), ["b"]);
     assert!(context.subdirectory("sources/vll").is_err());
-    // On its own, what was inside leads out.
+    // In the subdirectory alone, the link leads outside.
     let cut = context.subdirectory("sources/vllm/z").unwrap();
     let error = cut.write_tar(0, Vec::new()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot write `a tree as a tar`: the symbolic link `l` leads out of the tree"
+        "cannot write the tree as `tar`: the symbolic link `l` leads out of the tree"
     );
 }
 
@@ -166,7 +167,7 @@ fn a_folder_gives_the_same_tar() {
     let tree = Tree::from_folder(root).unwrap();
     assert_eq!(tar_of(&tree, 7), tar_of(&sample(), 7));
     assert_eq!(tree.digest().unwrap(), sample().digest().unwrap());
-    // A file that grew, shrank or became a link meanwhile is not half read.
+    // A file that grew, shrank or became a link in the meantime is an error.
     for (path, change) in [
         ("a.c", (|path| fs::write(path, "longer").unwrap()) as fn(&std::path::Path)),
         ("a.c", |path| fs::write(path, "").unwrap()),

@@ -1,9 +1,9 @@
 //! Writes a tree as a canonical tar: the same bytes for the same content, on any machine.
 //!
-//! Entries stand in the byte order of their paths, directories before what lies in them. Times are
-//! one whole number, owners are 0 without names, modes are 0644, 0755 and 0777 for links. Headers
-//! are ustar; where a path or a size does not fit, a PAX header of fixed name stands before.
-//! These bytes are part of plans' keys: changing one of them is a new format.
+//! Entries are in the byte order of their paths, and directories precede their content. All times
+//! are the same whole number of seconds, owners are 0 without names, modes are 0644, 0755, and 0777
+//! for links. Headers are ustar; if a path or a size does not fit, a PAX header with a fixed name
+//! precedes it. These bytes are part of plans' keys, so changing any of them makes a new format.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -18,36 +18,36 @@ use crate::error::{ErrorKind, SourceError};
 use crate::git_ref::TreePath;
 use names::Hasher;
 
-/// The piece that large files are read in, in bytes.
+/// The buffer size for reading large files, in bytes.
 const PIECE: usize = 128 << 10;
-/// The most bytes of a file that is read ahead.
+/// The maximum size of a file that is read ahead, in bytes.
 const SMALL: u64 = 512 << 10;
 /// How many files are read ahead.
 const AHEAD: usize = 32;
 
-/// What was written.
+/// Information about the tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TarSummary {
     /// The SHA-256 of the tar.
     pub sha256: Sha256,
     /// The size of the tar, in bytes.
     pub size: u64,
-    /// How many entries it has, directories included.
+    /// The number of its entries, including directories.
     pub entries: u64,
 }
 
 /// Why a tree could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteTarError {
-    /// The tree cannot be read, or may not be written.
+    /// The tree cannot be read, or must not be written.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The writer took no more.
-    #[error("the tar cannot be written")]
+    /// The writer failed.
+    #[error("cannot write the tar")]
     Writer(#[source] io::Error),
 }
 
-/// Passes on what is written, and hashes it.
+/// Passes written data on, and hashes it.
 struct Hashing<W> {
     inner: W,
     hasher: Hasher,
@@ -71,7 +71,7 @@ impl<W: Write> Hashing<W> {
     }
 }
 
-/// What a header says.
+/// The fields of a header.
 struct Header<'a> {
     path: &'a str,
     kind: u8,
@@ -82,15 +82,15 @@ struct Header<'a> {
 }
 
 impl Tree {
-    /// Writes the tree as a canonical tar, every time being `epoch`.
+    /// Writes the tree as a canonical tar in which every time is `epoch`.
     ///
-    /// Small files are read ahead by another thread; of each larger one only a part is held in
-    /// memory, but for files of git, which are held whole.
+    /// Another thread reads small files ahead. Of each larger file, only a part is held in memory,
+    /// except for files from git, which are held completely.
     ///
     /// # Errors
-    /// A link leads out of the tree, content is damaged, or the writer fails.
+    /// Fails if a link leads out of the tree, if content is damaged, or if the writer fails.
     pub fn write_tar(&self, epoch: u64, writer: impl Write) -> Result<TarSummary, WriteTarError> {
-        self.check_links().map_err(|failure| failure.at("write", "a tree as a tar"))?;
+        self.check_links().map_err(|failure| failure.at("write the tree as", "tar"))?;
         let hasher = Hasher::new();
         let mut out = Hashing { inner: writer, hasher, size: 0 };
         let mut directories = BTreeSet::new();
@@ -114,9 +114,9 @@ impl Tree {
         Ok(TarSummary { sha256, size: out.size, entries })
     }
 
-    /// Hands every entry on in order. Reading is as much work as hashing and writing, so that small
-    /// contents are read by another thread meanwhile. What cannot be read there is read again here,
-    /// where it is told.
+    /// Passes on every entry in order. Reading takes as long as hashing and writing, so another
+    /// thread reads small contents in parallel. Content that cannot be read there is read again
+    /// here, and the error is returned.
     fn with_contents<E>(
         &self,
         mut take: impl FnMut(&TreePath, Mode, &Content) -> Result<(), E>,
@@ -127,7 +127,7 @@ impl Tree {
                 for (_, Entry { content, .. }) in self.entries() {
                     let is_small = content.size().is_ok_and(|size| size <= SMALL);
                     let read = is_small.then(|| content.read().ok()).flatten();
-                    // Nobody takes any more where writing failed.
+                    // If writing failed, nothing receives any more.
                     if sender.send(read).is_err() {
                         break;
                     }
@@ -181,7 +181,7 @@ fn write_entry(
         (_, Some(error)) => Err(failed(
             crate::error::Failure::fatal(
                 ErrorKind::Integrity,
-                "it cannot be read to its end; it may have changed meanwhile",
+                "it cannot be read to its end; it may have changed in the meantime",
             )
             .because(&error),
         )),
@@ -193,7 +193,7 @@ fn write_entry(
 
 fn write_header(out: &mut Hashing<impl Write>, header: &Header<'_>) -> io::Result<()> {
     if header.epoch > MAX_OCTAL {
-        return Err(io::Error::other("the time lies after the year 2242"));
+        return Err(io::Error::other("the time is after the year 2242"));
     }
     let mut pax = Vec::new();
     let split = split_path(header.path);
@@ -213,12 +213,12 @@ fn write_header(out: &mut Hashing<impl Write>, header: &Header<'_>) -> io::Resul
         out.put(&pax)?;
         out.pad()?;
     }
-    // With a PAX header before it, the name here is for readers from before 2001.
+    // If a PAX header precedes it, the name here is only for readers from before 2001.
     let cut = |text: &'static str| ("", text);
     out.put(&block(header, split.unwrap_or_else(|| cut(PAX_NAME))))
 }
 
-/// Returns the prefix and name of a path in ustar, if it fits. The longest prefix counts.
+/// Splits a path into prefix and name for ustar, if it fits. The longest prefix is used.
 fn split_path(path: &str) -> Option<(&str, &str)> {
     if path.len() <= 100 {
         return Some(("", path));
@@ -230,7 +230,7 @@ fn split_path(path: &str) -> Option<(&str, &str)> {
         .rfind(|(prefix, name)| prefix.len() <= 155 && name.len() <= 100)
 }
 
-/// Returns the block of a header.
+/// Returns a header as a block.
 fn block(header: &Header<'_>, (prefix, name): (&str, &str)) -> [u8; BLOCK] {
     let ustar = Ustar {
         prefix: prefix.as_bytes(),

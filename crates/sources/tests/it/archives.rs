@@ -1,4 +1,4 @@
-//! Archives from a web server that can be made to fail.
+//! Archives from a web server with injected faults.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn sha256_of(path: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
-/// A source archive and its hash.
+/// Returns a source archive and its hash.
 fn archive() -> (Vec<u8>, String) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("demo-1");
@@ -40,12 +40,12 @@ fn archive() -> (Vec<u8>, String) {
     (fs::read(&target).unwrap(), sha256_of(&target))
 }
 
-/// A server that has the archive and knows `Range`; nothing else.
+/// Returns a server that has only the archive, and supports `Range`.
 fn server(bytes: &[u8]) -> RangeServer {
     RangeServer::start(bytes.to_vec())
 }
 
-/// A tiny web server that knows ranges.
+/// A tiny web server that supports ranges.
 struct RangeServer {
     port: u16,
 }
@@ -109,7 +109,7 @@ async fn an_archive_is_downloaded_once() {
     let again = cache.offline().fetch_archive(&ArchiveSource { url: None, ..source.clone() }).await;
     assert_eq!(again.unwrap().received, 0);
     assert_eq!(proxy.count("*", ""), 1);
-    // What is damaged in the cache is downloaded anew.
+    // A damaged file in the cache is downloaded again.
     for damage in [&b""[..], b"xy", &bytes[..1000]] {
         fs::write(fetched.path(), damage).unwrap();
         let healed = cache.sources().fetch_archive(&source).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_broken_download_goes_on() {
         let resumed: Vec<_> = heard.iter().filter(|word| word.starts_with("resumed")).collect();
         assert_eq!(resumed, ["resumed from 100000", "resumed from 200000"]);
     }
-    // Also in another run, and where the part that was there is wrong or too long.
+    // This also works in another run, and if the existing part is wrong or too long.
     for part in [bytes[..5000].to_vec(), vec![0; 5000], vec![0; 2 * bytes.len()], bytes.clone()] {
         let cache = Cache::new();
         let folder = cache.folder.path().join("cache/archives");
@@ -146,7 +146,7 @@ async fn a_broken_download_goes_on() {
         let fetched = cache.sources().fetch_archive(&source).await.unwrap();
         assert_eq!(fs::read(fetched.path()).unwrap(), bytes);
     }
-    // A server without ranges starts over.
+    // With a server that does not support ranges, the download starts over.
     let proxy = FaultProxy::to(&server.host());
     proxy.on("GET", "").first(1).does(Fault::ResetAt(100_000));
     proxy.on("GET", "").does(Fault::NoRange);
@@ -160,10 +160,14 @@ async fn what_is_not_the_archive_is_refused() {
     let (bytes, sha256) = archive();
     let server = server(&bytes);
     for (fault, kind, wanted) in [
-        (Fault::Flip(1000), ErrorKind::Integrity, "was pinned"),
-        (Fault::Append(b"x".to_vec()), ErrorKind::Integrity, "was pinned"),
-        (Fault::Cut(1), ErrorKind::Integrity, "was pinned"),
-        (Answer::new(200).body("<html>log in</html>").into(), ErrorKind::Integrity, "was pinned"),
+        (Fault::Flip(1000), ErrorKind::Integrity, "but the pin is"),
+        (Fault::Append(b"x".to_vec()), ErrorKind::Integrity, "but the pin is"),
+        (Fault::Cut(1), ErrorKind::Integrity, "but the pin is"),
+        (
+            Answer::new(200).body("<html>log in</html>").into(),
+            ErrorKind::Integrity,
+            "but the pin is",
+        ),
         (Fault::Length(9 << 30), ErrorKind::Refused, "larger than the"),
         (Fault::Endless, ErrorKind::Refused, "larger than the"),
         (Fault::status(404), ErrorKind::NotFound, "no such file"),
@@ -175,23 +179,15 @@ async fn what_is_not_the_archive_is_refused() {
         (
             Answer::new(503).header("Retry-After", "3600").into(),
             ErrorKind::Unreachable,
-            "may be asked again in 3600 s",
+            "it can be retried in 3600 s",
         ),
         (Fault::Redirect("{target}".to_owned()), ErrorKind::Refused, "more than 5 times"),
-        (
-            Fault::Redirect("ftp://h.example/x".to_owned()),
-            ErrorKind::Refused,
-            "neither http nor https",
-        ),
-        (
-            Fault::Redirect("file:///etc/passwd".to_owned()),
-            ErrorKind::Refused,
-            "neither http nor https",
-        ),
+        (Fault::Redirect("ftp://h.example/x".to_owned()), ErrorKind::Refused, "not http or https"),
+        (Fault::Redirect("file:///etc/passwd".to_owned()), ErrorKind::Refused, "not http or https"),
         (
             Fault::Redirect("http://169.254.169.254/x?t=secret".to_owned()),
             ErrorKind::Refused,
-            "further inward",
+            "more internal",
         ),
         (
             Fault::Redirect("http://u:secret@127.0.0.1/x".to_owned()),
@@ -214,7 +210,7 @@ async fn what_is_not_the_archive_is_refused() {
         let whole = cache.folder.path().join("cache/archives").join(&sha256);
         assert!(!whole.exists());
     }
-    // A redirect to where the file lies now is followed; failures that pass are lived through.
+    // A redirect to the current location is followed, and temporary failures are retried.
     let proxy = FaultProxy::to(&server.host());
     proxy.on("GET", "/old").does(Fault::Redirect(format!("http://{}/new", server.host())));
     proxy.on("GET", "/old").nth(1).does(Fault::status(503));
@@ -241,8 +237,8 @@ async fn archives_of_this_machine_where_that_is_allowed() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     let unknown = ArchiveSource { url: None, ..source(&url, &other) };
     let error = cache.local().fetch_archive(&unknown).await.unwrap_err();
-    assert!(error.to_string().contains("nothing says where it can be downloaded"), "{error}");
-    // By a mirror of the whole index.
+    assert!(error.to_string().contains("no download location is known"), "{error}");
+    // Through a mirror of the whole index.
     let rule = format!("https://files.example/packages=file://{}", folder.path().display());
     let archive = source("https://files.example/packages/demo-1.tar.gz", &sha256);
     assert!(Cache::new().mirrored(&[&rule]).fetch_archive(&archive).await.is_ok());

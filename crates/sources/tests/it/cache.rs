@@ -1,4 +1,4 @@
-//! The cache under damage, and shared by many.
+//! The cache when it is damaged or shared.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use testkit::{GitFolder, GitHttp, gate_cases, gate_passed};
 
 use crate::support::{Cache, fetch, listening, small, tar};
 
-/// What is done to a file.
+/// The kind of damage to a file.
 #[derive(Debug, Clone, Copy)]
 enum Damage {
     Removed,
@@ -16,7 +16,8 @@ enum Damage {
     FlippedAt(usize),
 }
 
-/// cargo's `corrupt_git`: whatever happens to any one file, it heals or says what to do.
+/// Like cargo's `corrupt_git`: if any single file is damaged, the cache repairs itself or reports
+/// what to do.
 #[tokio::test]
 async fn damage_to_any_file_heals() {
     let folder = GitFolder::new();
@@ -32,7 +33,7 @@ async fn damage_to_any_file_heals() {
     let wanted = tar(&fetch(&cache.offline(), &url, &second).await.unwrap().tree);
     let files = cache.files();
     assert!(files.len() >= 10, "{files:?}");
-    // Each case begins with an undamaged copy.
+    // Each case starts with an undamaged copy.
     let kept = tempfile::tempdir().unwrap();
     let copy = |from: &std::path::Path, to: &std::path::Path| {
         drop(fs::remove_dir_all(to));
@@ -115,7 +116,7 @@ async fn many_want_the_same_and_one_fetches() {
     }
     let heard = heard.lock().unwrap();
     assert_eq!(heard.iter().filter(|word| *word == "fetching").count(), 1, "{heard:?}");
-    assert_eq!(server.requests(), 2, "one question for what it can, one for the pack");
+    assert_eq!(server.requests(), 2, "one request for the capabilities, one for the pack");
 }
 
 #[tokio::test]
@@ -131,7 +132,7 @@ async fn a_lock_that_is_held_is_waited_for_and_named() {
     let lock = locks.map(|entry| entry.unwrap().path()).find(|path| path.is_file()).unwrap();
     let held = fs::File::options().write(true).open(&lock).unwrap();
     held.lock().unwrap();
-    // What is there already needs no lock.
+    // Cached content needs no lock.
     assert!(fetch(&cache.sources(), &server.url("a"), &commit).await.is_ok());
     let mut settings = cache.settings();
     settings.timeouts.lock = std::time::Duration::from_millis(200);

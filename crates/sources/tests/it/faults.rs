@@ -1,4 +1,4 @@
-//! Git servers that break off, lie, or hang.
+//! Git servers that disconnect, send wrong data, or hang.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ async fn a_pack_that_breaks_off_anywhere_is_fetched_again() {
             assert_eq!(tar(&fetched.tree), tar(&whole.tree));
             let heard = heard.lock().unwrap().clone();
             assert!(heard[1].starts_with("retry: the connection broke"), "{fault:?}: {heard:?}");
-            // Always broken: nothing is left that anyone could mistake for a pack.
+            // If the connection always breaks, nothing remains that could be mistaken for a pack.
             let proxy = FaultProxy::to(&server.host());
             proxy.on("POST", "").does(fault.clone());
             let cache = Cache::new();
@@ -35,7 +35,7 @@ async fn a_pack_that_breaks_off_anywhere_is_fetched_again() {
             assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
             let files = cache.files();
             assert!(!files.iter().any(|(name, _)| name.ends_with(".pack")), "{files:?}");
-            // And when the server is well again, it works in the same cache.
+            // When the server works again, the same cache can be used.
             let mirror = format!("{url}={}", server.url("a"));
             assert!(fetch(&cache.mirrored(&[&mirror]), &url, &commit).await.is_ok());
         }
@@ -65,7 +65,7 @@ async fn a_pack_with_any_byte_changed_is_not_believed() {
         let cache = Cache::new();
         let settings = Settings { tries: 1, ..cache.settings() };
         match fetch(&Sources::new(settings), &format!("{}/a", proxy.url()), &commit).await {
-            // Between the pack and the end of the answer there is nothing to believe.
+            // Damage after the end of the pack does not matter.
             Ok(fetched) => {
                 assert_eq!(fetched.tree.read_file("README").unwrap(), b"this is a\n");
             }
@@ -105,16 +105,20 @@ async fn servers_that_answer_something_else() {
         bytes
     };
     for (answer, kind, wanted) in [
-        (pack(b""), ErrorKind::Unreachable, "ended before it was whole"),
-        (pack(b"0000"), ErrorKind::Tool, "out of turn"),
-        (pack(b"<html>"), ErrorKind::Tool, "the server does not speak git, it sent `<html>`"),
-        (pack(&packets(&[b"packfile\n"])), ErrorKind::Tool, "no pack"),
+        (pack(b""), ErrorKind::Unreachable, "the response is incomplete"),
+        (pack(b"0000"), ErrorKind::Tool, "at an unexpected position"),
+        (
+            pack(b"<html>"),
+            ErrorKind::Tool,
+            "the server does not speak git's protocol, it sent `<html>`",
+        ),
+        (pack(&packets(&[b"packfile\n"])), ErrorKind::Tool, "did not send a pack"),
         (pack(&packets(&[b"packfile\n", b"\x01PACK"])), ErrorKind::Integrity, "is damaged"),
-        (pack(&packets(&[b"packfile\n", b"\x09x"])), ErrorKind::Tool, "a band that there is not"),
+        (pack(&packets(&[b"packfile\n", b"\x09x"])), ErrorKind::Tool, "an unknown band"),
         (
             pack(&packets(&[b"packfile\n", b"\x03boom\n"])),
             ErrorKind::Tool,
-            "gives up: it says `boom`",
+            "reports an error: `boom`",
         ),
         (
             pack(&packets(&[b"ERR upload-pack: not our ref 0\n"])),
@@ -124,9 +128,9 @@ async fn servers_that_answer_something_else() {
         (
             pack(&packets(&[b"ERR access denied\x1b[2J"])),
             ErrorKind::Authentication,
-            "it says `access denied [2J`",
+            "denies access: `access denied [2J`",
         ),
-        (pack(&packets(&[b"strange\n"])), ErrorKind::Tool, "`strange` out of turn"),
+        (pack(&packets(&[b"strange\n"])), ErrorKind::Tool, "`strange` at an unexpected position"),
         (Answer::new(500), ErrorKind::Unreachable, "status 500"),
     ] {
         let proxy = FaultProxy::to(&server.host());
@@ -138,18 +142,18 @@ async fn servers_that_answer_something_else() {
         assert!(is_right, "{wanted}: {:?} {error}", error.kind());
         assert!(!error.to_string().contains('\u{1b}'));
     }
-    // A good pack of another commit.
+    // A valid pack of another commit.
     let proxy = FaultProxy::to(&server.host());
     proxy.on("POST", "").does(Fault::Body(record(&server, &other)));
     let cache = Cache::new();
     let url = format!("{}/a", proxy.url());
     let error = fetch(&cache.sources(), &url, &commit).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
-    assert!(error.to_string().contains("did not send all of it"), "{error}");
+    assert!(error.to_string().contains("did not send everything"), "{error}");
     assert!(fetch(&cache.offline(), &url, &commit).await.is_err());
 }
 
-/// Returns what the server answers when it is asked for `commit`.
+/// Returns the server's response to a request for `commit`.
 fn record(server: &GitHttp, commit: &str) -> Vec<u8> {
     let line = |text: &str| format!("{:04x}{text}\n", text.len() + 5);
     let question = [
@@ -157,7 +161,7 @@ fn record(server: &GitHttp, commit: &str) -> Vec<u8> {
         "0001",
         &line(&format!("want {commit}")),
         &line("deepen 1"),
-        // How much the server tells of its progress depends on how fast it is.
+        // The amount of progress messages depends on the speed of the server.
         &line("no-progress"),
         &line("done"),
         "0000",
@@ -172,7 +176,7 @@ fn record(server: &GitHttp, commit: &str) -> Vec<u8> {
     ])
 }
 
-/// Returns what the server says of itself.
+/// Returns the server's first message.
 fn record_list(server: &GitHttp) -> Vec<u8> {
     curl(&[&format!("{}/info/refs?service=git-upload-pack", server.url("a"))])
 }

@@ -1,4 +1,4 @@
-//! Refs, commits and submodules from `git daemon`, smart HTTP and paths.
+//! Refs, commits and submodules from `git daemon`, smart HTTP and local paths.
 
 use std::fs;
 
@@ -103,7 +103,7 @@ async fn a_moved_tag_is_reported() {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot trust the ref `v1 of {url}`: it was pinned to `{first}` and is at `{second}` now"
+            "cannot trust the ref `v1 of {url}`: it was pinned to `{first}`, but is now at `{second}`"
         )
     );
 }
@@ -122,7 +122,7 @@ async fn the_tree_of_a_commit_is_the_same_however_it_comes() {
     folder.run("a", &["update-index", "--chmod=+x", "run.sh"]);
     folder.run("a", &["commit", "-q", "-m", "x"]);
     let commit = folder.run("a", &["rev-parse", "HEAD"]);
-    // What is fetched is not the tip, and has history of its own.
+    // The fetched commit is not the tip, and has a history.
     folder.write("a", "later", "x");
     folder.commit("a");
     folder.run("a", &["tag", "-a", "v1", "-m", "x"]);
@@ -146,7 +146,7 @@ async fn the_tree_of_a_commit_is_the_same_however_it_comes() {
         assert_eq!(fetched.tree.mode("link"), Some(Mode::Symlink));
         assert_eq!(fetched.tree.read_file("README").unwrap(), b"this is a\n");
         tars.push(tar(&fetched.tree));
-        // The second time nobody is asked, and `git` can read what lies there.
+        // The second time no server is contacted, and `git` can read the cache.
         let again = fetch(&cache.offline(), &url, &commit).await.unwrap();
         assert_eq!((again.received, tar(&again.tree)), (0, tars[0].clone()));
         assert_eq!(*heard.lock().unwrap(), ["fetching"]);
@@ -182,7 +182,7 @@ async fn the_next_commit_brings_the_difference_only() {
     for commit in &commits[1..] {
         received.push(fetch(&cache.sources(), &url, commit).await.unwrap().received);
     }
-    // After a few packs all is fetched anew, so that a tree never hangs on a long chain.
+    // After a few packs everything is fetched again, so that a tree never depends on a long chain.
     let small = received.iter().filter(|bytes| **bytes < 2_000).count();
     assert!(one.received > 100_000 && small >= 3, "{} {received:?}", one.received);
     for commit in &commits {
@@ -198,20 +198,20 @@ async fn commits_that_no_ref_leads_to() {
     servers.folder.run("a", &["commit", "-q", "--amend", "-m", "other"]);
     servers.folder.run("a", &["tag", "-f", "v1"]);
     let tip = servers.folder.run("a", &["rev-parse", "HEAD"]);
-    // A branch was pushed by force, and the server still has what was there: protocol 2 gives it.
+    // After a forced push, the server still has the old commit, and protocol 2 serves it.
     for url in [servers.daemon.url("a"), servers.http.url("a")] {
         assert!(fetch(&Cache::new().sources(), &url, &lost).await.is_ok(), "{url}");
     }
-    // With protocol 0 and reachable commits only it does not.
+    // With protocol 0 and only reachable commits, the server refuses.
     let error = fetch(&Cache::new().sources(), &servers.old.url("a"), &lost).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(
         error.to_string().contains(
-            "does not have this commit, or gives out nothing that no branch or tag leads to"
+            "does not have this commit, or it only serves commits that a branch or tag leads to"
         ),
         "{error}"
     );
-    // Without that the tips are all there is.
+    // Without that setting, only the tips are available.
     let stingy = GitHttp::start(servers.folder.path());
     stingy.be_old();
     assert!(fetch(&Cache::new().sources(), &stingy.url("a"), &tip).await.is_ok());
@@ -221,7 +221,7 @@ async fn commits_that_no_ref_leads_to() {
     let error = fetch(&Cache::new().sources(), &stingy.url("a"), &tip).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("uploadpack.allowReachableSHA1InWant"), "{error}");
-    // And what nobody ever had.
+    // A commit that never existed.
     let none = "0123456789012345678901234567890123456789";
     for url in servers.urls("a") {
         let cache = Cache::new();
@@ -255,7 +255,7 @@ async fn hashes_of_other_things_than_commits() {
             ),
             (&tree, "this is the hash of a tree, not of a commit".to_owned()),
             (&file, "this is the hash of a blob, not of a commit".to_owned()),
-            (&long, "it is a SHA-256 commit; only SHA-1 repositories can be fetched".to_owned()),
+            (&long, "it is a SHA-256 commit, but only SHA-1 repositories are supported".to_owned()),
         ] {
             let error = fetch(&Cache::new().local(), &url, hash).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Refused);
@@ -275,7 +275,7 @@ async fn submodules_come_by_their_recorded_commits() {
         .run("org/middle", &["config", "-f", ".gitmodules", "submodule.deep/leaf.url", "../leaf"]);
     folder.commit("org/middle");
     let old_leaf = folder.run("org/leaf", &["rev-parse", "HEAD"]);
-    // The recorded commit is not the tip of anything.
+    // The recorded commit is not a tip.
     folder.write("org/leaf", "later", "x");
     folder.commit("org/leaf");
     folder.init("top");
@@ -327,7 +327,7 @@ async fn submodules_come_by_their_recorded_commits() {
     assert_eq!(paths(&none.tree), [".gitmodules", "top.txt"]);
 }
 
-/// Makes a repository that records `commit` as a submodule at `lib`, with this `.gitmodules`.
+/// Creates a repository that records `commit` as a submodule at `lib`, with this `.gitmodules`.
 fn with_submodule(folder: &GitFolder, name: &str, commit: &str, modules: &str) -> String {
     folder.init(name);
     if !modules.is_empty() {
@@ -346,16 +346,16 @@ async fn submodules_that_are_refused() {
     let at = |url: &str| format!("[submodule \"l\"]\n\tpath = lib\n\turl = {url}\n");
     let file = at(&servers.urls("leaf")[3]);
     let cases = [
-        (String::new(), ErrorKind::NotFound, "does not say where the submodule `lib` comes from"),
+        (String::new(), ErrorKind::NotFound, "has no URL for the submodule `lib`"),
         (at("ssh://git@h.example/x"), ErrorKind::Refused, "another scheme than https"),
         (at("git@h.example:x"), ErrorKind::Refused, "ssh address"),
-        (at("http://h.example/x"), ErrorKind::Refused, "neither https nor on this machine"),
-        (at("ext::sh -c id"), ErrorKind::Refused, "is not a url"),
-        (at("--upload-pack=id"), ErrorKind::Refused, "is not a url"),
-        (at("/etc"), ErrorKind::Refused, "is not a url"),
+        (at("http://h.example/x"), ErrorKind::Refused, "is not https, and not on this machine"),
+        (at("ext::sh -c id"), ErrorKind::Refused, "is not a URL"),
+        (at("--upload-pack=id"), ErrorKind::Refused, "is not a URL"),
+        (at("/etc"), ErrorKind::Refused, "is not a URL"),
         (at("../../../leaf"), ErrorKind::Refused, "leads above the host"),
         (at("https://u:p@h.example/x"), ErrorKind::Refused, "user name or password"),
-        (file, ErrorKind::Refused, "further inward"),
+        (file, ErrorKind::Refused, "more internal"),
         (at("../leaf").replace("lib", "../lib"), ErrorKind::Refused, "leaves its root"),
         (at("../leaf").replace("lib", ".git/hooks"), ErrorKind::Refused, "into a git repository"),
     ];
@@ -368,13 +368,13 @@ async fn submodules_that_are_refused() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(wanted), "{modules}: {error}");
     }
-    // A public repository must not lead to a machine behind our firewall.
+    // A public repository must not lead to a machine behind the user's firewall.
     let commit = with_submodule(&servers.folder, "inward", &leaf, &at(&servers.http.url("leaf")));
     let mirror = format!("https://h.example/inward={}", servers.http.url("inward"));
     let sources = Cache::new().mirrored(&[&mirror]);
     let error = fetch(&sources, "https://h.example/inward", &commit).await.unwrap_err();
-    assert!(error.to_string().contains("further inward than the repository around it"), "{error}");
-    // `.gitmodules` as a link, and a repository that has itself as a submodule.
+    assert!(error.to_string().contains("more internal than its parent repository"), "{error}");
+    // `.gitmodules` as a link, and a repository that is its own submodule.
     servers.folder.init("link");
     servers.folder.write("link", "target", "x");
     let target = servers.folder.run("link", &["hash-object", "-w", "target"]);
@@ -403,7 +403,7 @@ async fn mirrors_serve_what_they_are_told_to() {
     let sources = cache.mirrored(&[&format!("https://git.example/team={to}")]);
     let url = "https://git.example/team/top.git";
     let fetched = fetch(&sources, url, &commit).await.unwrap();
-    // Records speak of the real place, and another way to write it is the same.
+    // Records contain the original URL. A different spelling of it gives the same result.
     assert_eq!(fetched.submodules[0].url.as_str(), "https://git.example/team/leaf.git");
     assert!(fetch(&cache.offline(), "https://git.example/team/top", &commit).await.is_ok());
     let path = format!("https://git.example=file://{}", servers.folder.path().display());
@@ -411,7 +411,7 @@ async fn mirrors_serve_what_they_are_told_to() {
     assert!(fetch(&sources, "https://git.example/org/top", &commit).await.is_ok());
 }
 
-/// Commits a tree that `git` itself would not make.
+/// Commits a tree that `git` itself would not create.
 fn raw_commit(folder: &GitFolder, name: &str, entries: &[(&str, &str, &str)]) -> String {
     let mut object = Vec::new();
     for (mode, path, id) in entries {
@@ -456,7 +456,7 @@ async fn trees_that_are_refused() {
     testkit::gate_passed(16, 2 * commits.len());
 }
 
-/// A link is data: it is read as its target and written as a link, and nothing follows it.
+/// A link is data: it is read as its target and written as a link, and never followed.
 #[tokio::test]
 async fn links_with_absolute_targets_are_kept_and_not_followed() {
     let servers = Servers::new();
@@ -516,7 +516,7 @@ async fn places_that_are_refused_or_not_there() {
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     for url in servers.urls("nope") {
         let error = Cache::new().local().refs(&url.parse().unwrap()).await.unwrap_err();
-        // `git daemon` closes the connection with a word, or without.
+        // `git daemon` closes the connection with or without a message.
         let is_right = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Authentication);
         assert!(is_right, "{url}: {error}");
     }
@@ -526,24 +526,28 @@ async fn places_that_are_refused_or_not_there() {
     };
     let error = fetch(&Cache::new().sources(), &gone, &commit).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-    assert!(error.to_string().ends_with("no connection could be made (3 tries)"), "{error}");
+    assert!(error.to_string().ends_with("cannot connect (3 tries)"), "{error}");
     let error = fetch(&Cache::new().offline(), &urls[1], &commit).await.unwrap_err();
-    assert!(error.to_string().contains("the network may not be used"), "{error}");
+    assert!(error.to_string().contains("network access is disabled"), "{error}");
 
     let proxy = FaultProxy::to(&servers.http.host());
     for (fault, kind, wanted) in [
         (testkit::Fault::status(401), ErrorKind::Authentication, "asks for a password"),
-        (testkit::Fault::status(403), ErrorKind::Authentication, "refuses it with status 403"),
+        (
+            testkit::Fault::status(403),
+            ErrorKind::Authentication,
+            "denied the request with status 403",
+        ),
         (testkit::Fault::status(404), ErrorKind::NotFound, "no such repository"),
         (
             testkit::Answer::new(200).header("Content-Type", "text/html").body("<html>").into(),
             ErrorKind::Tool,
-            "no git server",
+            "there is no git server at this URL",
         ),
         (
             testkit::Fault::Redirect("https://new.example/a/info/refs?service=x".to_owned()),
             ErrorKind::Refused,
-            "redirects to `https://new.example/a`, and redirects of repositories are not followed",
+            "redirects to `https://new.example/a`, but redirects of repositories are not followed",
         ),
         (testkit::Fault::Garbage(b"\0\0".to_vec()), ErrorKind::Tool, "not HTTP"),
     ] {
@@ -558,7 +562,7 @@ async fn places_that_are_refused_or_not_there() {
     drop(proxy);
 }
 
-/// Nothing that stands in anybody's configuration changes what is fetched from where.
+/// No configuration on the machine changes what is fetched from where.
 #[test]
 fn hostile_configuration_is_not_read() {
     let servers = Servers::new();
@@ -575,7 +579,7 @@ fn hostile_configuration_is_not_read() {
     fs::create_dir_all(home.path().join(".config/git")).unwrap();
     fs::write(home.path().join(".config/git/config"), &rules).unwrap();
     let cache = Cache::new();
-    // The variables must be there before the process starts, so it is one of its own.
+    // The variables must be set before the process starts, so this is a separate process.
     let path = format!("file://{}", servers.folder.path().join("a").display());
     for url in [servers.http.url("a"), servers.daemon.url("a"), path] {
         let output = std::process::Command::new(std::env::current_exe().unwrap())
@@ -592,7 +596,7 @@ fn hostile_configuration_is_not_read() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("FETCHED main HEAD README=this is a\n"), "{text}");
     }
-    // As a witness: `git` itself is led astray by the same files.
+    // Control: `git` itself is redirected by the same files.
     let witness = std::process::Command::new("git")
         .args(["ls-remote", &servers.http.url("a"), "refs/heads/main"])
         .env("HOME", home.path())

@@ -1,6 +1,6 @@
 //! Sources from real git servers and a faulty web server, on loopback.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail a test as tests themselves do")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod archives;
 mod cache;

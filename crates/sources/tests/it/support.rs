@@ -1,4 +1,4 @@
-//! What the tests share: a cache of their own, and short ways to say what is fetched.
+//! Shared by the tests: a separate cache, and shortcuts for fetching.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ impl Cache {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Settings for tests: no waits to speak of.
+    /// Settings for tests, with very short waits.
     pub(crate) fn settings(&self) -> Settings {
         let mut settings = Settings::new(self.folder.path().join("cache"));
         settings.first_wait = Duration::from_millis(5);
@@ -31,12 +31,12 @@ impl Cache {
         Sources::new(self.settings())
     }
 
-    /// Sources that may not use the network.
+    /// Sources that must not use the network.
     pub(crate) fn offline(&self) -> Sources {
         Sources::new(Settings { is_offline: true, ..self.settings() })
     }
 
-    /// Sources that may read this machine's paths.
+    /// Sources that may read local paths.
     pub(crate) fn local(&self) -> Sources {
         Sources::new(Settings { allow_local: true, ..self.settings() })
     }
@@ -47,7 +47,7 @@ impl Cache {
         Sources::new(Settings { mirrors, allow_local: true, ..self.settings() })
     }
 
-    /// Returns the files of the cache with their sizes, locks left out.
+    /// Returns the files of the cache with their sizes, without locks.
     pub(crate) fn files(&self) -> Vec<(String, u64)> {
         let mut open = vec![self.folder.path().to_owned()];
         let mut files = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) async fn fetch(
     sources.fetch_git(&source(url, commit)).await
 }
 
-/// Makes a repository with one small commit.
+/// Creates a repository with one small commit.
 pub(crate) fn small(folder: &GitFolder, name: &str) -> String {
     folder.init(name);
     folder.write(name, "README", format!("this is {name}\n"));
@@ -91,7 +91,7 @@ pub(crate) fn small(folder: &GitFolder, name: &str) -> String {
     folder.commit(name)
 }
 
-/// Makes a repository whose pack has some 100 kB.
+/// Creates a repository whose pack has about 100 kB.
 pub(crate) fn large(folder: &GitFolder, name: &str) -> String {
     folder.init(name);
     for number in 0..20 {
@@ -100,7 +100,7 @@ pub(crate) fn large(folder: &GitFolder, name: &str) -> String {
     folder.commit(name)
 }
 
-/// Returns bytes that no compression makes smaller, the same for the same seed.
+/// Returns incompressible bytes, the same for the same seed.
 pub(crate) fn noise(count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
@@ -121,7 +121,7 @@ pub(crate) fn paths(tree: &Tree) -> Vec<&str> {
     tree.paths().map(|(path, _)| path.as_str()).collect()
 }
 
-/// Writes down what happens, in short words.
+/// Records events in a short form.
 pub(crate) fn listening(sources: &Sources) -> (Sources, Arc<Mutex<Vec<String>>>) {
     let heard = Arc::<Mutex<Vec<String>>>::default();
     let writer = Arc::clone(&heard);
