@@ -115,7 +115,7 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
         // The tree has no such file, which is all right for the patch but not for the plan.
         ("versions = \"*\"", skipped, "the plan says that it takes effect in `demo`"),
         // Upstream should have it, and does not.
-        (upstream, list_edit("a.txt"), "this version should have it (0.2 has it)"),
+        (upstream, list_edit("a.txt"), "this version should include it (0.2 has it)"),
     ] {
         bench.patch(applies, &edit);
         let failed = bench.build().expect(7).says("patch `demo-list` does not fit").says(why);

@@ -1,4 +1,4 @@
-//! Patch files that are wrong: each is refused with its place, the value and what would be right.
+//! Malformed patch files: each is refused with its place, the value and the correct form.
 
 use std::fmt::Write as _;
 
