@@ -1,6 +1,6 @@
-//! Malformed tables of what runs with what.
+//! Malformed compatibility tables.
 
-/// Cases of `compat.toml` behind `schema`.
+/// Cases of `compat.toml`, without the `schema` line.
 pub(crate) const COMPAT: &[(&str, &str)] = &[
     ("compat: unknown table", "[kernels.any]\nsince = \"6.18.4\"\n"),
     ("compat: kind is no table", "kernel = \"6.18.4\"\n"),

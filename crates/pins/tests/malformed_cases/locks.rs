@@ -1,6 +1,6 @@
 //! Malformed package locks.
 
-/// Cases behind `schema`, `suite`, `architecture` and `checked`.
+/// Cases without the lines `schema`, `suite`, `architecture` and `checked`.
 pub(crate) const LOCKS: &[(&str, &str)] = &[
     ("no set", ""),
     ("a set that is no table", "set.base = \"apt\"\n"),

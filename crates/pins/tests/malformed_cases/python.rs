@@ -1,6 +1,6 @@
 //! Malformed requests for Python locks.
 
-/// Cases of `python.toml`, behind `schema`.
+/// Cases of `python.toml`, without the `schema` line.
 pub(crate) const PYTHON: &[(&str, &str)] = &[
     ("a lock that is no table", "vllm = \"numpy\"\n"),
     (

@@ -1,6 +1,7 @@
 //! Malformed tracks.
 
-/// Cases of `tracks.toml` behind `schema`, read with two images: `vllm-openai-rocm` and `ollama`.
+/// Cases of `tracks.toml`, without the `schema` line, parsed with two images: `vllm-openai-rocm`
+/// and `ollama`.
 pub(crate) const TRACKS: &[(&str, &str)] = &[
     ("gpu missing", "[official]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\n"),
     ("gpu is a product", "gpu = \"Strix Halo\"\n"),

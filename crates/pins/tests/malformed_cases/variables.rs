@@ -1,6 +1,6 @@
 //! Malformed variables of GPU targets.
 
-/// Cases of `[variable.NAME]` in `gpus.toml`, behind `schema`.
+/// Cases of `[variable.NAME]` in `gpus.toml`, without the `schema` line.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     (
         "variable: one that does nothing",

@@ -1,6 +1,6 @@
 //! Malformed pins.
 
-/// Cases of `versions.toml` behind `schema` and `source-date-epoch`.
+/// Cases of `versions.toml`, without `schema` and `source-date-epoch`.
 pub(crate) const VERSIONS: &[(&str, &str)] = &[
     // Tables and keys.
     (
