@@ -18,7 +18,7 @@ use sha2::Digest as _;
 #[schemars(with = "String", extend("pattern" = "^sha256:[0-9a-f]{64}$"))]
 pub struct Digest(String);
 
-/// Why a text is not a digest.
+/// The reason why a text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDigestError {
     /// The text has no `algorithm:` prefix.

@@ -17,7 +17,7 @@ pub struct GfxVersion {
     stepping: u8,
 }
 
-/// Why a text is not a value of `HSA_OVERRIDE_GFX_VERSION`.
+/// The reason why a text is not a value of `HSA_OVERRIDE_GFX_VERSION`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseGfxVersionError {
     /// The text is a target name instead of a version.

@@ -43,7 +43,7 @@ pub struct ImageRef {
     pub digest: Option<Digest>,
 }
 
-/// Why a text is not a fully qualified image reference.
+/// The reason why a text is not a fully qualified image reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseImageRefError {
     /// The text is empty.

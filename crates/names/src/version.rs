@@ -47,7 +47,7 @@ enum Dev {
     No,
 }
 
-/// Why a text is not a version or a version range.
+/// The reason why a text is not a version or a version range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseVersionError {
     /// The text is not a version.

@@ -19,7 +19,7 @@ pub const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 #[serde(try_from = "String", into = "String")]
 pub struct TreePath(String);
 
-/// Why a text is not the path of a file inside a tree.
+/// The reason why a text is not the path of a file inside a tree.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not a path inside a tree; {reason}", crate::reader::quote(text))]
 pub struct ParseTreePathError {

@@ -184,7 +184,7 @@ fn read_track(
     let description = table.required(
         report,
         "description",
-        "description = \"The vendor's image with our labels.\"",
+        "description = \"The vendor's image with this project's labels.\"",
         line(400),
     );
     let base = table.required(report, "base", "base = \"vllm-openai-rocm\"", |text| {

@@ -348,7 +348,7 @@ fn read_packages(
     })
 }
 
-/// Reports keys that neither this kind nor every kind has.
+/// Reports keys that this kind of pin does not support.
 fn check_keys(report: &mut Report<'_>, table: &Table<'_>, of_kind: &[&str]) {
     let known: Vec<&str> = of_kind.iter().chain(&FACT_KEYS).copied().collect();
     table.check_keys(report, &known);

@@ -3,7 +3,7 @@
 /// Cases without the lines `schema`, `suite`, `architecture` and `checked`.
 pub(crate) const LOCKS: &[(&str, &str)] = &[
     ("no set", ""),
-    ("a set that is no table", "set.base = \"apt\"\n"),
+    ("a set that is not a table", "set.base = \"apt\"\n"),
     ("a key of a set mistyped", "[set.base]\nwants = [\"apt\"]\npackages = []\n"),
     ("nothing wanted", "[set.base]\npackages = []\n"),
     ("a set without packages", "[set.base]\nwanted = [\"?essential\"]\n"),

@@ -97,7 +97,7 @@ pub(crate) const TRACKS: &[(&str, &str)] = &[
         "gpu = \"gfx1151\"\n[official]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nenv = [\"A=1\"]\n",
     ),
     (
-        "rehearsal is no variant",
+        "rehearsal is not a variant",
         "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\nrehearsal = \"b\"\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\n",
     ),
     (

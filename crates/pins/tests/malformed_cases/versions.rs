@@ -416,7 +416,7 @@ pub(crate) const VERSIONS: &[(&str, &str)] = &[
         "[image.a]\nrepository = \"docker.io/a/a\"\ndigest = \"unresolved\"\nfollow = true\n",
     ),
     (
-        "neither tag nor digest",
+        "no tag and no digest",
         "[image.a]\nrepository = \"docker.io/a/a\"\ndigest = \"unresolved\"\n",
     ),
     (
