@@ -169,7 +169,7 @@ fn text(file: &str, breaches: &mut Vec<String>) -> Result<()> {
         }
     }
     if !text.is_empty() && !text.ends_with('\n') {
-        breaches.push(format!("{file}: no line feed at the end"));
+        breaches.push(format!("{file}: no newline at the end"));
     }
     if is_rust {
         rust(file, &text, breaches);

@@ -402,7 +402,7 @@ pub const RULES: &[Rule] = &[
         title: "a named file does not exist",
         fact: "The script or track names a Dockerfile or lock that was renamed or removed.",
         source: "the file system",
-        advice: "name the file that exists",
+        advice: "name an existing file",
     },
     Rule {
         id: "download-unchecked",

@@ -69,7 +69,7 @@ fn describe(text: &str, span: &Range<usize>, message: &str) -> Wrong {
         (format!("{found} is a character that is not allowed here"), "remove the character")
     } else if has("escape") {
         (
-            format!("{whole} has a backslash that means nothing before {found}"),
+            format!("{whole} has an invalid backslash before {found}"),
             "write `\\\\` for a backslash, or put the text in single quotes",
         )
     } else if has("unclosed table") || has("unclosed array of tables") {

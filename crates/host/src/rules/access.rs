@@ -101,7 +101,7 @@ pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
     let open: Vec<&str> =
         nodes.iter().filter(|node| node.is_open_to_all()).map(|node| node.path.as_str()).collect();
     if open.is_empty() {
-        return Verdict::fine("for a group");
+        return Verdict::fine("limited to a group");
     }
     Finding::new(
         Severity::Note,

@@ -19,7 +19,7 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     }
     let releases = context.releases();
     if releases.is_empty() {
-        return Verdict::skipped("the pins do not say which ROCm the images have");
+        return Verdict::skipped("the pins do not name the ROCm release of the images");
     }
     let kernel = compat::Kernel {
         release,

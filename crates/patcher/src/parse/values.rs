@@ -22,7 +22,7 @@ pub(super) fn files(report: &mut Report<'_>, table: &Table<'_>) -> Vec<TreePath>
     if texts.is_empty() && table.has("files") && report.len() == before {
         report.add(
             &table.span_of("files"),
-            "`files` names no file",
+            "`files` is empty",
             "write `files = [\"CMakeLists.txt\"]`",
         );
     }

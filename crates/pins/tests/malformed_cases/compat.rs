@@ -23,7 +23,7 @@ pub(crate) const COMPAT: &[(&str, &str)] = &[
         "[kernel.any]\ngpus = [\"11.5.1\"]\nsince = \"6.18.4\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (
-        "compat: range in another language",
+        "compat: range in another syntax",
         "[rocm.a]\ngpus = [\"gfx1151\"]\nreleases = [\">=7.2.1\"]\nbuilds = \"amd\"\nfixed-kernel = \"supported\"\nother-kernel = \"unstable\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (

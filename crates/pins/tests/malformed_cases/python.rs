@@ -29,7 +29,7 @@ pub(crate) const PYTHON: &[(&str, &str)] = &[
         "[vllm]\npython = \"3.13\"\nplatform = \"x86_64-apple-darwin\"\nrequirements = [\"numpy\"]\n",
     ),
     (
-        "files of no source",
+        "files without a source",
         "[vllm]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nfiles = [\"pyproject.toml\"]\n",
     ),
     (

@@ -49,7 +49,7 @@ pub(crate) const TRACKS: &[(&str, &str)] = &[
         "gpu = \"gfx1151\"\n[official]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\n[official.env]\nAMD_SERIALIZE_KERNEL = \"3\"\nHIP_LAUNCH_BLOCKING = \"1\"\nTORCH_USE_HIP_DSA = \"1\"\n",
     ),
     (
-        "env of an option that never was",
+        "env with an option that never existed",
         "gpu = \"gfx1151\"\n[ollama]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nenv.OLLAMA_GPU_MEMORY = \"96GB\"\n",
     ),
     (
