@@ -13,7 +13,7 @@ pub const PLACEHOLDERS: [(&str, &str); 5] = [
 
 /// Returns `text` with its placeholders filled in.
 ///
-/// All values consist of letters, digits and `_`, so they are safe inside a regular expression.
+/// All values consist of letters and digits, so they are safe inside a regular expression.
 pub(crate) fn fill(text: &str, gpu: &GpuTarget) -> String {
     let number = gpu.as_str().trim_start_matches("gfx");
     // A target has three to five digits; the last two are the minor version and the stepping.

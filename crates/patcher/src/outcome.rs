@@ -60,7 +60,7 @@ pub struct PatchOutcome {
 /// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EditOutcome {
-    /// The file that was edited, or would have been.
+    /// The file that the edit matched; if there is none, the first one that exists.
     pub file: Option<TreePath>,
     /// The verdict.
     pub verdict: Verdict,

@@ -116,7 +116,7 @@ with open('build-pipeline-call.py', 'rb') as file:
 
 /// Creates the job of a probe from file contents; `None` if none of its files exists.
 ///
-/// A probe of one file uses the first of `settled` (the files that the patch's edits changed), or
+/// A probe of one file uses the first of `settled` (the files that the patch's edits matched), or
 /// else the first that exists.
 pub fn probe_job(
     patch: &str,

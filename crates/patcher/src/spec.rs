@@ -210,8 +210,8 @@ pub enum Condition {
 /// A post-condition: a condition on a file after all patches are applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Assert {
-    /// The file and its earlier names. The first one that this patch changed is checked; a file
-    /// that no edit of this patch names is always checked.
+    /// The file and its earlier names. The first one that an edit of this patch matched is checked;
+    /// a file that no edit of this patch names is always checked.
     pub files: Vec<TreePath>,
     /// The condition.
     pub condition: Condition,

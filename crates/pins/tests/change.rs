@@ -228,7 +228,7 @@ fn every_pin_can_be_changed_and_other_pins_stay_byte_for_byte() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Puts comments, spaces and blank lines anywhere: they all survive, and the parsed result is
+    /// Inserts comments, spaces and blank lines anywhere; they survive, and the parsed result is
     /// right.
     #[test]
     fn noise_survives(

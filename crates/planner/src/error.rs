@@ -117,7 +117,7 @@ pub enum PlanError {
         /// The pins that it uses.
         used: UsedPins,
     },
-    /// The source that the track builds has patches, but they do not exist.
+    /// The patches of a source that the track builds do not exist.
     #[error("pin `{pin}` is built with the patches of component `{component}`, which do not exist")]
     NoPatches {
         /// The pin.

@@ -1,6 +1,6 @@
 //! The spoof: it makes the HSA runtime treat one GPU as another.
 //!
-//! Nobody can unset an image's `ENV` when starting a container, and with an empty
+//! docker cannot unset an image's `ENV` when it starts a container, and with an empty
 //! `HSA_OVERRIDE_GFX_VERSION` the runtime does not start at all (libhsakmt, `topology.c`: the
 //! variable is present but cannot be parsed). So a spoofing image sets the variable *and* starts
 //! through [`WRAPPER_SCRIPT`], which unsets it again if the user asks for that.

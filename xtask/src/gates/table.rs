@@ -170,7 +170,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 11,
-        promise: "No credential reaches another host, and no registry can redirect a request into the internal network",
+        promise: "No credential reaches another host, and no public registry can redirect a request into the internal network",
         promised: 40,
         holds: Holds::Tests(&[
             ("oci", "it", "leaks::redirects_carry_no_credential"),
