@@ -69,10 +69,7 @@ fn run_test(patch: &Patch, test: &PatchTest) -> Result<(), String> {
     }
     let second = apply(&set, &subject, &tree, &NoProbes);
     if outcome.ok && !(second.ok && second.files.is_empty()) {
-        return Err(format!(
-            "the verdict of a second run is `{verdict}`",
-            second.patches[0].verdict
-        ));
+        return Err(format!("the verdict of a second run is `{}`", second.patches[0].verdict));
     }
     Ok(())
 }
