@@ -282,7 +282,7 @@ impl State {
     }
 
     /// Answers requests that do not go to the registry: requests for tokens, and requests without
-    /// them.
+    /// a token.
     fn own_answer(
         &self,
         server: Server,

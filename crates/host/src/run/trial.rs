@@ -56,7 +56,7 @@ pub fn is_software(trial: &Trial, output: &[u8]) -> bool {
     trial.software.as_ref().is_some_and(|pattern: &Regex| pattern.is_match(output))
 }
 
-/// Returns the name of the signal that a status means.
+/// Returns the name of the signal for a status.
 fn signal(status: i64) -> Option<&'static str> {
     const NAMES: [(i64, &str); 11] = [
         (1, "SIGHUP"),

@@ -55,7 +55,7 @@ fn check_origin(report: &mut Report<'_>, origin: &Text<'_>) -> bool {
     report.add(
         &origin.span,
         message,
-        format!("it starts with one of {}; then a comma and the place", list(&kinds)),
+        format!("it starts with one of {}, followed by a comma and the place", list(&kinds)),
     );
     false
 }
