@@ -1,5 +1,5 @@
-# Names the devices that llama.cpp computes on. ggml leaves out software devices unless they are
-# named, so SOFTWARE=1 names the first.
+# Lists the devices that llama.cpp computes on. ggml skips software devices unless they are
+# named, so SOFTWARE=1 names the first one.
 if [ "${SOFTWARE-}" = 1 ]; then
     GGML_VK_VISIBLE_DEVICES=0
     export GGML_VK_VISIBLE_DEVICES

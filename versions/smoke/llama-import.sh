@@ -1,2 +1,2 @@
-# Says the version of llama.cpp; it says so on standard error.
+# Prints the version of llama.cpp, which writes it to standard error.
 llama-cli --version 2>&1

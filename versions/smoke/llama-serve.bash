@@ -1,5 +1,5 @@
-# Starts llama.cpp's server with the model in MODEL, a file below /models, asks it for one token, and ends it. The image has
-# no curl; bash itself opens the connection.
+# Starts llama.cpp's server with the model in MODEL, a file in /models, requests one token, and ends the server. The image
+# has no curl; bash itself opens the connection.
 case $MODEL in /*) ;; *) MODEL=/models/$MODEL ;; esac
 if [ "${SOFTWARE-}" = 1 ]; then
     export GGML_VK_VISIBLE_DEVICES=0

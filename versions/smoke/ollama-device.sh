@@ -1,4 +1,4 @@
-# Starts the server and waits for what it says about GPUs, once, as it starts.
+# Starts the server and waits for its message about GPUs, which it prints once at the start.
 export OLLAMA_HOST=127.0.0.1:18434
 log=/tmp/ollama.log
 ollama serve >"$log" 2>&1 &

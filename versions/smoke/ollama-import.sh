@@ -1,2 +1,2 @@
-# Says the version of Ollama; without a server it warns, and that is no failure.
+# Prints the version of Ollama. Without a server it also prints a warning, which is not a failure.
 ollama --version 2>&1

@@ -1,4 +1,4 @@
-# Starts the server, has the model in MODEL say something, and ends it.
+# Starts the server, lets the model in MODEL generate text, and ends the server.
 export OLLAMA_HOST=127.0.0.1:18434
 ollama serve >/tmp/ollama.log 2>&1 &
 server=$!

@@ -1,7 +1,7 @@
-//! `cargo xtask engines`: what each engine can do, as a table that is written into README.md too.
+//! `cargo xtask engines`: a table of what each engine can do, which is also written into README.md.
 //!
-//! The table is that of the test `conformance` of `build-pipeline`: every engine of the machines that
-//! testkit makes, with the digests of what it built.
+//! The table comes from the test `conformance` of `build-pipeline`: every engine of the machines
+//! that testkit makes, with the digests of what it built.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use crate::say;
 const BEGIN: &str = "<!-- The output of `cargo xtask engines`. -->";
 const END: &str = "<!-- The end of that output. -->";
 
-/// Tries all engines, prints the table and writes it into README.md.
+/// Tests all engines, prints the table and writes it into README.md.
 pub(crate) fn run() -> Result<()> {
     let mut child = Command::new("cargo")
         .args(["test", "--locked", "--package", "build-pipeline", "--features", "engines"])
@@ -25,7 +25,7 @@ pub(crate) fn run() -> Result<()> {
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot run cargo")?;
-    let output = child.stdout.take().context("cargo has no output")?;
+    let output = child.stdout.take().context("cargo has no standard output")?;
     let mut table = Vec::new();
     for line in BufReader::new(output).lines() {
         let line = line?;
@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
             table.push(line);
         }
     }
-    ensure!(child.wait()?.success(), "not every engine does what README.md says of it");
+    ensure!(child.wait()?.success(), "not every engine behaves as README.md says");
     let path = root()?.join("README.md");
     let text = std::fs::read_to_string(&path)?;
     std::fs::write(&path, with_table(&text, &table)?)?;
@@ -44,8 +44,8 @@ pub(crate) fn run() -> Result<()> {
 /// Returns the text of README.md with another table.
 fn with_table(text: &str, table: &[String]) -> Result<String> {
     let (before, rest) = text.split_once(BEGIN).context("README.md has no table of engines")?;
-    let (_, after) = rest.split_once(END).context("the table of README.md has no end")?;
-    ensure!(table.len() > 2, "no engine was tried");
+    let (_, after) = rest.split_once(END).context("the table in README.md has no end")?;
+    ensure!(table.len() > 2, "no engine was tested");
     Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", table.join("\n")))
 }
 

@@ -1,7 +1,7 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
 //! advisories|release|schema|bench`.
 //!
-//! `ci` is what decides whether work lands; it is made of the other chores and can be run anywhere.
+//! `ci` decides whether a change can be merged. It consists of other chores and can run anywhere.
 
 mod bench;
 mod engines;
@@ -20,24 +20,25 @@ use anyhow::{Context as _, Result, bail};
 use crate::run::{cargo, root};
 
 const USAGE: &str = "usage: cargo xtask CHORE
-  ci            format, lints, tests, documentation, tidy, schemas, dependencies: all that must hold
-  setup         install what the tests need (Debian packages docker-registry, skopeo and the like)
-  test [ARGS]   setup, then all tests; ARGS go to `cargo test`
-  tidy          the rules that no linter knows
-  workflows     check .github/workflows with zizmor and their schema
-  nightly [OPT] what became of the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
-  engines       try every podman and docker that there is a machine for, and write the table of
-                README.md again; an hour or more
-  gates [NUMBERS] run the tests of all promises of reliability with the promised numbers, and print a
-                table; two hours
-  vulkan [ENGINES] build track vulkan for real, run it, and build it again with each engine
-  advisories    ask the RustSec database about all dependencies
-  release       the program with its dependencies inside, an SBOM and SHA-256: target/release-files
-  schema        write schemas/*.json anew
+  ci            run all checks: format, lints, tests, documentation, tidy, schemas, dependencies
+  setup         install what the tests need (Debian packages docker-registry, skopeo and others)
+  test [ARGS]   run setup, then all tests; ARGS go to `cargo test`
+  tidy          check the project rules that no linter checks
+  workflows     check .github/workflows with zizmor and the schema
+  nightly [OPT] check the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
+  engines       test the podman and docker of every test machine, and update the table in
+                README.md; an hour or more
+  gates [NUMBERS] run the tests of all reliability promises with the promised numbers of cases, and
+                print a table; two hours
+  vulkan [ENGINES] build track vulkan with a real engine, run it, and rebuild it with each engine
+  advisories    check all dependencies in the RustSec database
+  release       build the program with its list of dependencies, an SBOM and SHA-256 sums into
+                target/release-files
+  schema        write schemas/*.json again
   bench [GIB]   measure the build of a metadata-only image, sources, and runs with nothing to do,
-                against their peers
-  bench sources only the preparing and patching of sources
-  bench noop    only runs with nothing to do";
+                compared with other tools
+  bench sources only measure the preparation and patching of sources
+  bench noop    only measure runs with nothing to do";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -64,15 +65,15 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The text, not a backtrace: these are chores, not a program to debug.
+            // Prints the message without a backtrace, because a failed chore is not a bug in xtask.
             say(&format!("xtask: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Says something to the person who runs a chore.
-#[expect(clippy::print_stderr, reason = "the one place where chores talk")]
+/// Prints a message to the person who runs a chore.
+#[expect(clippy::print_stderr, reason = "the one place where chores print")]
 fn say(text: &str) {
     eprintln!("{text}");
 }
@@ -91,7 +92,7 @@ fn ci() -> Result<()> {
     schemas(|path, text| {
         if std::fs::read_to_string(path).unwrap_or_default() != text {
             bail!(
-                "`{}` is not what the code gives; `cargo xtask schema` writes it anew",
+                "`{}` is out of date; run `cargo xtask schema` to write it again",
                 path.display()
             );
         }
@@ -102,18 +103,18 @@ fn ci() -> Result<()> {
     Ok(())
 }
 
-/// Checks which crates the program depends on, under which licences and from where.
+/// Checks which crates the program depends on, with their licences and sources.
 fn dependencies() -> Result<()> {
     let deny = setup::cargo_deny()?;
-    // The advisory database is not reachable from everywhere, so it has no vote here.
+    // The advisory database is not reachable from everywhere, so it is not checked here.
     run::command(&deny, &["check", "--hide-inclusion-graph", "bans", "licenses", "sources"], &[])
 }
 
-/// Checks the workflows: what can go wrong by zizmor, their form by the schema.
+/// Checks the workflows for security problems with zizmor, and against the schema.
 fn workflows() -> Result<()> {
     let tools = setup::workflow_tools()?;
     let environment = [("PYTHONPATH", tools.as_str())];
-    // Nothing is asked of the network: every commit was looked up when it was pinned.
+    // This needs no network: every commit was checked when it was pinned.
     run::command(
         &format!("{tools}/bin/zizmor"),
         &["--offline", "--no-progress", "--quiet", ".github/workflows"],
@@ -127,11 +128,11 @@ fn workflows() -> Result<()> {
 
 fn test(arguments: &[&str]) -> Result<()> {
     let all = [&["test", "--workspace", "--locked"], arguments].concat();
-    // A snapshot that is new or different must fail here, never be written.
+    // A new or changed snapshot must fail here, and must never be written.
     run::cargo_with(&all, &[("INSTA_UPDATE", "no")])
 }
 
-/// Hands the schema of every document to `with`, as the tool prints it.
+/// Passes the schema of every document to `with`, as the tool prints it.
 fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
     let folder = root()?.join("schemas");
     std::fs::create_dir_all(&folder)?;

@@ -1,9 +1,10 @@
-//! `cargo xtask nightly`: what became of the pins since yesterday, on any machine.
+//! `cargo xtask nightly`: checks whether pinned inputs changed since yesterday, on any machine.
 //!
 //! `outdated` → `lint` → propose bumps → build the tracks whose plan changed → `verify` → summary.
-//! Nothing is committed or pushed: proposed bumps are texts under `target/nightly`. In a workflow of
-//! GitHub the summary and outputs go where its variables say, and what builds print cannot give
-//! commands. Words behind `nightly` go to every call of the tool, for example `--mirror FROM=TO`.
+//! Nothing is committed or pushed: proposed bumps are texts in `target/nightly`. In a GitHub
+//! workflow, the summary and the outputs go where its variables say, and the output of builds
+//! cannot give commands. The arguments after `nightly` go to every call of the tool, for example
+//! `--mirror FROM=TO`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,19 +18,19 @@ use serde_json::Value;
 use crate::run::{cargo, root};
 use crate::say;
 
-/// The tracks that need no engine, and so run anywhere.
+/// The tracks that need no engine, so they run anywhere.
 const TRACKS: [&str; 4] = ["official", "nightly-spoof", "locked-spoof", "ollama"];
 
 /// GitHub drops a summary of more than 1 MiB.
 const LONGEST_SUMMARY: usize = 1_000_000;
 
-/// The classes of `outdated` that make a nightly fail.
+/// The classes of `outdated` that make a nightly run fail.
 const BAD: [&str; 5] = ["vanished", "yanked", "rewritten", "moved", "expired"];
 
-/// What a nightly found.
+/// The findings of a nightly run.
 #[derive(Debug, Default)]
 struct Nightly {
-    /// What makes it fail, the worst first.
+    /// The reasons for a failure, the worst first.
     failures: Vec<String>,
     summary: String,
     outputs: Vec<(&'static str, String)>,
@@ -42,7 +43,7 @@ struct Tool<'a> {
     /// The folder of the project.
     project: PathBuf,
     options: &'a [&'a str],
-    /// What its environment has beside that of this program.
+    /// Variables in addition to the environment of this program.
     variables: &'a [(&'a str, String)],
 }
 
@@ -61,12 +62,16 @@ impl Tool<'_> {
         let text = String::from_utf8_lossy(&output.stdout);
         serde_json::from_str(&text).with_context(|| {
             let said = String::from_utf8_lossy(&output.stderr);
-            format!("`build-pipeline {}` printed no document: {}", arguments.join(" "), said.trim())
+            format!(
+                "`build-pipeline {}` did not print a JSON document: {}",
+                arguments.join(" "),
+                said.trim()
+            )
         })
     }
 }
 
-/// Runs all steps; fails with the worst finding in its first line.
+/// Runs all steps; if it fails, the first line is the worst finding.
 pub(crate) fn run(options: &[&str]) -> Result<()> {
     cargo(&["build", "--locked", "--package", "build-pipeline"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
@@ -74,7 +79,7 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
     steps(&Tool { program, project: root()?.to_owned(), options, variables: &[] })
 }
 
-/// Runs the steps on a project; what they write lies in its `target/nightly`.
+/// Runs the steps on a project; they write into its `target/nightly`.
 fn steps(tool: &Tool<'_>) -> Result<()> {
     let folder = tool.project.join("target/nightly");
     drop(fs::remove_dir_all(&folder));
@@ -91,7 +96,7 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// Asks for all pins, and writes a proposal for each that has something newer.
+/// Checks all pins, and writes a proposal for each one with a newer value.
 fn outdated(tool: &Tool<'_>, folder: &std::path::Path, nightly: &mut Nightly) -> Result<()> {
     let report = tool.json(&["outdated", "--format", "json"])?;
     let pins = report["pins"].as_array().context("`outdated` lists no pins")?;
@@ -116,7 +121,7 @@ fn outdated(tool: &Tool<'_>, folder: &std::path::Path, nightly: &mut Nightly) ->
             }
         }
     }
-    writeln!(nightly.summary, "\n{} pins were asked for.", pins.len())?;
+    writeln!(nightly.summary, "\n{} pins were checked.", pins.len())?;
     if !proposed.is_empty() {
         writeln!(nightly.summary, "\nProposed, see `target/nightly`: {}", proposed.join(", "))?;
     }
@@ -152,7 +157,7 @@ fn lint(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Says whether locks were made from what is asked for.
+/// Checks whether locks match the current requirements.
 fn locks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     let output = tool.run(&["lock", "--check"])?;
     let said = if output.status.success() { &output.stdout } else { &output.stderr };
@@ -165,7 +170,7 @@ fn locks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Builds and verifies each track whose plan no finished build of this machine had.
+/// Builds and verifies each track whose current plan has no finished build on this machine.
 fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     writeln!(nightly.summary, "\n## Tracks\n\n| track | | |\n|---|---|---|")?;
     let records = tool.json(&["records", "--format", "json"]).unwrap_or(Value::Array(Vec::new()));
@@ -201,8 +206,8 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command whose output may hold what others say, and shows it so that a workflow's log
-/// takes no command from it.
+/// Runs a command whose output may contain text from outside, and shows it so that a workflow's log
+/// does not interpret it as commands.
 fn quoted(tool: &Tool<'_>, arguments: &[&str]) -> Result<bool> {
     let output = tool.run(arguments)?;
     let words = format!(
@@ -224,7 +229,7 @@ fn is_github() -> bool {
     std::env::var("GITHUB_ACTIONS").is_ok_and(|value| value == "true")
 }
 
-/// Returns a word that nobody can put into a log beforehand.
+/// Returns a word that nobody can put into a log in advance.
 fn unguessable() -> Result<String> {
     use std::io::Read as _;
     let mut bytes = [0; 16];
@@ -233,12 +238,12 @@ fn unguessable() -> Result<String> {
     Ok(format!("end-{}", digits.concat()))
 }
 
-/// Writes summary and outputs, and fails where something is wrong.
+/// Writes the summary and the outputs, and fails if there is a problem.
 fn finish(nightly: Nightly, folder: &std::path::Path) -> Result<()> {
     let Nightly { failures, summary, outputs } = nightly;
     let head = match failures.first() {
         Some(first) => format!("# Nightly: {first}\n\n"),
-        None => "# Nightly: all is well\n\n".to_owned(),
+        None => "# Nightly: no problems\n\n".to_owned(),
     };
     let mut summary = head + &summary;
     if summary.len() > LONGEST_SUMMARY {
@@ -265,13 +270,14 @@ fn finish(nightly: Nightly, folder: &std::path::Path) -> Result<()> {
     }
 }
 
-/// Appends to the file that a variable names, where there is one.
+/// Appends to the file that a variable names, if the variable is set.
 fn append(variable: &str, text: &str) -> Result<()> {
     let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) else {
         return Ok(());
     };
     let mut file = fs::File::options().append(true).create(true).open(&path)?;
-    file.write_all(text.as_bytes()).with_context(|| format!("cannot write what {variable} names"))
+    file.write_all(text.as_bytes())
+        .with_context(|| format!("cannot write the file that {variable} names"))
 }
 
 #[cfg(test)]
@@ -280,7 +286,8 @@ mod tests {
 
     const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
 
-    /// A project with a pin of a repository in its folder `upstream`, which has tags v1.0 and v1.1.
+    /// Creates a project with a pin of a repository in its folder `upstream`, which has tags v1.0
+    /// and v1.1.
     struct Small {
         folder: tempfile::TempDir,
         commits: Vec<String>,
@@ -324,7 +331,7 @@ mod tests {
             fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
         }
 
-        /// Pins a tag to a commit, and has the tool judge it.
+        /// Pins a tag to a commit, and lets the tool check it.
         fn nightly(&self, tag: &str, commit: &str) -> Result<()> {
             self.write("versions/versions.toml", &format!(
                 "{HEAD}[source.demo]\nurl = \"https://h.example/demo\"\nref = \"{tag}\"\ncommit = \"{commit}\"\n"
@@ -347,7 +354,8 @@ mod tests {
     #[test]
     fn a_nightly_proposes_what_is_newer_and_fails_for_what_moved() {
         let small = Small::new();
-        // The tracks stand on pins that this project does not have, which is said and no more.
+        // The tracks are based on pins that this project does not have, which is reported but not a
+        // failure.
         small.nightly("v1.0", &small.commits[0]).unwrap_err();
         let summary = small.read("target/nightly/summary.md");
         assert!(summary.contains("| `demo` | newer | "), "{summary}");

@@ -1,4 +1,4 @@
-//! Runs programs and fails with the command line when they fail.
+//! Runs programs; an error contains the command line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::say;
 /// Returns the root of the workspace.
 pub(crate) fn root() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    Ok(here.parent().context("xtask lies in no folder")?.to_owned())
+    Ok(here.parent().context("xtask is not in a folder")?.to_owned())
 }
 
 pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
@@ -31,8 +31,8 @@ pub(crate) fn command(
     say(&format!("+ {line}"));
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root()?);
-    // Cargo tells us who we are. ring would be built anew by a cargo that hears of it, and with it
-    // all that uses it.
+    // Cargo sets variables that describe xtask. With them, cargo would compile ring, and everything
+    // that uses it, again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -47,8 +47,8 @@ pub(crate) fn command(
     Ok(())
 }
 
-/// Runs a program in the root of the workspace and returns what it prints; what is no UTF-8 (a model
-/// may write anything) is replaced.
+/// Runs a program in the root of the workspace and returns its output; bytes that are not UTF-8 (a
+/// model can write anything) are replaced.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     let line = format!("{program} {}", arguments.join(" "));
     let output = Command::new(program).args(arguments).current_dir(root()?).output();
@@ -59,7 +59,7 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Returns whether a program is there.
+/// Returns whether a program exists.
 pub(crate) fn is_installed(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())

@@ -1,11 +1,11 @@
-//! Installs what the tests need and a fresh machine lacks.
+//! Installs everything that the tests need and a fresh machine lacks.
 
 use anyhow::{Result, bail};
 
 use crate::run::{command, is_installed, root};
 use crate::say;
 
-/// Programs the tests run, with the Debian packages that have them.
+/// Programs that the tests run, with the Debian packages that contain them.
 const PROGRAMS: &[(&str, &str)] = &[
     ("apt-get", "apt"),
     ("busybox", "busybox-static"),
@@ -30,10 +30,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("time", "time"),
 ];
 
-/// The cargo-deny that `ci` asks about licences and sources.
+/// The version of cargo-deny that `ci` uses to check licences and sources.
 const CARGO_DENY: &str = "0.20.2";
 
-/// Installs the Debian packages that are missing.
+/// Installs the missing Debian packages.
 pub(crate) fn install() -> Result<()> {
     let missing: Vec<&str> = PROGRAMS
         .iter()
@@ -62,12 +62,12 @@ pub(crate) fn install() -> Result<()> {
     apt(&[&["install", "-y", "-qq", "--no-install-recommends"], missing.as_slice()].concat())
 }
 
-/// Returns the cargo-deny to run; installs it below `target/` where the machine has none.
+/// Returns the cargo-deny to run; installs it in `target/` if the machine has none.
 pub(crate) fn cargo_deny() -> Result<String> {
     cargo_tool(("cargo-deny", CARGO_DENY))
 }
 
-/// Returns a tool of cargo to run; installs that version below `target/` where the machine has none.
+/// Returns a cargo tool to run; installs that version in `target/` if the machine has none.
 pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<String> {
     if is_installed(name) {
         return Ok(name.to_owned());
@@ -90,11 +90,11 @@ pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<String> {
     Ok(program.display().to_string())
 }
 
-/// The programs that `ci` checks workflows with, from the Python index.
+/// The programs that `ci` uses to check workflows, from the Python index.
 const WORKFLOW_TOOLS: [&str; 2] = ["zizmor==1.32.0", "check-jsonschema==0.39.0"];
 
-/// Returns the folder with zizmor and check-jsonschema in its `bin`, to be run with it as
-/// `PYTHONPATH`; installs them there, below `target/`, where they are missing.
+/// Returns the folder with zizmor and check-jsonschema in its `bin`; run them with this folder as
+/// `PYTHONPATH`. Installs them there, in `target/`, if they are missing.
 pub(crate) fn workflow_tools() -> Result<String> {
     let folder = root()?.join("target/tools/workflows");
     let place = folder.display().to_string();

@@ -1,5 +1,5 @@
-//! The supply chain of the program itself: advisories about its dependencies, and a release that says
-//! what is in it.
+//! The supply chain of the program itself: advisories about its dependencies, and a release that
+//! lists them.
 
 use std::fs;
 use std::path::Path;
@@ -9,20 +9,20 @@ use anyhow::{Context as _, Result, ensure};
 use crate::run::{command, output, root};
 use crate::{say, setup};
 
-/// The cargo-auditable that writes the dependencies into the program.
+/// The cargo-auditable that writes the list of dependencies into the program.
 const CARGO_AUDITABLE: (&str, &str) = ("cargo-auditable", "0.7.7");
-/// The cargo-cyclonedx that writes the list of them (SBOM).
+/// The cargo-cyclonedx that writes this list as an SBOM.
 const CARGO_CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
-/// The target that releases are built for.
+/// The target of releases.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Asks the RustSec database about every dependency. The database is fetched each time.
+/// Checks every dependency in the RustSec database, which is fetched each time.
 pub(crate) fn advisories() -> Result<()> {
     command(&setup::cargo_deny()?, &["--locked", "check", "advisories"], &[])
 }
 
-/// Builds the program with the list of its dependencies inside, and puts it into `target/release-files`
-/// with an SBOM (CycloneDX) and the SHA-256 of both.
+/// Builds the program with the list of its dependencies inside, and puts it into
+/// `target/release-files` with an SBOM (CycloneDX) and the SHA-256 of both.
 pub(crate) fn release() -> Result<()> {
     let auditable = setup::cargo_tool(CARGO_AUDITABLE)?;
     let cyclonedx = setup::cargo_tool(CARGO_CYCLONEDX)?;
@@ -31,7 +31,7 @@ pub(crate) fn release() -> Result<()> {
         fs::remove_dir_all(&folder).context("cannot empty `target/release-files`")?;
     }
     fs::create_dir_all(&folder).context("cannot make `target/release-files`")?;
-    // Paths of this machine would make the program another one on each.
+    // Paths of this machine would make the program different on each machine.
     let remap = format!("--remap-path-prefix={}=.", root()?.display());
     let build = ["auditable", "build", "--release", "--locked", "--package", "build-pipeline"];
     command(
@@ -45,7 +45,7 @@ pub(crate) fn release() -> Result<()> {
     let manifest = root()?.join("crates/build-pipeline/Cargo.toml").display().to_string();
     let list = [&list[..], &["--manifest-path", &manifest]].concat();
     command(&cyclonedx, &list, &[])?;
-    // It writes one beside the manifest of every package of the workspace.
+    // It writes one SBOM next to the manifest of every package of the workspace.
     for package in fs::read_dir(root()?.join("crates"))?.chain(fs::read_dir(root()?)?) {
         let package = package?;
         let Some(name) = package.file_name().to_str().map(str::to_owned) else { continue };
@@ -64,8 +64,8 @@ pub(crate) fn release() -> Result<()> {
     Ok(())
 }
 
-/// Checks dependencies and workflows, and releases twice: the same bytes. Returns how many things that
-/// were.
+/// Checks dependencies and workflows, and checks that two releases have the same bytes. Returns the
+/// number of checks.
 pub(crate) fn gate() -> Result<usize> {
     crate::dependencies()?;
     crate::workflows()?;

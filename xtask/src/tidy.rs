@@ -1,4 +1,4 @@
-//! The rules of the house that no linter knows.
+//! Project rules that no linter checks.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,8 +9,9 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use crate::run::root;
 use crate::say;
 
-/// Each crate and the crates of ours it may use. An arrow that is missing here is forbidden.
-/// Pure ones (`true`) may use no crate that reads files, the network, the environment or the clock.
+/// Each crate, with the crates of this project that it may use. All others are forbidden. Pure
+/// crates (`true`) may not use any crate that accesses files, the network, the environment or the
+/// clock.
 const CRATES: &[(&str, bool, &[&str])] = &[
     ("names", true, &[]),
     ("pins", true, &["names"]),
@@ -44,7 +45,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("testkit", false, &["names"]),
 ];
 
-/// Crates of others that a pure crate may use: they compute, and do nothing else.
+/// External crates that a pure crate may use: they only compute.
 const PURE_OUTSIDE: [&str; 14] = [
     "jiff",
     // Compresses buffers in memory.
@@ -64,10 +65,11 @@ const PURE_OUTSIDE: [&str; 14] = [
     "toml",
 ];
 
-/// The most lines of a source file, tests included: longer, and nobody finds their way.
+/// The maximum number of lines of a source file, including unit tests; longer files are hard to
+/// find one's way in.
 const LONGEST_FILE: usize = 700;
 
-/// Checks all rules and reports every breach at once.
+/// Checks all rules and reports every violation at once.
 pub(crate) fn check() -> Result<()> {
     let metadata =
         MetadataCommand::new().no_deps().other_options(vec!["--locked".to_owned()]).exec()?;
@@ -81,10 +83,10 @@ pub(crate) fn check() -> Result<()> {
         return Ok(());
     }
     breaches.iter().for_each(|breach| say(&format!("tidy: {breach}")));
-    bail!("{} rules of the house are broken", breaches.len())
+    bail!("{} project rules are broken", breaches.len())
 }
 
-/// The arrows between crates, and what pure crates may use.
+/// Checks the dependencies between crates, and what pure crates use.
 fn crates(metadata: &Metadata, breaches: &mut Vec<String>) -> Result<()> {
     let pure_rules = std::fs::read_to_string(root()?.join("crates/pins/clippy.toml"))?;
     let ours: BTreeSet<&str> = CRATES.iter().map(|(name, ..)| *name).collect();
@@ -103,21 +105,23 @@ fn crates(metadata: &Metadata, breaches: &mut Vec<String>) -> Result<()> {
                 breaches.push(format!("crate `{name}` may not use `{used}`"));
             }
         }
-        let folder = package.manifest_path.parent().context("a manifest lies in no folder")?;
+        let folder = package.manifest_path.parent().context("a manifest is not in a folder")?;
         let manifest = std::fs::read_to_string(&package.manifest_path)?;
         if !manifest.contains("[lints]\nworkspace = true") {
-            breaches.push(format!("crate `{name}` does not take the workspace's lints"));
+            breaches.push(format!("crate `{name}` does not use the workspace's lints"));
         }
         if *is_pure
             && std::fs::read_to_string(folder.join("clippy.toml")).unwrap_or_default() != pure_rules
         {
-            breaches.push(format!("crates/{name}/clippy.toml is not that of the pure crates"));
+            breaches.push(format!(
+                "crates/{name}/clippy.toml differs from that of the other pure crates"
+            ));
         }
     }
     Ok(())
 }
 
-/// Returns what a crate is built with. What only its tests use does not count.
+/// Returns the dependencies of a crate, except those that only its tests use.
 fn uses(package: &Package) -> impl Iterator<Item = &str> {
     package
         .dependencies
@@ -126,7 +130,7 @@ fn uses(package: &Package) -> impl Iterator<Item = &str> {
         .map(|used| used.name.as_str())
 }
 
-/// The code map of ARCHITECTURE.md names every crate, and no other.
+/// Checks that the code map of ARCHITECTURE.md names every crate, and no other.
 fn code_map(breaches: &mut Vec<String>) -> Result<()> {
     let text =
         std::fs::read_to_string(root()?.join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
@@ -139,7 +143,7 @@ fn code_map(breaches: &mut Vec<String>) -> Result<()> {
     breaches.extend(
         named
             .difference(&there)
-            .map(|name| format!("ARCHITECTURE.md's code map has `{name}`, which is no crate")),
+            .map(|name| format!("ARCHITECTURE.md's code map has `{name}`, which is not a crate")),
     );
     Ok(())
 }
@@ -150,7 +154,7 @@ fn tracked_files() -> Result<Vec<String>> {
     Ok(files.lines().map(str::to_owned).collect())
 }
 
-/// What every source file must have and must not have.
+/// Checks the rules for every source file.
 fn text(file: &str, breaches: &mut Vec<String>) -> Result<()> {
     let is_rust = file.ends_with(".rs");
     let is_prose = [".md", ".toml", ".yml"].iter().any(|end| file.ends_with(end));
@@ -161,11 +165,11 @@ fn text(file: &str, breaches: &mut Vec<String>) -> Result<()> {
     let text = std::fs::read_to_string(&path).with_context(|| file.to_owned())?;
     for (number, line) in text.lines().enumerate() {
         if line.ends_with([' ', '\t']) {
-            breaches.push(format!("{file}:{}: white space at the end", number + 1));
+            breaches.push(format!("{file}:{}: trailing white space", number + 1));
         }
     }
     if !text.is_empty() && !text.ends_with('\n') {
-        breaches.push(format!("{file}: no line feed at the end"));
+        breaches.push(format!("{file}: no newline at the end"));
     }
     if is_rust {
         rust(file, &text, breaches);
@@ -175,23 +179,23 @@ fn text(file: &str, breaches: &mut Vec<String>) -> Result<()> {
 
 fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     if !text.starts_with("//! ") {
-        breaches.push(format!("{file}: begins without `//!` and what the file is for"));
+        breaches.push(format!("{file}: does not start with `//!` and the purpose of the file"));
     }
     let lines = text.lines().count();
     let is_test = Path::new(file).components().any(|part| part.as_os_str() == "tests")
         || file.ends_with("tests.rs");
     if lines > LONGEST_FILE && !is_test {
-        breaches.push(format!("{file}: {lines} lines; {LONGEST_FILE} are the most"));
+        breaches.push(format!("{file}: {lines} lines; the maximum is {LONGEST_FILE}"));
     }
     if file.starts_with("xtask/") {
         return;
     }
-    // Programs that tests start from their own binary; they are not counted as tests.
+    // These are programs that tests start from their own executable; they do not count as tests.
     let text = text.replace("#[ignore = \"no test: another test starts it\"]", "");
-    // Written in two parts, so that this file does not break its own rule.
+    // The words are in two parts, so that this file does not break its own rule.
     for (word, why) in [
-        ("#[igno", "re", "a test runs or it goes"),
-        ("should_", "panic", "assert what comes back instead"),
+        ("#[igno", "re", "run the test or remove it"),
+        ("should_", "panic", "assert the returned error instead"),
         ("#[allo", "w(", "use #[expect(…, reason = …)]"),
     ]
     .map(|(head, tail, why)| (format!("{head}{tail}"), why))

@@ -1,8 +1,8 @@
 //! Builds track `vulkan` for real and runs it: the program, its devices, tokens on Vulkan.
 //!
-//! It takes as long as llama.cpp takes to compile, so it is no part of `ci`. On a machine without a
-//! GPU the device is Mesa's software one, which counts: all goes through Vulkan, nothing through
-//! the fallback to the processor, which would look the same.
+//! This takes as long as compiling llama.cpp, so it is not part of `ci`. On a machine without a
+//! GPU, it uses Mesa's software device. That counts, because everything goes through Vulkan and
+//! nothing through the fallback to the processor, whose output would look the same.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use anyhow::{Result, bail, ensure};
 use crate::run::{cargo, command, output, root};
 use crate::say;
 
-/// What the image is called in the engine.
+/// The name of the image in the engine.
 const IMAGE: &str = "localhost/build-pipeline/vulkan:latest";
 
-/// What a container of it may have: no network, and no limits that this machine cannot give.
+/// The options of its containers: no network, and no limits that this machine cannot set.
 const RUN: &[&str] =
     &["run", "--rm", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"];
 
-/// Has ggml use a software device, which it leaves out by itself.
+/// Makes ggml use a software device, which it skips by default.
 const DEVICE: &str = "--env=GGML_VK_VISIBLE_DEVICES=0";
 
-/// Builds, runs, and builds again with each of `engines`, whose names are parted by commas.
+/// Builds, runs, and builds again with each engine in `engines`, a comma-separated list.
 pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
     let tool = root()?.join("target/release/build-pipeline").display().to_string();
@@ -41,14 +41,14 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     let words = ["-m", "/model.gguf", "-p", "hello", "-n", "16", "--seed", "1", "--temp", "0"];
     let words = [&["llama-completion"], &words[..], &["-no-cnv", "-ngl", "99", "-v"]].concat();
     let log = in_container(&words, &[&mount, DEVICE], "Vulkan0")?;
-    // Both layers and what comes behind them; what stays on the processor is named CPU.
+    // Both layers and the output layer; layers that stay on the processor are named CPU.
     let offloaded = log.lines().find(|line| line.contains("offloaded 3/3 layers to GPU"));
-    ensure!(offloaded.is_some(), "the layers did not go to the Vulkan device:\n{log}");
+    ensure!(offloaded.is_some(), "the layers were not offloaded to the Vulkan device:\n{log}");
     let speed = log.lines().find(|line| line.contains("eval time") && line.contains("16 "));
     let speed = speed.or_else(|| log.lines().find(|line| line.contains("eval time")));
     match speed {
         Some(line) => say(line.trim()),
-        None => bail!("no token was written:\n{log}"),
+        None => bail!("no token was generated:\n{log}"),
     }
     if let Some(engines) = engines {
         command(&tool, &["verify", "vulkan", "--rebuild", "--engine", engines], &[])?;
@@ -57,21 +57,25 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program in a container of the image, and returns all it says, which must have `wanted`.
+/// Runs a program in a container of the image, and returns its output, which must contain `wanted`.
 fn in_container(words: &[&str], options: &[&str], wanted: &str) -> Result<String> {
     let podman = |runtime: &str, words: &[&str]| {
         let shell = format!("podman --runtime={runtime} \"$@\" 2>&1");
         output("sh", &[&["-c", &shell, "sh"], RUN, options, &[IMAGE], words].concat())
     };
-    // Some machines' cgroups are not to the liking of crun, others' not to that of runc.
+    // crun does not work with the cgroups of some machines, and runc not with those of others.
     let works = |runtime: &&str| podman(runtime, &["true"]).is_ok();
     let runtime = ["crun", "runc"].into_iter().find(works).unwrap_or("crun");
     let said = podman(runtime, words)?;
-    ensure!(said.contains(wanted), "`{}` does not say `{wanted}`:\n{said}", words.join(" "));
+    ensure!(
+        said.contains(wanted),
+        "the output of `{}` does not contain `{wanted}`:\n{said}",
+        words.join(" ")
+    );
     Ok(said)
 }
 
-/// Writes the tiny model below `target/`.
+/// Writes the tiny model into `target/`.
 fn model() -> Result<std::path::PathBuf> {
     let folder = root()?.join("target/vulkan");
     let source = Path::new("crates/executor/tests/vulkan");

@@ -407,7 +407,7 @@ mod tests {
     fn urls_that_apt_could_misread_or_that_hold_secrets_are_refused() {
         for (text, why) in [
             ("debian", "not a URL"),
-            ("ftp://a.test/debian", "neither"),
+            ("ftp://a.test/debian", "does not start with"),
             ("https://me:secret@a.test/debian", "password"),
             ("https://a.test/debian?x", "query"),
             ("https://a.test/de'b", "not allowed"),

@@ -1,5 +1,5 @@
-//! Who may use the GPU: device nodes, the user and the groups, and the container engines that are
-//! there, as far as files tell. What an engine says when it is called comes in from outside.
+//! Who may use the GPU: device nodes, the user, the groups, and the installed container engines, as
+//! far as files show it. The caller adds what engines answer.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -22,41 +22,42 @@ pub struct DeviceNode {
     pub gid: u32,
 }
 
-/// The user who asks.
+/// The user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// The number.
+    /// The user ID.
     pub uid: u32,
     /// The name in `/etc/passwd`.
     pub name: Option<String>,
-    /// The groups of the running process, which are those of the last login.
+    /// The groups of the running process, as of the last login.
     pub gids: Vec<u32>,
-    /// The names of groups that `/etc/group` lists the user in, also those added since.
+    /// The names of the groups that list the user in `/etc/group`, including those added since the
+    /// login.
     pub listed: Vec<String>,
-    /// Whether `/etc/subuid` and `/etc/subgid` give the user numbers of its own.
+    /// Whether `/etc/subuid` and `/etc/subgid` assign IDs to the user.
     pub has_subids: bool,
 }
 
-/// A container engine. What files do not tell is `None`; the caller may fill it in.
+/// A container engine. Facts that files do not show are `None`; the caller may fill them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Engine {
-    /// Which one.
+    /// The kind of engine.
     pub kind: EngineKind,
-    /// Its socket, where one lies; podman also runs without.
+    /// Its socket, if there is one; podman also runs without one.
     pub socket: Option<String>,
-    /// Whether the socket is the user's own; podman without a socket is, unless root asks.
+    /// Whether the engine runs as the user; podman without a socket does, unless the user is root.
     pub is_rootless: bool,
     /// Whether the user may connect to the socket.
     pub may_connect: Option<bool>,
     /// The engine's version.
     pub version: Option<String>,
-    /// The OCI runtime that it starts containers with, for example `crun`.
+    /// The OCI runtime that starts its containers, for example `crun`.
     pub runtime: Option<String>,
-    /// What it runs Dockerfiles with, where it answered.
+    /// The builder for Dockerfiles, if the engine answered.
     pub builder: Option<Builder>,
 }
 
-/// Who is there, and what they may open.
+/// The user and the device nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) devices: Vec<DeviceNode>,
@@ -66,7 +67,7 @@ pub(crate) struct Access {
 }
 
 impl DeviceNode {
-    /// Returns whether that user may read and write it.
+    /// Returns whether that user may read and write the node.
     pub fn is_open_to(&self, user: &User) -> bool {
         let bits = match () {
             () if user.uid == 0 => return true,
@@ -77,7 +78,7 @@ impl DeviceNode {
         bits & 0o6 == 0o6
     }
 
-    /// Returns whether everybody may write it.
+    /// Returns whether everyone may write to the node.
     pub fn is_open_to_all(&self) -> bool {
         self.mode & 0o2 != 0
     }
@@ -169,7 +170,7 @@ fn recorded_device(line: &str) -> Option<DeviceNode> {
     })
 }
 
-/// Looks for engines by their sockets and programs, without calling any.
+/// Finds engines by their sockets and executables, without calling any.
 fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
     let runtime = runtime(root, home);
     let has_program = |name: &str| {
@@ -213,7 +214,7 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
     all
 }
 
-/// Returns whether the user may write to a socket; a recorded one does not tell.
+/// Returns whether the user may write to a socket; `None` for a recorded machine.
 fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
     let metadata = root.path(path).symlink_metadata().ok()?;
     if root.is_recorded() || metadata.file_type().is_symlink() {
@@ -228,8 +229,8 @@ fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
     Some(node.is_open_to(user))
 }
 
-/// Returns the OCI runtime that podman takes: that of containers.conf, otherwise the first that is
-/// installed of those it looks for (containers.conf(5)).
+/// Returns podman's OCI runtime: the one in containers.conf, otherwise the first installed one in
+/// podman's search order (containers.conf(5)).
 fn runtime(root: &Root, home: Option<&str>) -> Option<String> {
     let own =
         home.map(|home| format!("{}/.config/containers/containers.conf", home.trim_matches('/')));

@@ -1,8 +1,9 @@
-//! Known failures in logs: the catalogue `versions/failures.toml`, and a reader of logs of any size.
+//! Known failures in logs: the catalogue `versions/failures.toml`, and a reader for logs of any
+//! size.
 //!
 //! Start at [`parse_failures`] and [`Failures::diagnose`]. A log is searched for the fixed text of
-//! all patterns at once, and only lines that have some are matched, so that a gigabyte takes about
-//! a second. Nothing is guessed: what matches no pattern is not reported.
+//! all patterns at once, and only lines with a hit are matched, so a gigabyte takes about a second.
+//! Nothing is guessed: text that matches no pattern is not reported.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -21,11 +22,11 @@ pub struct Failure {
     patterns: Vec<usize>,
     /// Whether every pattern must match somewhere in the log.
     needs_all: bool,
-    /// What happened.
+    /// The cause.
     pub cause: String,
-    /// What to do, in order of promise.
+    /// What to do, the most promising first.
     pub fix: Vec<String>,
-    /// Where that was read.
+    /// The source.
     pub evidence: String,
 }
 
@@ -43,47 +44,47 @@ pub struct Failures {
 pub struct Diagnosis<'a> {
     /// The failure.
     pub failure: &'a Failure,
-    /// The first line of each pattern that matched, in the order of the log.
+    /// The first matching line of each pattern, in log order.
     pub lines: Vec<LogLine>,
-    /// How many lines matched.
+    /// The number of matching lines.
     pub count: u64,
 }
 
-/// A line of a log. Its text is as it stood there: print it sanitised.
+/// A line of a log. Its text is raw; sanitise it before printing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     /// Its number, from 1.
     pub number: u64,
-    /// Its text, cut around the match where it is long.
+    /// Its text; a long line is cut around the match.
     pub text: String,
 }
 
-/// What came of reading a log.
+/// The result of reading a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnoses<'a> {
-    /// The failures it shows, those first that show first.
+    /// The failures in the log, in order of their first appearance.
     pub found: Vec<Diagnosis<'a>>,
-    /// How many lines it has.
+    /// The number of lines.
     pub lines: u64,
-    /// How many bytes it has.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// The least fixed text of a pattern: with less, every line would have to be matched.
+/// The shortest accepted fixed text of a pattern: with less, every line would have to be matched.
 const LEAST_TEXT: usize = 6;
 /// The largest pattern, in bytes of its compiled form.
 const LARGEST_PATTERN: usize = 1 << 20;
-/// How much of a log is held at a time.
+/// The number of bytes of a log that are in memory at a time.
 const WINDOW: usize = 1 << 20;
-/// How much of a line is matched around the fixed text that was found.
+/// The number of bytes of a line that are matched around a fixed text.
 const LINE_CUT: usize = 8 << 10;
-/// How much of a line is shown.
+/// The number of bytes of a line that are shown.
 const SHOWN: usize = 240;
 
-/// Reads the text of `failures.toml`. `file` is how messages name it.
+/// Parses the text of `failures.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_failures(file: &str, text: &str) -> Result<Failures, ParseError> {
     let mut report = Report::new(file, text);
     let mut patterns = Patterns::default();
@@ -100,11 +101,11 @@ pub fn parse_failures(file: &str, text: &str) -> Result<Failures, ParseError> {
     let texts = if texts.is_empty() { "[^\\s\\S]".to_owned() } else { texts.join("|") };
     match (compiled, regex::bytes::RegexBuilder::new(&texts).unicode(false).build()) {
         (Ok(set), Ok(texts)) => Ok(Failures { all: rows.into_values().collect(), set, texts }),
-        // Each pattern compiled alone; only their sum can be too much.
+        // Each pattern compiles on its own; only their sum can be too large.
         _ => {
             let mut report = Report::new(file, text);
             let help = "shorten or remove some patterns";
-            report.add(&(0..0), wrong("the patterns of `[failure]` together are too large", help));
+            report.add(&(0..0), wrong("together, the patterns of `[failure]` are too large", help));
             report.finish_option(None)
         }
     }
@@ -129,7 +130,7 @@ fn read(
         Ok(name) => Ok(name.to_string()),
         Err(_) => {
             let help =
-                "a name is lower-case letters, digits and single dashes, and starts with a letter";
+                "a name has lower-case letters, digits and single dashes, and starts with a letter";
             let message = format!("{} is not the name of a failure", quote(entry.key));
             Err(report.add(&entry.key_span, wrong(message, help)))
         }
@@ -140,8 +141,8 @@ fn read(
     let needs_all = !all.is_empty();
     if needs_all != any.is_empty() {
         let help =
-            "`any` is enough with one of its patterns, `all` wants every one; write one of the two";
-        let what = if needs_all { "both `any` and `all`" } else { "neither `any` nor `all`" };
+            "`any` needs one of its patterns to match, `all` needs every one; write one of the two";
+        let what = if needs_all { "both `any` and `all`" } else { "no `any` and no `all`" };
         report.add(&table.span(), wrong(format!("{place} has {what}"), help));
     }
     let cause = table.required(report, "cause", "cause = \"what happened\"", text);
@@ -176,7 +177,7 @@ fn text(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts a pattern, and returns it with the texts of which every match has one.
+/// Accepts a pattern, and returns it with its fixed texts; every match contains one of them.
 fn pattern(text: &str) -> Result<(String, Vec<String>), Wrong> {
     let built =
         regex::bytes::RegexBuilder::new(text).unicode(false).size_limit(LARGEST_PATTERN).build();
@@ -184,7 +185,7 @@ fn pattern(text: &str) -> Result<(String, Vec<String>), Wrong> {
     let (Ok(_), Ok(hir)) = (built, parsed) else {
         return Err(wrong(
             format!("{} is not a regular expression", quote(text)),
-            "close every bracket and group, put `\\` before a sign that is meant as such, and use no look-around",
+            "close every bracket and group, put `\\` before a special character that is meant literally, and use no look-around",
         ));
     };
     match fixed_texts(&hir) {
@@ -193,13 +194,13 @@ fn pattern(text: &str) -> Result<(String, Vec<String>), Wrong> {
         }
         _ => Err(wrong(
             format!("{} has too little fixed text", quote(text)),
-            format!("write at least {LEAST_TEXT} characters in a row that stand there always"),
+            format!("write at least {LEAST_TEXT} consecutive characters that occur in every match"),
         )),
     }
 }
 
-/// Returns texts of which every match has at least one: the longest of a sequence, and one of each
-/// branch of an alternation.
+/// Returns texts of which every match contains at least one: the longest of a sequence, and one of
+/// each branch of an alternation.
 fn fixed_texts(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(vec![String::from_utf8(literal.0.to_vec()).ok()?]),
@@ -217,7 +218,7 @@ fn fixed_texts(hir: &Hir) -> Option<Vec<String>> {
     }
 }
 
-/// What is known of a pattern while a log is read.
+/// The state of a pattern while a log is read.
 #[derive(Debug, Clone, Default)]
 struct Hit {
     first: Option<LogLine>,
@@ -230,10 +231,10 @@ impl Failures {
         self.all.iter().map(|failure| failure.name.as_str())
     }
 
-    /// Reads a log to its end, in a constant amount of memory, and returns the failures it shows.
+    /// Reads a log to its end with constant memory, and returns the failures in it.
     ///
     /// # Errors
-    /// The log cannot be read.
+    /// Fails if the log cannot be read.
     pub fn diagnose(&self, mut log: impl Read) -> io::Result<Diagnoses<'_>> {
         let mut hits = vec![Hit::default(); self.set.len()];
         let mut window = vec![0; WINDOW];
@@ -246,7 +247,8 @@ impl Failures {
             };
             bytes += read as u64;
             let filled = held + read;
-            // Only whole lines are looked at, unless one is longer than the window, or the last.
+            // Only whole lines are searched, except for the last line and for lines longer than the
+            // window.
             let whole = match window[held..filled].iter().rposition(|byte| *byte == b'\n') {
                 Some(newline) => held + newline + 1,
                 None if read == 0 || filled == WINDOW => filled,
@@ -268,7 +270,7 @@ impl Failures {
         Ok(Diagnoses { found: self.judge(&hits), lines, bytes })
     }
 
-    /// Looks for failures in whole lines, of which `lines` came before.
+    /// Searches whole lines for failures; `lines` is the number of lines before them.
     fn search(&self, text: &[u8], lines: u64, hits: &mut [Hit]) {
         let stripped;
         let text = match text.contains(&0x1b) {
@@ -296,7 +298,7 @@ impl Failures {
                     text: shown(&text[cut_start..cut_end], found.start() - cut_start),
                 });
             }
-            // The rest of a line that was cut is looked at for its own.
+            // The rest of a line that was cut is searched separately.
             at = if cut_end < end { cut_end } else { end };
         }
     }
@@ -327,13 +329,13 @@ impl Failures {
 }
 
 fn count_lines(text: &[u8]) -> u64 {
-    // By bytes and in short runs, which compilers turn into wide instructions.
+    // Compares bytes in short runs, which compilers turn into SIMD instructions.
     text.chunks(255)
         .map(|run| u64::from(run.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>()))
         .sum()
 }
 
-/// Returns the text without the sequences that colour it (`ESC [ … letter`).
+/// Returns the text without escape sequences for colours (`ESC [ … letter`).
 fn without_colours(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -343,7 +345,7 @@ fn without_colours(text: &[u8]) -> Vec<u8> {
         if let Some(sequence) = rest.strip_prefix(b"[") {
             let is_parameter = |byte: &u8| !matches!(byte, 0x20..=0x3f);
             let end = sequence.iter().position(is_parameter).unwrap_or(sequence.len());
-            // A line feed is never the end of a sequence.
+            // A line feed never ends a sequence.
             let is_final = sequence.get(end).is_some_and(|byte| (0x40..=0x7e).contains(byte));
             rest = &sequence[end + usize::from(is_final)..];
         }

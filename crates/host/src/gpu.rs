@@ -1,6 +1,6 @@
-//! The GPUs: what the kernel's compute driver (KFD) lists, and what lies on the PCI bus.
+//! The GPUs: those that the kernel's compute driver (KFD) lists, and those on the PCI bus.
 //!
-//! An `HSA_OVERRIDE_GFX_VERSION` has no say here, because the kernel does not read it.
+//! `HSA_OVERRIDE_GFX_VERSION` has no effect here, because the kernel does not read it.
 
 use std::path::Path;
 
@@ -8,34 +8,34 @@ use names::GpuTarget;
 
 use crate::root::Root;
 
-/// One GPU of AMD.
+/// A GPU made by AMD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// Its target, where KFD names one.
+    /// Its target, if KFD lists one.
     pub target: Option<GpuTarget>,
-    /// Where that was read, relative to the root.
+    /// The file that the target was read from, relative to the root.
     pub node: Option<String>,
     /// Its address on the PCI bus, for example `0000:c5:00.0`.
     pub address: Option<String>,
     /// Its PCI device id; the Radeon 8060S of Strix Halo is `0x1586`.
     pub device: Option<u64>,
-    /// The kernel driver that holds it, for example `amdgpu` or `vfio-pci`.
+    /// The kernel driver that is bound to it, for example `amdgpu` or `vfio-pci`.
     pub driver: Option<String>,
-    /// Bytes of memory that are its own, or carved out for it by the firmware.
+    /// Its own memory in bytes, including a carve-out by the firmware.
     pub vram: Option<u64>,
-    /// Bytes of the host's memory that it may use beside.
+    /// The additional host memory that it may use, in bytes.
     pub gtt: Option<u64>,
 }
 
-/// Where KFD lists its nodes.
+/// The directory of KFD's nodes.
 const NODES: &str = "sys/class/kfd/kfd/topology/nodes";
-/// Where the kernel lists PCI devices.
+/// The directory of PCI devices.
 const PCI: &str = "sys/bus/pci/devices";
 /// AMD's PCI vendor id.
 const AMD: u64 = 0x1002;
 
-/// Returns the GPUs of the machine below `root`, those that KFD lists first and in its order, which
-/// is that of `ROCR_VISIBLE_DEVICES`.
+/// Returns the GPUs of the machine at `root`. Those that KFD lists come first, in KFD's order,
+/// which is that of `ROCR_VISIBLE_DEVICES`.
 pub fn gpus(root: &Path) -> Vec<Gpu> {
     read(&Root::new(root))
 }
@@ -45,7 +45,7 @@ pub(crate) fn read(root: &Root) -> Vec<Gpu> {
         root.names(PCI).into_iter().filter_map(|address| pci(root, address)).collect();
     let mut all = Vec::new();
     let mut nodes = root.names(NODES);
-    // `10` stands behind `9`.
+    // `10` comes after `9`.
     nodes.sort_by_key(|node| (node.len(), node.clone()));
     for node in nodes {
         let path = format!("{NODES}/{node}/properties");
@@ -69,11 +69,11 @@ pub(crate) fn read(root: &Root) -> Vec<Gpu> {
     all
 }
 
-/// Returns what lies at a PCI address, where it is a GPU of AMD.
+/// Returns the device at a PCI address, if it is an AMD GPU.
 fn pci(root: &Root, address: String) -> Option<Gpu> {
     let path = |name: &str| format!("{PCI}/{address}/{name}");
     let class = root.number(&path("class"))? >> 8;
-    // Display controllers, and `processing accelerators`, which Instinct cards are.
+    // Display controllers, and `processing accelerators` such as Instinct cards.
     let is_gpu = matches!(class, 0x0300 | 0x0302 | 0x0380 | 0x1200);
     if !is_gpu || root.number(&path("vendor"))? != AMD {
         return None;

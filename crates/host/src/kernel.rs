@@ -1,74 +1,75 @@
-//! The kernel: its release, its parameters, the firmware it loaded, the memory it gives away.
+//! The kernel: its release, its parameters, the firmware it loaded, and the memory it manages.
 
 use crate::root::Root;
 
 /// The running kernel and its distribution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kernel {
-    /// What `uname -r` prints, for example `6.18.8-200.fc43.x86_64`.
+    /// The output of `uname -r`, for example `6.18.8-200.fc43.x86_64`.
     pub release: Option<String>,
-    /// The number of the build, from the `#…` of `uname -v`, for example `19~24.04.2`.
+    /// The build number, from the `#…` of `uname -v`, for example `19~24.04.2`.
     pub build: Option<String>,
     /// `ID-VERSION_ID` of os-release, for example `fedora-43`.
     pub distribution: Option<String>,
-    /// What os-release calls the system, for readers.
+    /// The name of the system in os-release, for readers.
     pub system: Option<String>,
-    /// Parameters of modules, from the command line and from modprobe.d.
+    /// Module parameters, from the command line and from modprobe.d.
     pub parameters: Vec<Parameter>,
     /// Other words of the command line, for example `amd_iommu=off`.
     pub words: Vec<String>,
-    /// The names of the modules that are loaded and have a folder in `/sys/module`, of those asked for.
+    /// Those of the modules of interest that are loaded and have a folder in `/sys/module`.
     pub modules: Vec<String>,
 }
 
-/// A parameter that somebody gave to a kernel module.
+/// A parameter of a kernel module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
-    /// The module, with `_` for `-`.
+    /// The module, with `_` in place of `-`.
     pub module: String,
     /// The parameter.
     pub name: String,
     /// Its value.
     pub value: String,
-    /// The file it stands in, for example `/proc/cmdline`.
+    /// The file that sets it, for example `/proc/cmdline`.
     pub file: String,
 }
 
 /// The GPU's firmware.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Firmware {
-    /// The version of the MES scheduler's firmware, of each GPU. Only root may read it.
+    /// The version of the MES scheduler's firmware, for each GPU. Only root may read it.
     pub mes: Vec<u32>,
-    /// The packages that bring firmware.
+    /// The packages that contain firmware.
     pub packages: Vec<FirmwarePackage>,
 }
 
-/// A package that brings firmware.
+/// A package that contains firmware.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirmwarePackage {
     /// Its name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The date in its version, as linux-firmware numbers its releases, for example `20251125`.
+    /// The date in its version, which is how linux-firmware numbers its releases, for example
+    /// `20251125`.
     pub date: Option<String>,
 }
 
 /// The host's memory, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// All that the kernel has.
+    /// The total memory.
     pub total: Option<u64>,
-    /// What programs can get now.
+    /// The memory that is available to programs now.
     pub available: Option<u64>,
-    /// What GPUs may take of it: `ttm.pages_limit`.
+    /// The limit for GPUs: `ttm.pages_limit`.
     pub gpu_limit: Option<u64>,
 }
 
-/// The size of a page, which `ttm.pages_limit` counts.
+/// The page size that `ttm.pages_limit` uses.
 pub(crate) const PAGE: u64 = 4096;
 
-/// The modules whose presence is looked for.
+/// The modules of interest.
 const MODULES: [&str; 4] = ["amdgpu", "ttm", "amdttm", "vfio_pci"];
 
 impl Kernel {
@@ -89,7 +90,7 @@ impl Kernel {
             let value = os.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
             Some(value.trim_matches(['"', '\'']).to_owned())
         };
-        // Arch and Debian's testing have no version.
+        // Arch and Debian testing have no version.
         let distribution = field("ID").map(|id| match field("VERSION_ID") {
             Some(version) => format!("{id}-{version}"),
             None => id,
@@ -119,7 +120,7 @@ impl Kernel {
         }
     }
 
-    /// Returns the parameters of that name, from wherever they were given.
+    /// Returns all settings of the parameter with that name.
     pub fn given<'a>(
         &'a self,
         module: &'a str,
@@ -134,8 +135,7 @@ impl Kernel {
     }
 }
 
-/// Splits `amdgpu.gttsize=126976`. A word of the command line without a dot before its `=` is no
-/// module's.
+/// Splits `amdgpu.gttsize=126976`. A word without a dot before its `=` is not a module parameter.
 fn parameter(word: &str) -> Option<(String, String, String)> {
     let (name, value) = word.split_once('=')?;
     let (module, name) = name.split_once('.')?;
@@ -175,12 +175,12 @@ impl Firmware {
             let text = root.text(&format!("sys/kernel/debug/dri/{card}/amdgpu_firmware_info"));
             mes.extend(text.as_deref().and_then(mes_version));
         }
-        // The same GPU stands there as card and as render node.
+        // The same GPU is listed as a card and as a render node.
         mes.sort_unstable();
         mes.dedup();
         let mut packages = debian_packages(&root.text("var/lib/dpkg/status").unwrap_or_default());
         packages.extend(root.names("var/lib/pacman/local").iter().filter_map(|folder| {
-            // `linux-firmware-amdgpu-20260110-1`: version and build stand behind the last dashes.
+            // `linux-firmware-amdgpu-20260110-1`: the version and the build follow the last dashes.
             let (rest, build) = folder.rsplit_once('-')?;
             let (name, version) = rest.rsplit_once('-')?;
             let is_wanted = matches!(name, "linux-firmware" | "linux-firmware-amdgpu");
@@ -194,14 +194,14 @@ impl Firmware {
 fn mes_version(text: &str) -> Option<u32> {
     let line = text.lines().find(|line| line.starts_with("MES feature version"))?;
     let digits = line.rsplit_once("0x")?.1.trim();
-    // The kernel compares the lower twelve bits only.
+    // The kernel compares only the lower twelve bits.
     u32::from_str_radix(digits, 16)
         .ok()
         .map(|version| version & 0xfff)
         .filter(|version| *version > 0)
 }
 
-/// Reads the packages of interest from dpkg's list.
+/// Reads the packages of interest from dpkg's status file.
 fn debian_packages(status: &str) -> Vec<FirmwarePackage> {
     const NAMES: [&str; 3] = ["linux-firmware", "firmware-amd-graphics", "amdgpu-dkms-firmware"];
     let mut found = Vec::new();

@@ -1,15 +1,15 @@
-//! The kernel's log, where it may be read.
+//! The kernel's log, if it is readable.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// The most that is read, in bytes. The kernel's own buffer is smaller by far.
+/// The maximum number of bytes to read. The kernel's own buffer is much smaller.
 const MOST: usize = 64 << 20;
 
-/// Returns what `/dev/kmsg` below `root` holds, record by record as the kernel writes them; nothing
-/// where this user may not read it.
+/// Returns the content of `/dev/kmsg` in `root`, one record after another as the kernel writes
+/// them, or `None` if this user may not read it.
 pub fn kernel_log(root: &Path) -> Option<String> {
     let never_waits = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut file =
@@ -20,7 +20,8 @@ pub fn kernel_log(root: &Path) -> Option<String> {
             Ok(0) => break,
             Ok(length) => all.extend_from_slice(&record[..length]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            // Some records were overwritten meanwhile; the next read has the oldest that is left.
+            // Some records were overwritten in the meantime; the next read returns the oldest
+            // remaining one.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => return None,

@@ -1,10 +1,10 @@
-//! Looks at the machine that images run on, and judges it.
+//! Examines the machine that images run on, and judges it.
 //!
-//! Start at [`Snapshot::read`], which reads a machine from a root directory, so that a recorded
-//! machine is one as well; then [`rules::check`], which is pure: rules over a snapshot and the data
-//! under `versions/`. [`failures`] recognises known failures in logs; [`run`] says what a container
-//! of a track may have, and writes the files that start one. Nothing here calls an engine,
-//! changes the machine, reads the environment (it comes in with [`Caller`]) or prints.
+//! Start at [`Snapshot::read`], which reads a machine from a root directory, so a recorded machine
+//! works too. Then see [`rules::check`], which applies pure rules to a snapshot and the data under
+//! `versions/`. [`failures`] recognises known failures in logs. [`run`] decides which rights a
+//! container of a track gets, and writes the files that start one. Nothing here calls an engine,
+//! changes the machine, reads the environment ([`Caller`] contains it) or prints.
 
 mod access;
 pub mod failures;
@@ -24,8 +24,8 @@ pub use kernel_log::kernel_log;
 pub use snapshot::{Caller, Snapshot};
 pub use storage::{BrokenImage, Disk};
 
-/// Returns `text` as one word of a POSIX shell: as it is where no character means anything there,
-/// otherwise in single quotes.
+/// Returns `text` as one word of a POSIX shell: unchanged if no character is special, otherwise in
+/// single quotes.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {

@@ -1,23 +1,24 @@
-//! The root directory that a machine is read from, and the file in it for what no file can hold.
+//! The root directory that a machine is read from, and the file `recorded` for facts that files
+//! cannot contain.
 
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The most that is read of one file, in bytes. The longest is dpkg's list of packages.
+/// The maximum number of bytes read from one file. The longest one is dpkg's status file.
 const LONGEST_FILE: u64 = 32 << 20;
 
-/// A directory that stands for `/`.
+/// A directory that takes the place of `/`.
 #[derive(Debug, Clone)]
 pub(crate) struct Root {
     path: PathBuf,
-    /// The lines of `recorded`, for a root that is not `/`.
+    /// The lines of `recorded`, if the root is not `/`.
     recorded: String,
 }
 
 impl Root {
-    /// Opens a root. A recorded machine has a file `recorded` in it: device nodes, the user, free
-    /// space and variables cannot be kept as files.
+    /// Opens a root. A recorded machine contains a file `recorded` with device nodes, the user,
+    /// free space and variables, which cannot be stored as files.
     pub(crate) fn new(path: &Path) -> Self {
         let mut root = Self { path: path.to_owned(), recorded: String::new() };
         if !root.is_this_machine() {
@@ -26,28 +27,28 @@ impl Root {
         root
     }
 
-    /// Returns whether it is the running machine's own root.
+    /// Returns whether it is the root of the running machine.
     pub(crate) fn is_this_machine(&self) -> bool {
         self.path == Path::new("/")
     }
 
-    /// Returns whether the machine was recorded, so that nothing of this one may be mixed in.
+    /// Returns whether the machine was recorded, so that no fact of this machine may be used.
     pub(crate) fn is_recorded(&self) -> bool {
         !self.recorded.is_empty()
     }
 
-    /// Returns what stands behind `key` in the lines of `recorded` that begin with it.
+    /// Returns the text after `key` in the lines of `recorded` that start with it.
     pub(crate) fn recorded<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         let lines = self.recorded.lines();
         lines.filter_map(move |line| line.strip_prefix(key)?.strip_prefix(' ')).map(str::trim)
     }
 
-    /// Returns the place of `path`, which is relative to the root.
+    /// Returns the full path of `path`, which is relative to the root.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.path.join(path)
     }
 
-    /// Returns the text of a file, where there is one that may be read.
+    /// Returns the text of a file, if it exists and is readable.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         let mut bytes = Vec::new();
         let file = fs::File::open(self.path(path)).ok()?;
@@ -55,13 +56,13 @@ impl Root {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Returns the text of a file of one line, without white space around it.
+    /// Returns the text of a one-line file, without surrounding white space.
     pub(crate) fn line(&self, path: &str) -> Option<String> {
         let text = self.text(path)?;
         Some(text.trim().to_owned()).filter(|line| !line.is_empty())
     }
 
-    /// Returns the number that a file holds, in decimal or as `0x…`.
+    /// Returns the number in a file, in decimal or as `0x…`.
     pub(crate) fn number(&self, path: &str) -> Option<u64> {
         let line = self.line(path)?;
         match line.strip_prefix("0x") {
@@ -70,7 +71,7 @@ impl Root {
         }
     }
 
-    /// Returns the names in a directory, in order; none where it cannot be read.
+    /// Returns the names in a directory, sorted; none if it cannot be read.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -79,12 +80,12 @@ impl Root {
         names
     }
 
-    /// Returns whether something lies at `path`.
+    /// Returns whether `path` exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.path(path).symlink_metadata().is_ok()
     }
 
-    /// Returns the last part of where a link leads.
+    /// Returns the last part of a link's target.
     pub(crate) fn link_name(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.path(path)).ok()?;
         Some(target.file_name()?.to_str()?.to_owned())

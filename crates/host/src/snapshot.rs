@@ -1,4 +1,4 @@
-//! One look at a machine.
+//! A snapshot of a machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use crate::kernel::{Firmware, Kernel, Memory};
 use crate::root::Root;
 use crate::storage::{self, BrokenImage, Disk};
 
-/// Who looks, and from which environment.
+/// The user who runs the tool, and the user's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The user's number.
+    /// The user ID.
     pub uid: u32,
     /// The groups of the process.
     pub gids: Vec<u32>,
@@ -21,7 +21,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the user of this process, with the variables given.
+    /// Returns the user of this process, with the given variables.
     pub fn this_process(environment: BTreeMap<String, String>) -> Self {
         let groups = rustix::process::getgroups().unwrap_or_default();
         let mut gids: Vec<u32> = groups.into_iter().map(|gid| gid.as_raw()).collect();
@@ -32,10 +32,10 @@ impl Caller {
     }
 }
 
-/// What is known of a machine. A fact that could not be read is absent; nothing is guessed.
+/// The known facts about a machine. A fact that could not be read is absent; nothing is guessed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The GPUs of AMD, those with a target first.
+    /// The AMD GPUs; those with a target come first.
     pub gpus: Vec<Gpu>,
     /// The kernel and its parameters.
     pub kernel: Kernel,
@@ -45,29 +45,29 @@ pub struct Snapshot {
     pub memory: Memory,
     /// Device nodes of GPUs.
     pub devices: Vec<DeviceNode>,
-    /// The user who asks.
+    /// The user.
     pub user: User,
-    /// The names of groups, by number.
+    /// The names of groups, by ID.
     pub groups: BTreeMap<u32, String>,
-    /// Whether SELinux enforces; absent where it is not there.
+    /// Whether SELinux is enforcing; absent if there is no SELinux.
     pub selinux_enforces: Option<bool>,
-    /// Whether SELinux lets containers use devices.
+    /// Whether SELinux allows containers to use devices.
     pub selinux_devices: Option<bool>,
-    /// Container engines; the caller may add what they answer.
+    /// Container engines; the caller may add their answers.
     pub engines: Vec<Engine>,
-    /// Environment variables that matter.
+    /// The environment variables that matter.
     pub environment: BTreeMap<String, String>,
-    /// Where images are stored.
+    /// The places where images are stored.
     pub disks: Vec<Disk>,
-    /// What killed builds left in `/var/tmp`.
+    /// Leftovers of killed builds in `/var/tmp`.
     pub leftovers: Vec<String>,
     /// Images that break podman's store.
     pub broken_images: Vec<BrokenImage>,
 }
 
 impl Snapshot {
-    /// Reads the machine whose root directory is `root`. Where that is a recorded machine (a file
-    /// `recorded` lies in it), nothing of this one is mixed in.
+    /// Reads the machine whose root directory is `root`. For a recorded machine (with a file
+    /// `recorded` in it), no fact of this machine is used.
     pub fn read(root: &Path, caller: &Caller) -> Self {
         let root = Root::new(root);
         let environment = match root.is_recorded() {
@@ -99,7 +99,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the variable of that name.
+    /// Returns the value of the variable with that name.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! Disk space, and what engines left behind.
+//! Disk space, and leftovers of engines.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -9,11 +9,11 @@ use crate::root::Root;
 pub struct Disk {
     /// The directory.
     pub path: String,
-    /// Bytes that a user may still fill.
+    /// The bytes that a user can still write.
     pub free: u64,
 }
 
-/// An image in podman's store whose manifest is missing. It makes every listing of images fail.
+/// An image in podman's store without a manifest. It makes every listing of images fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenImage {
     /// The store's directory.
@@ -22,7 +22,7 @@ pub struct BrokenImage {
     pub id: String,
 }
 
-/// What engines keep on disk.
+/// The storage of engines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Storage {
     pub(crate) disks: Vec<Disk>,
@@ -30,7 +30,8 @@ pub(crate) struct Storage {
     pub(crate) broken: Vec<BrokenImage>,
 }
 
-/// The beginnings of what killed builds leave in `/var/tmp`, each with a whole build context in it.
+/// The prefixes of the folders that killed builds leave in `/var/tmp`, each with a whole build
+/// context in it.
 const LEFTOVERS: [&str; 4] = ["libpod_builder", "buildah", "container_images_", "storage"];
 
 pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
@@ -68,8 +69,8 @@ fn recorded_disk(line: &str) -> Option<Disk> {
     Some(Disk { path: path.to_owned(), free: free.parse().ok()? })
 }
 
-/// Returns the images of a store that are listed and have no manifest: a `podman build` that was
-/// killed while it committed leaves such.
+/// Returns the listed images of a store that have no manifest; a `podman build` that was killed
+/// during a commit leaves them.
 fn broken(root: &Root, store: &str) -> Vec<BrokenImage> {
     let folder = format!("{store}/overlay-images");
     let Some(list) = root.text(&format!("{folder}/images.json")) else { return Vec::new() };

@@ -5,19 +5,19 @@ use saphyr_parser::{Event, Parser};
 use crate::facts::Image;
 use crate::shell::{Scope, Setting, UNKNOWN};
 
-/// Says whether a YAML file is a compose file.
+/// Returns whether a YAML file is a compose file.
 pub(crate) fn is_compose(name: &str, text: &str) -> bool {
     name.contains("compose") || text.lines().any(|line| line.trim_end() == "services:")
 }
 
-/// One level of the document that is being read.
+/// One level of nesting in the document.
 enum Level {
-    /// A mapping, with the key that comes next or was just read.
+    /// A mapping, with its next or current key.
     Mapping(Option<String>),
     Sequence,
 }
 
-/// Returns the variables and images of a compose file. What is no YAML has none.
+/// Returns the variables and images of a compose file; none if the text is not YAML.
 pub(crate) fn read(text: &str) -> (Vec<Setting>, Vec<Image>) {
     let (mut settings, mut images) = (Vec::new(), Vec::new());
     let mut levels: Vec<Level> = Vec::new();
@@ -45,7 +45,8 @@ pub(crate) fn read(text: &str) -> (Vec<Setting>, Vec<Image>) {
                         Level::Sequence => "-",
                     })
                     .collect();
-                // Behind `services` and its name, also where `extends` or anchors add levels.
+                // Below `services` and a service name, including levels that `extends` or anchors
+                // add.
                 let setting = match path.as_slice() {
                     [.., "environment", "-"] => {
                         value.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()))
@@ -72,7 +73,7 @@ pub(crate) fn read(text: &str) -> (Vec<Setting>, Vec<Image>) {
     (settings, images)
 }
 
-/// A value of a mapping is read; the next scalar is a key.
+/// Marks the value of a mapping as read; the next scalar is a key.
 fn end_value(levels: &mut [Level]) {
     if let Some(Level::Mapping(key)) = levels.last_mut() {
         *key = None;

@@ -1,10 +1,10 @@
-//! What a file says, whatever its kind: variables, images, commands, packages.
+//! The facts in a file of any kind: variables, images, commands, packages.
 
 use crate::compose;
 use crate::shell::{self, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
 use crate::tracks;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A Dockerfile or Containerfile.
@@ -23,36 +23,36 @@ pub enum Kind {
     Tracks,
     /// A shell script.
     Shell,
-    /// Anything else: only its words are looked at.
+    /// Anything else: only its words are checked.
     Text,
 }
 
-/// What a file says.
+/// The facts in a file.
 #[derive(Debug)]
 pub struct Facts<'t> {
     /// The file, as the caller names it.
     pub file: &'t str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its text.
     pub text: &'t str,
     /// The variables it sets.
     pub settings: Vec<Setting>,
-    /// The images it names.
+    /// The images it refers to.
     pub images: Vec<Image>,
     /// The commands it runs.
     pub commands: Vec<ShellCommand>,
     /// The Python packages it installs.
     pub packages: Vec<Package>,
-    /// Variables that are used and never set.
+    /// Variables that are used but never set.
     pub missing: Vec<(String, usize)>,
-    /// Whether it speaks of gfx1151.
+    /// Whether it mentions gfx1151.
     pub is_gfx1151: bool,
-    /// Whether it hands the ROCm device to a container.
+    /// Whether it passes the ROCm device to a container.
     pub has_kfd: bool,
 }
 
-/// An image that is named.
+/// A reference to an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// Its reference.
@@ -61,21 +61,21 @@ pub struct Image {
     pub line: usize,
 }
 
-/// A Python package that is installed.
+/// A Python package to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
     /// Its name in lower case, with dashes.
     pub name: String,
     /// Its extras.
     pub extras: Vec<String>,
-    /// The exact version, where one is asked for.
+    /// The exact version, if one is given.
     pub version: Option<String>,
     /// The line.
     pub line: usize,
 }
 
 impl<'t> Facts<'t> {
-    /// Takes a file apart.
+    /// Extracts the facts of a file.
     pub fn read(file: &'t str, text: &'t str) -> Self {
         let kind = kind(file, text);
         let lower = text.to_ascii_lowercase();
@@ -155,7 +155,7 @@ impl<'t> Facts<'t> {
         self.missing = missing;
     }
 
-    /// Reads `podman run` and the like: images, and variables that are handed over.
+    /// Reads `podman run` and similar commands: images, and variables that are passed on.
     fn container(&mut self, command: &ShellCommand) {
         let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
         let program = words[0].rsplit('/').next().unwrap_or_default();
@@ -187,7 +187,7 @@ impl<'t> Facts<'t> {
         }
     }
 
-    /// Reads `pip install` and the like.
+    /// Reads `pip install` and similar commands.
     fn pip(&mut self, command: &ShellCommand) {
         let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
         if !is_pip(&words) {
@@ -207,7 +207,7 @@ impl<'t> Facts<'t> {
     }
 }
 
-/// Options of `run` that have their value as the next word.
+/// Options of `run` whose value is the next word.
 const TAKES_VALUE: [&str; 26] = [
     "-e",
     "--env",
@@ -237,7 +237,7 @@ const TAKES_VALUE: [&str; 26] = [
     "--label",
 ];
 
-/// Says whether words call pip, also through Python or uv.
+/// Returns whether words call pip, also through Python or uv.
 pub(crate) fn is_pip(words: &[&str]) -> bool {
     let program = words.first().map(|word| word.rsplit('/').next().unwrap_or_default());
     match program {
@@ -254,7 +254,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// Reads `NAME[extra]==1.0`.
+/// Parses `NAME[extra]==1.0`.
 fn package(text: &str, line: usize) -> Option<Package> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
     let (name, rest) = text.split_at(end.unwrap_or(text.len()));

@@ -1,12 +1,12 @@
 //! Finds wrong, stale and dangerous advice in files: pins, Dockerfiles, shell scripts, environment
-//! files, compose files, requirements and what people write in comments.
+//! files, compose files, requirements and comments.
 //!
-//! Start at [`check`]. A file is first taken apart into [`Facts`] (`facts`, [`shell`], `compose`, `tracks`),
-//! then each module of `rules` looks at them. What a rule is called, why it is right and who says
-//! so stands in one table, [`RULES`]. A line can be excused: `build-pipeline: allow RULE` in a
-//! comment on it or on the line above.
+//! Start at [`check`]. It first extracts the [`Facts`] of a file (`facts`, [`shell`], `compose`,
+//! `tracks`), which each module of `rules` then checks. The table [`RULES`] contains the name, the
+//! reason and the source of each rule. `build-pipeline: allow RULE` in a comment, on the line or on
+//! the line above, allows one exception.
 //!
-//! This crate reads no files: texts go in, findings come out.
+//! This crate does not read files: it takes texts and returns findings.
 
 mod compose;
 mod facts;
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 pub use facts::{Facts, Kind};
 pub use table::{RULES, Rule, Severity, rule};
 
-/// One place in a file that a rule objects to.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The rule.
@@ -29,34 +29,34 @@ pub struct Finding {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is so, with the value in backticks.
+    /// The problem, with the value in backticks.
     pub message: String,
     /// What to do instead.
     pub help: String,
 }
 
-/// What is known besides the text of a file.
+/// Facts from outside the text of a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context<'a> {
-    /// What runs with what.
+    /// The compatibility table.
     pub compat: Option<&'a pins::Compat>,
-    /// The day, `YYYY-MM-DD`, by which pins expire.
+    /// The current date, `YYYY-MM-DD`, for pins that expire.
     pub today: Option<&'a str>,
-    /// The variables that other files of the same run define.
+    /// The variables that other files in the same run define.
     pub defined: Option<&'a BTreeSet<String>>,
-    /// The pins that tracks and Python locks may name.
+    /// The pins that tracks and Python locks can name.
     pub pins: Option<&'a pins::Pins>,
-    /// Whether a path, as seen from the file's folder, exists.
+    /// Checks whether a path, relative to the file's folder, exists.
     pub exists: Option<&'a dyn Exists>,
 }
 
-/// Answers whether a path exists.
+/// Checks whether a path exists.
 pub trait Exists: std::fmt::Debug {
-    /// Returns whether there is something at `path`, as seen from the folder of `file`.
+    /// Returns whether `path`, relative to the folder of `file`, exists.
     fn exists(&self, file: &str, path: &str) -> bool;
 }
 
-/// Returns what the rules object to in a file, in the order of its lines.
+/// Returns the findings in a file, in the order of its lines.
 pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     let facts = Facts::read(file, text);
     let mut all = Findings { file, all: Vec::new() };
@@ -74,7 +74,7 @@ pub fn defined(file: &str, text: &str) -> BTreeSet<String> {
     Facts::read(file, text).settings.into_iter().map(|setting| setting.name).collect()
 }
 
-/// Says whether a comment on the line or the one above excuses it.
+/// Returns whether a comment on the line or the line above allows the exception.
 fn is_allowed(lines: &[&str], finding: &Finding) -> bool {
     let at = finding.line.saturating_sub(1);
     let above = at.checked_sub(1).and_then(|above| lines.get(above));
@@ -84,7 +84,7 @@ fn is_allowed(lines: &[&str], finding: &Finding) -> bool {
     })
 }
 
-/// Gathers what rules object to.
+/// Collects findings.
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
     file: &'a str,
@@ -98,7 +98,7 @@ impl Findings<'_> {
         self.add_with(id, line, message, help);
     }
 
-    /// Adds a finding of the rule `id` with advice of its own.
+    /// Adds a finding of the rule `id`, with different advice.
     pub(crate) fn add_with(
         &mut self,
         id: &str,

@@ -1,34 +1,34 @@
-//! Takes Dockerfiles and shell scripts apart into commands, settings and instructions.
+//! Parses Dockerfiles and shell scripts into commands, settings and instructions.
 //!
-//! Quotes, continuation lines, here documents, `ARG`, `ENV`, `WORKDIR`, `cd` and plain assignments
-//! are understood. What only a running shell knows (command substitution, unset variables) is kept
-//! as [`UNKNOWN`], so that nothing is claimed about it.
+//! It understands quotes, continuation lines, here documents, `ARG`, `ENV`, `WORKDIR`, `cd` and
+//! plain assignments. Values that only a running shell knows (command substitution, unset
+//! variables) are kept as [`UNKNOWN`], so that no rule judges them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Stands in a word for text that only a running shell knows.
+/// Replaces text in a word that only a running shell knows.
 pub const UNKNOWN: char = '\u{fffc}';
 
-/// A command: its words, and the folder it runs in as far as that is known.
+/// A command: its words, and its working folder if known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
     /// Its words; there is at least one.
     pub words: Vec<Word>,
-    /// The folder it runs in, as far as that is known.
+    /// The working folder, if known.
     pub folder: String,
 }
 
 /// A word after quotes and variables are resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// The line it begins on, from 1.
+    /// The line of its start, from 1.
     pub line: usize,
 }
 
-/// Who sees a variable.
+/// The scope of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// `ENV`: everything that ever runs in the image.
@@ -41,49 +41,49 @@ pub enum Scope {
     Run,
 }
 
-/// A variable that is set.
+/// A variable setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Its name.
     pub name: String,
-    /// Its value, with [`UNKNOWN`] for what only a running shell knows.
+    /// Its value, with [`UNKNOWN`] for parts that only a running shell knows.
     pub value: String,
     /// The line.
     pub line: usize,
-    /// Who sees it.
+    /// Its scope.
     pub scope: Scope,
 }
 
-/// Everything that a Dockerfile or shell script does, as far as that is known.
+/// All known facts about a Dockerfile or shell script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
     /// The commands, in order.
     pub commands: Vec<ShellCommand>,
     /// The variables that are set, in order.
     pub settings: Vec<Setting>,
-    /// Other instructions of a Dockerfile: the name in capitals first.
+    /// Other instructions of a Dockerfile; the first word is the name in capitals.
     pub instructions: Vec<Vec<Word>>,
-    /// Variables that are used, never set before, and have no default: name and line.
+    /// Variables that are used without a default and were not set before: name and line.
     pub missing: Vec<(String, usize)>,
 }
 
-/// A character and the line it stands on.
+/// A character and its line.
 type Char = (char, usize);
 
-/// What is known while a file is read from top to bottom.
+/// The state while a file is read from top to bottom.
 #[derive(Debug, Default)]
 struct Reader {
     variables: BTreeMap<String, String>,
     folder: String,
     script: Script,
     missing: RefCell<Vec<(String, usize)>>,
-    /// Names that get their value from elsewhere: `ARG NAME`, `read NAME`.
+    /// Names with a value from elsewhere: `ARG NAME`, `read NAME`.
     declared: BTreeSet<String>,
-    /// How deep scripts inside scripts are.
+    /// The nesting depth of scripts inside scripts.
     depth: usize,
 }
 
-/// Scripts inside scripts that are looked into.
+/// The maximum nesting depth of scripts inside scripts.
 const DEEPEST: usize = 4;
 
 /// Returns the commands of a Dockerfile or shell script.
@@ -91,7 +91,7 @@ pub fn commands(name: &str, text: &str) -> Vec<ShellCommand> {
     script(name, text).commands
 }
 
-/// Takes a Dockerfile or shell script apart.
+/// Parses a Dockerfile or shell script.
 pub fn script(name: &str, text: &str) -> Script {
     let mut reader = Reader::default();
     if is_dockerfile(name, text) {
@@ -123,7 +123,7 @@ fn numbered(text: &str, first: usize) -> Vec<Char> {
 
 impl Reader {
     /// Reads instructions. Continuation lines are joined first, as the builder does it: also inside
-    /// quotes, and leaving out comments and empty lines between them.
+    /// quotes, and without the comments and empty lines between them.
     fn dockerfile(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         let mut index = 0;
@@ -150,7 +150,7 @@ impl Reader {
         }
     }
 
-    /// Reads one instruction; returns the line to go on with, which lies behind here documents.
+    /// Reads one instruction. Returns the next line to read, which comes after any here documents.
     fn instruction(&mut self, logical: &[Char], lines: &[&str], index: usize) -> usize {
         let text: String = logical.iter().map(|(c, _)| *c).collect();
         let start = text.len() - text.trim_start().len();
@@ -165,7 +165,7 @@ impl Reader {
                 }
                 let mut script = rest.to_vec();
                 let mut next = index;
-                // The bodies of here documents stand behind the instruction.
+                // The bodies of here documents follow the instruction.
                 for delimiter in here_documents(&text) {
                     while next < lines.len() && lines[next].trim() != delimiter {
                         script.push(('\n', next));
@@ -177,7 +177,7 @@ impl Reader {
                     next = (next + 1).min(lines.len());
                 }
                 script.push(('\n', next));
-                // Every RUN begins in the folder of the image.
+                // Every RUN starts in the folder of the image.
                 let folder = self.folder.clone();
                 self.shell(&script);
                 self.folder = folder;
@@ -312,7 +312,7 @@ impl Reader {
         }
     }
 
-    /// Ends a command: definitions and `cd` are remembered, everything else is kept.
+    /// Ends a command: stores definitions and `cd`, and keeps all other commands.
     fn end_command(&mut self, mut words: Vec<Word>) {
         const BEFORE: [&str; 14] = [
             "then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "sudo", "time",
@@ -402,7 +402,7 @@ fn join(folder: &str, next: &str) -> String {
     }
 }
 
-/// Reads words off a text.
+/// Reads words from a text.
 struct Scanner<'a> {
     chars: &'a [Char],
     at: usize,
@@ -421,7 +421,7 @@ impl Scanner<'_> {
         Some(c)
     }
 
-    /// Skips blanks and line ends behind a backslash.
+    /// Skips blanks and escaped line ends.
     fn skip_blanks(&mut self) {
         loop {
             match (self.peek(), self.chars.get(self.at + 1)) {
@@ -432,7 +432,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads a word; there is none where an operator or the end stands.
+    /// Reads a word; returns `None` at an operator or at the end.
     fn word(&mut self) -> Option<Word> {
         let line = self.chars.get(self.at)?.1;
         let start = self.at;
@@ -441,7 +441,7 @@ impl Scanner<'_> {
             match c {
                 ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
                 '<' | '>' => {
-                    // A number in front of it belongs to the redirection.
+                    // A number before a redirection belongs to it.
                     if text.chars().all(|c| c.is_ascii_digit()) {
                         text.clear();
                     }
@@ -499,7 +499,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads what stands behind `$`, or a command in backquotes.
+    /// Reads the text after `$`, or a command in backquotes.
     fn expansion(&mut self, text: &mut String) {
         let is_quoted_command = self.next() == Some('`');
         if is_quoted_command {
@@ -550,7 +550,7 @@ impl Scanner<'_> {
                 self.at += 1;
                 text.push(UNKNOWN);
             }
-            // A dollar that stands for itself, as at the end of a pattern.
+            // A literal dollar sign, for example at the end of a pattern.
             _ => text.push('$'),
         }
     }

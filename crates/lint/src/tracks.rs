@@ -4,7 +4,7 @@ use ::pins::reader::{Report, Table, document};
 
 use crate::shell::{Scope, Setting};
 
-/// Returns the variables of all tracks; none of a file that is no TOML, which a rule reports.
+/// Returns the variables of all tracks; none if the file is not TOML, which a rule reports.
 pub(crate) fn settings(text: &str) -> Vec<Setting> {
     let mut report = Report::new("tracks.toml", text);
     let Ok(entries) = document(&mut report) else { return Vec::new() };

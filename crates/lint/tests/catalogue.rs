@@ -1,4 +1,4 @@
-//! Every rule is broken by a file as people write them, and clean files break none.
+//! Tests that every rule is violated by a realistic file, and that clean files violate none.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read has failed")]
 
@@ -17,7 +17,7 @@ fn compat() -> pins::Compat {
     pins::parse_compat("versions/compat.toml", COMPAT).unwrap()
 }
 
-/// A folder with one Dockerfile in it.
+/// Creates a folder with one Dockerfile.
 #[derive(Debug)]
 struct Folder;
 
@@ -66,7 +66,7 @@ fn every_rule_is_broken_by_a_file() {
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
     let unbroken: Vec<&str> =
         RULES.iter().map(|rule| rule.id).filter(|id| !broken.contains(id)).collect();
-    assert!(unbroken.is_empty(), "no file breaks {unbroken:?}");
+    assert!(unbroken.is_empty(), "no file violates {unbroken:?}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn our_pins_get_what_they_deserve() {
     let of = |id: &str| found.iter().filter(|one| one.rule.id == id).count();
     assert_eq!(of("pin-unresolved"), unresolved - followed);
     assert_eq!(of("pin-discontinued"), discontinued);
-    // Two images with an old ROCm are kept to compare with; comments say so.
+    // Two images with an old ROCm are kept for comparison, and comments allow them.
     assert_eq!(VERSIONS.matches("# build-pipeline: allow rocm-too-old\n").count(), 2);
     let all = findings("versions/versions.toml", &VERSIONS.replace("allow rocm-too-old", "-"));
     assert_eq!(all.len(), found.len() + 2);
@@ -138,11 +138,8 @@ fn names_of_other_files_of_the_run_count_as_defined() {
     let defined = lint::defined("versions.env", "A_COMMIT=1\n");
     let context = Context { defined: Some(&defined), ..Context::default() };
     let found = check("build.sh", script, context);
-    assert_eq!(
-        shown(&found),
-        ["build.sh:2: `B_COMMIT` is used and nothing defines it [undefined-pin]"]
-    );
-    // What an unknown file defines cannot be known.
+    assert_eq!(shown(&found), ["build.sh:2: `B_COMMIT` is used, but not defined [undefined-pin]"]);
+    // The variables in an unknown file cannot be known.
     assert!(check("build.sh", script, Context::default()).is_empty());
 }
 

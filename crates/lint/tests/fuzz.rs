@@ -1,9 +1,9 @@
-//! Fuzzes the reading of Dockerfiles, scripts, environment and compose files.
+//! Fuzzes the parsing of Dockerfiles, scripts, environment files and compose files.
 
 use lint::{Facts, Kind};
 use testkit::{Corpus, fuzz_some};
 
-/// Bytes that mean something in them.
+/// Bytes that have a meaning in these files.
 const WORDS: [&[u8]; 30] = [
     b"\n",
     b"\\\n",
@@ -70,7 +70,7 @@ fn fuzzed_texts_are_taken_apart_within_their_lines() {
         let whole = String::from_utf8_lossy(&bytes);
         let Some((name, text)) = whole.split_once('\0') else { return };
         let facts = Facts::read(name, text);
-        // To YAML, a carriage return alone ends a line too.
+        // In YAML, a lone carriage return ends a line too.
         let lines = text.replace("\r\n", "\n").split(['\n', '\r']).count();
         let settings = facts.settings.iter().map(|one| one.line);
         let images = facts.images.iter().map(|one| one.line);
@@ -80,5 +80,5 @@ fn fuzzed_texts_are_taken_apart_within_their_lines() {
         assert!(all.iter().all(|line| (1..=lines).contains(line)), "{all:?}: {text}");
         found += usize::from(!all.is_empty() && facts.kind != Kind::Text);
     });
-    assert!(found * 4 > runs, "something was found in {found} of {runs} only");
+    assert!(found * 4 > runs, "there were findings in only {found} of {runs}");
 }

@@ -6,10 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-/// A content digest, `sha256:` and 64 lower-case hexadecimal digits.
+/// A content digest: `sha256:` and 64 lower-case hexadecimal digits.
 ///
-/// SHA-256 is the only algorithm that registries in use serve; `sha512` is registered by the
-/// OCI image specification ("Digests") but refused here, with an error that says so.
+/// SHA-256 is the only algorithm that registries use in practice. The OCI image specification
+/// ("Digests") also registers `sha512`; this type refuses it with an error that names the
+/// algorithm.
 #[derive(
     Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -17,29 +18,29 @@ use sha2::Digest as _;
 #[schemars(with = "String", extend("pattern" = "^sha256:[0-9a-f]{64}$"))]
 pub struct Digest(String);
 
-/// Why a text is not a digest.
+/// The reason why a text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDigestError {
-    /// There is no `algorithm:` in front.
+    /// The text has no `algorithm:` prefix.
     #[error("`{0}` has no algorithm; a digest is `sha256:` and 64 hexadecimal digits")]
     NoAlgorithm(String),
     /// The algorithm is not SHA-256.
     #[error("`{0}` uses an algorithm other than sha256")]
     Algorithm(String),
-    /// The part behind the colon is not 64 digits long.
-    #[error("`{text}` has {found} digits behind the colon where sha256 has 64")]
+    /// The part after the colon is not 64 digits long.
+    #[error("`{text}` has {found} digits after the colon; sha256 needs 64")]
     Length {
         /// The whole text.
         text: String,
-        /// How many characters stand behind the colon.
+        /// How many characters follow the colon.
         found: usize,
     },
-    /// The part behind the colon has other characters than `0-9a-f`.
-    #[error("`{text}` has `{character}` where only 0-9 and a-f (lower case) may stand")]
+    /// The part after the colon contains a character other than `0-9a-f`.
+    #[error("`{text}` contains `{character}`; only 0-9 and a-f (lower case) are allowed")]
     Character {
         /// The whole text.
         text: String,
-        /// The first character that may not stand there.
+        /// The first invalid character.
         character: char,
     },
 }
@@ -50,7 +51,7 @@ impl Digest {
         Self::from_sha256(sha2::Sha256::digest(bytes).into())
     }
 
-    /// Returns the digest whose 32 raw bytes a SHA-256 hasher has given.
+    /// Converts the 32 raw bytes of a SHA-256 hash to a digest.
     pub fn from_sha256(raw: [u8; 32]) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = String::with_capacity(71);
@@ -72,7 +73,7 @@ impl Digest {
         &self.0["sha256:".len()..]
     }
 
-    /// Returns the algorithm and the first 12 digits, for people. Never compare with it.
+    /// Returns the algorithm and the first 12 digits, for display only. Never compare with it.
     pub fn short(&self) -> &str {
         &self.0[.."sha256:".len() + 12]
     }
@@ -143,10 +144,10 @@ mod tests {
             (hex.clone(), "has no algorithm"),
             (format!("sha512:{hex}"), "uses an algorithm other than sha256"),
             (format!("SHA256:{hex}"), "uses an algorithm other than sha256"),
-            (format!("sha256:{}", "A".repeat(64)), "has `A` where only 0-9 and a-f"),
-            ("sha256:abc".to_owned(), "has 3 digits behind the colon where sha256 has 64"),
+            (format!("sha256:{}", "A".repeat(64)), "contains `A`; only 0-9 and a-f"),
+            ("sha256:abc".to_owned(), "has 3 digits after the colon; sha256 needs 64"),
             (format!("sha256:{hex}a"), "has 65 digits"),
-            (format!("sha256:{hex} "), "has ` ` where only"),
+            (format!("sha256:{hex} "), "contains ` `; only"),
         ] {
             let message = text.parse::<Digest>().unwrap_err().to_string();
             assert!(message.contains(wanted), "{text}: {message}");

@@ -1,4 +1,4 @@
-//! The container engines, and the programs in them that build images.
+//! The container engines, and their programs that build images.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,10 +33,10 @@ pub enum EngineKind {
 pub struct ParseEngineKindError(String);
 
 impl EngineKind {
-    /// Every engine, in the order in which they are tried.
+    /// All engines, in the order in which they are tried.
     pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
 
-    /// Returns the name, which is also the name of the engine's program.
+    /// Returns the name, which is also the name of the engine's executable.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Podman => "podman",
@@ -60,15 +60,15 @@ impl FromStr for EngineKind {
     }
 }
 
-/// The program of an engine that builds an image from a Dockerfile.
+/// The builder of an engine, which builds an image from a Dockerfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Builder {
     /// Podman's builder.
     Podman,
-    /// Docker's first builder.
+    /// Docker's classic builder.
     Classic,
-    /// BuildKit, which docker has had since 18.09.
+    /// BuildKit, which docker includes since 18.09.
     BuildKit,
 }
 

@@ -7,8 +7,9 @@ use crate::GpuTarget;
 
 /// A value of `HSA_OVERRIDE_GFX_VERSION`: `major.minor.stepping`.
 ///
-/// The HSA runtime reads it with `%u.%u.%u%c` and wants exactly three numbers, at most 63, 255 and
-/// 255; on anything else, an empty value included, it refuses to start (libhsakmt, `topology.c`).
+/// The HSA runtime reads it with `%u.%u.%u%c` and accepts exactly three numbers, at most 63, 255
+/// and 255. It refuses to start with any other value, including an empty one (libhsakmt,
+/// `topology.c`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GfxVersion {
     major: u8,
@@ -16,22 +17,22 @@ pub struct GfxVersion {
     stepping: u8,
 }
 
-/// Why a text is not a value of `HSA_OVERRIDE_GFX_VERSION`.
+/// The reason why a text is not a value of `HSA_OVERRIDE_GFX_VERSION`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseGfxVersionError {
-    /// A target name stands where its version should.
+    /// The text is a target name instead of a version.
     #[error(
-        "`{text}` is a target name, on which the HSA runtime refuses to start; the override of that target reads `{version}`"
+        "`{text}` is a target name, and the HSA runtime does not start with it; write the version of that target, `{version}`"
     )]
     TargetName {
         /// The text that was given.
         text: String,
-        /// The version spelling of the same target.
+        /// The version of the same target.
         version: GfxVersion,
     },
-    /// It is not three numbers in range.
+    /// The text is not three numbers in range.
     #[error(
-        "`{0}` is not an override the HSA runtime accepts; it is `major.minor.stepping`, for example `11.0.0`, at most `63.255.255`"
+        "`{0}` is not accepted by the HSA runtime; write `major.minor.stepping`, for example `11.0.0`, at most `63.255.255`"
     )]
     Form(String),
 }
@@ -61,7 +62,7 @@ impl FromStr for GfxVersion {
 }
 
 impl GfxVersion {
-    /// Returns the version that `target` itself has: `gfx1151` is 11.5.1, `gfx90a` is 9.0.10.
+    /// Returns the native version of `target`: `gfx1151` is 11.5.1, `gfx90a` is 9.0.10.
     pub fn of_target(target: &GpuTarget) -> Option<Self> {
         let digits = target.as_str().strip_prefix("gfx")?;
         let (major, rest) = digits.split_at_checked(digits.len().checked_sub(2)?)?;

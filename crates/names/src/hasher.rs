@@ -1,11 +1,11 @@
-//! SHA-256 of what is too long to be held at once: layers, archives, files.
+//! SHA-256 for data that is too long to keep in memory: layers, archives, files.
 //!
-//! It is `ring`'s, which is there anyway for TLS: on processors without instructions for SHA-256 it
-//! takes half the time of other crates.
+//! It uses `ring`, which is already a dependency because of TLS. On processors without SHA-256
+//! instructions, `ring` takes half the time of other crates.
 
 use ring::digest::{Context, SHA256};
 
-/// A SHA-256 hash under way.
+/// A SHA-256 hash in progress.
 #[derive(Clone)]
 pub struct Hasher(Context);
 
@@ -22,7 +22,7 @@ impl Default for Hasher {
 }
 
 impl Hasher {
-    /// Begins a hash of nothing.
+    /// Starts a hash of no bytes.
     pub fn new() -> Self {
         Self(Context::new(&SHA256))
     }

@@ -1,17 +1,17 @@
-//! The small checked types that everything else is made of: image references and digests (OCI),
-//! commits (git), versions (PEP 440), GPU targets (LLVM), the names of pins and container engines.
+//! The small validated types that all other crates use: image references and digests (OCI), commits
+//! (git), versions (PEP 440), GPU targets (LLVM), and the names of pins and container engines.
 //!
-//! Each type is parsed once, where text enters the program. A value of the type is valid.
-//! Image references are always fully qualified: short names such as `fedora:43` are refused,
-//! because which registry answers for them depends on the machine (containers-registries.conf(5)).
-//! The grammar is that of the OCI distribution specification 1.1 ("Pulling manifests") and of
-//! Docker's reference library, ports included: `127.0.0.1:5000/x` names a host with a port, never
-//! a tag `5000/x`.
+//! Each type is parsed once, where text enters the program, so a value of the type is always valid.
+//! Image references are always fully qualified. Short names such as `fedora:43` are refused,
+//! because each machine resolves them to different registries (containers-registries.conf(5)). The
+//! grammar is that of the OCI distribution specification 1.1 ("Pulling manifests") and of Docker's
+//! reference library, including ports: `127.0.0.1:5000/x` is a host with a port, never a tag
+//! `5000/x`.
 //!
-//! [`Secret`] is the one type for texts that may hold a secret, and [`mask`] hides the secret parts of
-//! any other text.
+//! [`Secret`] is the type for texts that may contain a secret, and [`mask`] hides the secret parts
+//! of any other text.
 //!
-//! This crate knows no network and no files.
+//! This crate does not access the network or files.
 
 mod digest;
 mod engine;

@@ -18,7 +18,7 @@ pub struct Repository {
     path: String,
 }
 
-/// A tag: a name that a registry may point elsewhere at any time.
+/// A tag: a name that a registry can move to another image at any time.
 #[derive(
     Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -26,48 +26,48 @@ pub struct Repository {
 #[schemars(with = "String", extend("pattern" = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"))]
 pub struct Tag(String);
 
-/// A fully qualified image reference: a repository, and a tag or a digest or both or neither.
+/// A fully qualified image reference: a repository with an optional tag and an optional digest.
 ///
-/// Where both stand, the digest says what is meant and the tag is for readers.
+/// If it has both, the digest identifies the image and the tag is only for readers.
 #[derive(
     Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct ImageRef {
-    /// The repository the image lies in.
+    /// The repository that contains the image.
     pub repository: Repository,
-    /// The tag, for readers where a digest stands too.
+    /// The tag; only for readers if there is also a digest.
     pub tag: Option<Tag>,
     /// The digest of the manifest or index.
     pub digest: Option<Digest>,
 }
 
-/// Why a text is not a fully qualified image reference.
+/// The reason why a text is not a fully qualified image reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseImageRefError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("an image reference is missing")]
     Empty,
-    /// A user name or password is in it.
-    #[error("`{text}` has a user name or password in it; write `HOST/NAME` without them")]
+    /// The text contains a user name or password.
+    #[error("`{text}` contains a user name or password; write `HOST/NAME` without them")]
     Credentials {
         /// The text without its secret parts.
         text: String,
     },
-    /// A scheme such as `docker://` or `https://` stands in front.
+    /// The text starts with a scheme such as `docker://` or `https://`.
     #[error("`{text}` starts with `{scheme}`; write `{rest}`")]
     Scheme {
         /// The whole text.
         text: String,
         /// The scheme with its `://`.
         scheme: String,
-        /// What stands behind it.
+        /// The text after the scheme.
         rest: String,
     },
     /// The first component is not a registry host.
     #[error(
-        "`{text}` is a short name, which every machine resolves differently; write `{suggestion}`"
+        "`{text}` is a short name, which each machine resolves differently; write `{suggestion}`"
     )]
     ShortName {
         /// The whole text.
@@ -77,13 +77,13 @@ pub enum ParseImageRefError {
     },
     /// The host is not a DNS name or address with an optional port.
     #[error(
-        "`{host}` is not a registry host; it is a DNS name or an address, with an optional `:port`"
+        "`{host}` is not a registry host; a host is a DNS name or an address, with an optional `:port`"
     )]
     Host {
-        /// What stands where the host should be.
+        /// The text in place of the host.
         host: String,
     },
-    /// The repository path breaks the grammar.
+    /// The repository path does not follow the grammar.
     #[error("`{path}` is not a repository path; {why}")]
     Path {
         /// The path.
@@ -91,12 +91,12 @@ pub enum ParseImageRefError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The tag breaks the grammar.
+    /// The tag does not follow the grammar.
     #[error(
-        "`{0}` is not a tag; a tag has 1 to 128 of A-Z a-z 0-9 _ . - and does not start with . or -"
+        "`{0}` is not a tag; a tag has 1 to 128 characters from A-Z a-z 0-9 _ . - and does not start with . or -"
     )]
     Tag(String),
-    /// The digest breaks the grammar.
+    /// The digest is not valid.
     #[error("the digest of `{text}` is not valid")]
     Digest {
         /// The whole text.
@@ -108,12 +108,12 @@ pub enum ParseImageRefError {
 }
 
 impl Repository {
-    /// Returns the registry: a host, with a port where one was given.
+    /// Returns the registry: a host, with a port if there is one.
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// Returns the path on the registry, without a slash in front.
+    /// Returns the path on the registry, without a leading slash.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -180,7 +180,7 @@ impl FromStr for Repository {
         }
         check_host(host)?;
         check_path(path)?;
-        // Docker Hub answers under several names, and its official images have a hidden `library/`.
+        // Docker Hub has several host names, and its official images have a hidden `library/`.
         let registry = match host {
             "index.docker.io" | "registry-1.docker.io" => "docker.io",
             other => other,
@@ -208,7 +208,7 @@ impl FromStr for ImageRef {
                 (name, Some(digest))
             }
         };
-        // A colon is a tag's only behind the last slash: before it, it is a port's.
+        // A colon starts a tag only after the last slash; before it, it starts a port.
         let last = name.rfind('/').map_or(0, |slash| slash + 1);
         let (repository, tag) = match name[last..].find(':') {
             Some(colon) if last > 0 => {
@@ -221,8 +221,8 @@ impl FromStr for ImageRef {
     }
 }
 
-/// Refuses a text with a secret in it before any part of it is shown: a password may have every
-/// character that separates the parts of a reference.
+/// Refuses a text that contains a secret before any part of it is shown. A password can contain
+/// every character that separates the parts of a reference.
 fn check_secret(text: &str) -> Result<(), ParseImageRefError> {
     let secret = Secret::new(text);
     if secret.is_secret() {
@@ -274,12 +274,12 @@ fn check_path(path: &str) -> Result<(), ParseImageRefError> {
         return Err(refuse("it is longer than 255 characters"));
     }
     if path.bytes().any(|b| b.is_ascii_uppercase()) {
-        return Err(refuse("it may have no upper-case letters"));
+        return Err(refuse("it must not have upper-case letters"));
     }
     for component in path.split('/') {
         if !is_path_component(component) {
             return Err(refuse(
-                "each part between slashes is letters and digits, joined by one of . _ __ or dashes",
+                "each part between slashes has letters and digits, joined by one of . _ __ or dashes",
             ));
         }
     }
@@ -323,7 +323,7 @@ impl fmt::Display for ImageRef {
     }
 }
 
-/// Gives each of the types the text form of its `Display` for `Debug` and serde.
+/// Implements `Debug` and serde for each type with the text of its `Display`.
 macro_rules! as_text {
     ($($type:ty),*) => {$(
         impl fmt::Debug for $type {
@@ -387,7 +387,7 @@ mod tests {
             ("fedora:43", "write `docker.io/library/fedora:43`"),
             ("rocm/vllm-dev", "write `docker.io/rocm/vllm-dev`"),
             ("docker://ghcr.io/a/b", "starts with `docker://`; write `ghcr.io/a/b`"),
-            ("ghcr.io/A/b", "it may have no upper-case letters"),
+            ("ghcr.io/A/b", "it must not have upper-case letters"),
             ("ghcr.io/", "it is empty"),
             ("ghcr.io/a//b", "each part between slashes"),
             ("ghcr.io/../b", "each part between slashes"),

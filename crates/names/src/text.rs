@@ -1,17 +1,17 @@
-//! The small checked texts that pins are made of: pin names, commits, hashes, GPU targets.
+//! The small validated texts that pins are made of: pin names, commits, hashes, GPU targets.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is not a pin name, commit, hash or GPU target.
+/// The reason why a text is not a pin name, commit, hash or GPU target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}")]
 pub struct ParseNameError {
-    /// The text that was given.
+    /// The given text.
     pub text: String,
-    /// What it should have been, with the rule.
+    /// The expected form, with the rule.
     pub what: &'static str,
 }
 
@@ -73,10 +73,10 @@ macro_rules! checked_text {
 checked_text!(
     /// The name of a pin, for example `vllm-dev-locked`.
     ///
-    /// `gpu`, `spoof` and `source-date-epoch` are no pin names: they stand beside pins where a plan
-    /// says what a run changed.
+    /// `gpu`, `spoof` and `source-date-epoch` are not pin names: a plan lists them next to the pins
+    /// that a run changed.
     PinName,
-    "a pin name; a pin name is lower-case letters, digits and single dashes, and starts with a letter",
+    "a pin name; a pin name has lower-case letters, digits and single dashes, and starts with a letter",
     |text| {
         text.len() <= 64
             && !matches!(text, "gpu" | "spoof" | "source-date-epoch")
@@ -90,14 +90,14 @@ checked_text!(
 checked_text!(
     /// A full git commit id: 40 lower-case hexadecimal digits (SHA-1) or 64 (SHA-256).
     CommitId,
-    "a full commit; a commit is 40 (or 64) lower-case hexadecimal digits",
+    "a full commit; a commit has 40 (or 64) lower-case hexadecimal digits",
     |text| matches!(text.len(), 40 | 64) && is_lower_hex(text)
 );
 
 checked_text!(
     /// The SHA-256 of a file: 64 lower-case hexadecimal digits.
     Sha256,
-    "a SHA-256; it is 64 lower-case hexadecimal digits",
+    "a SHA-256; it has 64 lower-case hexadecimal digits",
     |text| text.len() == 64 && is_lower_hex(text)
 );
 

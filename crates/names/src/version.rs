@@ -1,9 +1,9 @@
-//! Versions: the part of PEP 440 that release names of the patched projects use.
+//! Versions: the part of PEP 440 that the release names of the patched projects use.
 //!
-//! `pep440_rs` is not used: its repository is archived (it lives on inside uv), and three of our
-//! components are no Python packages (`b9010`, `v0.20.0-rc1`). The order is PEP 440's total order,
-//! so `0.11.1rc1` lies in `<0.11.1`: a patch is tried on a release candidate, and the verdict
-//! comes from its text.
+//! `pep440_rs` is not used: its repository is archived (the code continues inside uv), and some
+//! versions here do not come from Python packages (`b9010`, `v0.20.0-rc1`). The order is PEP 440's
+//! total order, so `<0.11.1` contains `0.11.1rc1`: a patch is tried on a release candidate, and the
+//! candidate's text decides whether it fits.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,14 +11,15 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// A version as upstream spells it, with PEP 440's order. A local part (`+rocm7.14`) has no weight.
+/// A version as upstream spells it, with PEP 440's order. The local part (`+rocm7.14`) is ignored.
 #[derive(Debug, Clone)]
 pub struct Version {
     text: String,
     key: Key,
 }
 
-/// Field by field, this is the order of PEP 440 ("Summary of permitted suffixes and relative ordering").
+/// The derived order of these fields is the order of PEP 440 ("Summary of permitted suffixes and
+/// relative ordering").
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     epoch: u64,
@@ -31,12 +32,12 @@ struct Key {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Pre {
-    /// Only a `.devN` stands behind the release: before every pre-release.
+    /// Only `.devN` follows the release, so it sorts before every pre-release.
     DevOnly,
     Alpha(u64),
     Beta(u64),
     Candidate(u64),
-    /// A final release, or a post-release of one.
+    /// A final release, or a post-release of a final release.
     Final,
 }
 
@@ -46,26 +47,26 @@ enum Dev {
     No,
 }
 
-/// Why a text is not a version or a version range.
+/// The reason why a text is not a version or a version range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseVersionError {
-    /// It is not a version.
+    /// The text is not a version.
     #[error(
         "`{0}` is not a version; versions look like `0.11.1`, `0.6.6.post1`, `0.20.0rc1` or `b9010`"
     )]
     Version(String),
     /// A part of a range has no operator.
-    #[error("`{0}` has no operator; a range is `*` or parts like `>=0.9.0` joined by commas")]
+    #[error("`{0}` has no operator; a range is `*` or comma-separated parts like `>=0.9.0`")]
     Operator(String),
-    /// Two parts of a range bound the same side.
-    #[error("`{0}` bounds the same side twice; a range has at most one lower and one upper bound")]
+    /// Two parts of a range limit the same side.
+    #[error("`{0}` limits the same side twice; a range has at most one lower and one upper bound")]
     Twice(String),
-    /// No version lies in the range.
-    #[error("`{0}` has no version in it; the lower bound is above the upper one")]
+    /// The range contains no version.
+    #[error("`{0}` contains no version; the lower bound is above the upper one")]
     Empty(String),
 }
 
-/// Longer texts are no versions anyone released.
+/// No released version is longer than this.
 const MAX_VERSION: usize = 100;
 
 impl FromStr for Version {
@@ -164,11 +165,11 @@ fn release(text: &str) -> Option<(Vec<u64>, &str)> {
     Some((numbers, rest))
 }
 
-/// What stands behind the release, from left to right.
+/// Parses the suffixes after the release numbers, from left to right.
 struct Suffix<'t>(&'t str);
 
 impl Suffix<'_> {
-    /// Takes one part such as `.post1`; `None` from the outer option is a malformed number.
+    /// Takes one part such as `.post1`. An outer `None` means a malformed number.
     fn take(&mut self, words: &[(&str, char)]) -> Option<Option<(char, u64)>> {
         let text = self.0.strip_prefix(['.', '-', '_']).unwrap_or(self.0);
         let Some((rest, letter)) =

@@ -1,9 +1,9 @@
-//! Fuzzes names: whatever is typed is refused, or has one spelling that reads back as itself.
+//! Fuzzes names: every input is refused, or has one spelling that parses to the same value.
 
 use names::{Digest, GfxVersion, ImageRef, Version};
 use testkit::{Corpus, fuzz_some};
 
-/// Bytes that mean something in names.
+/// Bytes that have a meaning in names.
 const WORDS: [&[u8]; 24] = [
     b"/",
     b":",
@@ -64,14 +64,14 @@ fn fuzzed_image_references_have_one_spelling() {
         assert!(spelt.bytes().all(|b| b.is_ascii_graphic()), "{text}");
         let repository = &reference.repository;
         assert!(repository.registry().contains(['.', ':', '[']) || spelt.starts_with("localhost/"));
-        // What is a path below a registry must be none above it, nor end in another question.
+        // A path on a registry must not lead above it, and must not turn into another request.
         for part in repository.path().split('/') {
             assert!(!matches!(part, "" | "." | ".."), "{text}");
         }
         assert!(!repository.path().contains(['?', '#', '%', '@', ':', '\\']), "{text}");
         assert!(repository.registry() != "index.docker.io", "{text}");
     });
-    assert!(good * 20 > runs, "only {good} of {runs} got through");
+    assert!(good * 20 > runs, "only {good} of {runs} were accepted");
 }
 
 #[test]
@@ -99,5 +99,5 @@ fn fuzzed_versions_are_in_one_order() {
             assert_eq!(version == last, version.cmp(&last).is_eq(), "{text} and {last}");
         }
     });
-    assert!(good * 20 > runs, "only {good} of {runs} got through");
+    assert!(good * 20 > runs, "only {good} of {runs} were accepted");
 }

@@ -259,7 +259,7 @@ mod tests {
         let digest = format!("sha256:{}", "1".repeat(64));
         let config = format!(r#"{{"mediaType":"{OCI_CONFIG}","digest":"{digest}","size":2}}"#);
         for (text, stated, wanted) in [
-            ("<html>".to_owned(), None, "cannot be read"),
+            ("<html>".to_owned(), None, "cannot read the manifest"),
             (r#"{"schemaVersion":1}"#.to_owned(), None, "retired Docker schema 1"),
             (format!(r#"{{"mediaType":"{OCI_INDEX}"}}"#), Some(OCI_MANIFEST), "where `application"),
             (r#"{"manifests":[],"layers":[]}"#.to_owned(), None, "both layers and manifests"),

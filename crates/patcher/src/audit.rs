@@ -1,4 +1,4 @@
-//! What the verdicts on many versions say about a patch as a whole.
+//! Determines from the verdicts on many versions whether a patch can be retired.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,23 +6,23 @@ use serde::Serialize;
 use crate::Verdict;
 use names::Version;
 
-/// From when on a patch is of no more use.
+/// Whether a patch can be retired, and from which version on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Retirement {
-    /// From this version on, upstream has it.
+    /// Upstream includes the change from this version on.
     Since {
-        /// The first such version of those looked at.
+        /// The first such version among the examined ones.
         #[schemars(with = "String")]
         version: Version,
     },
-    /// The newest version looked at still needs it, or cannot be told.
+    /// The newest examined version still needs the patch, or its verdict is inconclusive.
     NotYet,
-    /// No version looked at needs it.
+    /// No examined version needs the patch.
     Never,
 }
 
-/// Says from which of the versions on a patch can be retired.
+/// Returns from which of the versions on a patch can be retired.
 pub fn retirement<'v>(
     verdicts: impl IntoIterator<Item = (&'v Version, &'v Verdict)>,
 ) -> Retirement {

@@ -1,4 +1,4 @@
-//! The second phase: what must hold of the result of all patches together.
+//! The second phase: checks the result of all patches together.
 
 use crate::engine::{Running, Subject};
 use crate::outcome::ProbeOutcome;
@@ -7,7 +7,7 @@ use crate::probe::{ProbeRun, Probes, judge_probe, probe_job};
 use crate::work::{Slot, WorkTree};
 use crate::{TreePath, Verdict};
 
-/// Finds patches whose work a later patch has undone.
+/// Finds patches whose changes were undone by a later patch.
 pub(crate) fn check_undone(running: &mut [Running<'_>], work: &mut WorkTree<'_>) {
     for one in running.iter_mut().filter(|one| one.ok) {
         for (edit, outcome) in &one.edits {
@@ -21,7 +21,7 @@ pub(crate) fn check_undone(running: &mut [Running<'_>], work: &mut WorkTree<'_>)
             let Slot::File(file) = work.slot(path) else { continue };
             if edit.meet(&file.current) != Meeting::Present {
                 let with = file.patches.iter().rev().find(|id| **id != one.patch.id).cloned();
-                let reason = format!("a later patch undoes its work in `{path}`");
+                let reason = format!("a later patch undoes its change in `{path}`");
                 one.verdict = Verdict::Conflict { with, reason };
                 one.ok = false;
                 break;
@@ -36,7 +36,8 @@ pub(crate) fn check_asserts(one: &mut Running<'_>, subject: &Subject<'_>, work: 
         return;
     }
     let is_own = |path: &TreePath| one.patch.edits.iter().any(|edit| edit.files.contains(path));
-    // Where upstream reached the aim in other words, there is nothing of ours to look at.
+    // If upstream solved the problem in another way, the patch changed nothing that could be
+    // checked.
     let is_settled = |path: &TreePath| {
         one.edits.iter().any(|(_, edit)| {
             edit.file.as_ref() == Some(path) && !matches!(edit.verdict, Verdict::SatisfiedOtherwise)
@@ -51,7 +52,7 @@ pub(crate) fn check_asserts(one: &mut Running<'_>, subject: &Subject<'_>, work: 
                 check_condition(&assert.condition, subject.gpu, bytes)
                     .map_err(|reason| (path, reason))
             }
-            None if foreign => Err((&assert.files[0], "there is no such file".to_owned())),
+            None if foreign => Err((&assert.files[0], "the file does not exist".to_owned())),
             None => Ok(()),
         };
         if let Err((path, reason)) = result {
@@ -77,7 +78,8 @@ pub(crate) fn run_probes(
     for probe in &one.patch.probes {
         let read = |path: &TreePath| work.current(path).map(<[u8]>::to_vec);
         let Some(job) = probe_job(&one.patch.id, probe, subject.gpu, &settled, read) else {
-            one.probes.push(ProbeOutcome::skipped(&probe.name, "the tree has none of its files"));
+            one.probes
+                .push(ProbeOutcome::skipped(&probe.name, "the tree contains none of its files"));
             continue;
         };
         let result = match probes.run(&job) {

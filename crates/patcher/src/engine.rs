@@ -1,9 +1,9 @@
-//! Works out what patches do to a tree.
+//! Computes what patches do to a tree.
 //!
-//! Start at [`apply`]. It has two phases and writes nothing: first every edit of every patch is
-//! worked out in memory, then post-conditions and probes are checked on the result of all of them.
-//! New contents are given back only if every verdict is a good one. A patch that fails is taken
-//! back before the next is tried, so that one report names everything that is wrong.
+//! Start at [`apply`]. It has two phases and writes nothing. First it computes every edit of every
+//! patch in memory; then it checks post-conditions and probes on the result of all patches. It
+//! returns new contents only if every verdict is good. A patch that fails is rolled back before the
+//! next one is tried, so one report lists everything that is wrong.
 
 use std::collections::BTreeMap;
 
@@ -23,24 +23,24 @@ use crate::work::{Slot, WorkTree};
 use crate::{PatchSet, Position, PresentBy, Tree, TreePath, Verdict};
 use names::Version;
 
-/// What is patched, and what is known about it.
+/// The tree to patch, and what is known about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// The GPU target that the patches are for.
     pub gpu: &'a GpuTarget,
-    /// The version of the tree, where it has one. Without it every patch is tried.
+    /// The version of the tree, if known. Without it, every patch is tried.
     pub version: Option<&'a Version>,
-    /// The environment of the build, where one is planned.
+    /// The build's environment variables, if a build is planned.
     pub build_env: Option<&'a BTreeMap<String, String>>,
-    /// Whether the tree is known to be as upstream released it (a commit or archive that was checked).
+    /// Whether the tree is known to be as upstream released it (a verified commit or archive).
     pub is_pristine: bool,
-    /// The hashes that files must have before the first patch, where they are known.
+    /// The expected hashes of files before the first patch, if known.
     pub base: &'a BTreeMap<TreePath, Sha256>,
-    /// What was applied to this tree before, oldest first.
+    /// The receipts of patches that were applied to this tree earlier, oldest first.
     pub receipts: &'a [Receipt],
 }
 
-/// A patch while it is worked out.
+/// A patch while it is being computed.
 pub(crate) struct Running<'p> {
     pub(crate) patch: &'p Patch,
     pub(crate) edits: Vec<(PreparedEdit<'p>, EditOutcome)>,
@@ -49,7 +49,7 @@ pub(crate) struct Running<'p> {
     pub(crate) probes: Vec<ProbeOutcome>,
 }
 
-/// Works out what the patches of `set` do to `tree`. Nothing is written.
+/// Computes what the patches of `set` do to `tree`. Writes nothing.
 pub fn apply(
     set: &PatchSet,
     subject: &Subject<'_>,
@@ -97,45 +97,46 @@ fn patch_outcome(one: Running<'_>) -> PatchOutcome {
     }
 }
 
-/// Whether a patch is applied to a version of a source for a GPU target, before a file is read.
+/// Whether a patch applies to a version of a source for a GPU target. No file is read to decide
+/// this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// It is applied.
+    /// The patch is applied.
     Apply,
-    /// It is tried, and must change nothing: upstream has it by this version.
+    /// The patch is tried, and must change nothing: upstream includes the change in this version.
     ExpectUpstream {
-        /// Why upstream has it.
+        /// Why upstream includes it.
         because: String,
     },
-    /// It is not for this version or GPU target.
+    /// The patch is not for this version or GPU target.
     NotApplicable {
         /// Why.
         because: String,
     },
-    /// It does harm to this version.
+    /// The patch breaks this version.
     Refuse {
         /// Why.
         because: String,
     },
-    /// Another patch that is applied excludes it.
+    /// Another applied patch conflicts with this one.
     Conflict {
         /// The other patch.
         with: String,
     },
 }
 
-/// A patch of a set, and whether it is applied.
+/// A patch of a set, and whether it applies.
 #[derive(Debug, Clone)]
 pub struct Selected<'p> {
     /// The patch.
     pub patch: &'p Patch,
-    /// Whether it is applied.
+    /// Whether it applies.
     pub selection: Selection,
 }
 
 impl PatchSet {
-    /// Says of each patch, in order, whether it is applied to a source of `version` for `gpu`.
-    /// [`apply`] follows the same rule.
+    /// Returns for each patch, in order, whether it applies to a source of `version` for `gpu`.
+    /// [`apply`] uses the same rule.
     pub fn select(&self, gpu: &GpuTarget, version: Option<&Version>) -> Vec<Selected<'_>> {
         let select = |patch| {
             let selection = match selection(patch, gpu, version) {
@@ -153,7 +154,7 @@ impl PatchSet {
     }
 }
 
-/// Says whether a patch is for a version and GPU target. Other patches are not looked at.
+/// Returns whether a patch is for a version and GPU target. Ignores other patches.
 fn selection(patch: &Patch, gpu: &GpuTarget, version: Option<&Version>) -> Selection {
     let applies = &patch.applies;
     if let Some(gpus) = &applies.gpus {
@@ -168,7 +169,7 @@ fn selection(patch: &Patch, gpu: &GpuTarget, version: Option<&Version>) -> Selec
         Position::Below => (&applies.below, "before"),
         Position::Above => (&applies.above, "after"),
     };
-    // A range that is bounded on a side says what holds there; the parser insists on it.
+    // The parser requires a rule for each side on which a range is bounded.
     let Some(outside) = outside else { return Selection::Apply };
     let because = || format!("{version} is {side} `{}`: {}", applies.versions, outside.because);
     match outside.then {
@@ -178,7 +179,7 @@ fn selection(patch: &Patch, gpu: &GpuTarget, version: Option<&Version>) -> Selec
     }
 }
 
-/// Returns a patch that excludes `patch` and is applied too.
+/// Returns an applied patch that conflicts with `patch`.
 fn rival<'p>(
     patch: &Patch,
     set: &'p PatchSet,
@@ -247,7 +248,7 @@ fn run_patch<'p>(
         && ok
     {
         let file = changed.file.clone().unwrap_or_else(|| patch.edits[0].files[0].clone());
-        let reason = format!("this version should have it ({because}), and does not");
+        let reason = format!("this version should include it ({because}), but does not");
         (verdict, ok) = (Verdict::PostConditionFailed { file, reason }, false);
     }
     if !ok {
@@ -256,10 +257,10 @@ fn run_patch<'p>(
     Running { patch, edits, verdict, ok, probes: Vec::new() }
 }
 
-/// What speaks against the patch before a file is read.
+/// Returns the reason to refuse the patch, if one is known before any file is read.
 fn conflict(patch: &Patch, set: &PatchSet, subject: &Subject<'_>) -> Option<Verdict> {
     if let Some(rival) = rival(patch, set, subject.gpu, subject.version) {
-        let reason = "the two exclude each other; select one".to_owned();
+        let reason = "the two patches conflict; select one".to_owned();
         return Some(Verdict::Conflict { with: Some(rival.id.clone()), reason });
     }
     let build_env = subject.build_env?;
@@ -267,8 +268,9 @@ fn conflict(patch: &Patch, set: &PatchSet, subject: &Subject<'_>) -> Option<Verd
         patch.relations.build_env.iter().find(|(key, value)| build_env.get(*key) != Some(value))?;
     let found =
         build_env.get(key).map_or_else(|| "is not set".to_owned(), |found| format!("is `{found}`"));
-    let reason =
-        format!("the build's `{key}` {found} and must be `{wanted}`, or the patch does harm");
+    let reason = format!(
+        "the build's `{key}` {found} and must be `{wanted}`; otherwise the patch breaks the build"
+    );
     Some(Verdict::Conflict { with: None, reason })
 }
 
@@ -297,7 +299,7 @@ fn run_edit(
         existing.push(path.clone());
         match edit.meet(&bytes) {
             Meeting::Missing => {}
-            // A later name may fit better: upstream moves code between files.
+            // A later file name may fit better: upstream moves code between files.
             Meeting::Miscounted { found, lines } => {
                 let expected = edit.counts.iter().copied().collect();
                 let verdict = Verdict::Ambiguous { file: path.clone(), found, expected, lines };
@@ -326,7 +328,7 @@ fn run_edit(
     EditOutcome { file: existing.first().cloned(), verdict }
 }
 
-/// Carries out what an edit and a file agreed on, in memory.
+/// Carries out an edit in memory, based on how it matched the file.
 fn settle(
     patch: &str,
     edit: &PreparedEdit<'_>,
@@ -340,7 +342,9 @@ fn settle(
         Meeting::Present => {
             let original = match work.slot(path) {
                 Slot::File(file) => sha256(&file.original),
-                Slot::Absent | Slot::Unreadable(_) => return failed("it is gone".to_owned()),
+                Slot::Absent | Slot::Unreadable(_) => {
+                    return failed("the file no longer exists".to_owned());
+                }
             };
             Verdict::AlreadyPresent { by: present_by(path, &original, subject) }
         }
@@ -350,23 +354,25 @@ fn settle(
             work.change(patch, path, &splices);
             let bytes = work.current(path).unwrap_or_default();
             if bytes.len() > crate::tree::MAX_FILE_BYTES {
-                return failed("it would become too large".to_owned());
+                return failed("the file would become too large".to_owned());
             }
             match (edit.meet(bytes), present) {
                 (Meeting::Present, 0) => Verdict::Applied { count: splices.len() },
                 (Meeting::Present, present) => {
                     Verdict::PartialUpstream { missing: splices.len(), present }
                 }
-                _ => failed("the edit would not find its own work on a second run".to_owned()),
+                _ => failed("a second run would not recognise this edit's own change".to_owned()),
             }
         }
-        Meeting::Missing | Meeting::Miscounted { .. } => failed("the anchor is gone".to_owned()),
+        Meeting::Missing | Meeting::Miscounted { .. } => {
+            failed("the anchor no longer matches".to_owned())
+        }
     }
 }
 
-/// Says whether somebody else changed a file.
+/// Returns whether someone else changed a file.
 fn dirty(path: &TreePath, bytes: &[u8], subject: &Subject<'_>) -> Option<Verdict> {
-    // What was done to another version says nothing of the files of this one.
+    // A receipt for another version does not describe the files of this one.
     let version = subject.version.map(ToString::to_string);
     let is_of_this = |receipt: &&Receipt| {
         receipt.version.is_none() || version.is_none() || receipt.version == version
@@ -397,7 +403,7 @@ fn present_by(path: &TreePath, found: &Sha256, subject: &Subject<'_>) -> Present
     }
 }
 
-/// Makes one verdict of those of the edits.
+/// Combines the verdicts of the edits into one.
 fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict, bool) {
     let verdicts = || edits.iter().map(|(_, edit)| &edit.verdict);
     if let Some(failure) = verdicts().find(|verdict| verdict.is_failure()) {
@@ -416,7 +422,8 @@ fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict
                 missing += more;
                 present += there;
             }
-            // A run of ours that was killed between two files is no part of upstream.
+            // If an earlier run was killed between two files, its change does not count as
+            // upstream's.
             Verdict::AlreadyPresent { by: PresentBy::Ours } => ours += 1,
             Verdict::AlreadyPresent { by: who } => {
                 present += 1;

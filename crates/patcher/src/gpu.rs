@@ -1,8 +1,8 @@
-//! The GPU target as a parameter of a patch: placeholders and what they stand for.
+//! The GPU target as a parameter of a patch: placeholders and their values.
 
 use names::GpuTarget;
 
-/// The placeholders a patch may use, with what they are for `gfx1151`.
+/// The placeholders that a patch may use, with their values for `gfx1151`.
 pub const PLACEHOLDERS: [(&str, &str); 5] = [
     ("{gpu}", "gfx1151"),
     ("{gpu_number}", "1151"),
@@ -13,10 +13,10 @@ pub const PLACEHOLDERS: [(&str, &str); 5] = [
 
 /// Returns `text` with its placeholders filled in.
 ///
-/// All values are letters and digits, so the same text is right inside a regular expression.
+/// All values consist of letters and digits, so they are safe inside a regular expression.
 pub(crate) fn fill(text: &str, gpu: &GpuTarget) -> String {
     let number = gpu.as_str().trim_start_matches("gfx");
-    // A target has three to five digits, the last two being minor version and stepping.
+    // A target has three to five digits; the last two are the minor version and the stepping.
     let stem = &number[..number.len() - 1];
     let values = [gpu.as_str(), number, &stem[..stem.len() - 1], stem, &number[number.len() - 1..]];
     let mut filled = text.to_owned();
@@ -26,7 +26,7 @@ pub(crate) fn fill(text: &str, gpu: &GpuTarget) -> String {
     filled
 }
 
-/// Returns the first thing in `text` that looks like a placeholder and is none.
+/// Returns the first text in `text` that looks like a placeholder but is not one.
 pub(crate) fn unknown_placeholder(text: &str) -> Option<&str> {
     text.match_indices("{gpu").map(|(at, _)| &text[at..]).find_map(|rest| {
         let end = rest.find('}').map_or(rest.len(), |end| end + 1);

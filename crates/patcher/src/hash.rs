@@ -1,4 +1,4 @@
-//! SHA-256 of file contents, in the project's one type for it, and its spelling in JSON.
+//! SHA-256 of file contents, as the project's hash type, and its JSON form.
 
 use names::Digest;
 use names::Sha256;

@@ -1,15 +1,15 @@
-//! Applies regex-anchored edits to file contents, or says exactly why not.
+//! Applies regex-anchored edits to file contents, or reports exactly why an edit does not fit.
 //!
-//! A *patch* is a TOML file ([`parse_patch`]): a named set of *edits* for one component, each with
-//! an *anchor* (the pattern that finds the place) and the number of times it must match. [`apply`]
-//! works out what a [`PatchSet`] does to a [`Tree`] and gives back an [`Outcome`]: a [`Verdict`] per
-//! edit and patch, and the new contents only if every verdict is a good one. [`revert`] takes a
-//! [`Receipt`] back.
+//! A *patch* is a TOML file ([`parse_patch`]): a named set of *edits* for one component. Each edit
+//! has an *anchor* (the pattern that finds the place) and the number of times that the anchor must
+//! match. [`apply`] computes what a [`PatchSet`] does to a [`Tree`] and returns an [`Outcome`]: a
+//! [`Verdict`] for each edit and patch, and the new contents only if every verdict is good.
+//! [`revert`] undoes the changes of a [`Receipt`].
 //!
-//! Nothing is read or written here, no probe is run, no clock or environment is asked: contents
-//! come through [`Tree`], probes go out as [`ProbeJob`]s through [`Probes`]. Time and memory are
-//! bounded on hostile input: sizes of files, patterns and compiled patterns have limits, patterns
-//! run in linear time, and counting matches stops one above the expected count.
+//! This crate reads and writes no files, runs no probes, and uses no clock or environment. It reads
+//! contents through [`Tree`], and passes probes as [`ProbeJob`]s to [`Probes`]. Time and memory are
+//! bounded even for hostile input: files, patterns and compiled patterns have size limits, patterns
+//! run in linear time, and match counting stops one above the expected count.
 
 mod audit;
 mod checks;

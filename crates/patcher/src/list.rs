@@ -1,7 +1,7 @@
-//! Adds an item to a list in the style the list is written in.
+//! Adds an item to a list in the style of that list.
 //!
-//! What stands between two neighbours (separator, blanks, newline, indentation, `\`) is copied, so
-//! that one line stays one line and one item per line stays one item per line.
+//! The text between two neighbours (separator, blanks, newline, indentation, `\`) is copied, so a
+//! list on one line stays on one line, and a list with one item per line keeps that form.
 
 /// Where in the list to insert, and what.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(crate) struct Insertion {
     pub(crate) text: String,
 }
 
-/// One element of a list, without the blanks around it.
+/// One element of a list, without the surrounding blanks.
 #[derive(Debug, Clone, Copy)]
 struct Element {
     start: usize,
@@ -36,12 +36,12 @@ fn elements(list: &str, separator: &str) -> Vec<Element> {
     found
 }
 
-/// Returns whether one of the elements is `item`.
+/// Returns whether `item` is one of the elements.
 pub(crate) fn contains(list: &str, separator: &str, item: &str) -> bool {
     elements(list, separator).iter().any(|element| &list[element.start..element.end] == item.trim())
 }
 
-/// Puts `item` behind the last element.
+/// Adds `item` after the last element.
 pub(crate) fn append(list: &str, separator: &str, item: &str) -> Result<Insertion, &'static str> {
     let mut elements = elements(list, separator);
     let is_empty = |element: &Element| element.start == element.end;
@@ -55,8 +55,7 @@ pub(crate) fn append(list: &str, separator: &str, item: &str) -> Result<Insertio
     let tail = if trails { &list[last.start..] } else { &list[last.start..last.end] };
     if has_comment(tail) {
         return Err(
-            "the list ends in a comment or a preprocessor line, behind which nothing can be \
-                    appended safely; use `list-prepend`",
+            "the list ends in a comment or a preprocessor line, so nothing can be appended safely; use `list-prepend`",
         );
     }
     let glue = match elements.as_slice() {
@@ -66,18 +65,18 @@ pub(crate) fn append(list: &str, separator: &str, item: &str) -> Result<Insertio
     if !trails {
         return Ok(Insertion { at: last.end, text: format!("{glue}{item}") });
     }
-    // The separator behind the last element stays last.
+    // A separator after the last element stays last.
     let bare = separator.trim();
     let trailing = list[last.end..].find(bare).map_or(last.end, |at| last.end + at + bare.len());
     let (before, behind) = match glue.split_once(bare) {
         Some((before, behind)) if elements.len() > 1 => (before, behind),
-        // The only element of a list: what stands in front of it is what parts elements.
+        // For a list of one element, the text in front of it shows how elements are separated.
         _ => ("", &list[..last.start]),
     };
     Ok(Insertion { at: trailing, text: format!("{behind}{item}{before}{bare}") })
 }
 
-/// Puts `item` before the first element.
+/// Adds `item` before the first element.
 pub(crate) fn prepend(list: &str, separator: &str, item: &str) -> Result<Insertion, &'static str> {
     let elements = elements(list, separator);
     let Some(first) = elements.first().copied().filter(|first| first.start < first.end) else {

@@ -1,4 +1,4 @@
-//! The line that comes nearest to an anchor that matches nowhere.
+//! Finds the line that is most similar to an anchor that does not match.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::pattern::literals;
 
-/// The line that has most in common with an anchor.
+/// The line that is most similar to an anchor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NearestLine {
     /// Its number, from 1.
@@ -16,11 +16,11 @@ pub struct NearestLine {
     pub text: String,
 }
 
-/// Bytes of a line that are looked at, so that minified files cost no more than others.
+/// The number of bytes of a line that are compared, so that minified files do not take longer.
 const MAX_LINE: usize = 400;
 
-/// Returns the line of `text` that shares most pairs of neighbouring characters with the literal
-/// part of the anchor, if it shares at least 30 of 100 (Sørensen and Dice's coefficient).
+/// Returns the line of `text` that shares the most pairs of adjacent characters with the literal
+/// part of the anchor, if the similarity is at least 30 % (Sørensen–Dice coefficient).
 pub(crate) fn nearest_line(anchor: &str, text: &[u8]) -> Option<NearestLine> {
     let wanted: BTreeSet<[u8; 2]> =
         literals(anchor).iter().flat_map(|literal| pairs(literal.as_bytes())).collect();

@@ -1,4 +1,4 @@
-//! What applying patches came to: verdicts, new contents, differences, a receipt, a report.
+//! The result of applying patches: verdicts, new contents, differences, a receipt, a report.
 
 use names::Sha256;
 use schemars::JsonSchema;
@@ -13,66 +13,67 @@ use crate::{PatchSet, Splice, TreePath, Verdict};
 /// The name and version of the report's format.
 const REPORT_SCHEMA: &str = "build-pipeline/patch-report/v1";
 
-/// What applying patches came to. As JSON it is the report; new contents are not in it.
+/// The result of applying patches. As JSON it is the report, which does not contain the new
+/// contents.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Outcome {
     schema: &'static str,
     /// The component.
     pub component: Option<String>,
-    /// The version, where it is known.
+    /// The version, if known.
     pub version: Option<String>,
     /// The GPU target.
     pub gpu: String,
-    /// The hash over what all patches do.
+    /// The hash of what all patches do.
     pub set: Sha256,
-    /// Whether every verdict is a good one. Only then are there changes.
+    /// Whether every verdict is good. Only then are there changes.
     pub ok: bool,
-    /// What became of each patch, in the order of application.
+    /// The result of each patch, in the order of application.
     pub patches: Vec<PatchOutcome>,
-    /// The files to write, in the order of their paths. Empty unless `ok`.
+    /// The files to write, sorted by path. Empty unless `ok`.
     pub files: Vec<FileChange>,
 }
 
-/// What became of a patch.
+/// The result of a patch.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PatchOutcome {
     /// The patch.
     pub id: String,
-    /// The hash of what it does.
+    /// The hash of what the patch does.
     pub sha256: Sha256,
-    /// Whether the verdict is a good one.
+    /// Whether the verdict is good.
     pub ok: bool,
     /// The verdict.
     pub verdict: Verdict,
-    /// The verdict for people.
+    /// The verdict as text for people.
     pub explanation: String,
-    /// What the patch does not achieve, where it was applied.
+    /// What the patch does not achieve, if it was applied.
     pub limits: Option<String>,
-    /// Whether upstream has it, so that it is of no more use for this version.
+    /// Whether upstream includes the change, so that this version no longer needs the patch.
     pub is_retired: bool,
-    /// What became of each edit.
+    /// The result of each edit.
     pub edits: Vec<EditOutcome>,
-    /// What became of each probe.
+    /// The result of each probe.
     pub probes: Vec<ProbeOutcome>,
 }
 
-/// What became of an edit.
+/// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EditOutcome {
-    /// The file it settled on, or would have.
+    /// The file that the edit matched; if there is none, the first one that exists.
     pub file: Option<TreePath>,
     /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What became of a probe.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProbeOutcome {
     /// The probe.
     pub name: String,
     /// `passed`, `failed` or `skipped`.
     pub result: &'static str,
-    /// Why, unless it passed.
+    /// The reason, unless it passed.
     pub reason: Option<String>,
 }
 
@@ -87,21 +88,21 @@ impl ProbeOutcome {
     }
 }
 
-/// A file that is to be written.
+/// A file to write.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct FileChange {
     /// Its path.
     pub path: TreePath,
-    /// The hash it has.
+    /// The current hash.
     pub before: Sha256,
-    /// The hash it will have.
+    /// The hash after the change.
     pub after: Sha256,
-    /// The patches that change it, in order.
+    /// The patches that change the file, in order.
     pub patches: Vec<String>,
-    /// What it holds.
+    /// The current content.
     #[serde(skip)]
     pub old: Vec<u8>,
-    /// What it will hold. Its mode is to stay as it is.
+    /// The new content. The file mode does not change.
     #[serde(skip)]
     pub new: Vec<u8>,
     #[serde(skip)]
@@ -142,17 +143,17 @@ impl Outcome {
         }
     }
 
-    /// Returns the changes as a unified diff that `git apply` and `patch -p1` take.
+    /// Returns the changes as a unified diff that `git apply` and `patch -p1` accept.
     pub fn diff(&self) -> Vec<u8> {
         self.files.iter().flat_map(|file| unified(&file.path, &file.old, &file.new)).collect()
     }
 
-    /// Returns the diff that takes the changes back.
+    /// Returns the diff that undoes the changes.
     pub fn reverse_diff(&self) -> Vec<u8> {
         self.files.iter().flat_map(|file| unified(&file.path, &file.new, &file.old)).collect()
     }
 
-    /// Returns the receipt to keep beside the tree, if anything was changed.
+    /// Returns the receipt to keep next to the tree, or `None` if nothing changed.
     pub fn receipt(&self) -> Option<Receipt> {
         if self.files.is_empty() {
             return None;
@@ -179,7 +180,7 @@ impl Outcome {
     }
 }
 
-/// Differences are looked for line by line; the few changed lines keep this fast on large files.
+/// The diff is line by line; few lines change, so this is fast even on large files.
 fn unified(path: &TreePath, old: &[u8], new: &[u8]) -> Vec<u8> {
     let diff = similar::TextDiff::from_lines(old, new);
     let mut text = Vec::new();

@@ -1,24 +1,24 @@
-//! Regular expressions with bounds on what they may cost.
+//! Regular expressions with limits on time and memory.
 
 use std::ops::Range;
 
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Longer patterns are refused. The longest of ours has 300 bytes.
+/// The longest accepted pattern. The longest pattern in this project has 300 bytes.
 pub const MAX_PATTERN_BYTES: usize = 4096;
 
-/// What a compiled pattern may take. Ours take 30 kB at most; a hostile one stops here.
+/// The memory limit of a compiled pattern. Patterns in this project need at most 30 kB.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
-/// A compiled pattern. `^` and `$` are the ends of lines; classes such as `\w` are ASCII.
+/// A compiled pattern. `^` and `$` match at the ends of lines; classes such as `\w` are ASCII.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
 }
 
 impl Pattern {
-    /// Compiles a pattern, or says in one line why it cannot be used.
+    /// Compiles a pattern. The error says in one line why it cannot be used.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         if source.len() > MAX_PATTERN_BYTES {
             return Err(format!(
@@ -51,19 +51,19 @@ impl Pattern {
         self.regex.capture_names().flatten().any(|group| group == name)
     }
 
-    /// Returns whether the pattern is somewhere in `bytes`.
+    /// Returns whether the pattern matches anywhere in `bytes`.
     pub(crate) fn is_in(&self, bytes: &[u8]) -> bool {
         self.regex.is_match(bytes)
     }
 
-    /// Returns how often the pattern matches, counting no further than `limit`.
+    /// Returns how often the pattern matches; counting stops at `limit`.
     pub(crate) fn count(&self, bytes: &[u8], limit: usize) -> usize {
         self.regex.find_iter(bytes).take(limit).count()
     }
 
     /// Returns the first `limit` matches, each with the range of the group `name`.
     ///
-    /// Looking for all matches takes quadratic time on hostile input, so there is always a limit.
+    /// Finding all matches takes quadratic time on hostile input, so there is always a limit.
     pub(crate) fn find(&self, bytes: &[u8], name: &str, limit: usize) -> Vec<Match> {
         let matches = self.regex.captures_iter(bytes).take(limit);
         matches
@@ -82,12 +82,12 @@ pub(crate) struct Match {
     pub(crate) group: Option<Range<usize>>,
 }
 
-/// Returns whether the pattern matches the empty text; such an anchor marks no place.
+/// Returns whether the pattern matches the empty text. Such an anchor does not mark a place.
 pub(crate) fn matches_nothing(source: &str) -> bool {
     syntax(source).is_some_and(|hir| hir.properties().minimum_len() == Some(0))
 }
 
-/// Returns the literal texts in a pattern, in order: what a near miss would have in common with it.
+/// Returns the literal texts in a pattern, in order, to search for a near miss.
 pub(crate) fn literals(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(hir) = syntax(source) {

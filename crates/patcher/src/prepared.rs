@@ -1,4 +1,5 @@
-//! A patch with its GPU target filled in and its patterns compiled, and how one edit meets one file.
+//! A patch with its GPU target filled in and its patterns compiled, and the match of one edit with
+//! one file.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,15 +14,15 @@ use crate::spec::{Condition, Edit, Op};
 use crate::text::Text;
 use names::Version;
 
-/// One change of bytes. Reverting puts `removed` back where `inserted` stands.
+/// A change of bytes. A revert replaces `inserted` with `removed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Splice {
-    /// The offset in the file, as it was after the splices before this one.
+    /// The offset in the file, after all earlier splices.
     pub at: usize,
-    /// The text that was taken out.
+    /// The removed text.
     pub removed: String,
-    /// The text that was put in.
+    /// The inserted text.
     pub inserted: String,
 }
 
@@ -31,7 +32,7 @@ impl Splice {
     }
 }
 
-/// Makes the splices of one edit.
+/// Creates the splices of one edit.
 pub(crate) fn splice(bytes: &[u8], splices: &[Splice]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for splice in splices {
@@ -40,7 +41,7 @@ pub(crate) fn splice(bytes: &[u8], splices: &[Splice]) -> Vec<u8> {
     bytes
 }
 
-/// An edit that is ready to meet files.
+/// An edit that is ready to be matched with files.
 #[derive(Debug)]
 pub(crate) struct PreparedEdit<'p> {
     pub(crate) edit: &'p Edit,
@@ -52,20 +53,20 @@ pub(crate) struct PreparedEdit<'p> {
     satisfied_by: Option<Pattern>,
 }
 
-/// How an edit meets a file.
+/// How an edit matches a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meeting {
-    /// Everything it would write is there.
+    /// The file already contains everything that the edit would write.
     Present,
-    /// Upstream reached the aim in another way.
+    /// Upstream solved the problem in another way.
     Satisfied,
-    /// These changes are to be made, from the last to the first; `present` places have it already.
+    /// These changes are needed, ordered from last to first; `present` places are already done.
     Change { splices: Vec<Splice>, present: usize },
-    /// The anchor matches nowhere.
+    /// The anchor does not match.
     Missing,
-    /// The anchor does not match as often as it should, at these lines.
+    /// The anchor matches an unexpected number of times, on these lines.
     Miscounted { found: usize, lines: Vec<usize> },
-    /// The place is found, and the edit would do harm there.
+    /// The anchor matches, but the edit would break the text there.
     Unfit(String),
 }
 
@@ -97,7 +98,7 @@ impl<'p> PreparedEdit<'p> {
         })
     }
 
-    /// Says what the edit would do to a file with these bytes.
+    /// Determines how the edit matches a file with these bytes.
     pub(crate) fn meet(&self, file: &[u8]) -> Meeting {
         let text = Text::new(file);
         let is_insertion = matches!(self.op, Op::InsertBefore(_) | Op::InsertAfter(_));
@@ -121,7 +122,7 @@ impl<'p> PreparedEdit<'p> {
             };
         }
         let mut splices = Vec::new();
-        // From the last to the first, so that the offsets of the others stay right.
+        // From last to first, so that the remaining offsets stay valid.
         for found in matches.iter().rev() {
             match self.change(&text, found) {
                 Ok(Some(splice)) => splices.push(splice),
@@ -144,7 +145,7 @@ impl<'p> PreparedEdit<'p> {
         }
     }
 
-    /// Returns the change at one match, or `None` where it is there already.
+    /// Returns the change at one match, or `None` if it is already there.
     fn change(&self, text: &Text<'_>, found: &Match) -> Result<Option<Splice>, String> {
         let Match { whole, group } = found;
         match &self.op {
@@ -184,7 +185,7 @@ impl<'p> PreparedEdit<'p> {
                     return Ok(None);
                 }
                 if captured.contains('\n') {
-                    return Err("the value goes over more than one line".to_owned());
+                    return Err("the value spans more than one line".to_owned());
                 }
                 Ok(Some(Splice {
                     at: text.in_file(range.start),
@@ -218,7 +219,7 @@ fn insert_lines(text: &Text<'_>, at: usize, lines: &str) -> Splice {
     }
 }
 
-/// Checks a condition; the error says what does not hold.
+/// Checks a condition; the error says which part is not met.
 pub(crate) fn check_condition(
     condition: &Condition,
     gpu: &GpuTarget,
@@ -232,7 +233,7 @@ pub(crate) fn check_condition(
             if is_in {
                 Ok(())
             } else {
-                Err(format!("{} matches nowhere", crate::reader::quote(&source)))
+                Err(format!("{} does not match", crate::reader::quote(&source)))
             }
         }
         Condition::Matches { pattern, count: Some(count) } => {
@@ -253,7 +254,7 @@ pub(crate) fn check_condition(
             match found.first() {
                 None => Ok(()),
                 Some(found) => Err(format!(
-                    "{} matches on line {} and should match nowhere",
+                    "{} matches on line {}, but should not match",
                     crate::reader::quote(&source),
                     text.line(found.whole.start)
                 )),

@@ -1,9 +1,9 @@
-//! Probes: what is run to see that a patch works, as data. Running is somebody else's job.
+//! Probes, as data: programs that check whether a patch works. The caller runs them.
 //!
-//! A [`ProbeJob`] names a tool, its arguments, what it reads and the files that lie in its working
-//! directory; a [`ProbeRun`] says how it ended. Nothing else is needed to run one, and nothing here
-//! runs one. Probes come from patch files, which are trusted as much as Dockerfiles are; a runner
-//! should still give them no network and an empty directory.
+//! A [`ProbeJob`] contains a tool, its arguments, its standard input and the files in its working
+//! directory; a [`ProbeRun`] contains the result. Nothing else is needed to run a probe. Probes
+//! come from patch files, which are trusted as much as Dockerfiles are; a runner should still run
+//! them without a network and in a directory of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::gpu::fill;
 use crate::prepared::check_condition;
 use crate::spec::{Probe, ProbeKind};
 
-/// A program that probes are run with.
+/// A program that runs probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
     /// `cmake`
@@ -25,27 +25,28 @@ pub enum Tool {
     Python,
 }
 
-/// Everything that is needed to run a probe. The working directory holds `files` and nothing else.
+/// Everything that is needed to run a probe. The working directory contains `files` and nothing
+/// else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeJob {
     /// The patch.
     pub patch: String,
     /// The probe.
     pub probe: String,
-    /// What is run.
+    /// The program to run.
     pub tool: Tool,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// What it reads.
+    /// Its standard input.
     pub stdin: Vec<u8>,
     /// The files in its working directory.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// How a probe's run ended.
+/// The result of running a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeRun {
-    /// It ended by itself.
+    /// It exited.
     Ended {
         /// Whether its exit code was 0.
         success: bool,
@@ -54,38 +55,38 @@ pub enum ProbeRun {
         /// Its standard error.
         stderr: Vec<u8>,
     },
-    /// It was not run, for example because the tool is not installed. The probe is skipped.
+    /// It was not run, for example because the tool is not installed. The probe counts as skipped.
     NotRun {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It was stopped, for example because it took too long. The probe has failed.
+    /// It was stopped, for example because it took too long. The probe counts as failed.
     Stopped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 /// Runs probes.
 pub trait Probes {
-    /// Runs one.
+    /// Runs a probe.
     fn run(&self, job: &ProbeJob) -> ProbeRun;
 }
 
-/// Runs no probe, and says so.
+/// Skips every probe.
 #[derive(Debug, Clone, Copy)]
 pub struct NoProbes;
 
 impl Probes for NoProbes {
     fn run(&self, _: &ProbeJob) -> ProbeRun {
-        ProbeRun::NotRun { reason: "probes were not asked for".to_owned() }
+        ProbeRun::NotRun { reason: "probes were not requested".to_owned() }
     }
 }
 
-/// The script of a CMake probe, beside the files it looks at.
+/// The script of a CMake probe, next to the files that it checks.
 const CMAKE_SCRIPT: &str = "build-pipeline-probe.cmake";
 
-/// Compiles the files that are its arguments, and writes nothing.
+/// Compiles the files in its arguments, and writes nothing.
 const PYTHON_COMPILE: &str = "\
 import sys
 for name in sys.argv[1:]:
@@ -93,7 +94,7 @@ for name in sys.argv[1:]:
         compile(file.read(), name, 'exec', dont_inherit=True)
 ";
 
-/// Takes functions out of a file without running the rest of it, and calls them.
+/// Extracts functions from a file without running the rest of it, and calls them.
 const PYTHON_CALL: &str = "\
 import ast, sys
 name, *wanted = sys.argv[1:]
@@ -113,9 +114,9 @@ with open('build-pipeline-call.py', 'rb') as file:
     exec(compile(file.read(), 'call', 'exec'), space)
 ";
 
-/// Makes the job of a probe over file contents. There is none where none of its files exists.
+/// Creates the job of a probe from file contents; `None` if none of its files exists.
 ///
-/// A probe of one file takes the first of `settled` (those that the patch's edits settled on), or
+/// A probe of one file uses the first of `settled` (the files that the patch's edits matched), or
 /// else the first that exists.
 pub fn probe_job(
     patch: &str,
@@ -148,8 +149,8 @@ pub fn probe_job(
         }
         ProbeKind::CppMacro { defines } => {
             job.tool = Tool::Cpp;
-            // `-undef` leaves out the macros of the machine the probe runs on; `-dD` keeps the
-            // definitions that the file's conditions let through.
+            // `-undef` removes the macros of the machine that runs the probe; `-dD` keeps the
+            // definitions that the conditions in the file leave active.
             job.arguments =
                 ["-E", "-P", "-dD", "-w", "-undef", "-x", "c++"].map(str::to_owned).to_vec();
             job.arguments.extend(defines.iter().map(|define| format!("-D{}", fill(define, gpu))));
@@ -175,7 +176,7 @@ pub fn probe_job(
     Some(job)
 }
 
-/// Empties `#include` lines: the headers of ROCm and PyTorch are not there.
+/// Replaces `#include` lines with empty lines: the headers of ROCm and PyTorch are not available.
 fn without_includes(source: &[u8]) -> Vec<u8> {
     let is_include = |line: &[u8]| {
         let line = line.trim_ascii_start();
@@ -185,10 +186,10 @@ fn without_includes(source: &[u8]) -> Vec<u8> {
     lines.flat_map(|line| if is_include(line) { b"\n".as_slice() } else { line }).copied().collect()
 }
 
-/// Says whether a run is what the probe should say; the error says what is not.
+/// Checks whether the result of a run is the one that the probe expects.
 ///
 /// # Errors
-/// The exit code or the output is another.
+/// Returns the reason if the exit code or the output differs.
 pub fn judge_probe(
     probe: &Probe,
     gpu: &GpuTarget,
@@ -199,11 +200,11 @@ pub fn judge_probe(
     if success != probe.success {
         let ended = if success { "succeeded" } else { "failed" };
         let wanted = if probe.success { "succeed" } else { "fail" };
-        return Err(format!("it {ended} and should {wanted}{}", last_line(stderr)));
+        return Err(format!("it {ended}, but should {wanted}{}", last_line(stderr)));
     }
     for condition in &probe.conditions {
         check_condition(condition, gpu, stdout)
-            .map_err(|reason| format!("in its output {reason}"))?;
+            .map_err(|reason| format!("in its output, {reason}"))?;
     }
     Ok(())
 }
@@ -211,7 +212,9 @@ pub fn judge_probe(
 fn last_line(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(2000)..]).into_owned();
     match text.lines().rev().find(|line| !line.trim().is_empty()) {
-        Some(line) => format!("; its last words: {}", crate::reader::quote(line.trim())),
+        Some(line) => {
+            format!("; last line of its error output: {}", crate::reader::quote(line.trim()))
+        }
         None => String::new(),
     }
 }

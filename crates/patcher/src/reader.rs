@@ -1,7 +1,7 @@
-//! The reader of data files (`pins::reader`) as patch files use it.
+//! Wraps the reader of data files (`pins::reader`) for patch files.
 //!
-//! A value that is missing or wrong is reported and read as `None`, so that one look at a patch file
-//! names everything that is wrong with it. Places and words are those of `pins::reader`.
+//! A missing or wrong value is reported and read as `None`, so that one run reports everything that
+//! is wrong with a patch file. Places and wording are those of `pins::reader`.
 
 use std::ops::Range;
 
@@ -11,18 +11,18 @@ use toml::de::DeTable;
 
 pub(crate) use pins::reader::quote;
 
-/// Gathers the problems of one file.
+/// Collects the problems of one file.
 #[derive(Debug)]
 pub(crate) struct Report<'a>(pins::reader::Report<'a>);
 
-/// A text and where it stands.
+/// A text and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Text<'t> {
     pub(crate) value: &'t str,
     pub(crate) span: Range<usize>,
 }
 
-/// A TOML table and where it stands.
+/// A TOML table and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<'t> {
     table: pins::reader::Table<'t>,
@@ -30,7 +30,7 @@ pub(crate) struct Table<'t> {
 }
 
 impl<'a> Report<'a> {
-    /// Starts the report on `text`, which messages call `file`.
+    /// Starts a report on `text`, which messages call `file`.
     pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
         Self(pins::reader::Report::new(file, text))
     }
@@ -40,7 +40,7 @@ impl<'a> Report<'a> {
         pins::reader::document(&mut self.0).ok()
     }
 
-    /// Adds a problem with the bytes `span`.
+    /// Adds a problem at the bytes `span`.
     pub(crate) fn add(
         &mut self,
         span: &Range<usize>,
@@ -50,12 +50,13 @@ impl<'a> Report<'a> {
         self.0.add(span, wrong(message, help));
     }
 
-    /// Returns how many problems there are so far.
+    /// Returns the number of problems so far.
     pub(crate) fn len(&self) -> usize {
         self.0.problem_count()
     }
 
-    /// Ends the report: the value where nothing was wrong, otherwise all problems in file order.
+    /// Ends the report: returns the value if there were no problems, otherwise all problems in file
+    /// order.
     pub(crate) fn finish<T>(self, value: Option<T>) -> Result<T, ParseError> {
         self.0.finish_option(value)
     }
@@ -66,17 +67,17 @@ impl<'t> Table<'t> {
         Self { table, span: table.span() }
     }
 
-    /// Returns the table of the whole file, if it is of a schema that is read.
+    /// Returns the table of the whole file if its schema is supported.
     pub(crate) fn root(report: &mut Report<'_>, entries: &'t DeTable<'t>) -> Option<Self> {
         pins::reader::Table::root(&mut report.0, entries).ok().map(Self::new)
     }
 
-    /// Returns whether there is such a key.
+    /// Returns whether the key exists.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.get(key).is_some()
     }
 
-    /// Returns where the value of a key stands, or the table if there is none.
+    /// Returns the place of a key's value, or of the table if the key is missing.
     pub(crate) fn span_of(&self, key: &str) -> Range<usize> {
         self.table.get(key).map_or_else(|| self.span.clone(), |entry| entry.span)
     }
@@ -86,12 +87,12 @@ impl<'t> Table<'t> {
         self.table.check_keys(&mut report.0, known);
     }
 
-    /// Reports that `key` is missing; `example` is a line that would do.
+    /// Reports that `key` is missing; `example` is a valid line.
     pub(crate) fn add_missing(&self, report: &mut Report<'_>, key: &str, example: &str) {
         self.table.add_missing(&mut report.0, key, example);
     }
 
-    /// Reads the text behind `key`, where there is one.
+    /// Reads the text of `key`, if present.
     pub(crate) fn text(&self, report: &mut Report<'_>, key: &str) -> Option<Text<'t>> {
         let entry = self.table.get(key)?;
         let text = text(report, &entry)?;
@@ -103,7 +104,7 @@ impl<'t> Table<'t> {
         Some(text)
     }
 
-    /// Reads the text behind `key`, which must be there.
+    /// Reads the text of `key`, which is required.
     pub(crate) fn need_text(
         &self,
         report: &mut Report<'_>,
@@ -116,14 +117,14 @@ impl<'t> Table<'t> {
         self.text(report, key)
     }
 
-    /// Reads the array of texts behind `key`; nothing there is an empty one. No text stands twice.
+    /// Reads the array of texts of `key`; a missing key is an empty array. Duplicates are reported.
     pub(crate) fn texts(&self, report: &mut Report<'_>, key: &str, example: &str) -> Vec<Text<'t>> {
         let example = format!("write `{key} = [\"{example}\"]`");
         let mut texts: Vec<Text<'t>> = Vec::new();
         for item in self.items(report, key, "an array", &example) {
             match text(report, &item) {
                 Some(text) if texts.iter().any(|other| other.value == text.value) => {
-                    let message = format!("{} stands twice in `{key}`", quote(text.value));
+                    let message = format!("{} is listed twice in `{key}`", quote(text.value));
                     report.add(&text.span, message, "remove one of the two");
                 }
                 Some(text) => texts.push(text),
@@ -133,7 +134,7 @@ impl<'t> Table<'t> {
         texts
     }
 
-    /// Reads the whole number behind `key`, where there is one.
+    /// Reads the whole number of `key`, if present.
     pub(crate) fn integer(&self, report: &mut Report<'_>, key: &str) -> Option<i64> {
         let entry = self.table.get(key)?;
         let number = entry.integer().and_then(|number| i64::try_from(number).ok());
@@ -143,7 +144,7 @@ impl<'t> Table<'t> {
         number
     }
 
-    /// Reads the day behind `key`, as `YYYY-MM-DD` without quotes.
+    /// Reads the day of `key`, as `YYYY-MM-DD` without quotes.
     pub(crate) fn need_date(&self, report: &mut Report<'_>, key: &str) -> Option<String> {
         if !self.has(key) {
             self.add_missing(report, key, &format!("{key} = 2026-11-20"));
@@ -151,7 +152,7 @@ impl<'t> Table<'t> {
         self.table.date(&mut report.0, key).ok().flatten()
     }
 
-    /// Reads the table behind `key`, where there is one.
+    /// Reads the table of `key`, if present.
     pub(crate) fn table(
         &self,
         report: &mut Report<'_>,
@@ -161,7 +162,7 @@ impl<'t> Table<'t> {
         self.table.get(key)?.table(&mut report.0, place).ok().map(Self::new)
     }
 
-    /// Reads the array of tables behind `key`; nothing there is an empty one.
+    /// Reads the array of tables of `key`; a missing key is an empty array.
     pub(crate) fn tables(
         &self,
         report: &mut Report<'_>,
@@ -174,7 +175,7 @@ impl<'t> Table<'t> {
         items.into_iter().filter_map(&mut table).collect()
     }
 
-    /// Reads a table whose keys are free and whose values are texts, each with where its key stands.
+    /// Reads a table with arbitrary keys and text values, each with the place of its key.
     pub(crate) fn pairs(&self, report: &mut Report<'_>) -> Vec<(Text<'t>, Text<'t>)> {
         let pair = |entry: Entry<'t>| {
             let value = text(report, &entry)?;
@@ -183,7 +184,7 @@ impl<'t> Table<'t> {
         self.table.entries().filter_map(pair).collect()
     }
 
-    /// Reads the values of a table whose keys are free, as whole numbers.
+    /// Reads the values of a table with arbitrary keys, as whole numbers.
     pub(crate) fn numbers(&self, report: &mut Report<'_>) -> Vec<(Text<'t>, i64)> {
         let number = |entry: Entry<'t>| {
             let number = self.integer(report, entry.key)?;
@@ -212,7 +213,7 @@ impl<'t> Table<'t> {
     }
 }
 
-/// Reads a text, whatever it holds: patterns and inserted lines may hold anything.
+/// Reads any text: patterns and inserted lines have no restrictions.
 fn text<'t>(report: &mut Report<'_>, entry: &Entry<'t>) -> Option<Text<'t>> {
     let any = |_: &str| Ok(());
     let value: Result<&'t str, Reported> = entry.any_text(&mut report.0, any);
@@ -224,7 +225,7 @@ pub(crate) fn list(names: &[&str]) -> String {
     pins::reader::list(names.iter().copied())
 }
 
-/// Returns the one of `names` that `text` was most likely meant to be, if one is near enough.
+/// Returns the name in `names` that `text` was most likely meant to be, if one is similar enough.
 pub(crate) fn nearest<'n>(text: &str, names: &[&'n str]) -> Option<&'n str> {
     pins::reader::nearest(text, names.iter().copied())
 }

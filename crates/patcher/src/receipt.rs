@@ -1,4 +1,4 @@
-//! What was done to a tree, kept beside it, so that it can be told and taken back.
+//! The record of the changes to a tree, kept next to it, so that they can be recognised and undone.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::Splice;
 use crate::hash;
 use crate::tree::{Tree, TreePath, Unreadable};
 
-/// What one run of patches did to a tree.
+/// The changes that one run made to a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receipt {
@@ -17,17 +17,17 @@ pub struct Receipt {
     pub schema: u32,
     /// The component.
     pub component: String,
-    /// The version of the tree, where it was known.
+    /// The version of the tree, if it was known.
     pub version: Option<String>,
     /// The GPU target.
     pub gpu: String,
-    /// The patches that changed something.
+    /// The patches that changed the tree.
     pub patches: Vec<PatchReceipt>,
-    /// The files that were changed.
+    /// The changed files.
     pub files: Vec<FileReceipt>,
 }
 
-/// A patch that changed something.
+/// A patch that changed the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PatchReceipt {
@@ -37,51 +37,51 @@ pub struct PatchReceipt {
     pub sha256: Sha256,
 }
 
-/// A file that was changed.
+/// A changed file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileReceipt {
     /// Its path.
     pub path: TreePath,
-    /// The hash it had.
+    /// The hash before the change.
     pub before: Sha256,
-    /// The hash it was left with.
+    /// The hash after the change.
     pub after: Sha256,
-    /// What was changed, in order.
+    /// The changes, in order.
     pub splices: Vec<Splice>,
 }
 
-/// Why patches cannot be taken back. Nothing is written then.
+/// The reason why patches cannot be reverted. In this case nothing is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RevertError {
-    /// The receipt is of a newer format.
-    #[error("the receipt has schema {0}, made by a newer build-pipeline; this one reads {known}", known = Receipt::SCHEMA)]
+    /// The receipt has a newer format.
+    #[error("the receipt has schema {0} and was written by a newer build-pipeline; this one reads {known}", known = Receipt::SCHEMA)]
     Schema(u32),
     /// The file cannot be read.
     #[error("`{path}` cannot be read: {reason}")]
     Unreadable {
         /// The file.
         path: TreePath,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The file is gone.
-    #[error("`{0}` is gone")]
+    /// The file no longer exists.
+    #[error("`{0}` no longer exists")]
     Missing(TreePath),
-    /// Somebody changed the file since.
+    /// The file was changed after the patches were applied.
     #[error(
-        "`{path}` was changed since the patches were applied: it has {found}, the receipt says {expected}"
+        "`{path}` was changed after the patches were applied: its hash is {found}, the receipt says {expected}"
     )]
     Changed {
         /// The file.
         path: TreePath,
-        /// The hash it was left with.
+        /// The hash after the patches.
         expected: Sha256,
-        /// The hash it has.
+        /// The current hash.
         found: Sha256,
     },
-    /// The receipt does not lead back to the file as it was.
-    #[error("the receipt does not lead back to `{0}` as it was; the receipt was damaged or edited")]
+    /// Undoing the changes in the receipt does not produce the original file.
+    #[error("the receipt does not restore the original `{0}`; the receipt was damaged or edited")]
     Damaged(TreePath),
 }
 
@@ -89,19 +89,20 @@ impl Receipt {
     /// The version of this format.
     pub const SCHEMA: u32 = 1;
 
-    /// Returns what was done to a file.
+    /// Returns the record of a file's changes.
     pub fn file(&self, path: &TreePath) -> Option<&FileReceipt> {
         self.files.iter().find(|file| file.path == *path)
     }
 }
 
-/// Works out the contents that files had before. Of several receipts, the newest comes first.
+/// Computes the earlier contents of files. If there are several receipts, the newest comes first.
 ///
-/// Files that already have their old hash are left out: they were reverted before, or a package
-/// manager has put the originals back.
+/// Files that already have their old hash are skipped: they were reverted earlier, or a package
+/// manager restored the originals.
 ///
 /// # Errors
-/// A file is not as the receipt left it, or the receipt is damaged. Then nothing is given back.
+/// Fails if a file is not as the receipt left it, or if the receipt is damaged. In this case no
+/// contents are returned.
 pub fn revert(
     receipt: &Receipt,
     tree: &dyn Tree,

@@ -1,4 +1,4 @@
-//! The tests that stand inside a patch file.
+//! Runs the tests inside a patch file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::probe::NoProbes;
 use crate::spec::{Patch, PatchTest};
 use crate::{PatchSet, TreePath};
 
-/// A test of a patch file that does not hold.
+/// A test of a patch file that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("test `{test}` of patch `{patch}`: {reason}")]
 pub struct TestFailure {
@@ -15,14 +15,13 @@ pub struct TestFailure {
     pub patch: String,
     /// The test.
     pub test: String,
-    /// What does not hold.
+    /// The reason.
     pub reason: String,
 }
 
-/// Runs the tests of a patch, without its probes. All failures are given back.
+/// Runs the tests of a patch, without its probes. Returns all failures.
 ///
-/// Besides what a test states, a second run over the result must find everything present and
-/// change nothing.
+/// Besides what a test states, a second run on the result must find every change and make none.
 pub fn run_tests(patch: &Patch) -> Vec<TestFailure> {
     let failures = patch.tests.iter().filter_map(|test| {
         let reason = run_test(patch, test).err()?;
@@ -32,7 +31,7 @@ pub fn run_tests(patch: &Patch) -> Vec<TestFailure> {
 }
 
 fn run_test(patch: &Patch, test: &PatchTest) -> Result<(), String> {
-    // The patch is tried alone: what it requires has tests of its own.
+    // The patch is tried alone; the patches it requires have their own tests.
     let mut patch = patch.clone();
     patch.relations.requires.clear();
     let set = PatchSet::new(vec![patch]).map_err(|error| error.to_string())?;
@@ -66,11 +65,11 @@ fn run_test(patch: &Patch, test: &PatchTest) -> Result<(), String> {
         }
     }
     if let Some(path) = test.then.keys().find(|path| !tree.contains_key(path)) {
-        return Err(format!("`{path}` stands in `then` and was not given"));
+        return Err(format!("`{path}` is in `then`, but not in `given`"));
     }
     let second = apply(&set, &subject, &tree, &NoProbes);
     if outcome.ok && !(second.ok && second.files.is_empty()) {
-        return Err(format!("a second run says `{}`", second.patches[0].verdict));
+        return Err(format!("the verdict of a second run is `{}`", second.patches[0].verdict));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The patches that are applied together to one tree, in the order they are applied in.
+//! The patches that are applied together to one tree, in order of application.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use names::Sha256;
 use crate::hash::sha256;
 use crate::spec::Patch;
 
-/// Patches for one component, in order: what is required first, then by `order`, then by id.
+/// Patches for one component. Required patches come first; then `order` decides, then the id.
 #[derive(Debug, Clone)]
 pub struct PatchSet {
     patches: Vec<Patch>,
 }
 
-/// Why patches do not make a set.
+/// The reason why patches do not form a set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchSetError {
-    /// Two patches have one id.
+    /// Two patches have the same id.
     #[error("two patches are called `{0}`")]
     Duplicate(String),
     /// The patches are for different components.
@@ -26,16 +26,16 @@ pub enum PatchSetError {
     Components {
         /// A patch.
         first: String,
-        /// What it is for.
+        /// The component of that patch.
         first_component: String,
         /// Another patch.
         second: String,
-        /// What that is for.
+        /// The component of that patch.
         second_component: String,
     },
-    /// A patch requires one that is not there.
+    /// A required patch is missing.
     #[error(
-        "`{patch}` requires `{required}`, which is not selected; without it the first does harm"
+        "`{patch}` requires `{required}`, which is not selected; without it, `{patch}` breaks the source"
     )]
     Missing {
         /// The patch.
@@ -43,20 +43,21 @@ pub enum PatchSetError {
         /// What it requires.
         required: String,
     },
-    /// Patches require each other in the order of application.
-    #[error("these patches wait for each other: {0}")]
+    /// The order of patches is circular.
+    #[error("these patches require each other in a circle: {0}")]
     Cycle(String),
 }
 
 impl PatchSet {
-    /// Orders the patches.
+    /// Sorts the patches.
     ///
-    /// `requires` says that both must be there. It orders them too, unless both require each other:
-    /// that is allowed for two patches of which neither may be left out, and `order` decides.
+    /// A patch in `requires` must be part of the set and comes first, except when both patches
+    /// require each other. That is allowed for two patches that must always be applied together;
+    /// `order` then decides.
     ///
     /// # Errors
-    /// An id stands twice, components differ, a required patch is missing, or three or more patches
-    /// wait for each other.
+    /// Fails if an id occurs twice, components differ, a required patch is missing, or three or
+    /// more patches require each other in a circle.
     pub fn new(patches: Vec<Patch>) -> Result<Self, PatchSetError> {
         let mut by_id = BTreeMap::new();
         if let Some((first, second)) =
@@ -106,12 +107,12 @@ impl PatchSet {
         Ok(Self { patches: ordered })
     }
 
-    /// Returns the patches, in the order they are applied in.
+    /// Returns the patches in order of application.
     pub fn patches(&self) -> &[Patch] {
         &self.patches
     }
 
-    /// Returns the SHA-256 over what all patches do, for plan keys and labels.
+    /// Returns the SHA-256 of what all patches do, for plan keys and labels.
     pub fn sha256(&self) -> Sha256 {
         let lines: String =
             self.patches.iter().map(|patch| format!("{} {}\n", patch.id, patch.sha256())).collect();

@@ -1,4 +1,4 @@
-//! What a patch file says, as types. [`crate::parse_patch`] makes them.
+//! The content of a patch file, as types. [`crate::parse_patch`] creates them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::hash::sha256;
 use crate::{TreePath, VersionRange};
 use names::Version;
 
-/// The `schema` number this crate reads.
+/// The `schema` number that this crate reads.
 pub const SCHEMA: i64 = 1;
 
 /// A named set of edits for one component.
@@ -19,17 +19,17 @@ pub struct Patch {
     pub id: String,
     /// The component it is for, for example `vllm`.
     pub component: String,
-    /// Where it comes from, after DEP-3.
+    /// Where it comes from, in the fields of DEP-3.
     pub provenance: Provenance,
-    /// What it is for.
+    /// What it applies to.
     pub applies: Applies,
-    /// What it changes, in order. At least one.
+    /// Its changes, in order. There is at least one.
     pub edits: Vec<Edit>,
-    /// What must hold afterwards.
+    /// The post-conditions.
     pub asserts: Vec<Assert>,
-    /// What can be run to see that it works.
+    /// The probes that check whether it works.
     pub probes: Vec<Probe>,
-    /// How it stands to other patches.
+    /// Its relations to other patches.
     pub relations: Relations,
     /// Its own tests.
     pub tests: Vec<PatchTest>,
@@ -38,45 +38,45 @@ pub struct Patch {
 /// Where a patch comes from. The fields are those of DEP-3, the Debian patch tagging guidelines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
-    /// What it does and why.
+    /// What it does, and why.
     pub description: String,
     /// Who wrote it.
     pub author: String,
-    /// `upstream`, `backport`, `vendor` or `other`, and where it was taken from.
+    /// `upstream`, `backport`, `vendor` or `other`, and the place it was taken from.
     pub origin: String,
     /// The upstream bug it is about.
     pub bug: Option<String>,
-    /// `no`, `not-needed`, or where it was sent.
+    /// `no`, `not-needed`, or the place it was sent to.
     pub forwarded: String,
-    /// The upstream version or commit that has it.
+    /// The upstream version or commit that includes it.
     pub applied_upstream: Option<String>,
     /// The day it was last changed, as `YYYY-MM-DD`.
     pub last_update: String,
-    /// What it does not achieve; shown wherever it is applied.
+    /// What it does not achieve; shown whenever it is applied.
     pub limits: Option<String>,
 }
 
 /// The versions and GPU targets that a patch is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Applies {
-    /// Versions that are edited.
+    /// The versions to edit.
     pub versions: VersionRange,
-    /// What holds for versions before them.
+    /// The rule for earlier versions.
     pub below: Option<Outside>,
-    /// What holds for versions after them.
+    /// The rule for later versions.
     pub above: Option<Outside>,
-    /// A pattern that matches the whole name of the GPU targets it is of use for.
+    /// A pattern that must match the whole name of a GPU target.
     pub gpus: Option<String>,
-    /// What to do where upstream has a part of it.
+    /// What to do if upstream includes a part of it.
     pub if_partial: IfPartial,
 }
 
-/// What holds for versions on one side of a range.
+/// The rule for the versions on one side of a range.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outside {
     /// What to do.
     pub then: Then,
-    /// Why, for readers.
+    /// The reason, for readers.
     pub because: String,
 }
 
@@ -84,30 +84,30 @@ pub struct Outside {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
-    /// The patch is of no use: not applicable.
+    /// The version does not need the patch: not applicable.
     Skip,
-    /// Upstream must have it by now, in the same words or others.
+    /// Upstream must include the change, in the same words or others.
     ExpectSatisfied,
-    /// The patch does harm: not applicable, and an error.
+    /// The patch breaks the version: not applicable, and an error.
     Refuse,
 }
 
-/// What to do where some edits are upstream already and others are not.
+/// What to do if upstream includes only some of the edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IfPartial {
-    /// Stop: somebody must look.
+    /// Stop, so that a person can look.
     Refuse,
-    /// Make the edits that are missing.
+    /// Make the missing edits.
     Apply,
 }
 
 /// One change to one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Edit {
-    /// The names the file has had. The first that exists and fits is edited.
+    /// The file and its earlier names. The first one that exists and matches is edited.
     pub files: Vec<TreePath>,
-    /// Whether it is all right that none of `files` exists.
+    /// What to do if none of `files` exists.
     pub if_absent: IfAbsent,
     /// The pattern that finds the place.
     pub anchor: String,
@@ -116,13 +116,14 @@ pub struct Edit {
     /// What to do there.
     #[serde(flatten)]
     pub op: Op,
-    /// A pattern that says that it is done: within the list or value, or in the file for insertions.
+    /// A pattern that matches when the edit is already done: within the list or value, or in the
+    /// file for insertions.
     pub already: Option<String>,
-    /// A pattern on the file that says that upstream reached the aim in another way.
+    /// A pattern that matches the file when upstream solved the problem in another way.
     pub satisfied_by: Option<String>,
 }
 
-/// What to do where none of an edit's files exists.
+/// What to do if none of an edit's files exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IfAbsent {
@@ -132,17 +133,17 @@ pub enum IfAbsent {
     Skip,
 }
 
-/// What an edit does at its anchor.
+/// The operation of an edit at its anchor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Op {
-    /// Puts an item behind the last one of the group `list`.
+    /// Adds an item after the last one of the group `list`.
     ListAppend(Item),
-    /// Puts an item before the first one of the group `list`.
+    /// Adds an item before the first one of the group `list`.
     ListPrepend(Item),
-    /// Puts lines before the line the match begins on.
+    /// Inserts lines before the first line of the match.
     InsertBefore(Lines),
-    /// Puts lines behind the line the match ends on.
+    /// Inserts lines after the last line of the match.
     InsertAfter(Lines),
     /// Replaces the group `value`.
     ReplaceCapture(Replacement),
@@ -153,7 +154,7 @@ pub enum Op {
 pub struct Item {
     /// The item, with its quotes.
     pub item: String,
-    /// What stands between items; how it is written in a list of one item.
+    /// The separator, as it is written if the list has only one item.
     pub sep: String,
 }
 
@@ -164,20 +165,20 @@ pub struct Lines {
     pub text: String,
 }
 
-/// What stands in place of a value.
+/// The replacement of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Replacement {
     /// The new value.
     pub with: String,
 }
 
-/// How often an anchor must match, by version. The ranges neither overlap nor leave a gap.
+/// How often an anchor must match, by version. The ranges have no overlaps and no gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Expect(pub Vec<(VersionRange, usize)>);
 
 impl Expect {
-    /// Returns the counts that are right for `version`. Where it is not known or lies outside all
-    /// ranges, each stated count is right.
+    /// Returns the accepted counts for `version`. If the version is unknown or outside all ranges,
+    /// every stated count is accepted.
     pub fn counts(&self, version: Option<&Version>) -> BTreeSet<usize> {
         let is_meant = |range: &VersionRange| {
             version.is_some_and(|version| range.position(version) == crate::Position::Inside)
@@ -192,43 +193,43 @@ impl Expect {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
-    /// The pattern matches, exactly `count` times where that is given.
+    /// The pattern matches; exactly `count` times, if given.
     Matches {
         /// The pattern.
         pattern: String,
-        /// How often.
+        /// The exact number of matches.
         count: Option<usize>,
     },
-    /// The pattern matches nowhere.
+    /// The pattern does not match.
     Absent {
         /// The pattern.
         pattern: String,
     },
 }
 
-/// A post-condition: what must hold of a file once all patches are applied.
+/// A post-condition: a condition on a file after all patches are applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Assert {
-    /// The names the file has had. The first that this patch settled on is looked at; a file no
-    /// edit of this patch names is looked at in any case.
+    /// The file and its earlier names. The first one that an edit of this patch matched is checked;
+    /// a file that no edit of this patch names is always checked.
     pub files: Vec<TreePath>,
-    /// What must hold.
+    /// The condition.
     pub condition: Condition,
 }
 
-/// Something that can be run, without a GPU, to see that a patch works.
+/// A program that checks, without a GPU, whether a patch works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Probe {
     /// Its name, unique within the patch.
     pub name: String,
-    /// The files it looks at.
+    /// The files that it checks.
     pub files: Vec<TreePath>,
-    /// What is run.
+    /// What to run.
     #[serde(flatten)]
     pub kind: ProbeKind,
     /// Whether the run must succeed (or must fail).
     pub success: bool,
-    /// What must hold of its standard output.
+    /// The conditions on its standard output.
     pub conditions: Vec<Condition>,
 }
 
@@ -236,39 +237,39 @@ pub struct Probe {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ProbeKind {
-    /// `cmake -P` with this script; those of the files that exist lie beside it.
+    /// `cmake -P` with this script; the existing files are in the same directory.
     CmakeScript {
         /// The script.
         script: String,
     },
-    /// The C++ preprocessor over the first of the files that exists, its `#include` lines left out.
+    /// The C++ preprocessor on the first existing file, with its `#include` lines removed.
     CppMacro {
-        /// Macros that are defined, as `NAME` or `NAME=VALUE`.
+        /// Macros to define, as `NAME` or `NAME=VALUE`.
         defines: Vec<String>,
     },
-    /// Python compiles those of the files that exist.
+    /// Python compiles the existing files.
     PythonCompile,
-    /// Python takes functions out of the first of the files that exists, and calls them.
+    /// Python extracts functions from the first existing file and calls them.
     PythonCall {
         /// The functions.
         functions: Vec<String>,
-        /// What is run before they are defined.
+        /// The code to run before the functions are defined.
         prelude: String,
-        /// What is run afterwards.
+        /// The code to run afterwards.
         call: String,
     },
 }
 
-/// How a patch stands to other patches and to the build.
+/// The relations of a patch to other patches and to the build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Relations {
-    /// Patches without which this one does harm.
+    /// Patches that this one needs; without them it breaks the source.
     pub requires: Vec<String>,
-    /// Patches that cannot stand beside this one.
+    /// Patches that cannot be combined with this one.
     pub conflicts: Vec<String>,
     /// Patches with a smaller number are applied first.
     pub order: i64,
-    /// Environment variables of the build without which this patch does harm.
+    /// The build's environment variables that this patch needs; without them it breaks the build.
     pub build_env: BTreeMap<String, String>,
 }
 
@@ -277,24 +278,25 @@ pub struct Relations {
 pub struct PatchTest {
     /// Its name.
     pub name: String,
-    /// The version the files are of, where the test names one.
+    /// The version of the files, if the test names one.
     pub version: Option<Version>,
     /// The GPU target.
     pub gpu: GpuTarget,
-    /// The files before.
+    /// The files before the test.
     pub given: BTreeMap<TreePath, String>,
     /// The verdict, as [`crate::Verdict`] prints: `applied(1)`, `already-present`.
     pub verdict: String,
-    /// The files after. Files that are not named must not change.
+    /// The files after the test. Files that are not listed must not change.
     pub then: BTreeMap<TreePath, String>,
 }
 
 impl Patch {
-    /// Returns the SHA-256 of what the patch does: not of its comments, provenance and tests.
+    /// Returns the SHA-256 of what the patch does. Comments, provenance and tests do not count.
     pub fn sha256(&self) -> Sha256 {
         let Self { id, component, applies, edits, asserts, probes, relations, .. } = self;
         let effect = (SCHEMA, id, component, applies, edits, asserts, probes, relations);
-        // Maps are ordered and all keys are text, so this cannot fail and is always the same.
+        // Maps are ordered and all keys are texts, so this cannot fail and always gives the same
+        // result.
         sha256(&serde_json::to_vec(&effect).expect("a patch is plain data"))
     }
 }

@@ -1,24 +1,26 @@
-//! A file as patterns see it: no byte order mark, and `\n` at the end of every line.
+//! A file as patterns see it: without a byte order mark, and with `
+//! ` at the end of every line.
 //!
-//! Offsets are translated back, so that an edit changes its own bytes and no others: line endings,
-//! also mixed ones, the byte order mark and a missing final newline stay as they are.
+//! Offsets are translated back, so an edit changes only its own bytes. Line endings (also mixed
+//! ones), the byte order mark and a missing final newline stay as they are.
 
 use std::borrow::Cow;
 
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file's bytes, normalised, with the way back.
+/// The normalised bytes of a file, with a mapping to the original ones.
 #[derive(Debug)]
 pub(crate) struct Text<'f> {
     bytes: Cow<'f, [u8]>,
     mark: usize,
-    /// Where a `\r` was left out: the offset, in `bytes`, of the `\n` behind it. Ascending.
+    /// The offset, in `bytes`, of each `
+    /// ` whose preceding `\r` was removed. Ascending.
     returns: Vec<usize>,
 }
 
 impl<'f> Text<'f> {
-    /// Reads a file's bytes.
+    /// Normalises the bytes of a file.
     pub(crate) fn new(file: &'f [u8]) -> Self {
         let body = file.strip_prefix(MARK).unwrap_or(file);
         let mark = file.len() - body.len();
@@ -46,7 +48,7 @@ impl<'f> Text<'f> {
         self.mark + at + self.returns.partition_point(|newline| *newline < at)
     }
 
-    /// Returns `text`, with the line endings that are used around `at`.
+    /// Returns `text` with the line endings that are used around `at`.
     pub(crate) fn with_line_endings(&self, text: &str, at: usize) -> String {
         let newline_before = self.bytes[..at].iter().rposition(|byte| *byte == b'\n');
         let newline_behind =
@@ -57,17 +59,17 @@ impl<'f> Text<'f> {
         if has_return { text.replace('\n', "\r\n") } else { text.to_owned() }
     }
 
-    /// Returns the number of the line that `at` is on, from 1.
+    /// Returns the number of the line that contains `at`, from 1.
     pub(crate) fn line(&self, at: usize) -> usize {
         1 + self.bytes[..at].iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Returns where the line that `at` is on begins.
+    /// Returns the start of the line that contains `at`.
     pub(crate) fn line_start(&self, at: usize) -> usize {
         self.bytes[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)
     }
 
-    /// Returns where the line behind the one that `at` is on begins, if there is a newline.
+    /// Returns the start of the line after the one that contains `at`, if there is a newline.
     pub(crate) fn next_line_start(&self, at: usize) -> Option<usize> {
         self.bytes[at..].iter().position(|byte| *byte == b'\n').map(|newline| at + newline + 1)
     }

@@ -1,4 +1,4 @@
-//! How the contents of files are read: paths that cannot leave a tree, and the tree itself.
+//! How file contents are read: paths that cannot leave a tree, and the tree itself.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,24 +7,25 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Files larger than this are refused. The largest file any patch of ours touches has 200 kB.
+/// The largest accepted file. The largest file that a patch of this project changes has 200 kB.
 pub const MAX_FILE_BYTES: usize = 4 * 1024 * 1024;
 
-/// All files of one run together may not be larger than this.
+/// The largest accepted total size of all files in one run.
 pub const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 
-/// The path of a file inside a tree: relative, `/` between its parts, and no way out.
+/// The path of a file inside a tree: relative, with `/` between its parts, and never outside the
+/// tree.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct TreePath(String);
 
-/// Why a text is not the path of a file inside a tree.
+/// The reason why a text is not the path of a file inside a tree.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not a path inside a tree; {reason}", crate::reader::quote(text))]
 pub struct ParseTreePathError {
-    /// The text that was given.
+    /// The given text.
     pub text: String,
-    /// The rule it breaks.
+    /// The rule that it breaks.
     pub reason: &'static str,
 }
 
@@ -44,13 +45,13 @@ fn fault(text: &str) -> Option<&'static str> {
     if text.len() > 1024 {
         Some("it is longer than 1,024 bytes")
     } else if text.chars().any(|c| c.is_control() || matches!(c, '\\' | ':')) {
-        Some("it may not hold control characters, `\\` or `:`")
+        Some("it must not contain control characters, `\\` or `:`")
     } else if text.starts_with('/') {
         Some("it must be relative to the root of the tree")
     } else if parts.clone().any(|part| matches!(part, "" | "." | "..")) {
-        Some("it may not hold empty parts, `.` or `..`")
+        Some("it must not contain empty parts, `.` or `..`")
     } else if parts.any(|part| part.eq_ignore_ascii_case(".git")) {
-        Some("nothing inside `.git` is patched")
+        Some("patches cannot change files inside `.git`")
     } else {
         None
     }
@@ -89,19 +90,19 @@ impl fmt::Debug for TreePath {
     }
 }
 
-/// Where contents come from: git objects, an archive, a directory, or memory.
+/// A source of contents: git objects, an archive, a directory, or memory.
 ///
-/// An implementation over a directory must not follow symbolic links, in no part of the path: it
-/// answers [`Unreadable`] for them.
+/// An implementation for a directory must not follow symbolic links in any part of the path; it
+/// returns [`Unreadable`] for them.
 pub trait Tree {
-    /// Returns the content of the file at `path`, or `None` where there is none.
+    /// Returns the content of the file at `path`, or `None` if nothing exists there.
     ///
     /// # Errors
-    /// There is something, and it cannot be read as a regular file.
+    /// Fails if the path exists, but cannot be read as a regular file.
     fn read(&self, path: &TreePath) -> Result<Option<Vec<u8>>, Unreadable>;
 }
 
-/// Why what stands at a path cannot be patched, for example `it is a symbolic link`.
+/// The reason why a path cannot be patched, for example `it is a symbolic link`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(pub String);

@@ -1,4 +1,4 @@
-//! What the engine says about an edit or a patch.
+//! The engine's verdicts on edits and patches.
 
 use std::fmt;
 
@@ -8,101 +8,102 @@ use serde::Serialize;
 
 use crate::{NearestLine, TreePath};
 
-/// What became of an edit or a patch. Files are written only if every verdict is a good one.
+/// The verdict on an edit or a patch. Files are written only if every verdict is good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Verdict {
     /// Good: changes were made.
     Applied {
-        /// How many places were changed.
+        /// The number of changed places.
         count: usize,
     },
-    /// Good: the text is there already.
+    /// Good: the text is already there.
     AlreadyPresent {
-        /// Who put it there.
+        /// Where the text comes from.
         by: PresentBy,
     },
-    /// Good: upstream reached the aim in another way.
+    /// Good: upstream solved the problem in another way.
     SatisfiedOtherwise,
-    /// Good: the patch is not for this version, GPU target or tree. Not good where the version is
-    /// one that the patch harms.
+    /// Good: the patch is not for this version, GPU target or tree. Not good if the patch breaks
+    /// this version.
     NotApplicable {
-        /// Why.
+        /// The reason.
         because: String,
     },
-    /// Upstream has a part of it. Good only where the patch says so (`if_partial = "apply"`).
+    /// Upstream includes a part of the change. Good only if the patch allows it (`if_partial =
+    /// "apply"`).
     PartialUpstream {
-        /// How many places were missing it.
+        /// The number of places without the change.
         missing: usize,
-        /// How many places have it.
+        /// The number of places with the change.
         present: usize,
     },
-    /// The anchor matches nowhere.
+    /// The anchor does not match.
     AnchorMissing {
-        /// The files of the edit that exist; none of them may.
+        /// The edit's files that exist; possibly none.
         files: Vec<TreePath>,
-        /// The line that comes nearest, in the first of them.
+        /// The most similar line in the first of these files.
         nearest: Option<NearestLine>,
     },
-    /// The anchor does not match as often as stated.
+    /// The anchor matches an unexpected number of times.
     Ambiguous {
         /// The file.
         file: TreePath,
-        /// How often it matches; counting stops one above the largest expected count.
+        /// The number of matches; counting stops one above the largest expected count.
         found: usize,
-        /// How often it should.
+        /// The expected numbers of matches.
         expected: Vec<usize>,
         /// The lines of the matches, from 1.
         lines: Vec<usize>,
     },
-    /// What must hold afterwards does not.
+    /// A post-condition is not met.
     PostConditionFailed {
         /// The file.
         file: TreePath,
-        /// What does not hold.
+        /// The reason.
         reason: String,
     },
-    /// A probe ran and did not say what it should.
+    /// A probe ran and failed.
     ProbeFailed {
         /// The name of the probe.
         probe: String,
-        /// What it said.
+        /// The reason.
         reason: String,
     },
-    /// The patch cannot stand beside another one or in this build.
+    /// The patch conflicts with another patch or with this build.
     Conflict {
         /// The other patch, if there is one.
         with: Option<String>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Somebody changed the file since it was fetched or patched.
+    /// Someone changed the file after it was fetched or patched.
     BaseDirty {
         /// The file.
         file: TreePath,
-        /// The hash it should have.
+        /// The expected hash.
         expected: Sha256,
-        /// The hash it has.
+        /// The actual hash.
         found: Sha256,
     },
-    /// What stands there is no regular file of a size that is patched.
+    /// The path is not a regular file, or the file is too large to be patched.
     Unreadable {
         /// The file.
         file: TreePath,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Who put a text there that is present already.
+/// Where a text comes from that is already present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PresentBy {
-    /// The file is as upstream released it.
+    /// Upstream: the file is as upstream released it.
     Upstream,
-    /// The file is as a receipt of ours says we left it.
+    /// This tool: the file is as a receipt describes it.
     Ours,
-    /// Nobody can tell: there is neither a receipt nor a known base.
+    /// Unknown: there is no receipt and no known base.
     Unknown,
 }
 
@@ -123,7 +124,7 @@ impl Verdict {
         "unreadable",
     ];
 
-    /// Returns the name, as reports print it.
+    /// Returns the name that reports use.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Applied { .. } => "applied",
@@ -141,7 +142,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether an edit of this verdict stops everything.
+    /// Returns whether an edit with this verdict stops the whole run.
     pub(crate) fn is_failure(&self) -> bool {
         match self {
             Self::Applied { .. }
@@ -159,31 +160,31 @@ impl Verdict {
         }
     }
 
-    /// Returns one sentence fragment for people: what is the matter, and where.
+    /// Returns a sentence fragment for people with the problem and its place.
     pub fn explain(&self) -> String {
         match self {
             Self::Applied { count: 1 } => "one place was changed".to_owned(),
             Self::Applied { count } => format!("{count} places were changed"),
-            Self::AlreadyPresent { by: PresentBy::Upstream } => "upstream has it".to_owned(),
-            Self::AlreadyPresent { by: PresentBy::Ours } => "it was applied before".to_owned(),
+            Self::AlreadyPresent { by: PresentBy::Upstream } => "upstream includes it".to_owned(),
+            Self::AlreadyPresent { by: PresentBy::Ours } => "it was applied earlier".to_owned(),
             Self::AlreadyPresent { by: PresentBy::Unknown } => {
-                "the text is there already".to_owned()
+                "the text is already there".to_owned()
             }
-            Self::SatisfiedOtherwise => "upstream reached the aim in another way".to_owned(),
+            Self::SatisfiedOtherwise => "upstream solved this in another way".to_owned(),
             Self::NotApplicable { because } => because.clone(),
             Self::PartialUpstream { missing, present } => {
-                format!("upstream has it at {present} of {} places", missing + present)
+                format!("upstream includes it at {present} of {} places", missing + present)
             }
             Self::AnchorMissing { files, .. } if files.is_empty() => {
                 "none of its files exists".to_owned()
             }
             Self::AnchorMissing { files, nearest } => {
                 let names: Vec<&str> = files.iter().map(TreePath::as_str).collect();
-                let near = nearest
-                    .as_ref()
-                    .map(|near| format!("; line {} comes nearest: `{}`", near.line, near.text));
+                let near = nearest.as_ref().map(|near| {
+                    format!("; line {} is the most similar: `{}`", near.line, near.text)
+                });
                 format!(
-                    "the anchor matches nowhere in {}{}",
+                    "the anchor was not found in {}{}",
                     crate::reader::list(&names),
                     near.unwrap_or_default()
                 )
@@ -205,9 +206,7 @@ impl Verdict {
             Self::Conflict { with: Some(with), reason } => format!("with `{with}`: {reason}"),
             Self::Conflict { with: None, reason } => reason.clone(),
             Self::BaseDirty { file, expected, found } => {
-                format!(
-                    "`{file}` was changed by somebody: it has {found} where {expected} was expected"
-                )
+                format!("`{file}` was changed by someone: its hash is {found}, expected {expected}")
             }
             Self::Unreadable { file, reason } => format!("`{file}`: {reason}"),
         }

@@ -1,4 +1,4 @@
-//! Ranges of versions, and whether several of them divide a range without gaps.
+//! Ranges of versions, and a check whether several of them divide a range without gaps.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,21 +9,21 @@ use serde::{Serialize, Serializer};
 
 use names::{ParseVersionError, Version};
 
-/// An unbroken range of versions: `>=0.9.0, <0.11.1`, `==0.10.2`, or `*` for all.
+/// A contiguous range of versions: `>=0.9.0, <0.11.1`, `==0.10.2`, or `*` for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRange {
     lower: Bound<Version>,
     upper: Bound<Version>,
 }
 
-/// Where a version lies, seen from a range.
+/// The position of a version relative to a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// Before the lower bound.
     Below,
     /// In the range.
     Inside,
-    /// Behind the upper bound.
+    /// After the upper bound.
     Above,
 }
 
@@ -59,12 +59,12 @@ impl FromStr for VersionRange {
 }
 
 impl VersionRange {
-    /// Returns the range that every version lies in.
+    /// Returns the range that contains every version.
     pub fn all() -> Self {
         Self { lower: Bound::Unbounded, upper: Bound::Unbounded }
     }
 
-    /// Returns where `version` lies.
+    /// Returns the position of `version`.
     pub fn position(&self, version: &Version) -> Position {
         let is_below = match &self.lower {
             Bound::Included(lower) => version < lower,
@@ -83,12 +83,12 @@ impl VersionRange {
         }
     }
 
-    /// Returns whether versions before the range exist.
+    /// Returns whether there are versions before the range.
     pub fn has_lower(&self) -> bool {
         self.lower != Bound::Unbounded
     }
 
-    /// Returns whether versions behind the range exist.
+    /// Returns whether there are versions after the range.
     pub fn has_upper(&self) -> bool {
         self.upper != Bound::Unbounded
     }
@@ -104,7 +104,7 @@ impl VersionRange {
         }
     }
 
-    /// Says what is wrong with `parts` as a division of `self`: a gap or an overlap.
+    /// Returns the gap or overlap if `parts` do not divide `self` exactly.
     pub(crate) fn division_fault(&self, parts: &[&Self]) -> Option<String> {
         let mut parts = parts.to_vec();
         parts.sort_by(|a, b| compare_lower(&a.lower, &b.lower));
@@ -148,7 +148,8 @@ fn compare_lower(a: &Bound<Version>, b: &Bound<Version>) -> Ordering {
     }
 }
 
-/// Equal when the next range starts exactly where the last ends; less is a gap, greater an overlap.
+/// `Equal` if the next range starts exactly where the last one ends; `Less` means a gap, `Greater`
+/// an overlap.
 fn meets(upper: &Bound<Version>, next_lower: &Bound<Version>) -> Ordering {
     match (upper, next_lower) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => Ordering::Greater,

@@ -1,11 +1,11 @@
-//! The files of a tree as they are while patches are worked out: read once, changed in memory only.
+//! The files of a tree while patches are computed: read once, changed only in memory.
 
 use std::collections::BTreeMap;
 
 use crate::prepared::{Splice, splice};
 use crate::tree::{MAX_FILE_BYTES, MAX_TOTAL_BYTES, Tree, TreePath, Unreadable};
 
-/// A file: what it was, and what became of it.
+/// A file: its original and current content.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     pub(crate) original: Vec<u8>,
@@ -23,12 +23,12 @@ pub(crate) enum Slot {
     File(Work),
 }
 
-/// All files that were asked for.
+/// All files that were read.
 pub(crate) struct WorkTree<'t> {
     tree: &'t dyn Tree,
     slots: BTreeMap<TreePath, Slot>,
     total: usize,
-    /// What the files were before the patch that is being worked out.
+    /// The files before the current patch.
     undo: BTreeMap<TreePath, Slot>,
 }
 
@@ -37,7 +37,7 @@ impl<'t> WorkTree<'t> {
         Self { tree, slots: BTreeMap::new(), total: 0, undo: BTreeMap::new() }
     }
 
-    /// Returns the file at `path`, read at the first call.
+    /// Returns the file at `path`, and reads it at the first call.
     pub(crate) fn slot(&mut self, path: &TreePath) -> &Slot {
         if !self.slots.contains_key(path) {
             let slot = self.load(path);
@@ -71,7 +71,7 @@ impl<'t> WorkTree<'t> {
         }
     }
 
-    /// Returns the bytes of a file as they are now.
+    /// Returns the current bytes of a file.
     pub(crate) fn current(&mut self, path: &TreePath) -> Option<&[u8]> {
         match self.slot(path) {
             Slot::File(work) => Some(&work.current),
@@ -79,7 +79,7 @@ impl<'t> WorkTree<'t> {
         }
     }
 
-    /// Starts to work out a patch.
+    /// Starts the computation of a patch.
     pub(crate) fn begin(&mut self) {
         self.undo.clear();
     }
@@ -98,7 +98,7 @@ impl<'t> WorkTree<'t> {
         }
     }
 
-    /// Takes back what the patch did, so that the others are judged as if it were not there.
+    /// Rolls back the patch, so that the other patches are judged without it.
     pub(crate) fn roll_back(&mut self) {
         self.slots.append(&mut self.undo);
     }

@@ -1,9 +1,9 @@
-//! Fuzzes patch files: whatever one says, it is refused or applied, all or nothing, in little time.
+//! Fuzzes patch files: every input is refused or applied, all or nothing, and quickly.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "the corpus is the patch files of the project; a test may read them, or fail"
+    reason = "the corpus is the project's patch files; a test may read them, or fail"
 )]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::path::Path;
 use patcher::{NoProbes, PatchSet, Subject, TreePath, apply, parse_patch, revert};
 use testkit::{Corpus, RUNS, fuzz_part};
 
-/// Bytes that mean something in patch files.
+/// Bytes that have a meaning in patch files.
 const WORDS: [&[u8]; 30] = [
     b"\n[[edit]]\n",
     b"\n[[assert]]\n",
@@ -46,7 +46,7 @@ const WORDS: [&[u8]; 30] = [
     b"\r\n",
 ];
 
-/// Each input compiles some twenty patterns: two halves run side by side.
+/// Each input compiles about twenty patterns, so two halves run in parallel.
 #[test]
 fn fuzzed_patch_files_are_refused_or_applied_whole() {
     run(0x5eed_0007);
@@ -68,7 +68,7 @@ fn run(seed: u64) {
             for (path, given) in patch.tests.iter().flat_map(|test| &test.given) {
                 tree.entry(path.clone()).or_default().extend_from_slice(given.as_bytes());
             }
-            // One test is enough to have its syntax changed; more would be most of the text.
+            // One test is enough for syntax mutations; more would be most of the text.
             let parts: Vec<&str> = text.split_inclusive("\n\n[[test]]\n").collect();
             let text = parts[..parts.len().min(2)].concat();
             inputs.push(text.trim_end_matches("[[test]]\n").as_bytes().to_vec());
@@ -91,7 +91,11 @@ fn run(seed: u64) {
         good += 1;
         patch.relations.requires.clear();
         let outcome = apply(&PatchSet::new(vec![patch]).unwrap(), &subject, &tree, &NoProbes);
-        assert!(outcome.ok || outcome.files.is_empty(), "half of it: {:?}", outcome.patches);
+        assert!(
+            outcome.ok || outcome.files.is_empty(),
+            "only a part was applied: {:?}",
+            outcome.patches
+        );
         let Some(receipt) = outcome.receipt() else { return };
         applied += 1;
         let mut patched = tree.clone();

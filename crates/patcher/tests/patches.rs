@@ -1,4 +1,4 @@
-//! Every patch file of the repository is read, and the tests inside it are run.
+//! Parses every patch file of the repository and runs the tests inside it.
 #![expect(
     clippy::disallowed_methods,
     reason = "the list of patch files is the directory; a test may look"
@@ -21,7 +21,7 @@ fn patches() -> Result<Patches, Box<dyn Error>> {
             let file = file?;
             let name = file.file_name().to_string_lossy().into_owned();
             let patch = parse_patch(&name, &std::fs::read_to_string(file.path())?)?;
-            assert_eq!(name, format!("{}.toml", patch.id), "a file is called as its patch is");
+            assert_eq!(name, format!("{}.toml", patch.id), "the file name must match the patch id");
             assert_eq!(component.file_name().to_string_lossy(), patch.component);
             patches.push((name, patch));
         }

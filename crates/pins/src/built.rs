@@ -1,7 +1,8 @@
-//! The settings of tracks that an engine builds: variants, and the stages each is made in.
+//! The settings of tracks that an engine builds: variants, and the stages of each variant.
 //!
-//! A stage is a Dockerfile, what its context holds, and the image it makes. Each stands on the one
-//! before it, the first one on the variant's base.
+//! A stage consists of a Dockerfile and the content of its build context, and produces an image.
+//! Each stage starts from the image of the previous one, and the first stage from the variant's
+//! base.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +15,15 @@ use names::PinName;
 /// The settings of a track that an engine builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltSettings {
-    /// The title that the image's label carries.
+    /// The title for the image's label.
     pub title: String,
-    /// One sentence that the image's label carries.
+    /// One sentence for the image's label.
     pub description: String,
-    /// The variant that is built where none is asked for.
+    /// The default variant.
     pub variant: String,
     /// All variants, by name.
     pub variants: BTreeMap<String, Variant>,
-    /// The variant that a rehearsal builds, where there is one.
+    /// The variant that a rehearsal builds, if there is one.
     pub rehearsal: Option<String>,
     /// Environment variables that the image sets, by name.
     pub env: BTreeMap<String, String>,
@@ -31,35 +32,35 @@ pub struct BuiltSettings {
 /// One way to build a track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
-    /// What the first stage stands on.
+    /// The base of the first stage.
     pub base: VariantBase,
-    /// The stages, in order; the last one's image is the track's.
+    /// The stages, in order; the last one produces the image of the track.
     pub stages: Vec<Stage>,
 }
 
-/// What the first stage of a variant stands on.
+/// The base of a variant's first stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VariantBase {
     /// An image pin.
     Image(PinName),
-    /// A root file system made of the packages `base` of a lock, `versions/locks/NAME.toml`.
+    /// A root file system made from the packages in `base` of a lock, `versions/locks/NAME.toml`.
     Packages(String),
 }
 
-/// One Dockerfile and what it is built from.
+/// One Dockerfile and its inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// Its name, unique in the variant.
+    /// The name, unique in the variant.
     pub name: String,
-    /// The Dockerfile, a path from the root of the project.
+    /// The Dockerfile, as a path from the root of the project.
     pub dockerfile: String,
-    /// Source pins by the folder of the build context that their trees are in.
+    /// Source pins, by the folder of the build context that contains their trees.
     pub sources: BTreeMap<String, PinName>,
-    /// Sets of the variant's package lock, in the folder `packages` of the context.
+    /// Sets of the variant's package lock, which are in the folder `packages` of the context.
     pub packages: Vec<String>,
     /// A Python lock, whose wheels are in the folder `python` of the context.
     pub python: Option<String>,
-    /// Build arguments that this variant gives the Dockerfile.
+    /// Build arguments of this variant for the Dockerfile.
     pub args: BTreeMap<String, String>,
     /// Whether its RUN instructions may use the network.
     pub network: bool,
@@ -144,8 +145,8 @@ fn read_variant(
     for item in items {
         let stage = read_stage(report, &item, (&base, pins))?;
         if stages.iter().any(|other| other.name == stage.name) {
-            let message = format!("there are two stages `{}`", stage.name);
-            return Err(report.add(&item.span, wrong(message, "rename one of the two")));
+            let message = format!("two stages are called `{}`", stage.name);
+            return Err(report.add(&item.span, wrong(message, "rename one of them")));
         }
         stages.push(stage);
     }
@@ -196,8 +197,8 @@ fn read_stage(
         && !packages.is_empty()
         && let Some(entry) = table.get("packages")
     {
-        let message = "`packages` needs a lock, and this variant stands on an image";
-        let help = "remove it, or write `packages = \"LOCK\"` for the variant in place of `base`";
+        let message = "`packages` needs a lock, but this variant is based on an image";
+        let help = "remove it, or write `packages = \"LOCK\"` for the variant instead of `base`";
         return Err(report.add(&entry.key_span, wrong(message, help)));
     }
     Ok(Stage {
@@ -254,5 +255,5 @@ pub(crate) fn check_pin(
         Some(near) => format!("did you mean `{near}`?"),
         None => "versions/versions.toml lists the pins".to_owned(),
     };
-    Err(wrong(format!("`{pin}` is no pin of kind {tables}"), help))
+    Err(wrong(format!("`{pin}` is not a pin of kind {tables}"), help))
 }

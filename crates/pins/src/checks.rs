@@ -1,14 +1,14 @@
-//! What single values must look like: urls, git refs, versions, dates, names, environment.
+//! Checks single values: urls, git refs, versions, dates, names, environment variables.
 //!
-//! Each function takes the text of one value and says what is wrong with it and what would be
-//! right. It knows nothing of places: the reader adds them. Commits and digests are in `hashes`.
+//! Each function takes the text of one value, and returns the problem and the correct form if it is
+//! invalid. The reader adds the place. Commits and digests are checked in `hashes`.
 
 use names::{Repository, Secret, Tag};
 
 use crate::problem::{Wrong, named, quote, wrong};
 use names::{GfxVersion, GpuTarget, ParseGfxVersionError, PinName};
 
-/// Accepts any text of one line that is at most `longest` characters long.
+/// Accepts any text of one line with at most `longest` characters.
 pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {
     move |text| match text.chars().count() {
         length if length <= longest => Ok(text.to_owned()),
@@ -23,13 +23,14 @@ pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {
 pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     let shown = quote(text);
     let refuse = |why: &str, help: String| Err(wrong(format!("{shown} {why}"), help));
-    // Before the text is taken apart: a password may have every character that separates its parts.
+    // This comes before the text is split: a password can contain every character that separates
+    // the parts.
     if text.contains('@') && Secret::from(text).is_secret() {
         let masked = Secret::from(text).to_string();
         let bare = masked.split(['?', '#']).next().unwrap_or_default().replace("***@", "");
         let bare = bare.split_once("://").map_or(bare.as_str(), |(_, rest)| rest);
         let help = format!(
-            "write `https://{bare}`; what stood here is known to every reader of the file, so renew it"
+            "write `https://{bare}`; everyone who can read the file could see the secret, so replace it"
         );
         return refuse("has a user name or password", help);
     }
@@ -42,14 +43,14 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return refuse(
             "is not a url",
-            "write it whole, for example `https://github.com/vllm-project/vllm`".to_owned(),
+            "write the whole url, for example `https://github.com/vllm-project/vllm`".to_owned(),
         );
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let bare = format!("https://{rest}");
     let bare = bare.split(['?', '#']).next().unwrap_or_default();
     if scheme != "https" {
-        let help = format!("only https is fetched; write `{bare}`");
+        let help = format!("only https is supported; write `{bare}`");
         return refuse("does not start with `https://`", help);
     }
     if text.contains(['?', '#']) {
@@ -64,7 +65,7 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     if path.split('/').any(|part| matches!(part, "." | "..")) || path.contains("//") {
         return refuse(
             "has `.`, `..` or an empty part in its path",
-            "write the url without detours".to_owned(),
+            "write the path without them".to_owned(),
         );
     }
     Ok(text.to_owned())
@@ -76,7 +77,7 @@ pub(crate) fn repository_url(text: &str) -> Result<String, Wrong> {
     match url.trim_start_matches("https://").trim_end_matches('/').contains('/') {
         true => Ok(url),
         false => Err(wrong(
-            format!("{} names a host and no repository", quote(text)),
+            format!("{} contains a host, but no repository", quote(text)),
             "write the whole url, for example `https://github.com/vllm-project/vllm`",
         )),
     }
@@ -101,16 +102,16 @@ fn is_path_character(character: char) -> bool {
 
 /// Accepts the name of a tag or branch.
 pub(crate) fn git_ref(text: &str) -> Result<String, Wrong> {
-    const RULE: &str = "a tag or branch is letters, digits and `.` `_` `/` `+` `-`, starts with a letter or digit, has no part that ends in `.lock`, and is at most 201 characters long";
+    const RULE: &str = "a tag or branch has letters, digits and `.` `_` `/` `+` `-`, starts with a letter or digit, has no part that ends in `.lock`, and is at most 201 characters long";
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
     if matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return refuse(
             "is a commit, not a tag or branch",
-            "write it in `commit`, and in `ref` the tag or branch it was found under",
+            "write it in `commit`, and write the tag or branch that it was found under in `ref`",
         );
     }
     if text.contains("@{") {
-        return refuse("is a place in a reflog, not a tag or branch", RULE);
+        return refuse("is a reflog entry, not a tag or branch", RULE);
     }
     if text.contains("..") {
         return refuse("is a range of commits, not a tag or branch", RULE);
@@ -119,7 +120,7 @@ pub(crate) fn git_ref(text: &str) -> Result<String, Wrong> {
         text.chars().find(|c| !(c.is_ascii_alphanumeric() || "._/+-".contains(*c)))
     {
         return refuse(
-            &format!("has {}, which no tag or branch of ours has", named(character)),
+            &format!("contains {}, which is not allowed in a tag or branch", named(character)),
             RULE,
         );
     }
@@ -132,14 +133,14 @@ pub(crate) fn git_ref(text: &str) -> Result<String, Wrong> {
     if is_valid { Ok(text.to_owned()) } else { refuse("is not a tag or branch", RULE) }
 }
 
-/// Accepts the version of a release, without a `v` in front.
+/// Accepts the version of a release, without a leading `v`.
 pub(crate) fn version(text: &str) -> Result<String, Wrong> {
     let numeric = text.strip_prefix('b').unwrap_or(text);
     let is_build_number = numeric != text && numeric.bytes().all(|b| b.is_ascii_digit());
     let help = match text.strip_prefix(['v', 'V', '=']) {
         Some(rest) => {
             let rest = rest.trim_start_matches(['=', ' ']);
-            format!("write `{rest}`; a `v` belongs into `ref`")
+            format!("write `{rest}`; the `v` belongs in `ref`")
         }
         None => {
             "a version starts with a digit and has no spaces, for example `0.10.2` or `2.8.3.post1`"
@@ -164,7 +165,7 @@ pub(crate) fn exact_version(text: &str) -> Result<String, Wrong> {
     {
         return Err(wrong(
             format!("{} has an operator", quote(text)),
-            format!("only exact versions stand here, so it is left out; write `{exact}`"),
+            format!("only exact versions are accepted, without an operator; write `{exact}`"),
         ));
     }
     if text.contains(['<', '>', '~', '^', '*', '=', ',']) {
@@ -176,7 +177,7 @@ pub(crate) fn exact_version(text: &str) -> Result<String, Wrong> {
     version(text)
 }
 
-/// Accepts a ROCm release: numbers with dots, and where it is a nightly its stamp.
+/// Accepts a ROCm release: numbers with dots, with a stamp if it is a nightly.
 pub(crate) fn rocm_release(text: &str) -> Result<String, Wrong> {
     let core = text.find(['a', 'b', 'r']).map_or(text, |at| &text[..at]);
     let stamp = text[core.len()..].trim_start_matches("rc").trim_start_matches(['a', 'b']);
@@ -194,13 +195,13 @@ pub(crate) fn rocm_release(text: &str) -> Result<String, Wrong> {
     }
     let bare = text.trim_start_matches(|c: char| !c.is_ascii_digit());
     let help = match bare != text && rocm_release(bare).is_ok() {
-        true => format!("write the number alone: `{bare}`"),
-        false => "a ROCm release is two or three numbers, for example `7.2.1`; a nightly has its stamp behind them, for example `7.14.0a20260608`".to_owned(),
+        true => format!("write only the number: `{bare}`"),
+        false => "a ROCm release is two or three numbers, for example `7.2.1`; a nightly has a stamp after them, for example `7.14.0a20260608`".to_owned(),
     };
     Err(wrong(format!("{} is not a ROCm release", quote(text)), help))
 }
 
-/// Says whether `git_ref` and `version` speak of the same release.
+/// Returns whether `git_ref` and `version` name the same release.
 pub(crate) fn agrees(git_ref: &str, version: &str) -> bool {
     let name = git_ref.rsplit('/').next().unwrap_or(git_ref);
     let name = name.strip_prefix('v').unwrap_or(name);
@@ -209,11 +210,11 @@ pub(crate) fn agrees(git_ref: &str, version: &str) -> bool {
     if is_build(name) || is_build(version) {
         return !is_build(name) || name == version;
     }
-    // A branch such as `main_perf` says nothing about the version.
+    // A branch such as `main_perf` does not name a version.
     if !is_numbered(name) || name == version {
         return true;
     }
-    // A vendor's own flavour stands behind a dash: `2.7.4-cktile` is 2.7.4, `2.7.4-rc1` is not.
+    // A vendor's own flavour follows a dash: `2.7.4-cktile` is 2.7.4, but `2.7.4-rc1` is not.
     let flavour = name.strip_prefix(version).and_then(|rest| rest.strip_prefix('-'));
     flavour.is_some_and(|flavour| {
         !["rc", "alpha", "beta", "pre", "dev"].iter().any(|stage| flavour.starts_with(stage))
@@ -227,7 +228,7 @@ pub(crate) fn subdirectory(text: &str) -> Result<String, Wrong> {
     if text.starts_with('/') || has_drive {
         return refuse(
             "is an absolute path",
-            "write the directory as it lies inside the archive, for example `vendor/llama.cpp`",
+            "write the directory as it is in the archive, for example `vendor/llama.cpp`",
         );
     }
     if text.contains('\\') {
@@ -242,13 +243,13 @@ pub(crate) fn subdirectory(text: &str) -> Result<String, Wrong> {
     if text.split('/').any(|part| matches!(part, "" | ".")) {
         return refuse(
             "has an empty part or a `.`",
-            "write single slashes between names and none at the end",
+            "write single slashes between names, and none at the end",
         );
     }
     line(255)(text)
 }
 
-/// Accepts the name of a component, which is that of a folder under `patches/`.
+/// Accepts the name of a component, which is the name of a folder under `patches/`.
 pub(crate) fn component(text: &str) -> Result<String, Wrong> {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_valid = text.len() <= 64
@@ -275,7 +276,7 @@ pub(crate) fn package_name(text: &str) -> Result<String, Wrong> {
     }
     let help = match text.split_once('[') {
         Some((name, _)) => format!("extras are not part of the name; write `{name}`"),
-        None => "a package name is letters, digits, `.`, `_` and `-`, and starts and ends with a letter or digit".to_owned(),
+        None => "a package name has letters, digits, `.`, `_` and `-`, and starts and ends with a letter or digit".to_owned(),
     };
     Err(wrong(format!("{} is not a package name", quote(text)), help))
 }
@@ -334,18 +335,18 @@ pub(crate) fn pin_name(text: &str) -> Result<PinName, Wrong> {
     })
 }
 
-/// Accepts a value of `HSA_OVERRIDE_GFX_VERSION` that changes something on `target`.
+/// Accepts a value of `HSA_OVERRIDE_GFX_VERSION` that differs from the native version of `target`.
 pub(crate) fn spoof(text: &str, target: Option<&GpuTarget>) -> Result<GfxVersion, Wrong> {
     let own = target.and_then(GfxVersion::of_target);
     match text.parse::<GfxVersion>() {
         Ok(version) if Some(version) == own => Err(wrong(
-            format!("{} is the version the GPU has by itself", quote(text)),
-            "a spoof names another GPU's version, for example `11.0.0` for gfx1100; where none is needed, remove the line",
+            format!("{} is the GPU's own version", quote(text)),
+            "a spoof is the version of another GPU, for example `11.0.0` for gfx1100; if the GPU needs none, remove the line",
         )),
         Ok(version) => Ok(version),
         Err(error @ ParseGfxVersionError::TargetName { version, .. }) => {
             let help = match Some(version) == own {
-                true => "write three numbers, `major.minor.stepping`, of the GPU to pass for, for example `10.3.0` for gfx1030 or `11.0.0` for gfx1100".to_owned(),
+                true => "write three numbers, `major.minor.stepping`, of the GPU to imitate, for example `10.3.0` for gfx1030 or `11.0.0` for gfx1100".to_owned(),
                 false => format!("write `{version}`"),
             };
             Err(Wrong { help, ..split_sentence(&error.to_string()) })
@@ -354,11 +355,11 @@ pub(crate) fn spoof(text: &str, target: Option<&GpuTarget>) -> Result<GfxVersion
     }
 }
 
-/// Accepts a day that exists.
+/// Accepts a date that exists.
 pub(crate) fn date(text: &str) -> Result<String, Wrong> {
     let refuse = || {
         wrong(
-            format!("{} is not a day of the calendar", quote(text)),
+            format!("{} is not a valid date", quote(text)),
             "write year, month and day, for example 2026-11-20",
         )
     };
@@ -378,9 +379,9 @@ pub(crate) fn date(text: &str) -> Result<String, Wrong> {
     if (1..=days).contains(day) { Ok(text.to_owned()) } else { Err(refuse()) }
 }
 
-/// Splits the message of another type's error, `what is wrong; what would be right`.
+/// Splits the error message of another type, which has the form `problem; correct form`.
 fn split_sentence(text: &str) -> Wrong {
-    // Quoted values may hold anything, so the message is split at the last semicolon.
+    // Quoted values can contain anything, so the message is split at the last semicolon.
     match text.rsplit_once("; ") {
         Some((message, help)) => wrong(message, help),
         None => wrong(text, "correct it and try again"),

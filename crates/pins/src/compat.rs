@@ -1,8 +1,8 @@
-//! `versions/compat.toml`: what runs with what, as data with sources and dates.
+//! `versions/compat.toml`: which versions work together, as data with sources and dates.
 //!
-//! Start at [`Compat`] and the questions it answers: [`Compat::kernel_support`],
-//! [`Compat::fixed_kernel`], [`Compat::coupling`], [`Compat::bad`], [`Compat::moved_index`]. Which
-//! machine or which pins are asked about, and how bad an answer is, is for the caller to say.
+//! Start at [`Compat`] and its queries: [`Compat::kernel_support`], [`Compat::fixed_kernel`],
+//! [`Compat::coupling`], [`Compat::bad`], [`Compat::moved_index`]. The caller chooses the machine
+//! or the pins, and decides how severe an answer is.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::reader::{Entry, Table, collect, document};
 use crate::releases::{Releases, is_kernel_at_least};
 use names::{GpuTarget, PinName};
 
-/// The content of `compat.toml`, each row by its name.
+/// The content of `compat.toml`; each row has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compat {
-    /// Kernels in which the driver's faults with a GPU are mended.
+    /// Kernels that contain the driver fix for a GPU.
     pub kernels: BTreeMap<String, KernelRow>,
-    /// How ROCm releases do on mended and other kernels.
+    /// Support of ROCm releases on kernels with and without the fix.
     pub rocm: BTreeMap<String, RocmRow>,
     /// Firmware that is known to be bad or good.
     pub firmware: BTreeMap<String, FirmwareRow>,
-    /// Packages that belong together.
+    /// Packages that must match.
     pub couplings: BTreeMap<String, CouplingRow>,
     /// Releases that are known to fail.
     pub bad: BTreeMap<String, BadRow>,
@@ -30,85 +30,86 @@ pub struct Compat {
     pub indexes: BTreeMap<String, IndexRow>,
 }
 
-/// Where a row was read, and when.
+/// The source of a row, and when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// The documents, for readers.
     pub source: String,
-    /// The day they were read, `YYYY-MM-DD`.
+    /// The day on which they were read, `YYYY-MM-DD`.
     pub checked: String,
 }
 
-/// Kernels in which the driver's faults with some GPUs are mended.
+/// Kernels that contain the driver fix for some GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelRow {
-    /// The GPU targets it speaks of.
+    /// The GPU targets of this row.
     pub gpus: Vec<GpuTarget>,
-    /// The first such release, as the distribution's package spells it; none means all.
+    /// The first release with the fix, as the distribution's package spells it; `None` means all
+    /// releases.
     pub since: Option<String>,
-    /// The distribution whose kernel it is, `ID-VERSION_ID` of os-release; none means any.
+    /// The distribution of the kernel, `ID-VERSION_ID` of os-release; `None` means any.
     pub distribution: Option<String>,
-    /// What stands behind the last dash of the kernel's release; none means anything.
+    /// The text after the last dash of the kernel's release; `None` means any.
     pub flavour: Option<String>,
-    /// Where it was read.
+    /// The source.
     pub evidence: Evidence,
 }
 
-/// What a ROCm release is on a kernel, in the words of AMD's table.
+/// The status of a ROCm release on a kernel, in the terms of AMD's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Support {
-    /// It works, and AMD says so.
+    /// It works, and AMD confirms it.
     Supported,
-    /// It starts, and fails under load.
+    /// It starts, but fails under load.
     Unstable,
     /// It does not work.
     Unsupported,
 }
 
-/// How some ROCm releases do on mended and other kernels.
+/// Support of some ROCm releases on kernels with and without the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RocmRow {
-    /// The GPU targets it speaks of.
+    /// The GPU targets of this row.
     pub gpus: Vec<GpuTarget>,
     /// The releases.
     pub releases: Vec<Releases>,
-    /// Whose builds it speaks of, for example `amd`.
+    /// The vendor of the builds, for example `amd`.
     pub builds: String,
-    /// On a kernel that one of [`Compat::kernels`] names.
+    /// The status on a kernel that [`Compat::kernels`] lists.
     pub fixed_kernel: Support,
-    /// On any other kernel.
+    /// The status on any other kernel.
     pub other_kernel: Support,
-    /// Where it was read.
+    /// The source.
     pub evidence: Evidence,
 }
 
-/// Firmware that is known to be bad, and what to use instead.
+/// Firmware that is known to be bad, and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirmwareRow {
-    /// The GPU targets it speaks of.
+    /// The GPU targets of this row.
     pub gpus: Vec<GpuTarget>,
-    /// Releases of linux-firmware that are bad, by date.
+    /// Bad releases of linux-firmware, by date.
     pub bad: Vec<Releases>,
-    /// Releases of linux-firmware that are good, by date.
+    /// Good releases of linux-firmware, by date.
     pub good: Vec<Releases>,
-    /// Versions of the MES scheduler's firmware that are bad.
+    /// Bad versions of the MES scheduler's firmware.
     pub bad_mes: Vec<u32>,
-    /// What happens with the bad ones.
+    /// What happens with the bad versions.
     pub why: String,
-    /// Where it was read.
+    /// The source.
     pub evidence: Evidence,
 }
 
-/// Packages that belong to some releases of another.
+/// Packages that must match some releases of another package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CouplingRow {
-    /// The package that leads.
+    /// The package that the others must match.
     pub package: String,
     /// Its releases.
     pub releases: Vec<Releases>,
-    /// What belongs to it: package and releases.
+    /// The matching packages and their releases.
     pub with: BTreeMap<String, Releases>,
-    /// Where it was read.
+    /// The source.
     pub evidence: Evidence,
 }
 
@@ -119,41 +120,42 @@ pub struct BadRow {
     pub package: String,
     /// Its releases.
     pub releases: Vec<Releases>,
-    /// They fail only with these releases of other packages; none means always.
+    /// The releases fail only together with these releases of other packages; if empty, they always
+    /// fail.
     pub with: BTreeMap<String, Releases>,
     /// What happens.
     pub why: String,
     /// What to use instead.
     pub instead: String,
-    /// Where it was read.
+    /// The source.
     pub evidence: Evidence,
 }
 
 /// A wheel index that moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRow {
-    /// What its urls begin with.
+    /// The prefix of its urls.
     pub url: String,
-    /// Where it is now.
+    /// The new location.
     pub instead: String,
-    /// Where it was read.
+    /// The source.
     pub evidence: Evidence,
 }
 
-/// A kernel to ask about.
+/// A kernel to look up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel<'a> {
-    /// What `uname -r` prints, for example `6.17.0-19-generic`.
+    /// The output of `uname -r`, for example `6.17.0-19-generic`.
     pub release: &'a str,
-    /// The number of the build, from the `#…` of `uname -v`, for example `19~24.04.2`.
+    /// The build number, from the `#…` of `uname -v`, for example `19~24.04.2`.
     pub build: Option<&'a str>,
     /// `ID-VERSION_ID` of os-release, for example `ubuntu-24.04`.
     pub distribution: Option<&'a str>,
 }
 
 impl Compat {
-    /// Returns the row that says how `rocm`, as AMD builds it, does with `gpu`, and its word for a
-    /// kernel that is mended or not; nothing where no source speaks of that release.
+    /// Returns the row about `rocm`, as AMD builds it, on `gpu`, and the status on a kernel with or
+    /// without the fix; `None` if no source covers that release.
     pub fn kernel_support(
         &self,
         gpu: &GpuTarget,
@@ -167,19 +169,19 @@ impl Compat {
         Some((row, if is_fixed { row.fixed_kernel } else { row.other_kernel }))
     }
 
-    /// Returns the row by which the driver's faults with `gpu` are mended in `kernel`.
+    /// Returns the row that says `kernel` contains the driver fix for `gpu`.
     pub fn fixed_kernel(&self, gpu: &GpuTarget, kernel: &Kernel<'_>) -> Option<&KernelRow> {
         self.kernels.values().find(|row| row.gpus.contains(gpu) && row.matches(kernel))
     }
 
-    /// Returns the row of what belongs to a release of `package`.
+    /// Returns the row with the packages that must match a release of `package`.
     pub fn coupling(&self, package: &str, release: &str) -> Option<&CouplingRow> {
         self.couplings
             .values()
             .find(|row| row.package == package && row.releases.iter().any(|r| r.contains(release)))
     }
 
-    /// Returns the rows by which a release of `package` fails in the company of `others`, which are
+    /// Returns the rows that say a release of `package` fails together with `others`, which are
     /// packages with their releases.
     pub fn bad<'a>(
         &'a self,
@@ -197,7 +199,7 @@ impl Compat {
         })
     }
 
-    /// Returns the row by which the wheel index at `url` moved.
+    /// Returns the row that says the wheel index at `url` moved.
     pub fn moved_index(&self, url: &str) -> Option<&IndexRow> {
         self.indexes.values().find(|row| url.starts_with(&row.url))
     }
@@ -221,7 +223,7 @@ impl KernelRow {
 }
 
 impl Support {
-    /// Returns the word of AMD's table.
+    /// Returns the term in AMD's table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -231,13 +233,13 @@ impl Support {
     }
 }
 
-/// The tables of the file.
+/// Parses the tables of the file.
 const TABLES: [&str; 7] = ["schema", "kernel", "rocm", "firmware", "coupling", "bad", "index"];
 
-/// Reads the text of `compat.toml`. `file` is how messages name it.
+/// Parses the text of `compat.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_compat(file: &str, text: &str) -> Result<Compat, ParseError> {
     let mut report = Report::new(file, text);
     let compat = document(&mut report).and_then(|entries| {
@@ -286,7 +288,7 @@ fn row_name(text: &str) -> Result<String, Wrong> {
         Ok(name) => Ok(name.to_string()),
         Err(_) => Err(wrong(
             format!("{} is not the name of a row", quote(text)),
-            "a name is lower-case letters, digits and single dashes, and starts with a letter",
+            "a name has lower-case letters, digits and single dashes, and starts with a letter",
         )),
     }
 }
@@ -300,7 +302,7 @@ fn read_evidence(report: &mut Report<'_>, table: &Table<'_>) -> Result<Evidence,
     Ok(Evidence { source: source?, checked: checked? })
 }
 
-/// Reads an array that has at least one item.
+/// Reads an array with at least one item.
 fn some<T>(
     report: &mut Report<'_>,
     table: &Table<'_>,
@@ -333,10 +335,10 @@ fn support(text: &str) -> Result<Support, Wrong> {
     all.into_iter().find(|one| one.name() == text).ok_or_else(|| {
         let names = list(all.map(Support::name));
         let help = match nearest(text, all.map(Support::name)) {
-            Some(near) => format!("did you mean `{near}`? It is one of {names}"),
+            Some(near) => format!("did you mean `{near}`? It must be one of {names}"),
             None => format!("write one of {names}"),
         };
-        wrong(format!("{} is not a word of AMD's table", quote(text)), help)
+        wrong(format!("{} is not a term of AMD's table", quote(text)), help)
     })
 }
 
@@ -354,7 +356,7 @@ fn mes_version(text: &str) -> Result<u32, Wrong> {
     })
 }
 
-/// Reads packages with their releases behind `with`.
+/// Reads the packages and releases of `with`.
 fn with(
     report: &mut Report<'_>,
     table: &Table<'_>,
@@ -374,7 +376,7 @@ fn read_kernel(report: &mut Report<'_>, table: &Table<'_>) -> Result<KernelRow, 
     let since = table.optional(report, "since", |text| match text.as_bytes().first() {
         Some(b'0'..=b'9') => line(100)(text),
         _ => Err(wrong(
-            format!("{} is not a release of a kernel", quote(text)),
+            format!("{} is not a kernel release", quote(text)),
             "it starts with a digit, for example `6.18.4`",
         )),
     });

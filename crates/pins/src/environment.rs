@@ -1,8 +1,8 @@
-//! Which environment variables an image may set, as data with the places they were read in.
+//! The rules for environment variables in images, as data with the sources.
 //!
-//! A variable that does not exist looks like a setting and does nothing; a variable for debugging
-//! makes every user slow. Both are refused with what to do instead. The spoof is refused here
-//! because it needs a way to be switched off at run time, which the track adds.
+//! A variable that does not exist looks like a setting, but does nothing; a variable for debugging
+//! makes every user slow. Both are refused, with an alternative. The spoof is refused here because
+//! a user must be able to switch it off at run time; the track adds that.
 
 use names::Secret;
 
@@ -10,8 +10,8 @@ use crate::problem::{Wrong, code, nearest, quote, wrong};
 
 /// All variables of Ollama that start with `OLLAMA_`.
 ///
-/// Read in `ollama/ollama:envconfig/config.go` and in the output of `ollama serve --help`. Names
-/// that only some releases know stand here too: to refuse them would be wrong.
+/// From `ollama/ollama:envconfig/config.go` and the output of `ollama serve --help`. The list
+/// includes names that only some releases know, because refusing them would be wrong.
 const OLLAMA_VARIABLES: [&str; 28] = [
     "OLLAMA_AUTH",
     "OLLAMA_CONTEXT_LENGTH",
@@ -43,14 +43,14 @@ const OLLAMA_VARIABLES: [&str; 28] = [
     "OLLAMA_VULKAN",
 ];
 
-/// Variables that no image of ours sets: the name, what is wrong with it, and what to do instead.
+/// Variables that no image of this project sets: the name, the problem, and the alternative.
 const REFUSED: [(&str, &str, &str); 9] = [
     (
         "OLLAMA_GPU_MEMORY",
         "has never existed in any Ollama release",
-        "remove it; the GPU's memory is set on the host by the kernel parameter `ttm.pages_limit`; `OLLAMA_GPU_OVERHEAD` only reserves bytes",
+        "remove it; set the GPU's memory limit on the host with the kernel parameter `ttm.pages_limit`; `OLLAMA_GPU_OVERHEAD` only reserves bytes",
     ),
-    // These wait for every kernel, or log every call, for a person who looks for a crash.
+    // These wait for every kernel, or log every call, to help find a crash.
     ("AMD_SERIALIZE_KERNEL", "is for debugging and runs kernels one by one", RUN_TIME),
     ("AMD_SERIALIZE_COPY", "is for debugging and runs copies one by one", RUN_TIME),
     ("HIP_LAUNCH_BLOCKING", "is for debugging and waits for every kernel", RUN_TIME),
@@ -63,15 +63,16 @@ const REFUSED: [(&str, &str, &str); 9] = [
     ),
     (
         "HIP_SUPPORTED_ARCHS",
-        "is a name inside vLLM's CMake files and does nothing in an environment",
-        "remove it; the list of GPUs is extended by a patch",
+        "is a name inside vLLM's CMake files and does nothing as an environment variable",
+        "remove it; a patch extends the list of GPUs",
     ),
     ("ROC_ENABLE_PRE_VEGA", "is for GPUs older than Vega and does nothing on RDNA", "remove it"),
 ];
 
-const RUN_TIME: &str = "remove it, and give it to a single run where it is needed, for example with `podman run --env`";
+const RUN_TIME: &str =
+    "remove it; if a single run needs it, set it there, for example with `podman run --env`";
 
-/// The spoof; the runtime also reads it with a device number behind it.
+/// The spoof; the runtime also reads it with a device number as a suffix.
 const SPOOF: &str = "HSA_OVERRIDE_GFX_VERSION";
 
 /// Accepts the name of a variable that an image may set.
@@ -82,13 +83,13 @@ pub(crate) fn name(text: &str) -> Result<String, Wrong> {
     if !is_valid {
         return Err(wrong(
             format!("{} is not the name of a variable", quote(text)),
-            "a name is letters, digits and `_`, and does not start with a digit, for example `VLLM_ROCM_USE_AITER`",
+            "a name has letters, digits and `_`, and does not start with a digit, for example `VLLM_ROCM_USE_AITER`",
         ));
     }
     if text.starts_with(SPOOF) {
         return Err(wrong(
-            format!("`{text}` is the spoof, which is not set here"),
-            "remove it; the tracks `nightly-spoof` and `locked-spoof` set it from `spoof` in versions/gpus.toml, in a way that a run can switch off",
+            format!("`{text}` is the spoof, which cannot be set here"),
+            "remove it; the tracks `nightly-spoof` and `locked-spoof` set it from `spoof` in versions/gpus.toml, in a way that users can switch off at run time",
         ));
     }
     if let Some((_, why, help)) = REFUSED.iter().find(|(refused, ..)| *refused == text) {
@@ -104,8 +105,8 @@ pub(crate) fn name(text: &str) -> Result<String, Wrong> {
     Ok(text.to_owned())
 }
 
-/// Returns what is wrong with a variable that somebody set, and what to do about it, where it is
-/// one that does nothing, does not exist, or is for debugging. The override has its own rules.
+/// Returns the problem and the alternative for a variable that does nothing, does not exist, or is
+/// for debugging; otherwise `None`. The override has its own rules.
 pub fn refused_variable(variable: &str, text: &str) -> Option<(String, String)> {
     let is_known =
         REFUSED.iter().any(|(refused, ..)| *refused == variable) || variable.starts_with("OLLAMA_");
@@ -118,7 +119,8 @@ pub fn refused_variable(variable: &str, text: &str) -> Option<(String, String)> 
     named.or_else(valued).map(|wrong| (wrong.message, wrong.help))
 }
 
-/// Says that a variable looks like one of Ollama's and is none: with the real name that is nearest.
+/// Returns an error if a variable looks like one of Ollama's, but does not exist, with the most
+/// similar real name.
 pub fn unknown_ollama_variable(name: &str) -> Option<Option<&'static str>> {
     let is_unknown = name.starts_with("OLLAMA_") && !OLLAMA_VARIABLES.contains(&name);
     is_unknown.then(|| nearest(name, OLLAMA_VARIABLES))
@@ -129,7 +131,10 @@ pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
     if let Some(character) = text.chars().find(|c| c.is_control()) {
         let code = code(character);
         return Err(wrong(
-            format!("the value of `{name}` has the control character `{code}`: {}", quote(text)),
+            format!(
+                "the value of `{name}` contains the control character `{code}`: {}",
+                quote(text)
+            ),
             "write the value on one line, without tabs and escape sequences",
         ));
     }
@@ -141,15 +146,15 @@ pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
     }
     if Secret::new(text).is_secret() || Secret::new(format!("{name}={text}")).is_secret() {
         return Err(wrong(
-            format!("the value of `{name}` holds a password or token"),
-            "remove it, everyone who has the image can read it; set it when the container is started",
+            format!("the value of `{name}` contains a password or token"),
+            "remove it, because everyone who has the image can read it; set it when you start the container",
         ));
     }
     match (name, text) {
-        // llama.cpp asks whether the variable is there (`getenv() != nullptr`), not what it says.
+        // llama.cpp checks whether the variable is set (`getenv() != nullptr`), not its value.
         ("GGML_CUDA_ENABLE_UNIFIED_MEMORY", "0" | "" | "false" | "off") => Err(wrong(
             format!("`{name}` = {} switches it on: only its presence counts", quote(text)),
-            "remove the line to leave it off",
+            "remove the line to keep it off",
         )),
         // Measured in sebt3/vllm-gfx1151, README.
         ("VLLM_LOGGING_LEVEL", "DEBUG" | "debug") => Err(wrong(

@@ -1,7 +1,7 @@
-//! `versions/gpus.toml`: what is known about each GPU target.
+//! `versions/gpus.toml`: facts about each GPU target.
 //!
-//! Start at [`Gpus`]; [`GfxVersion`] is the spelling of a target that the HSA runtime reads. Which
-//! track spoofs, and whether that is wise, is not decided here.
+//! Start at [`Gpus`]; [`GfxVersion`] is the form of a target that the HSA runtime reads. Whether a
+//! track uses a spoof is decided elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -21,27 +21,27 @@ pub struct Gpus {
     pub variables: BTreeMap<String, Variable>,
 }
 
-/// What is known about one GPU target.
+/// The facts about one GPU target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// The products that have it, for readers, for example `Strix Halo`.
+    /// The products with this target, for readers, for example `Strix Halo`.
     pub name: String,
     /// The family, for example `RDNA 3.5`.
     pub family: String,
     /// Whether it is part of the processor and shares the host's memory.
     pub is_integrated: bool,
-    /// The `HSA_OVERRIDE_GFX_VERSION` that a spoof of this target uses, where one is of use.
+    /// The `HSA_OVERRIDE_GFX_VERSION` that a spoof of this target uses, if one helps.
     pub spoof: Option<GfxVersion>,
     /// The first ROCm release that supports the target natively, for example `7.2.1`.
     pub native_since: Option<String>,
-    /// Where these facts were read, for readers.
+    /// The source of these facts, for readers.
     pub evidence: Option<String>,
 }
 
-/// Reads the text of `gpus.toml`. `file` is how messages name it.
+/// Parses the text of `gpus.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_gpus(file: &str, text: &str) -> Result<Gpus, ParseError> {
     let mut report = Report::new(file, text);
     let gpus = document(&mut report).and_then(|entries| {
@@ -56,7 +56,7 @@ pub fn parse_gpus(file: &str, text: &str) -> Result<Gpus, ParseError> {
 
 fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gpu), Reported> {
     let target = checks::gpu_target(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
-    // A key that is no target is most likely no table either; one problem is enough for it.
+    // A key that is not a target is usually not a table either; one problem is enough for it.
     if let Err(reported) = &target
         && entry.as_table().is_none()
     {

@@ -1,8 +1,8 @@
 //! Reads commits, digests and file hashes, or `"unresolved"`.
 //!
-//! The mistakes people make here are few and each has its own way out: a tag in place of a commit,
-//! a hash that was cut on its way through a terminal, upper-case digits, a missing `sha256:`.
-//! Nothing is ever completed or guessed here: a hash is whole, or it is refused.
+//! People make only a few kinds of mistakes here, and each needs its own advice: a tag instead of a
+//! commit, a hash that a terminal truncated, upper-case digits, a missing `sha256:`. Nothing is
+//! ever completed or guessed: an incomplete hash is refused.
 
 use names::Digest;
 
@@ -11,21 +11,21 @@ use crate::checks;
 use crate::problem::{Wrong, named, quote, wrong};
 use names::{CommitId, Sha256};
 
-/// How a value that nobody could verify is written.
+/// The spelling of a value that nobody has been able to verify.
 const UNRESOLVED: &str = "unresolved";
 
-/// Where the value of a pin can be looked up, for help texts.
+/// The place to look up the value of a pin, for help texts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup<'a> {
     /// The name of the pin.
     pub(crate) pin: &'a str,
-    /// The url, image or project it comes from.
+    /// The url, image or project that it comes from.
     pub(crate) from: &'a str,
-    /// The tag, branch or version it was found under, where that is known.
+    /// The tag, branch or version that it was found under, if known.
     pub(crate) under: Option<&'a str>,
 }
 
-/// Returns how many digits are missing, as a phrase.
+/// Returns the number of missing digits, as a phrase.
 fn missing(digits: usize, of: usize) -> String {
     match of.saturating_sub(digits) {
         1 => format!("1 of {of} digits is missing"),
@@ -40,7 +40,7 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
         checks::git_ref(text).is_ok() && !is_hex(text) && unresolved::<()>(text, "").is_none();
     let under = under.unwrap_or(if is_name { text } else { "TAG" });
     let found = format!(
-        "`git ls-remote {from} {under} '{under}^{{}}'` prints it (of two lines the last), and `build-pipeline bump {pin} {under}` looks it up and writes it"
+        "`git ls-remote {from} {under} '{under}^{{}}'` prints it (use the last line), and `build-pipeline bump {pin} {under}` looks it up and writes it"
     );
     if let Some(result) = unresolved(text, &found) {
         return result;
@@ -60,13 +60,13 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
             wrong(
                 message(&why),
                 format!(
-                    "`git rev-parse {whole}` in a clone of {from} prints it whole, and `build-pipeline bump {pin} {under}` writes it"
+                    "`git rev-parse {whole}` in a clone of {from} prints the whole commit, and `build-pipeline bump {pin} {under}` writes it"
                 ),
             )
         }
         HexShape::Long { digits } => wrong(
-            message(&format!("has {digits} digits, and a commit has 40 (or 64)")),
-            "copy it again; something else may be stuck to its end",
+            message(&format!("has {digits} digits; a commit has 40 (or 64)")),
+            "copy it again, without any characters before or after it",
         ),
         HexShape::Cut { .. } | HexShape::Other => {
             let described = text
@@ -74,14 +74,12 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
                 .filter(|rest| rest.len() >= 7 && rest.bytes().all(|b| b.is_ascii_hexdigit()));
             match described {
                 Some(short) => wrong(
-                    message("is what `git describe` prints, a short commit behind a `g`"),
-                    format!("`git rev-parse {short}` in a clone of {from} prints the commit whole"),
+                    message("is the output of `git describe`: a short commit after a `g`"),
+                    format!("`git rev-parse {short}` in a clone of {from} prints the whole commit"),
                 ),
                 None => wrong(
                     message("is not a commit, but a tag, branch or other name, which can move"),
-                    format!(
-                        "write it in `ref`, and here the commit it stands for: 40 digits; {found}"
-                    ),
+                    format!("write it in `ref`, and write its commit here: 40 digits; {found}"),
                 ),
             }
         }
@@ -103,18 +101,18 @@ pub(crate) fn digest(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Digest>, W
     }
     let message = |why: &str| format!("{} {why}", quote(text));
     if let Some((_, digest)) = text.split_once('@') {
-        let help = format!("write the part behind the `@`: `{digest}`");
+        let help = format!("write the part after the `@`: `{digest}`");
         return Err(wrong(message("is a whole reference, not a digest"), help));
     }
     let Some((algorithm, hex)) = text.split_once(':') else {
         return Err(match hex_shape(text, &[64]) {
             HexShape::Other if text.len() == 64 && is_hex(text) => {
-                wrong(message("has no algorithm in front"), format!("write `sha256:{text}`"))
+                wrong(message("has no algorithm prefix"), format!("write `sha256:{text}`"))
             }
             HexShape::Other => wrong(
                 message("is not a digest, but a tag or other name, which can move"),
                 format!(
-                    "write it in `tag`, and here the digest it stands for: `sha256:` and 64 digits; {found}"
+                    "write it in `tag`, and write its digest here: `sha256:` and 64 digits; {found}"
                 ),
             ),
             _ => wrong(
@@ -124,7 +122,7 @@ pub(crate) fn digest(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Digest>, W
         });
     };
     if algorithm != "sha256" {
-        let help = format!("registries in use serve sha256 only; {found}");
+        let help = format!("registries support only sha256 in practice; {found}");
         return Err(wrong(message("uses an algorithm other than sha256"), help));
     }
     Err(sha256_digits(text, hex, "sha256:", &found))
@@ -135,7 +133,7 @@ pub(crate) fn sha256(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Sha256>, W
     let Lookup { pin, from, under } = lookup;
     let under = under.unwrap_or("VERSION");
     let found = format!(
-        "the index shows it beside the file of {from} {under}, and `build-pipeline bump {pin} {under}` looks it up and writes it"
+        "the index shows it next to the file of {from} {under}, and `build-pipeline bump {pin} {under}` looks it up and writes it"
     );
     if let Some(result) = unresolved(text, &found) {
         return result;
@@ -145,14 +143,14 @@ pub(crate) fn sha256(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Sha256>, W
     }
     match text.strip_prefix("sha256:").or_else(|| text.strip_prefix("sha256=")) {
         Some(hex) => Err(wrong(
-            format!("{} has an algorithm in front", quote(text)),
-            format!("the key says it already; write the digits alone: `{hex}`"),
+            format!("{} has an algorithm prefix", quote(text)),
+            format!("the key already names the algorithm; write only the digits: `{hex}`"),
         )),
         None => Err(sha256_digits(text, text, "", &found)),
     }
 }
 
-/// Says what is wrong with the digits of a SHA-256 that is not valid.
+/// Returns the problem with the digits of an invalid SHA-256.
 fn sha256_digits(text: &str, hex: &str, prefix: &str, found: &str) -> Wrong {
     let message = |why: &str| format!("{} {why}", quote(text));
     match hex_shape(hex, &[64]) {
@@ -160,24 +158,24 @@ fn sha256_digits(text: &str, hex: &str, prefix: &str, found: &str) -> Wrong {
             wrong(message("has upper-case digits"), format!("write `{prefix}{lower}`"))
         }
         HexShape::Cut { digits } => wrong(
-            message(&format!("is cut; {}", missing(digits, 64))),
-            format!("write it whole; {found}"),
+            message(&format!("is truncated; {}", missing(digits, 64))),
+            format!("write the whole value; {found}"),
         ),
         HexShape::Long { digits } => wrong(
-            message(&format!("has {digits} digits, and a SHA-256 has 64")),
-            "copy it again; something else may be stuck to its end",
+            message(&format!("has {digits} digits; a SHA-256 has 64")),
+            "copy it again, without any characters before or after it",
         ),
         HexShape::Other => {
             let other = hex.chars().find(|c| !c.is_ascii_hexdigit()).unwrap_or(' ');
             wrong(
-                message(&format!("has {} where a hexadecimal digit should stand", named(other))),
-                format!("a SHA-256 is 64 of 0-9 and a-f; {found}"),
+                message(&format!("contains {} instead of a hexadecimal digit", named(other))),
+                format!("a SHA-256 has 64 digits from 0-9 and a-f; {found}"),
             )
         }
     }
 }
 
-/// Returns the result for `unresolved` and for other words people write for it.
+/// Returns the result for `unresolved`, and for other words that people write instead of it.
 fn unresolved<T>(text: &str, found: &str) -> Option<Result<Pinned<T>, Wrong>> {
     const WORDS: [&str; 9] =
         [UNRESOLVED, "unknown", "todo", "tbd", "none", "null", "latest", "fixme", "?"];
@@ -194,16 +192,16 @@ fn unresolved<T>(text: &str, found: &str) -> Option<Result<Pinned<T>, Wrong>> {
     })
 }
 
-/// How far a text is from a row of hexadecimal digits of the right length.
+/// How much a text differs from a row of hexadecimal digits of the right length.
 #[derive(Debug)]
 enum HexShape {
-    /// The right length, with upper-case digits; here with lower-case ones.
+    /// The right length, but with upper-case digits; contains them in lower case.
     UpperCase(String),
-    /// Too few digits, or an ellipsis among them.
+    /// Too few digits, or an ellipsis between them.
     Cut { digits: usize },
     /// Too many digits.
     Long { digits: usize },
-    /// Something else, or right.
+    /// Anything else, including a correct text.
     Other,
 }
 

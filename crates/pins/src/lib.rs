@@ -1,11 +1,12 @@
-//! Turns the text of the files under `versions/` into typed pins, or says exactly where they are wrong.
+//! Parses the files under `versions/` into typed pins, or reports exactly where they are wrong.
 //!
-//! Start at [`parse_versions`]; [`PinChange`] goes the other way and edits the text. A *pin* is a name bound to a digest, a full commit or a hash,
-//! together with the tag or git ref it came from (for readers). A pin whose value nobody could
-//! verify is [`Pinned::Unresolved`]: it is never invented, and a build that needs it is refused.
+//! Start at [`parse_versions`]; in the other direction, [`PinChange`] edits the text. A *pin* is a
+//! name with a digest, a full commit or a hash, together with the tag or git ref that it came from
+//! (for readers). A pin whose value nobody has been able to verify is [`Pinned::Unresolved`]: the
+//! value is never invented, and a build that needs it is refused.
 //!
-//! This crate knows no files, no network, no environment and no clock. Text goes in, values or a
-//! list of [`Problem`]s with spans come out; where two values are wrong, both are reported.
+//! This crate does not use files, the network, the environment or a clock. It takes text, and
+//! returns values or a list of [`Problem`]s with spans; all problems are reported at once.
 
 mod built;
 mod change;

@@ -1,4 +1,4 @@
-//! Where pins stand in the text of `versions.toml`, for annotations.
+//! Finds pins in the text of `versions.toml`, for annotations.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::problem::Report;
 use crate::reader::{Table, document};
 use names::PinName;
 
-/// Returns the line of each pin's header, from 1. What cannot be read has none.
+/// Returns the line of each pin's header, from 1. Pins that cannot be parsed are left out.
 pub fn pin_lines(text: &str) -> BTreeMap<PinName, usize> {
     let mut report = Report::new("", text);
     let mut lines = BTreeMap::new();

@@ -1,32 +1,33 @@
-//! What is wrong with a data file, and where.
+//! The problems of a data file, with their places.
 //!
-//! Start at [`ParseError`], which holds every [`Problem`] of one file. `Report` gathers them while
-//! the file is read. It renders nothing for terminals: colours and excerpts are for the command line.
+//! Start at [`ParseError`], which contains every [`Problem`] of one file. `Report` collects them
+//! while the file is read. Nothing here renders text for terminals: the command line adds colours
+//! and excerpts.
 
 use std::fmt;
 use std::ops::Range;
 
-/// One thing that is wrong with a data file.
+/// One problem of a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The bytes of the file it is about.
+    /// The bytes of the file with the problem.
     pub span: Range<usize>,
-    /// The line the span starts on, from 1.
+    /// The line of the start of the span, from 1.
     pub line: usize,
-    /// The column the span starts at, in characters, from 1.
+    /// The column of the start of the span, in characters, from 1.
     pub column: usize,
-    /// What is wrong, with the value in backticks. It holds no control characters.
+    /// The problem, with the value in backticks. It contains no control characters.
     pub message: String,
-    /// What would be right, and the next step.
+    /// The correct form, and the next step.
     pub help: String,
 }
 
-/// All that is wrong with one data file. There is at least one problem, in the order of the file.
+/// All problems of one data file: at least one, in file order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// The file, as it was named by the caller.
+    /// The file, as the caller named it.
     pub file: String,
-    /// What is wrong with it.
+    /// The problems.
     pub problems: Vec<Problem>,
 }
 
@@ -43,42 +44,43 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Why one value is wrong, before it is known where it stands.
+/// The problem with a single value, before its place is known.
 #[derive(Debug)]
 pub struct Wrong {
-    /// What is wrong, with the value in backticks.
+    /// The problem, with the value in backticks.
     pub message: String,
-    /// What would be right, and the next step.
+    /// The correct form, and the next step.
     pub help: String,
 }
 
-/// Returns a [`Wrong`] of those two texts.
+/// Returns a [`Wrong`] with these two texts.
 pub fn wrong(message: impl Into<String>, help: impl Into<String>) -> Wrong {
     Wrong { message: message.into(), help: help.into() }
 }
 
-/// The proof that a problem was reported. Only [`Report`] makes one, so that a value which is
-/// missing from a result can never be missing in silence.
+/// The proof that a problem was reported. Only [`Report`] creates it, so a value cannot go missing
+/// without a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Reported(());
 
-/// The number of problems that are kept. More help nobody, and a hostile file could have a million.
+/// The number of problems that are kept. More would not help anyone, and a hostile file could have
+/// a million.
 const MOST_PROBLEMS: usize = 500;
 
-/// Gathers the problems of one file.
+/// Collects the problems of one file.
 #[derive(Debug)]
 pub struct Report<'a> {
     file: &'a str,
     text: &'a str,
-    /// Where each line starts.
+    /// The start of each line.
     lines: Vec<usize>,
     problems: Vec<Problem>,
-    /// How many problems there were beyond [`MOST_PROBLEMS`].
+    /// The number of problems beyond [`MOST_PROBLEMS`].
     dropped: usize,
 }
 
 impl<'a> Report<'a> {
-    /// Starts the report on `text`, which messages call `file`.
+    /// Starts a report on `text`, which messages call `file`.
     pub fn new(file: &'a str, text: &'a str) -> Self {
         let newlines = text.match_indices('\n').map(|(newline, _)| newline + 1);
         let lines = std::iter::once(0).chain(newlines).collect();
@@ -90,17 +92,17 @@ impl<'a> Report<'a> {
         self.text
     }
 
-    /// Returns the proof of a problem once there are so many that reading on is of no use.
+    /// Returns the proof of a problem once there are so many that there is no point in reading on.
     pub fn is_full(&self) -> Option<Reported> {
         (self.problems.len() >= MOST_PROBLEMS).then_some(Reported(()))
     }
 
-    /// Returns how many problems there are so far.
+    /// Returns the number of problems so far.
     pub fn problem_count(&self) -> usize {
         self.problems.len()
     }
 
-    /// Adds a problem with the bytes `span`.
+    /// Adds a problem at the bytes `span`.
     pub fn add(&mut self, span: &Range<usize>, wrong: Wrong) -> Reported {
         if let Some(reported) = self.is_full() {
             self.dropped += 1;
@@ -120,15 +122,15 @@ impl<'a> Report<'a> {
         Reported(())
     }
 
-    /// Returns the number of the line that the byte `at` stands on, from 1.
+    /// Returns the number of the line that contains the byte `at`, from 1.
     pub fn line(&self, at: usize) -> usize {
         self.lines.partition_point(|start| *start <= at)
     }
 
-    /// Ends the report: the value where nothing was wrong, otherwise all problems in file order.
+    /// Ends the report: returns the value if there were no problems.
     ///
     /// # Errors
-    /// All problems of the file.
+    /// Returns all problems of the file, in file order.
     pub fn finish<T>(mut self, value: Result<T, Reported>) -> Result<T, ParseError> {
         match value {
             Ok(value) if self.problems.is_empty() => Ok(value),
@@ -145,16 +147,16 @@ impl<'a> Report<'a> {
 }
 
 impl Report<'_> {
-    /// Ends the report of a reader that gives `None` for what it has reported.
+    /// Ends the report of a reader that returns `None` for everything it has reported.
     ///
     /// # Errors
-    /// All problems of the file.
+    /// Returns all problems of the file.
     pub fn finish_option<T>(self, value: Option<T>) -> Result<T, ParseError> {
         self.finish(value.ok_or(Reported(())))
     }
 }
 
-/// Returns `at`, or the start of the character that it lies in.
+/// Returns `at`, or the start of the character that contains it.
 pub(crate) fn floor_char(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
@@ -167,9 +169,9 @@ pub(crate) fn named(character: char) -> String {
     }
 }
 
-/// Returns `value` in backticks, fit for one line of a terminal and for a log that others read:
-/// control characters and marks that turn the reading direction are spelled out, what may be a
-/// secret is hidden (the rules are those of [`names::mask`]), and a long text is cut.
+/// Returns `value` in backticks, safe for one line of a terminal and for a log that others read:
+/// control characters and marks that change the reading direction are escaped, possible secrets are
+/// hidden (with the rules of [`names::mask`]), and a long text is shortened.
 pub fn quote(value: &str) -> String {
     const LONGEST: usize = 80;
     let value = names::mask(value);
@@ -191,7 +193,7 @@ pub fn quote(value: &str) -> String {
     quoted
 }
 
-/// Returns `character` as TOML can spell it.
+/// Returns `character` as a TOML escape.
 pub(crate) fn code(character: char) -> String {
     match u32::from(character) {
         code @ ..=0xffff => format!("\\u{code:04x}"),
@@ -199,15 +201,15 @@ pub(crate) fn code(character: char) -> String {
     }
 }
 
-/// Returns whether a terminal would act on `character` rather than show it.
+/// Returns whether a terminal would interpret `character` instead of showing it.
 pub(crate) fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Returns the one of `names` that `text` was most likely meant to be, if one is near enough.
+/// Returns the name in `names` that `text` was most likely meant to be, if one is similar enough.
 pub fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer texts are not names; comparing them with every name would cost quadratic time.
+    // Longer texts are not names, and comparing them with every name would take quadratic time.
     if text.len() > 100 {
         return None;
     }

@@ -1,9 +1,9 @@
 //! Reads TOML tables with their places, and reports every problem instead of stopping at the first.
 //!
-//! Start at [`Report`] and [`document`], then [`Table`]. This module knows what TOML is and nothing
-//! about pins: what a value must look like is the business of `checks` and of each file's own module.
-//! It is public for the other data files of this project (patches), so that all of them report
-//! problems with the same places, in the same words. It is no interface for anybody else.
+//! Start at [`Report`] and [`document`], then [`Table`]. This module knows TOML, but nothing about
+//! pins: `checks` and the module of each file check the values. It is public for the project's
+//! other data files (patches), so that all of them report problems with the same places and
+//! wording. It is not a public interface.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,13 +17,14 @@ use crate::problem::is_unprintable;
 pub use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::syntax;
 
-/// The longest file that is read: 1 MiB. Ours have some kilobytes; a larger one is a mistake.
+/// The longest accepted file: 1 MiB. Files in this project have some kilobytes; a larger one is a
+/// mistake.
 const LONGEST_FILE: usize = 1 << 20;
 
-/// The format of the data files that this program reads and writes.
+/// The format version of the data files that this program reads and writes.
 const SCHEMA: i128 = 1;
 
-/// A TOML table and where it stands.
+/// A TOML table and its place.
 #[derive(Debug, Clone, Copy)]
 pub struct Table<'t> {
     entries: &'t DeTable<'t>,
@@ -36,19 +37,19 @@ pub struct Table<'t> {
 pub struct Entry<'t> {
     /// The key.
     pub key: &'t str,
-    /// Where the key stands.
+    /// The place of the key.
     pub key_span: Range<usize>,
-    /// Where the value stands.
+    /// The place of the value.
     pub span: Range<usize>,
     value: &'t DeValue<'t>,
-    /// Whether it is an item of the array behind `key`.
+    /// Whether it is an item of the array in `key`.
     is_item: bool,
 }
 
 /// Parses the whole text as TOML. [`Table::root`] then reads it.
 ///
 /// # Errors
-/// It was reported.
+/// Fails after adding the problems to the report.
 pub fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Reported> {
     let text = report.text();
     if text.len() > LONGEST_FILE {
@@ -65,15 +66,15 @@ pub fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Reported> {
 }
 
 impl<'t> Table<'t> {
-    /// Returns the table of the whole file, where its `schema` is one that is known.
+    /// Returns the table of the whole file if its `schema` is supported.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn root(report: &mut Report<'_>, entries: &'t DeTable<'t>) -> Result<Self, Reported> {
         let table = Self { entries, place: "the file", span: (0, 0) };
         let example = format!("schema = {SCHEMA}");
         let Some(entry) = table.get("schema") else {
-            // What follows is still read: a forgotten line should not hide everything else.
+            // The rest is still read: a missing `schema` should not hide everything else.
             table.add_missing(report, "schema", &example);
             return Ok(table);
         };
@@ -85,7 +86,7 @@ impl<'t> Table<'t> {
             Ordering::Greater => (
                 "was made for a newer build-pipeline",
                 format!(
-                    "this build-pipeline reads schema {SCHEMA}; update it, nothing was changed"
+                    "this build-pipeline reads schema {SCHEMA}; update it; nothing was changed"
                 ),
             ),
             Ordering::Less => ("does not exist", format!("write `{example}`")),
@@ -94,22 +95,22 @@ impl<'t> Table<'t> {
         Err(report.add(&entry.span, wrong(message, help)))
     }
 
-    /// Returns how messages name the table: `the file`, or its header in backticks.
+    /// Returns the name of the table for messages: `the file`, or its header in backticks.
     pub fn place(&self) -> &'t str {
         self.place
     }
 
-    /// Returns where the header of the table stands.
+    /// Returns the place of the table's header.
     pub fn span(&self) -> Range<usize> {
         self.span.0..self.span.1
     }
 
-    /// Returns the entries, in the order of their keys.
+    /// Returns the entries, sorted by key.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'t>> + use<'t> {
         self.entries.iter().map(|(key, value)| Entry::new(key, value))
     }
 
-    /// Returns the entry of that key.
+    /// Returns the entry with that key.
     pub fn get(&self, key: &str) -> Option<Entry<'t>> {
         self.entries.get_key_value(key).map(|(key, value)| Entry::new(key, value))
     }
@@ -125,7 +126,7 @@ impl<'t> Table<'t> {
             let help = match nearest(entry.key, known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`? The keys are {known_keys}"),
                 None if entry.as_table().is_some() && self.span.1 > 0 => {
-                    "a `.` in a header begins a table inside; in a name write `-`".to_owned()
+                    "a `.` in a header starts a nested table; in a name, write `-`".to_owned()
                 }
                 None => format!("remove it; the keys are {known_keys}"),
             };
@@ -133,16 +134,16 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Reports that `key` is missing; `example` is a line that would do.
+    /// Reports that `key` is missing; `example` is a valid line.
     pub fn add_missing(&self, report: &mut Report<'_>, key: &str, example: &str) -> Reported {
         let message = format!("`{key}` is missing from {}", self.place);
         report.add(&self.span(), wrong(message, format!("add a line such as `{example}`")))
     }
 
-    /// Reads the text behind `key`, which must be there.
+    /// Reads the text of `key`, which is required.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn required<T>(
         &self,
         report: &mut Report<'_>,
@@ -156,10 +157,10 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Reads the text behind `key`, where there is one.
+    /// Reads the text of `key`, if present.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn optional<T>(
         &self,
         report: &mut Report<'_>,
@@ -169,10 +170,10 @@ impl<'t> Table<'t> {
         self.get(key).map(|entry| entry.checked_text(report, check)).transpose()
     }
 
-    /// Reads the `true` or `false` behind `key`; nothing there means `false`.
+    /// Reads the boolean of `key`; a missing key means `false`.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn flag(&self, report: &mut Report<'_>, key: &str) -> Result<bool, Reported> {
         let Some(entry) = self.get(key) else { return Ok(false) };
         match entry.value {
@@ -185,16 +186,16 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Reads the day behind `key`, as `YYYY-MM-DD`.
+    /// Reads the date of `key`, as `YYYY-MM-DD`.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn date(&self, report: &mut Report<'_>, key: &str) -> Result<Option<String>, Reported> {
         let Some(entry) = self.get(key) else { return Ok(None) };
         let DeValue::Datetime(value) = entry.value else {
             let help = match entry.text().filter(|text| checks::date(text).is_ok()) {
                 Some(day) => format!("write it without quotes: `{key} = {day}`"),
-                None => format!("write a day without quotes, for example `{key} = 2026-11-20`"),
+                None => format!("write a date without quotes, for example `{key} = 2026-11-20`"),
             };
             return Err(entry.add_type(report, "a date", &help));
         };
@@ -209,10 +210,11 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Reads the array of texts behind `key`; nothing there is an empty one. No text stands twice.
+    /// Reads the array of texts of `key`; a missing key means an empty array. Duplicates are
+    /// reported.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn texts<T>(
         &self,
         report: &mut Report<'_>,
@@ -235,7 +237,7 @@ impl<'t> Table<'t> {
             }
             match item.checked_text(report, &check) {
                 Ok(_) if !seen.insert(item.text()) => {
-                    let message = format!("{} stands twice in `{key}`", item.source(report));
+                    let message = format!("{} is listed twice in `{key}`", item.source(report));
                     let help = "remove one of the two";
                     failed = Some(report.add(&item.span, wrong(message, help)));
                 }
@@ -258,7 +260,7 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// Returns the value as the file spells it, in backticks, its first line.
+    /// Returns the first line of the value as the file spells it, in backticks.
     pub fn source(&self, report: &Report<'_>) -> String {
         let source = report.text().get(self.span.clone()).unwrap_or_default();
         let unquoted = match self.value {
@@ -268,7 +270,7 @@ impl<'t> Entry<'t> {
         quote(unquoted)
     }
 
-    /// Returns the value where it is a text.
+    /// Returns the value if it is a text.
     pub fn text(&self) -> Option<&'t str> {
         match self.value {
             DeValue::String(text) => Some(text),
@@ -276,7 +278,7 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// Returns the items of the value where it is an array.
+    /// Returns the items of the value if it is an array.
     pub fn items(&self) -> Option<Vec<Self>> {
         let DeValue::Array(items) = self.value else { return None };
         let item = |item: &'t Spanned<DeValue<'t>>| Self {
@@ -288,7 +290,8 @@ impl<'t> Entry<'t> {
         Some(items.iter().map(item).collect())
     }
 
-    /// Returns the value where it is a whole number; one that is too large is cut to an `i128`.
+    /// Returns the value if it is a whole number; a number that is too large is limited to the
+    /// range of `i128`.
     pub fn integer(&self) -> Option<i128> {
         match self.value {
             DeValue::Integer(number) => {
@@ -300,7 +303,7 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// Returns the value where it is a table, for a look that reports nothing about it.
+    /// Returns the value if it is a table, without reporting problems.
     pub fn as_table(&self) -> Option<Table<'t>> {
         let span = (self.key_span.start, self.key_span.end);
         match self.value {
@@ -309,7 +312,7 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// Returns the day of the value as `YYYY-MM-DD`, where it has one.
+    /// Returns the date of the value as `YYYY-MM-DD`, if it has one.
     pub fn day(&self) -> Option<String> {
         match self.value {
             DeValue::Datetime(value) => {
@@ -322,7 +325,7 @@ impl<'t> Entry<'t> {
     /// Returns the value as a table that messages call `place`.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn table(&self, report: &mut Report<'_>, place: &'t str) -> Result<Table<'t>, Reported> {
         match self.value {
             DeValue::Table(entries) => {
@@ -337,11 +340,11 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// Returns the value as a text, whatever it holds. Where it is none, `check` says whether
-    /// quotes are all that it lacks.
+    /// Returns the value as a text without checking its content. If it is not a text, `check`
+    /// decides whether only the quotes are missing.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn any_text<T>(
         &self,
         report: &mut Report<'_>,
@@ -361,10 +364,10 @@ impl<'t> Entry<'t> {
         Err(self.add_type(report, "text in quotes", &help))
     }
 
-    /// Returns the value as a text without control characters and with nothing around it.
+    /// Returns the value as a text without control characters and without surrounding spaces.
     ///
     /// # Errors
-    /// It was reported.
+    /// Fails after adding the problem to the report.
     pub fn checked_text<T>(
         &self,
         report: &mut Report<'_>,
@@ -375,11 +378,11 @@ impl<'t> Entry<'t> {
         let problem = if text.is_empty() {
             wrong(format!("`{key}` is empty: `\"\"`"), "write a value, or remove the line")
         } else if text.contains('\n') {
-            let message = format!("`{key}` is more than one line: {}", quote(text));
+            let message = format!("`{key}` has more than one line: {}", quote(text));
             wrong(message, "write it on one line")
         } else if text.contains(is_unprintable) {
-            let message = format!("`{key}` has a character that cannot be seen: {}", quote(text));
-            wrong(message, "remove the character that the message spells with a backslash")
+            let message = format!("`{key}` contains an invisible character: {}", quote(text));
+            wrong(message, "remove the character that the message shows with a backslash")
         } else if text.trim() != text {
             let message = format!("`{key}` has a space at its start or end: {}", quote(text));
             wrong(message, format!("write {}", quote(text.trim())))
@@ -392,13 +395,13 @@ impl<'t> Entry<'t> {
         Err(report.add(&self.span, problem))
     }
 
-    /// Reports that the value should be of another type.
+    /// Reports that the value has the wrong type.
     pub fn add_type(&self, report: &mut Report<'_>, wanted: &str, help: &str) -> Reported {
         let found = match self.value {
             DeValue::String(_) => "the text",
             DeValue::Integer(_) => "the number",
             DeValue::Float(_) => "the decimal number",
-            DeValue::Boolean(_) => "the switch",
+            DeValue::Boolean(_) => "the boolean",
             DeValue::Datetime(value) if value.time.is_some() => "the time",
             DeValue::Datetime(_) => "the date",
             DeValue::Array(_) => "the array",
@@ -409,7 +412,7 @@ impl<'t> Entry<'t> {
             false => quote(self.key),
         };
         let source = self.source(report);
-        let message = format!("{name} is {found} {source} where {wanted} should stand");
+        let message = format!("{name} is {found} {source}, but should be {wanted}");
         report.add(&self.span, wrong(message, help))
     }
 }
@@ -417,7 +420,7 @@ impl<'t> Entry<'t> {
 /// Reads the `entries` one by one; every failure is reported before the first is returned.
 ///
 /// # Errors
-/// It was reported.
+/// Fails after adding the problems to the report.
 pub fn collect<'t, K: Ord, V>(
     report: &mut Report<'_>,
     entries: impl Iterator<Item = Entry<'t>>,

@@ -1,16 +1,16 @@
-//! Ranges of releases, as the compatibility table writes them, and which releases lie in them.
+//! Ranges of releases, as the compatibility table writes them.
 //!
-//! Start at [`Releases`]. A bound covers every release that begins with it, because tables speak of
-//! `7.1` and mean 7.1.0 and 7.1.1 alike.
+//! Start at [`Releases`]. A bound includes every release that starts with it, because tables write
+//! `7.1` for both 7.1.0 and 7.1.1.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a text is no range of releases.
+/// The text is not a range of releases.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no range of releases; write `7.2.1 to 7.2.4`, `7.1`, `20260110 or newer` or `0.20 or older`"
+    "`{0}` is not a range of releases; write `7.2.1 to 7.2.4`, `7.1`, `20260110 or newer` or `0.20 or older`"
 )]
 pub struct ParseReleasesError(String);
 
@@ -22,15 +22,15 @@ pub struct Releases {
     to: Option<Release>,
 }
 
-/// A release as numbers: what stands between its dots, and the stamp of a pre-release.
+/// A release as numbers: its dotted parts, and the stamp of a pre-release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Release {
     numbers: Vec<u64>,
-    /// `a20260609` is below the release itself, `post1` above it.
+    /// `a20260609` sorts before the release itself, `post1` after it.
     stamp: Option<(Stage, u64)>,
 }
 
-/// How far a release had come, in order.
+/// The stage of a release, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Dev,
@@ -72,8 +72,8 @@ impl fmt::Display for Releases {
 }
 
 impl Releases {
-    /// Returns whether `release` lies in the range. A `v` in front and a `+…` behind do not count;
-    /// a text that is no release lies in none.
+    /// Returns whether the range contains `release`. A leading `v` and a trailing `+…` are ignored;
+    /// a text that is not a release is in no range.
     pub fn contains(&self, release: &str) -> bool {
         let Some(release) = Release::read(release) else { return false };
         self.from.as_ref().is_none_or(|from| release.compare(from) != Ordering::Less)
@@ -82,7 +82,7 @@ impl Releases {
 }
 
 impl Release {
-    /// Reads `7.14.0a20260608`, `v0.11.1rc2`, `2.11.0+rocm7.14.0`, `20251125`.
+    /// Parses `7.14.0a20260608`, `v0.11.1rc2`, `2.11.0+rocm7.14.0`, `20251125`.
     fn read(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let text = text.split('+').next().unwrap_or_default();
@@ -91,14 +91,14 @@ impl Release {
         }
         let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
         let (release, stamp) = text.split_at(end);
-        // `0.10.2.post1` has its dot before the stamp.
+        // `0.10.2.post1` has a dot before the stamp.
         let release = if stamp.is_empty() { release } else { release.trim_end_matches('.') };
         let numbers: Option<Vec<u64>> = release.split('.').map(|part| part.parse().ok()).collect();
         Some(Self { numbers: numbers?, stamp: read_stamp(stamp)? })
     }
 
-    /// Compares with a bound: only as many numbers as the bound has count, and the stamp only where
-    /// the bound has one.
+    /// Compares with a bound: only as many numbers as the bound has, and the stamp only if the
+    /// bound has one.
     fn compare(&self, bound: &Self) -> Ordering {
         let at = |index: usize| self.numbers.get(index).copied().unwrap_or(0);
         let own: Vec<u64> = (0..bound.numbers.len()).map(at).collect();
@@ -110,7 +110,7 @@ impl Release {
     }
 }
 
-/// Reads what stands behind the numbers of a release; nothing is no stamp.
+/// Parses the text after the numbers of a release; an empty text means no stamp.
 fn read_stamp(text: &str) -> Option<Option<(Stage, u64)>> {
     if text.is_empty() {
         return Some(None);
@@ -125,13 +125,13 @@ fn read_stamp(text: &str) -> Option<Option<(Stage, u64)>> {
         "post" => Stage::Post,
         _ => return None,
     };
-    // `2.13.0a0.dev1` is rare enough that its first number will do.
+    // `2.13.0a0.dev1` is so rare that its first number is enough.
     let number = number.split('.').next().unwrap_or_default();
     Some(Some((stage, if number.is_empty() { 0 } else { number.parse().ok()? })))
 }
 
-/// Compares two kernel releases by their numbers in order: `6.17.0-19.19~24.04.2` is above
-/// `6.17.0-19-generic`. What only one of them has does not count.
+/// Compares two kernel releases by their numbers in order: `6.17.0-19.19~24.04.2` is newer than
+/// `6.17.0-19-generic`. Extra numbers in one of them are ignored.
 pub(crate) fn is_kernel_at_least(release: &str, since: &str) -> bool {
     let numbers = |text: &str| -> Vec<u64> {
         let parts = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
@@ -175,7 +175,7 @@ mod tests {
                 assert!(parsed.contains(release), "{range} has {release}");
             }
             for release in outside {
-                assert!(!parsed.contains(release), "{range} has no {release}");
+                assert!(!parsed.contains(release), "{range} does not contain {release}");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Says what is wrong with a text that is not TOML.
+//! Describes what is wrong with a text that is not TOML.
 //!
-//! The TOML parser knows where it stopped; these texts say it in terms of the line a person wrote,
-//! with the next step. A message that is not known here is passed on as it is.
+//! The TOML parser reports where it stopped; this module describes the mistake in terms of the line
+//! that a person wrote, with the next step. Unknown messages are passed on unchanged.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use toml::de::Error;
 
 use crate::problem::{Report, Reported, Wrong, floor_char, quote, wrong};
 
-/// The number of TOML mistakes that are reported. More are mostly echoes of the first ones.
+/// The number of TOML mistakes that are reported. Later ones mostly result from the first.
 const MOST_PROBLEMS: usize = 20;
 
-/// Adds what is not TOML; of the mistakes on one line only the first.
+/// Reports TOML mistakes; only the first one on each line.
 pub(crate) fn add_problems(report: &mut Report<'_>, errors: &[Error]) -> Option<Reported> {
     let mut reported = None;
     let mut lines = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn add_problems(report: &mut Report<'_>, errors: &[Error]) -> Option<
     reported
 }
 
-/// Describes the mistake that the parser calls `message`.
+/// Describes the mistake that the parser reports as `message`.
 fn describe(text: &str, span: &Range<usize>, message: &str) -> Wrong {
     let start = floor_char(text, span.start);
     let found = found_at(text, start, floor_char(text, span.end).max(start));
@@ -44,17 +44,17 @@ fn describe(text: &str, span: &Range<usize>, message: &str) -> Wrong {
         let first = first_of(text, line_start, line)
             .map_or(String::new(), |first| format!(", first on line {first}"));
         return wrong(
-            format!("{found} stands twice{first}"),
-            "each key and each table stands once; remove or rename one of the two",
+            format!("{found} is defined twice{first}"),
+            "each key and each table can occur only once; remove or rename one of the two",
         );
     }
     let (what, help) = if has("key with no value") {
         (
-            format!("{whole} is neither a table header nor `key = value`"),
+            format!("{whole} is not a table header or `key = value`"),
             "write `key = \"value\"`, or put `#` in front of a comment",
         )
     } else if has("must be quoted") && is_end || has("missing value") {
-        (format!("{whole} has no value"), "write a value behind the `=`, or remove the line")
+        (format!("{whole} has no value"), "write a value after the `=`, or remove the line")
     } else if has("must be quoted") {
         return wrong(
             format!("{found} is text without quotes"),
@@ -63,13 +63,13 @@ fn describe(text: &str, span: &Range<usize>, message: &str) -> Wrong {
     } else if is_end && (has("invalid basic string") || has("invalid literal string")) {
         (
             format!("the text in {whole} is not closed"),
-            "put a quote behind the text, on the same line",
+            "put a quote after the text, on the same line",
         )
     } else if has("invalid basic string") || has("invalid comment") {
-        (format!("{found} is a character that may not stand here"), "remove the character")
+        (format!("{found} is a character that is not allowed here"), "remove the character")
     } else if has("escape") {
         (
-            format!("{whole} has a backslash that means nothing before {found}"),
+            format!("{whole} has an invalid backslash before {found}"),
             "write `\\\\` for a backslash, or put the text in single quotes",
         )
     } else if has("unclosed table") || has("unclosed array of tables") {
@@ -87,49 +87,49 @@ fn describe(text: &str, span: &Range<usize>, message: &str) -> Wrong {
         )
     } else if has("array") {
         (
-            format!("an array is not complete before {found}"),
+            format!("an array is incomplete before {found}"),
             "an array is `[\"a\", \"b\"]`: text in quotes, commas between, `]` at the end",
         )
     } else if has("unexpected key or value") {
         (
-            format!("{found} stands behind a complete value"),
-            "write one `key = value` per line; text with spaces stands in quotes",
+            format!("{found} follows a complete value"),
+            "write one `key = value` per line; text with spaces needs quotes",
         )
     } else if has("cannot extend") {
         (
-            format!("{found} is a value already, so it cannot be a table too"),
+            format!("{found} is already a value, so it cannot also be a table"),
             "remove the value, or rename the table",
         )
     } else if has("leading zero") {
         (
-            format!("the number in {whole} has a zero in front"),
-            "remove the zero, or put the value in quotes where it is a text",
+            format!("the number in {whole} starts with a zero"),
+            "remove the zero, or put the value in quotes if it is a text",
         )
     } else if has("date") || has("time") {
         (
-            format!("{found} is not a day of the calendar"),
+            format!("{found} is not a valid date"),
             "write year, month and day without quotes, for example 2026-11-20",
         )
     } else if has("recurs") {
         (
-            format!("{found} nests deeper than any data file does"),
+            format!("{found} is nested too deeply for a data file"),
             "a pin is `[kind.name]` with `key = value` lines",
         )
     } else if has("carriage return") {
         (
-            format!("a carriage return stands alone before {found}"),
+            format!("a carriage return without a newline is before {found}"),
             "end each line with a newline, or with carriage return and newline",
         )
     } else {
         (
             format!("{found} is not TOML here: {message}"),
-            "a line is a `[table]` header, `key = value`, or a comment behind `#`; see https://toml.io/en/v1.0.0",
+            "a line is a `[table]` header, `key = value`, or a comment after `#`; see https://toml.io/en/v1.0.0",
         )
     };
     wrong(what, help)
 }
 
-/// Returns what stands at `start..end`, for a message.
+/// Returns the text at `start..end`, for a message.
 fn found_at(text: &str, start: usize, end: usize) -> String {
     let rest_of_line = text[start..].split(['\n', '\r']).next().unwrap_or_default().trim_end();
     match &text[start..end] {
@@ -147,7 +147,7 @@ fn last_line(text: &str, at: usize) -> &str {
     text[..at].trim_end().lines().next_back().unwrap_or_default().trim()
 }
 
-/// Returns the number of the earlier line that has the key or header of `line`, which starts at
+/// Returns the number of the earlier line with the same key or header as `line`, which starts at
 /// the byte `at`.
 fn first_of(text: &str, at: usize, line: &str) -> Option<usize> {
     let key_of = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();

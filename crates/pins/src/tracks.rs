@@ -1,7 +1,7 @@
-//! `versions/tracks.toml`: the few knobs that a track has.
+//! `versions/tracks.toml`: the settings of each track.
 //!
-//! Start at [`parse_tracks_with`], which also checks that the pins a track stands on exist. What a
-//! track does with its knobs is the business of the planner.
+//! Start at [`parse_tracks_with`], which also checks that the pins that tracks are based on exist.
+//! The planner decides what a track does with its settings.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,30 @@ use crate::reader::{Entry, Table, collect, document};
 use crate::{ParseError, PinKind, Pins};
 use names::{GpuTarget, PinName};
 
-/// A named way to an image.
+/// A named way to build an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Track {
-    /// A: the vendor's image at a digest, with our labels.
+    /// A: the vendor's image at a digest, with this project's labels.
     Official,
     /// B: ROCm, PyTorch, flash-attention and vLLM from pinned, patched sources.
     Source,
-    /// C: the vendor's nightly, its digest asked for now and recorded, with a spoof.
+    /// C: the vendor's nightly image with a spoof; its digest is looked up for each build and
+    /// recorded.
     NightlySpoof,
     /// D: a pinned digest with a spoof.
     LockedSpoof,
     /// E: llama.cpp with its Vulkan back end, from source.
     Vulkan,
-    /// F: the official Ollama at a digest, with memory settings that really exist.
+    /// F: the official Ollama image at a digest, with memory settings that exist.
     Ollama,
-    /// G: the vendor's ROCm and PyTorch at a digest, to train with.
+    /// G: the vendor's ROCm and PyTorch image at a digest, for training.
     Trainer,
 }
 
 /// The content of `tracks.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracks {
-    /// The GPU target that images are made for where none is asked for.
+    /// The default GPU target of images.
     pub gpu: GpuTarget,
     /// The settings of each track that only adds metadata.
     pub tracks: BTreeMap<Track, TrackSettings>,
@@ -46,18 +47,18 @@ pub struct Tracks {
 /// The settings of a track that only adds metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrackSettings {
-    /// The title that the image's label carries.
+    /// The title for the image's label.
     pub title: String,
-    /// One sentence that the image's label carries.
+    /// One sentence for the image's label.
     pub description: String,
-    /// The image pin that the track stands on.
+    /// The image pin that the track is based on.
     pub base: PinName,
     /// Environment variables that the image sets, by name.
     pub env: BTreeMap<String, String>,
 }
 
 impl Track {
-    /// All tracks, in the order of their letters.
+    /// All tracks, sorted by letter.
     pub const ALL: [Self; 7] = [
         Self::Official,
         Self::Source,
@@ -68,7 +69,7 @@ impl Track {
         Self::Trainer,
     ];
 
-    /// Returns the name, as the command line and the labels spell it.
+    /// Returns the name that the command line and the labels use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Official => "official",
@@ -81,7 +82,7 @@ impl Track {
         }
     }
 
-    /// Returns the letter the project's documents use, `A` to `G`.
+    /// Returns the letter in the project's documents, `A` to `G`.
     pub fn letter(self) -> char {
         match self {
             Self::Official => 'A',
@@ -94,7 +95,7 @@ impl Track {
         }
     }
 
-    /// Returns the track of that name.
+    /// Returns the track with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|track| track.name() == name)
     }
@@ -110,19 +111,19 @@ impl Track {
     }
 }
 
-/// Reads the text of `tracks.toml`. `file` is how messages name it.
+/// Parses the text of `tracks.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_tracks(file: &str, text: &str) -> Result<Tracks, ParseError> {
     parse(file, text, None)
 }
 
-/// Reads the text of `tracks.toml` as [`parse_tracks`] does, and checks that every base is the
-/// name of an image in `pins`.
+/// Parses the text of `tracks.toml` like [`parse_tracks`], and checks that every base is the name
+/// of an image in `pins`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_tracks_with(file: &str, text: &str, pins: &Pins) -> Result<Tracks, ParseError> {
     parse(file, text, Some(pins))
 }
@@ -146,7 +147,7 @@ fn parse(file: &str, text: &str, pins: Option<&Pins>) -> Result<Tracks, ParseErr
     report.finish(tracks)
 }
 
-/// The settings of a track of either sort.
+/// The settings of a track of either kind.
 enum Settings {
     Derived(TrackSettings),
     Built(BuiltSettings),
@@ -166,7 +167,7 @@ fn read_track(
         let help = "remove it; the value is `spoof` of the GPU in versions/gpus.toml, and the tracks `nightly-spoof` and `locked-spoof` use it";
         report.add(&spoof.key_span, wrong(message, help));
     }
-    // `spoof` has its own answer above.
+    // `spoof` is reported above.
     let of_sort: &[&str] =
         if track.is_built() { &["variant", "variants", "rehearsal"] } else { &["base"] };
     let spoofed: &[&str] = if spoof.is_some() { &["spoof"] } else { &[] };
@@ -183,7 +184,7 @@ fn read_track(
     let description = table.required(
         report,
         "description",
-        "description = \"The vendor's image with our labels.\"",
+        "description = \"The vendor's image with this project's labels.\"",
         line(400),
     );
     let base = table.required(report, "base", "base = \"vllm-openai-rocm\"", |text| {
@@ -216,7 +217,7 @@ fn track(name: &str) -> Result<Track, Wrong> {
             (None, Some(near)) => format!("did you mean `{near}`? The tracks are {names}"),
             (None, None) => format!("remove it; the tracks are {names}"),
         };
-        wrong(format!("{} is neither a track nor a key", quote(name)), help)
+        wrong(format!("{} is not a track or a key", quote(name)), help)
     })
 }
 

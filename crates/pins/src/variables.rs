@@ -1,7 +1,7 @@
-//! The environment that a GPU wants: `[variable.NAME]` of `versions/gpus.toml`.
+//! The environment variables for a GPU: `[variable.NAME]` in `versions/gpus.toml`.
 //!
-//! Start at [`Gpus::environment`]. Quoting for a shell, and what a running machine adds, is for the
-//! command line.
+//! Start at [`Gpus::environment`]. The command line does the quoting for shells, and adds what
+//! depends on the machine.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use names::GpuTarget;
 /// When a variable is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum When {
-    /// While something is compiled.
+    /// During compilation.
     Build,
-    /// By a program that runs.
+    /// By a running program.
     Run,
-    /// By a program whose fault somebody looks for; it is slow.
+    /// By a program that is being debugged; it is slow.
     Debug,
 }
 
-/// A variable that exists and changes something.
+/// A variable that exists and has an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its value; `{gpu}` in it stands for the target.
+    /// The value; `{gpu}` in it is replaced with the target.
     pub value: String,
     /// When it is read.
     pub when: Vec<When>,
-    /// The targets it is for; none means all.
+    /// The targets; empty means all.
     pub gpus: Vec<GpuTarget>,
-    /// The ROCm releases it is for; none means all.
+    /// The ROCm releases; empty means all.
     pub rocm: Vec<Releases>,
     /// What it does, for readers.
     pub why: String,
-    /// Where it was read, for readers.
+    /// The source, for readers.
     pub evidence: String,
 }
 
@@ -46,11 +46,11 @@ pub struct Setting {
     pub name: String,
     /// Its value.
     pub value: String,
-    /// When it is read, of what was asked for.
+    /// The requested time at which it is read.
     pub when: When,
     /// What it does.
     pub why: String,
-    /// Where that was read.
+    /// The source.
     pub evidence: String,
 }
 
@@ -58,7 +58,7 @@ impl When {
     /// All, in order.
     pub const ALL: [Self; 3] = [Self::Build, Self::Run, Self::Debug];
 
-    /// Returns the name, as the file spells it.
+    /// Returns the name in the file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Build => "build",
@@ -72,9 +72,9 @@ impl When {
 pub const OVERRIDE: &str = "HSA_OVERRIDE_GFX_VERSION";
 
 impl Gpus {
-    /// Returns the variables to set for `gpu` in `asked`, in the order of their names; the override
-    /// comes first where the GPU needs one. A row for some ROCm releases is left out where `rocm`
-    /// is not known.
+    /// Returns the variables for `gpu` that are read at the times `asked`, sorted by name; if the
+    /// GPU needs the override, it comes first. Rows for particular ROCm releases are left out if
+    /// `rocm` is unknown.
     pub fn environment(&self, gpu: &GpuTarget, rocm: Option<&str>, asked: &[When]) -> Vec<Setting> {
         let wanted_override = self
             .wanted_override(gpu, rocm)
@@ -108,8 +108,8 @@ impl Gpus {
         wanted_override.into_iter().chain(settings).collect()
     }
 
-    /// Returns the override that `gpu` needs: its spoof, where `rocm` is older than the first
-    /// release that supports the GPU, or none is known to.
+    /// Returns the override for `gpu`: its spoof, if `rocm` is older than the first release that
+    /// supports the GPU, or if no such release is known.
     pub fn wanted_override(&self, gpu: &GpuTarget, rocm: Option<&str>) -> Option<String> {
         let known = self.gpus.get(gpu)?;
         let spoof = known.spoof?;
@@ -138,7 +138,7 @@ pub(crate) fn read(
         }
         let is_debug = when.as_ref().is_ok_and(|when| when.as_slice() == [When::Debug]);
         let name = match is_debug {
-            // What images may not set is just what somebody who looks for a fault wants.
+            // Variables that images may not set are exactly what debugging needs.
             true => Ok(entry.key.to_owned()),
             false => {
                 environment::name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))
@@ -166,9 +166,9 @@ fn when(text: &str) -> Result<When, Wrong> {
     When::ALL.into_iter().find(|when| when.name() == text).ok_or_else(|| {
         let names = list(When::ALL.map(When::name));
         let help = match nearest(text, When::ALL.map(When::name)) {
-            Some(near) => format!("did you mean `{near}`? It is one of {names}"),
+            Some(near) => format!("did you mean `{near}`? It must be one of {names}"),
             None => format!("write one of {names}"),
         };
-        wrong(format!("{} is no time at which a variable is read", quote(text)), help)
+        wrong(format!("{} is not a time at which a variable is read", quote(text)), help)
     })
 }

@@ -1,4 +1,4 @@
-//! Changing pins in a text: only the lines that are meant change, however the file is written.
+//! Tests pin changes in a text: only the intended lines change, in every form of the file.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
@@ -46,7 +46,7 @@ fn applied(text: &str, change: &PinChange) -> Changed {
     change.apply("f", text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Returns the lines that went and the lines that came.
+/// Returns the removed and the added lines.
 fn difference(old: &str, new: &str) -> Vec<String> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("-{line}"));
@@ -54,7 +54,7 @@ fn difference(old: &str, new: &str) -> Vec<String> {
     gone.chain(come).collect()
 }
 
-/// Returns the time of all images of a file.
+/// Returns the `source-date-epoch` of a file.
 fn epoch_of(text: &str) -> u64 {
     parse_versions("versions.toml", text).unwrap().source_date_epoch
 }
@@ -82,7 +82,7 @@ fn a_bump_changes_its_own_lines_and_the_time() {
         ]
     );
     assert_eq!(changed.text.lines().count(), VERSIONS.lines().count());
-    // A second time there is nothing left to change.
+    // Applying the change again changes nothing.
     let again = applied(&changed.text, &change("vllm", source(Some("v0.28.0"), Some("0.28.0"))));
     assert_eq!((again.text, again.is_new), (changed.text, false));
 }
@@ -114,14 +114,14 @@ fn an_older_time_never_lowers_the_time_of_all_images() {
 
 #[test]
 fn keys_come_and_go_where_they_belong() {
-    // No `ref` and `version` before: they come behind `url`.
+    // There were no `ref` and `version` before: they are added after `url`.
     let named = applied(VERSIONS, &change("llama-cpp", source(Some("b9999"), Some("b9999"))));
     let at = named.text.find("[source.llama-cpp]").unwrap();
     let table: Vec<&str> = named.text[at..].lines().take(5).collect();
     assert_eq!(table[2], "ref = \"b9999\"");
     assert_eq!(table[3], "version = \"b9999\"");
     assert_eq!(table[4], format!("commit = \"{COMMIT}\""));
-    // And they go where only a commit is known.
+    // They are removed if only a commit is known.
     let bare = applied(&named.text, &change("llama-cpp", source(None, None)));
     assert_eq!(bare.text.lines().count(), VERSIONS.lines().count());
 }
@@ -166,20 +166,21 @@ fn refusals_name_what_is_wrong() {
     let error = change("nothing", archive()).apply("f", VERSIONS).unwrap_err();
     assert_eq!(error.to_string(), "there is no pin `nothing`");
     let error = change("vllm", archive()).apply("f", VERSIONS).unwrap_err();
-    assert_eq!(error.to_string(), "pin `vllm` is of kind `source`, and the new value is not");
+    assert_eq!(error.to_string(), "pin `vllm` is of kind `source`, but the new value is not");
     let error = change("vllm", archive()).apply("f", "schema = 1\nx = 2\n").unwrap_err();
     assert!(matches!(error, ChangeError::Parse(_)));
     let release = change("rocm-wheels", archive()).apply("f", VERSIONS).unwrap_err();
     assert_eq!(
         release.to_string(),
-        "pin `rocm-wheels` is of kind `release`, and the new value is not"
+        "pin `rocm-wheels` is of kind `release`, but the new value is not"
     );
-    // What the file would refuse is never written: a version that is no version of the ref.
+    // A change that the parser would refuse is never written: a version that does not match the
+    // ref.
     let error = change("vllm", source(Some("v1.0.0"), Some("2.0.0"))).apply("f", VERSIONS);
     assert!(matches!(error, Err(ChangeError::Form(_))));
 }
 
-/// Returns changes of all pins of a file that can be changed.
+/// Returns a change for every pin of a file that can be changed.
 fn all_changes(pins: &Pins) -> Vec<PinChange> {
     let mut all = Vec::new();
     for name in pins.sources.keys() {
@@ -211,7 +212,7 @@ fn every_pin_can_be_changed_and_other_pins_stay_byte_for_byte() {
                 text.lines().filter(|line| line.starts_with('#')).collect::<Vec<_>>().join("\n")
             };
             assert_eq!(comments(&changed.text), comments(text), "{}", change.pin);
-            // Tables of other pins, and the blank lines between them.
+            // This includes tables of other pins, and the blank lines between them.
             let tables = |text: &str| -> Vec<String> {
                 let name = format!("{}]", change.pin);
                 let head =
@@ -227,7 +228,8 @@ fn every_pin_can_be_changed_and_other_pins_stay_byte_for_byte() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Comments, spaces and blank lines anywhere: they all survive, and what is read is right.
+    /// Inserts comments, spaces and blank lines anywhere; they survive, and the parsed result is
+    /// right.
     #[test]
     fn noise_survives(
         noise in proptest::collection::vec((any::<prop::sample::Index>(), "(#[ -~é]{0,12}|[ \t]{0,3})"), 0..12),
@@ -257,7 +259,7 @@ proptest! {
         }
     }
 
-    /// A damaged file is refused or edited, and never answered with a panic.
+    /// A damaged file is refused or edited, but never causes a panic.
     #[test]
     fn damaged_files_are_answered(at in any::<prop::sample::Index>(), with in "[\\[\\]{}=\"'.,#\n\r é-]{0,4}") {
         let mut at = at.index(VERSIONS.len());

@@ -1,11 +1,11 @@
-//! Fuzzes the data files: whatever one says, it is read, or refused with places that exist.
+//! Fuzzes the data files: each one is parsed, or refused with places that exist.
 
 use pins::{
     ParseError, parse_compat, parse_gpus, parse_package_lock, parse_tracks, parse_versions,
 };
 use testkit::{Corpus, fuzz_some};
 
-/// Bytes that mean something in data files.
+/// Bytes that have a meaning in data files.
 const WORDS: [&[u8]; 28] = [
     b"\n[source.a]\n",
     b"\n[image.a]\n",
@@ -37,14 +37,14 @@ const WORDS: [&[u8]; 28] = [
     b"\xff",
 ];
 
-/// Returns the tables of a file, each behind what its first lines say.
+/// Returns the tables of a file, each after the first lines of the file.
 fn tables(head: &str, text: &str) -> Vec<Vec<u8>> {
     let begin = text.find("\n[").expect("a table");
     let tables = text[begin..].split("\n\n").filter(|table| table.contains('['));
     tables.map(|table| format!("{head}{}\n", table.trim_start()).into_bytes()).collect()
 }
 
-/// What holds of every refusal.
+/// Checks the rules that every refusal must follow.
 fn check(text: &str, error: &ParseError) {
     assert!(!error.problems.is_empty(), "{text}");
     for problem in &error.problems {
@@ -59,7 +59,7 @@ fn check(text: &str, error: &ParseError) {
 /// Fuzzes one kind of file.
 fn run<T>(seed: u64, mut inputs: Vec<Vec<u8>>, parse: impl Fn(&str) -> Result<T, ParseError>) {
     let (mut good, mut runs) = (0, 0);
-    // A table that only stands with others is left out.
+    // A table that depends on others is left out.
     inputs.retain(|input| parse(&String::from_utf8_lossy(input)).is_ok());
     assert!(!inputs.is_empty(), "the corpus itself is good");
     fuzz_some(&Corpus { inputs, words: &WORDS, seed }, |bytes, _| {
@@ -70,7 +70,7 @@ fn run<T>(seed: u64, mut inputs: Vec<Vec<u8>>, parse: impl Fn(&str) -> Result<T,
             Err(error) => check(&text, &error),
         }
     });
-    assert!(good * 50 > runs, "only {good} of {runs} got through");
+    assert!(good * 50 > runs, "only {good} of {runs} were accepted");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn fuzzed_tracks_are_read_or_refused() {
 #[test]
 fn fuzzed_package_locks_are_read_or_refused() {
     let text = include_str!("../../../versions/locks/debian.toml");
-    // Some packages are enough to have their syntax changed.
+    // A few packages are enough for syntax mutations.
     let end = text.match_indices("\n  {").nth(3).map_or(text.len(), |(at, _)| at);
     let inputs = vec![format!("{}\n]\n", &text[..end]).into_bytes()];
     run(0x5eed_0015, inputs, |text| parse_package_lock("debian.toml", text));

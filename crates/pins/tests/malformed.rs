@@ -1,7 +1,8 @@
-//! Malformed data files: one small text per case, and the whole answer to it in one snapshot.
+//! Malformed data files: one small text per case, and all messages in one snapshot.
 //!
-//! To add a case, add it to one of the tables and review `snapshots/malformed__*.snap`. An answer
-//! is good when a person can act on it alone: file, line, column, the value, and the next step.
+//! To add a case, add it to one of the tables and review `snapshots/malformed__*.snap`. A message
+//! is good if a person needs nothing else to act on it: file, line, column, the value, and the next
+//! step.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
@@ -24,10 +25,10 @@ use malformed_cases::tracks::TRACKS;
 use malformed_cases::variables::VARIABLES;
 use malformed_cases::versions::VERSIONS;
 
-/// What the cases of `versions.toml` begin with, unless they are about it.
+/// The start of the cases of `versions.toml`, unless they test it.
 const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
 
-/// Stands for three images, a source and an archive, for tracks to stand on.
+/// Three images, a source and an archive that the tracks in the cases can use.
 const PINS: &str = "schema = 1
 source-date-epoch = 1795132800
 source.vllm = { url = 'https://github.com/vllm-project/vllm', commit = 'unresolved' }
@@ -35,7 +36,7 @@ image.vllm-openai-rocm = { repository = 'docker.io/a/a', tag = 'a', digest = 'un
 image.ollama = { repository = 'docker.io/a/a', tag = 'a', digest = 'unresolved' }
 ";
 
-/// Returns the text of a case and the answer to it, for a person to read.
+/// Returns the text of a case and its messages in readable form.
 fn render(name: &str, text: &str, error: &ParseError) -> String {
     let mut rendered = format!("━━ {name}\n");
     for (number, line) in text.lines().enumerate() {
@@ -53,7 +54,7 @@ fn render(name: &str, text: &str, error: &ParseError) -> String {
     rendered
 }
 
-/// The rules that every answer keeps.
+/// Checks the rules that every message must follow.
 fn check_rules(name: &str, text: &str, error: &ParseError) {
     assert!(!error.problems.is_empty(), "{name}");
     for problem in &error.problems {
@@ -86,7 +87,7 @@ fn check_rules(name: &str, text: &str, error: &ParseError) {
     assert!(printed.lines().all(|line| line.starts_with(&format!("{}:", error.file))), "{name}");
 }
 
-/// Parses all `cases` and returns all answers.
+/// Parses all `cases` and returns all messages.
 fn answers<T: std::fmt::Debug>(
     cases: &[(&str, &str)],
     head: &str,
@@ -171,7 +172,7 @@ fn there_are_enough_cases_and_no_name_stands_twice() {
     gate_passed(8, all);
 }
 
-/// A parser that says only whether, and where, it refuses a text.
+/// A parser that returns only whether, and where, it refuses a text.
 type Parse = Box<dyn Fn(&str) -> Result<(), ParseError>>;
 
 /// The files of the project itself, each with its parser.
@@ -204,11 +205,10 @@ fn real_files() -> Vec<(&'static str, Parse)> {
     ]
 }
 
-/// Returns what a line of a file may be mistyped to: another key, a value that nothing takes, and a
-/// text that does not end.
+/// Returns typing errors for a line of a file: another key, an invalid value, and an unclosed text.
 fn mistyped(line: &str) -> Vec<String> {
     let Some((key, value)) = line.split_once(" = ") else { return Vec::new() };
-    // A list over several lines goes on below.
+    // A list over several lines continues below.
     if key.starts_with(['#', ' ', '{']) || value.ends_with('[') {
         return Vec::new();
     }
@@ -243,7 +243,7 @@ fn every_line_of_our_own_files_that_is_mistyped_is_named() {
         check_rules(wrong, &text, &error);
         let key = wrong.split(' ').next().unwrap().trim_matches(['!', '"']);
         let is_named = |problem: &pins::Problem| {
-            // What another key leaves out is missing in its table; the message names it then.
+            // A changed key is also missing from its table; in that case the message names it.
             problem.line == number + 1 || problem.message.contains(&format!("`{key}`"))
         };
         assert!(error.problems.iter().any(is_named), "line {}: {wrong}\n{error}", number + 1);

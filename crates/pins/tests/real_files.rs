@@ -1,4 +1,4 @@
-//! The data files of the project itself: they parse, and some facts about them hold.
+//! Tests that the data files of this project parse, and that some facts about them are true.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
@@ -142,7 +142,7 @@ fn every_gpu_has_the_environment_it_needs_and_no_other() {
     insta::assert_snapshot!("environment_build", all(&[When::Build]));
     insta::assert_snapshot!("environment_run", all(&[When::Run]));
     insta::assert_snapshot!("environment_debug", all(&[When::Debug]));
-    // The override goes as soon as a release has the GPU's own kernels.
+    // The override is left out as soon as a release has the GPU's own kernels.
     for (gpu, rocm, wanted) in [
         ("gfx1151", Some("6.4.4"), Some("11.0.0")),
         ("gfx1151", Some("7.2.0"), Some("11.0.0")),
@@ -161,7 +161,7 @@ fn every_gpu_has_the_environment_it_needs_and_no_other() {
         text("gfx1151", Some("10.1.0a20260806"), &[When::Run]).contains("IN_THREAD_TRANSPOSE=0")
     );
     assert!(!text("gfx1151", Some("7.14.0"), &[When::Run]).contains("IN_THREAD_TRANSPOSE"));
-    // What an image may not set is set by no row but those for debugging.
+    // Only rows for debugging set variables that an image may not set.
     for (name, variable) in &gpus.variables {
         let is_debug = variable.when == [When::Debug];
         assert_eq!(pins::refused_variable(name, &variable.value).is_some(), is_debug, "{name}");
@@ -182,7 +182,7 @@ fn amds_table_of_kernels_is_read_as_amd_wrote_it() {
         ("7.9.0", Some(Support::Unsupported), Some(Support::Unstable)),
         ("7.10.0", Some(Support::Unsupported), Some(Support::Unstable)),
         ("6.4.4", Some(Support::Unsupported), Some(Support::Unstable)),
-        // AMD's table does not speak of these.
+        // AMD's table does not cover these.
         ("6.3.4", None, None),
         ("7.0.2", None, None),
         ("7.2.5", None, None),
@@ -301,7 +301,7 @@ fn a_file_of_a_hundred_thousand_mistakes_is_answered() {
     check_tracks(&one_line);
 }
 
-/// What holds for every answer: places are in the file and in order, and no text is empty.
+/// Checks the rules for every error: places are in the file and in order, and no text is empty.
 fn check_answer<T>(text: &str, answer: Result<T, pins::ParseError>) {
     let Err(error) = answer else { return };
     assert!(!error.problems.is_empty());

@@ -1,4 +1,4 @@
-//! The plain data of a plan, and the check that makes a [`Plan`] of it.
+//! The plain data of a plan, and the check that turns it into a [`Plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,67 +8,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Action, Input, Inputs, PatchUse, Plan, Step, labels};
 
-/// What will be done to make one image, in full: the plain data, which [`Draft::finish`] checks.
+/// Everything that is done to produce one image: the plain data, which [`Draft::finish`] checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Plan")]
 pub struct Draft {
-    /// The number of this JSON form.
+    /// The version of this JSON format.
     pub schema: u32,
     /// The track, for example `locked-spoof`.
     pub track: String,
-    /// The name of the image: the track, with `rehearsal-` in front of a rehearsed one.
+    /// The name of the image: the track, with the prefix `rehearsal-` if it is rehearsed.
     pub name: String,
-    /// The GPU target the image is made for, for example `gfx1151`.
+    /// The GPU target of the image, for example `gfx1151`.
     pub gpu: GpuTarget,
     /// Whether the bases are stand-ins. Such an image can never be published as the real one.
     pub rehearsal: bool,
-    /// The time that everything in the image carries, in seconds since 1970-01-01 UTC.
+    /// The time of everything in the image, in seconds since 1970-01-01 UTC.
     pub source_date_epoch: u64,
-    /// The commit that the labels name. Absent unless the request asks for it.
+    /// The commit for the labels. Absent unless the request asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// What this run changes against the data files, by name: image inputs, `variant`, `spoof`, `gpu`,
+    /// The changes of this run to the data files, by name: image inputs, `variant`, `spoof`, `gpu`,
     /// `source-date-epoch`.
     pub overrides: BTreeMap<String, String>,
-    /// Everything that the image is made from, by name. Each is used by a step.
+    /// Everything that the image is made from, by name. A step uses each input.
     pub inputs: Inputs,
-    /// The steps. Each comes after all that it needs.
+    /// The steps. Each comes after all steps that it depends on.
     pub steps: Vec<Step>,
 }
 
-/// The commit that last changed a file which the image is made from.
+/// The last commit that changed a file that the image is made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Revision {
-    /// The repository's `https` address, where it has one.
+    /// The repository's `https` address, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The commit.
     pub commit: CommitId,
 }
 
-/// Why a draft is not a plan.
+/// The reason why a draft is not a valid plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPlan {
-    /// The last step does not label an image, or another one does.
-    #[error("the last step, and no other, must label the image")]
+    /// The last step does not label an image, or another step does.
+    #[error("the last step, and only that step, must label the image")]
     Last,
-    /// Two steps have one name.
+    /// Two steps have the same name.
     #[error("two steps are called `{0}`")]
     Twice(String),
-    /// A step needs something that no earlier step makes.
-    #[error("step `{step}` needs `{need}`, and no earlier step makes that")]
+    /// A step depends on something that no earlier step produces.
+    #[error("step `{step}` needs `{need}`, but no earlier step produces it")]
     Need {
         /// The step.
         step: String,
-        /// What it needs.
+        /// The missing step or result.
         need: String,
     },
-    /// A step's result is used by no other step.
-    #[error("no step uses what step `{0}` makes")]
+    /// No other step uses a step's result.
+    #[error("no step uses the result of step `{0}`")]
     UnusedStep(String),
-    /// A step reads an input that the plan does not have, or one of another kind.
+    /// A step reads an input that is missing from the plan or has another kind.
     #[error("step `{step}` reads the {kind} `{input}`, which is not an input of the plan")]
     Input {
         /// The step.
@@ -84,52 +84,52 @@ pub enum InvalidPlan {
     /// An image input has no digest.
     #[error("image `{0}` has no digest")]
     NoDigest(String),
-    /// A change of this run concerns nothing that the plan uses.
-    #[error("the change `{name}={value}` concerns nothing that the plan uses")]
+    /// A change of this run does not affect anything that the plan uses.
+    #[error("the change `{name}={value}` does not affect anything that the plan uses")]
     UnusedOverride {
-        /// What is changed.
+        /// The name of the changed setting.
         name: String,
         /// Its value.
         value: String,
     },
     /// A label contradicts the plan.
-    #[error("label `{label}` says `{found}` where the plan says `{expected}`")]
+    #[error("label `{label}` is `{found}`, but the plan requires `{expected}`")]
     Label {
         /// The label.
         label: String,
-        /// What it says.
+        /// Its value.
         found: String,
-        /// What the plan says; empty where the label must be absent.
+        /// The required value; empty if the label must be absent.
         expected: String,
     },
 }
 
-/// What a step gives to those that need it.
+/// The kind of result that a step produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Product {
-    /// An image that others can be built on: a fetched base, or a sealed image.
+    /// An image that others can be based on: a fetched base, or a sealed image.
     Image,
     /// A tree of files for a build context.
     Tree,
-    /// Packages: a tree too, and what a base is made of.
+    /// Packages: also a tree, and the input of a base.
     Packages,
-    /// What an engine built, not yet canonical.
+    /// The output of an engine, not yet canonical.
     Built,
     /// The finished image.
     Labelled,
 }
 
-/// Something that a step needs, and what it takes in its place.
+/// A dependency of a step, and the accepted kinds of result.
 struct Need<'a> {
     step: &'a str,
     takes: &'static [Product],
 }
 
 impl Draft {
-    /// Checks that the parts of the plan fit each other.
+    /// Checks that the parts of the plan are consistent.
     ///
     /// # Errors
-    /// The first thing that does not fit; [`InvalidPlan`] lists what is checked.
+    /// Returns the first contradiction; [`InvalidPlan`] lists the checks.
     pub fn finish(self) -> Result<Plan, InvalidPlan> {
         self.check_steps()?;
         self.check_inputs()?;
@@ -138,7 +138,7 @@ impl Draft {
         Ok(Plan(self))
     }
 
-    /// Returns the patches of all sources, each once, in the order in which they are applied.
+    /// Returns the patches of all sources, each once, in order of application.
     pub(crate) fn patches(&self) -> Vec<&PatchUse> {
         let mut all: Vec<&PatchUse> = Vec::new();
         for step in &self.steps {
@@ -152,8 +152,8 @@ impl Draft {
         all
     }
 
-    /// Returns the labels that follow from the rest of the plan. `None` says that a label must be
-    /// absent. The planner writes them, and [`Draft::finish`] refuses labels that say anything else.
+    /// Returns the labels that follow from the rest of the plan. `None` means that a label must be
+    /// absent. The planner writes these labels, and [`Draft::finish`] refuses other values.
     pub fn derived_labels(&self) -> BTreeMap<&'static str, Option<String>> {
         let pinned: BTreeMap<&String, String> = self
             .inputs
@@ -208,7 +208,7 @@ impl Draft {
                 }
                 used.insert(need.step);
             }
-            // What is new is told from the base that the engine built on, and from no other.
+            // Sealing must compare with the base that the engine built on, and with no other.
             if let Action::SealImage { image, base, .. } = &step.action
                 && let Some((_, Action::BuildImage { base: built_on, .. })) =
                     made.get(image.as_str())
@@ -276,7 +276,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A label may be absent, but it never says what the plan does not.
+    /// A label may be absent, but it must not contradict the plan.
     fn check_labels(&self) -> Result<(), InvalidPlan> {
         let derived = self.derived_labels();
         for step in &self.steps {

@@ -1,4 +1,5 @@
-//! What a plan is made from: everything that is fetched or read, by something that cannot move.
+//! The inputs of a plan: everything that is fetched or read, identified by a value that cannot
+//! change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ManifestKind;
 
-/// One thing that a plan is made from.
+/// One input of a plan.
 ///
-/// Pins are known by their name in `versions.toml`, locks and files by their path from the root of
-/// the project.
+/// Pins are identified by their name in `versions.toml`, locks and files by their path from the
+/// root of the project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Input {
@@ -20,7 +21,7 @@ pub enum Input {
     Image {
         /// The image, at a digest; the tag is for readers.
         reference: ImageRef,
-        /// What the digest is the digest of, where the pin says so.
+        /// The kind of object that the digest identifies, if the pin states it.
         #[serde(skip_serializing_if = "Option::is_none")]
         manifest: Option<ManifestKind>,
     },
@@ -30,7 +31,7 @@ pub enum Input {
         url: String,
         /// The commit.
         commit: CommitId,
-        /// The version that patches go by, where the pin states one.
+        /// The version for choosing patches, if the pin states one.
         #[serde(skip_serializing_if = "Option::is_none")]
         version: Option<String>,
     },
@@ -42,16 +43,16 @@ pub enum Input {
         version: String,
         /// The SHA-256 of the archive.
         sha256: Sha256,
-        /// The directory inside that is meant.
+        /// The directory inside the archive to use.
         #[serde(skip_serializing_if = "Option::is_none")]
         subdirectory: Option<String>,
     },
-    /// A lock of the project: packages or wheels, each with its hash.
+    /// A lock file of the project: packages or wheels, each with its hash.
     Lock {
         /// The SHA-256 of the lock's text.
         digest: Digest,
     },
-    /// A file of the project, a Dockerfile for example.
+    /// A file of the project, for example a Dockerfile.
     File {
         /// The SHA-256 of the file's bytes.
         digest: Digest,
@@ -62,7 +63,7 @@ pub enum Input {
 pub type Inputs = BTreeMap<String, Input>;
 
 impl Input {
-    /// Returns the version that patches go by and that a Dockerfile is told, where one is known.
+    /// Returns the version for choosing patches and for the Dockerfile, if one is known.
     pub fn version(&self) -> Option<&str> {
         match self {
             Self::Source { version, .. } => version.as_deref(),
@@ -71,13 +72,13 @@ impl Input {
         }
     }
 
-    /// Returns whether somebody outside of the project made it, so that `versions.toml` or a lock
-    /// pins it.
+    /// Returns whether it comes from outside the project, so that `versions.toml` or a lock pins
+    /// it.
     pub fn is_pinned(&self) -> bool {
         !matches!(self, Self::File { .. })
     }
 
-    /// Returns the kind, as the plan's JSON names it.
+    /// Returns the kind, as it is named in the plan's JSON.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Image { .. } => "image",
@@ -89,7 +90,7 @@ impl Input {
     }
 }
 
-/// The value alone, as people and labels spell it: without the name.
+/// The value without the name, as messages and labels show it.
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

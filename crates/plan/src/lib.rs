@@ -1,14 +1,14 @@
-//! Holds a [`Plan`]: inputs, typed steps, final label text, canonical text and digest.
+//! Defines a [`Plan`]: inputs, typed steps, final label texts, canonical text and digest.
 //!
-//! A plan is what the planner makes and the executor carries out; the two share nothing else.
-//! It leaves no choice to the executor: images are named by digest, labels have their final text,
-//! time is a value. [`Plan::canonical_text`] is what `plan --format json` prints, byte for byte, and
-//! its SHA-256 is the plan digest that every image carries as a label.
+//! The planner creates a plan and the executor carries it out; they share nothing else. A plan
+//! leaves no choice to the executor: images are identified by digest, labels have their final text,
+//! and the time is a value. `plan --format json` prints [`Plan::canonical_text`] byte for byte, and
+//! its SHA-256 is the plan digest, which every image has as a label.
 //!
-//! A [`Draft`] is the plain data; [`Draft::finish`] checks it. Every [`Plan`] is valid, also one that
-//! was read from a file: see [`InvalidPlan`] for what is refused.
+//! A [`Draft`] is the plain data; [`Draft::finish`] checks it. Every [`Plan`] is valid, even one
+//! that was read from a file; [`InvalidPlan`] lists what is refused.
 //!
-//! This crate knows no files, no network, no environment and no clock.
+//! This crate does not use files, the network, the environment or a clock.
 
 mod draft;
 mod input;
@@ -30,28 +30,30 @@ pub use steps::{
     Platform, Seal, SealContract, Step,
 };
 
-/// The number of the plan's JSON form. A reader refuses a larger one.
+/// The version of the plan's JSON format. A reader refuses a newer one.
 pub const SCHEMA: u32 = 2;
 
-/// What will be done to make one image, in full. It is valid, and cannot be changed.
+/// Everything that is done to produce one image. It is valid, and cannot be changed.
 ///
 /// Its fields are those of [`Draft`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Plan(Draft);
 
-/// Why a text is not a plan.
+/// The reason why a text is not a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum ParsePlanError {
-    /// It is not JSON of this form.
+    /// The text is not JSON of this format.
     #[error("the text is not a plan of schema {SCHEMA}")]
     Json(#[source] serde_json::Error),
-    /// A newer tool made it.
-    #[error("the plan has schema {0}, this build-pipeline reads up to {SCHEMA}")]
-    Newer(u32),
-    /// A tool from before the first release made it.
+    /// A newer build-pipeline created it.
     #[error(
-        "the plan has schema {0}, from before the first release; this build-pipeline reads {SCHEMA}"
+        "the plan has schema {0}, but this build-pipeline reads only up to {SCHEMA}; update it"
+    )]
+    Newer(u32),
+    /// A build-pipeline from before the first release created it.
+    #[error(
+        "the plan has schema {0}, from before the first release, but this build-pipeline reads {SCHEMA}"
     )]
     Older(u32),
     /// Its parts contradict each other.
@@ -84,12 +86,12 @@ impl<'de> Deserialize<'de> for Plan {
 }
 
 impl Plan {
-    /// Returns the plain data, to be changed and checked again.
+    /// Returns the plain data, which can be changed and checked again.
     pub fn into_draft(self) -> Draft {
         self.0
     }
 
-    /// Returns the canonical text: indented JSON in the order of the fields, with a final newline.
+    /// Returns the canonical text: indented JSON with the fields in order, and a final newline.
     pub fn canonical_text(&self) -> String {
         let mut text = serde_json::to_string_pretty(self)
             .expect("a plan holds text, numbers and maps keyed by text");
@@ -102,10 +104,11 @@ impl Plan {
         Digest::of(self.canonical_text().as_bytes())
     }
 
-    /// Reads a plan back from its text.
+    /// Parses a plan from its text.
     ///
     /// # Errors
-    /// The text is not a plan, is not valid, or was made by another version of build-pipeline.
+    /// Fails if the text is not a plan, is not valid, or was created by a build-pipeline with
+    /// another plan format.
     pub fn parse(text: &str) -> Result<Self, ParsePlanError> {
         #[derive(Deserialize)]
         struct Head {
@@ -122,19 +125,19 @@ impl Plan {
         draft.finish().map_err(ParsePlanError::Invalid)
     }
 
-    /// Returns the labels that the image will carry beside those it inherits, the plan digest among
-    /// them. The plan digest cannot be part of the text that it is the digest of.
+    /// Returns the labels that the plan adds to the inherited ones, including the plan digest. The
+    /// plan cannot contain its own digest.
     pub fn final_labels(&self) -> BTreeMap<String, String> {
         let mut all = self.image_edit().labels.clone();
         all.insert(labels::PLAN_DIGEST.to_owned(), self.digest().to_string());
         all
     }
 
-    /// Returns the edit that makes the image of the plan.
+    /// Returns the edit that produces the image of the plan.
     pub fn image_edit(&self) -> &ImageEdit {
         match self.steps.last().map(|step| &step.action) {
             Some(Action::DeriveImage { edit, .. }) => edit,
-            _ => unreachable!("`Draft::finish` lets no other plan through"),
+            _ => unreachable!("`Draft::finish` accepts no other plan"),
         }
     }
 
@@ -143,19 +146,19 @@ impl Plan {
         self.steps.iter().any(|step| matches!(step.action, Action::SealImage { .. }))
     }
 
-    /// Returns the patches of all sources, each once, in the order in which they are applied.
+    /// Returns the patches of all sources, each once, in order of application.
     pub fn patches(&self) -> Vec<&PatchUse> {
         self.0.patches()
     }
 
-    /// Returns the input that a step reads, where it reads one.
+    /// Returns the input that a step reads, if it reads one.
     pub fn input_of(&self, step: &Step) -> Option<&Input> {
         self.inputs.get(step.action.input()?)
     }
 
-    /// Returns what a step does together with the value of the input that it reads and, where the
-    /// result depends on it, the GPU target: everything but the steps that it needs. Of a lock of
-    /// packages only the sets count that the step fetches, which the step itself identifies.
+    /// Returns the content of a step: its action, the value of the input it reads and, if the
+    /// result depends on it, the GPU target. The steps that it depends on are not included. Of a
+    /// package lock, only the fetched sets count, which the action itself identifies.
     pub fn content_of(&self, step: &Step) -> serde_json::Value {
         let is_for_gpu =
             matches!(&step.action, Action::FetchSource { patches, .. } if !patches.is_empty());
@@ -175,9 +178,9 @@ impl Plan {
     }
 
     /// Returns the key of each step by its name: the SHA-256 of its content and of the keys of the
-    /// steps it needs. Steps of equal keys make the same thing, in whichever plan they are.
+    /// steps that it depends on. Steps with equal keys produce the same result, in any plan.
     ///
-    /// The last step's labels name the plan's digest too, which is not part of the key.
+    /// The labels of the last step also contain the plan's digest, which is not part of the key.
     pub fn step_keys(&self) -> BTreeMap<&str, Digest> {
         let mut keys: BTreeMap<&str, Digest> = BTreeMap::new();
         for step in &self.steps {

@@ -1,4 +1,4 @@
-//! The steps of a plan and what each of them does.
+//! The steps of a plan and their actions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,31 +17,31 @@ pub struct Step {
     pub action: Action,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Action {
-    /// Fetches the manifest and the config of a base by digest. No layer byte moves.
+    /// Fetches the manifest and the config of a base by digest. It downloads no layers.
     FetchBase {
         /// The image input.
         input: String,
-        /// The platform to choose where the digest is that of an index.
+        /// The platform to choose if the digest is that of an index.
         platform: Platform,
     },
     /// Fetches a source tree by commit or hash, and patches it.
     FetchSource {
         /// The source or archive input.
         input: String,
-        /// The patches, in the order in which they are applied. The build stops unless each of them
-        /// comes to what is expected of it, and no other patch of the component changes anything.
+        /// The patches, in order of application. The build stops if one of them does not have the
+        /// expected effect, or if another patch of the component changes anything.
         patches: Vec<PatchUse>,
     },
     /// Fetches the Debian packages of a lock, each by its SHA-256.
     FetchPackages {
         /// The lock input.
         input: String,
-        /// The sets of the lock that are fetched, with the digests of what they bring. Changes of
-        /// other sets do not concern the step.
+        /// The sets of the lock to fetch, with the digests of their contents. Changes to other sets
+        /// do not affect the step.
         sets: BTreeMap<String, Digest>,
     },
     /// Fetches the wheels of a Python lock, each by its SHA-256.
@@ -49,13 +49,14 @@ pub enum Action {
         /// The lock input.
         input: String,
     },
-    /// Makes a base image of fetched packages in an engine: a root file system of one sealed layer.
+    /// Creates a base image from fetched packages in an engine: a root file system as one sealed
+    /// layer.
     BootstrapBase {
-        /// The contract that decides what is in the root file system.
+        /// The contract that determines the content of the root file system.
         contract: BootstrapContract,
-        /// The step that fetched the packages.
+        /// The step that fetches the packages.
         packages: String,
-        /// The set that the base is made of.
+        /// The set that the base is made from.
         set: String,
         /// `created` of its config, RFC 3339 in UTC.
         created: String,
@@ -64,40 +65,42 @@ pub enum Action {
     },
     /// Runs the instructions of a Dockerfile in an engine.
     BuildImage {
-        /// The step whose image the Dockerfile stands on; it is the build argument `BASE`.
+        /// The step whose image the Dockerfile is based on; it is the build argument `BASE`.
         base: String,
-        /// The file input that is the Dockerfile.
+        /// The file input with the Dockerfile.
         dockerfile: String,
-        /// Build arguments beside `BASE`.
+        /// Build arguments in addition to `BASE`.
         args: BTreeMap<String, String>,
-        /// The steps whose trees lie in the build context, by folder.
+        /// The steps whose trees are in the build context, by folder.
         context: BTreeMap<String, String>,
         /// Whether RUN instructions may use the network.
         network: bool,
     },
-    /// Makes the canonical image of what an engine built: the same bytes whichever engine it was.
+    /// Turns the output of an engine into the canonical image, with the same bytes for every
+    /// engine.
     SealImage {
-        /// The step that built it.
+        /// The step that builds it.
         image: String,
-        /// The step whose image it stands on.
+        /// The step whose image it is based on.
         base: String,
         /// How the layers are sealed.
         seal: Seal,
-        /// What the config has beside what the Dockerfile says.
+        /// What the config contains in addition to the Dockerfile's settings.
         edit: ImageEdit,
     },
-    /// Writes a new config and manifest over a fetched base, by the rules of a numbered contract.
+    /// Writes a new config and manifest on top of a fetched base, by the rules of a numbered
+    /// contract.
     DeriveImage {
-        /// The step that fetched the base.
+        /// The step that fetches the base.
         base: String,
-        /// The contract that decides every byte of the result.
+        /// The contract that determines every byte of the result.
         contract: DeriveContract,
-        /// What changes.
+        /// The changes.
         edit: ImageEdit,
     },
 }
 
-/// A patch that a source is built with.
+/// A patch that is applied to a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchUse {
@@ -107,21 +110,21 @@ pub struct PatchUse {
     pub id: String,
     /// The SHA-256 of what the patch does. Comments, provenance and tests of its file do not count.
     pub effect: Sha256,
-    /// What must be true of the source once the patch was applied.
+    /// The expected effect on the source.
     pub expect: Expectation,
 }
 
-/// What the build expects of a patch. It stops where the patch comes to anything else.
+/// The expected effect of a patch. The build stops if the effect differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expectation {
-    /// The source has the patch's effect: the patch changed it, or upstream has it already.
+    /// The source has the patch's effect: the patch changes it, or upstream includes the change.
     InEffect,
-    /// Upstream has it already: the patch changes nothing.
+    /// Upstream includes the change, so the patch changes nothing.
     Upstream,
 }
 
-/// The numbered rules by which layers are made canonical; the bytes are the crate `seal`'s to keep.
+/// The numbered rules that make layers canonical; the crate `seal` must keep the bytes the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SealContract {
     /// `seal/1`: equal content gives equal bytes.
@@ -129,15 +132,17 @@ pub enum SealContract {
     Seal1,
 }
 
-/// The numbered rules by which packages become a root file system; the crate `debian` has them.
+/// The numbered rules that turn packages into a root file system; the crate `debian` implements
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BootstrapContract {
-    /// `bootstrap/1`: the packages are unpacked over each other, and then installed by their own dpkg.
+    /// `bootstrap/1`: the packages are unpacked over each other, and then installed by their own
+    /// dpkg.
     #[serde(rename = "bootstrap/1")]
     Bootstrap1,
 }
 
-/// The numbered rules by which an image is derived from a base; the bytes are `oci::derive`'s to keep.
+/// The numbered rules that derive an image from a base; `oci::derive` must keep the bytes the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeriveContract {
     /// `derive/1`: an equal base and equal edits give equal bytes.
@@ -165,15 +170,15 @@ impl fmt::Display for DeriveContract {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Seal {
-    /// The contract that decides every byte of the layer.
+    /// The contract that determines every byte of the layer.
     pub contract: SealContract,
-    /// Paths that are left out, as patterns: what differs from run to run and nobody needs.
+    /// Patterns for paths to leave out: content that differs between runs and is not needed.
     pub scrub: Vec<String>,
-    /// The latest time that a file has, in seconds since 1970-01-01 UTC.
+    /// The latest time of any file, in seconds since 1970-01-01 UTC.
     pub epoch: u64,
 }
 
-/// What a digest is the digest of.
+/// The kind of object that a digest identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ManifestKind {
@@ -187,13 +192,13 @@ pub enum ManifestKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
-    /// The operating system, as Go names it.
+    /// The operating system, in Go's terms.
     pub os: String,
-    /// The processor architecture, as Go names it.
+    /// The processor architecture, in Go's terms.
     pub architecture: String,
 }
 
-/// How the config and manifest of an image differ from those of its base.
+/// The differences between the config and manifest of an image and those of its base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageEdit {
@@ -201,19 +206,18 @@ pub struct ImageEdit {
     pub created: String,
     /// `created_by` of the new history entry.
     pub created_by: String,
-    /// Environment variables that are set, in place of the base's of the same name.
+    /// Environment variables to set; they replace the base's variables of the same name.
     pub env: BTreeMap<String, String>,
-    /// Words put before the base's entrypoint.
+    /// Words to put before the base's entrypoint.
     pub entrypoint_prefix: Vec<String>,
-    /// Labels and annotations of the base that are dropped: whole keys, or prefixes with a final `*`.
+    /// Labels and annotations of the base to drop: whole keys, or prefixes with a final `*`.
     pub reset: Vec<String>,
-    /// Labels that are set. The plan digest comes on top; it cannot stand in the plan itself.
+    /// Labels to set. The plan digest is added later, because the plan cannot contain it.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Action {
-    /// Returns the steps that must be done before, each once, in the order in which the action names
-    /// them.
+    /// Returns the steps that this action depends on, each once, in the order of its fields.
     pub fn needs(&self) -> Vec<&str> {
         let named: Vec<&String> = match self {
             Self::FetchBase { .. }
@@ -236,7 +240,7 @@ impl Action {
         needs
     }
 
-    /// Returns the name of the input that the action reads, where it reads one.
+    /// Returns the name of the input that the action reads, if it reads one.
     pub fn input(&self) -> Option<&str> {
         match self {
             Self::FetchBase { input, .. }
@@ -260,7 +264,7 @@ impl ImageEdit {
 }
 
 impl Platform {
-    /// Returns `linux/amd64`, the only platform that gfx1151 machines have.
+    /// Returns `linux/amd64`, the only platform of gfx1151 machines.
     pub fn linux_amd64() -> Self {
         Self { os: "linux".to_owned(), architecture: "amd64".to_owned() }
     }

@@ -1,4 +1,4 @@
-//! Plans: their text, their digest, and what is refused.
+//! Tests plans: their text, their digest, and what is refused.
 
 use super::*;
 use crate::draft::InvalidPlan;
@@ -28,7 +28,7 @@ fn derive(base: &str) -> Action {
     Action::DeriveImage { base: base.to_owned(), contract: DeriveContract::Derive1, edit: edit() }
 }
 
-/// A plan that only adds metadata.
+/// Returns a plan that only adds metadata.
 fn draft() -> Draft {
     let fetch = Action::FetchBase { input: "base".to_owned(), platform: Platform::linux_amd64() };
     Draft {
@@ -66,7 +66,7 @@ fn patch(id: &str, effect: char) -> PatchUse {
     }
 }
 
-/// A plan with one step of every kind.
+/// Returns a plan with one step of every kind.
 fn built() -> Draft {
     let text = str::to_owned;
     let seal = || Seal { contract: SealContract::Seal1, scrub: Vec::new(), epoch: 1 };
@@ -171,8 +171,9 @@ fn parse_refuses_what_is_not_a_plan_of_this_schema() {
         text.replace(from, to)
     };
     let not_a_plan = "the text is not a plan of schema 2";
-    let newer = "the plan has schema 3, this build-pipeline reads up to 2";
-    let older = "the plan has schema 1, from before the first release; this build-pipeline reads 2";
+    let newer = "the plan has schema 3, but this build-pipeline reads only up to 2; update it";
+    let older =
+        "the plan has schema 1, from before the first release, but this build-pipeline reads 2";
     for (text, message, source) in [
         (String::new(), not_a_plan, "EOF"),
         ("[]".to_owned(), not_a_plan, "invalid length 0"),
@@ -181,7 +182,7 @@ fn parse_refuses_what_is_not_a_plan_of_this_schema() {
         (changed("\"schema\": 2", "\"schema\": -1"), not_a_plan, "invalid value"),
         (changed("\"schema\": 2", "\"schema\": 3"), newer, ""),
         (changed("\"schema\": 2", "\"schema\": 1"), older, ""),
-        // Another version is recognised before the fields are looked at.
+        // Another version is recognised before the fields are read.
         ("{\"schema\": 3, \"nodes\": []}".to_owned(), newer, ""),
         (changed("\"gpu\":", "\"cpu\":"), not_a_plan, "unknown field `cpu`"),
         (changed("\"gpu\": \"gfx1151\",", ""), not_a_plan, "missing field `gpu`"),
@@ -206,7 +207,7 @@ fn parse_refuses_what_is_not_a_plan_of_this_schema() {
     }
 }
 
-/// Changes one thing of the plan with every kind of step, and returns what is said.
+/// Changes one thing in the plan with every kind of step, and returns the error.
 fn refused(change: impl FnOnce(&mut Draft)) -> String {
     let mut draft = built();
     change(&mut draft);
@@ -236,7 +237,7 @@ fn every_contradiction_is_refused_by_name() {
         draft.steps.insert(0, more);
     }));
     note(refused(|draft| {
-        // Wheels are no packages.
+        // Wheels are not packages.
         let at = of(draft, "bootstrap-base");
         let wheels = of(draft, "fetch-wheels");
         let wheels = draft.steps.remove(wheels);
@@ -246,7 +247,7 @@ fn every_contradiction_is_refused_by_name() {
         }
     }));
     note(refused(|draft| {
-        // A build is no base before it is sealed.
+        // The output of a build is not a base before it is sealed.
         if let Some(Step { action: Action::DeriveImage { base, .. }, .. }) = draft.steps.last_mut()
         {
             *base = text("build");
@@ -400,7 +401,7 @@ fn a_key_depends_on_everything_that_its_step_is_made_from_and_on_nothing_else() 
         draft.inputs.insert("Dockerfile".to_owned(), Input::File { digest: digest('a') });
     };
     assert_eq!(changed(dockerfile), "build label seal");
-    // Patches name the GPU target in what they write.
+    // Patches write the name of the GPU target.
     let gpu = |draft: &mut Draft| draft.gpu = "gfx1100".parse().unwrap();
     assert_eq!(changed(gpu), "build fetch-vllm label seal");
     let effect = |draft: &mut Draft| {
@@ -431,7 +432,7 @@ fn resets_takes_whole_keys_and_prefixes() {
         (&["org.example.*"], "org.examples.a", false),
         (&["org.example.*"], "com.org.example.a", false),
         (&["*"], "anything", true),
-        // A star inside is a star.
+        // A star inside a key is a literal star.
         (&["a*b"], "axb", false),
         (&["a*b"], "a*b", true),
         (&[], "", false),
@@ -469,6 +470,7 @@ fn the_labels_that_would_lie_are_reset_and_the_others_are_not() {
     for key in ["com.example.kept", "com.nvidia.volumes.needed", "vendors", "License", ""] {
         assert!(!edit.resets(key), "{key}");
     }
-    // All that we set is ours to reset, so that an image made from one of ours says nothing twice.
+    // All labels that this tool sets are also dropped from a base, so an image based on one of this
+    // tool's images has no label twice.
     assert!(labels::TRACK.starts_with(labels::OWN_PREFIX));
 }

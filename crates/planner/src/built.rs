@@ -1,7 +1,7 @@
-//! Tracks that an engine builds: a base, then stage after stage, each sealed.
+//! Plans for tracks that an engine builds: a base, then one stage after another, each sealed.
 //!
-//! The steps are named by what they make, so that two tracks or variants that share one (a source, a
-//! base, the packages of a lock, a stage) have it under the same name and key, and it is done once.
+//! Steps are named after their results. If two tracks or variants share a step (a source, a base,
+//! the packages of a lock, a stage), it has the same name and key in both, and runs only once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,8 @@ use crate::{BuildRequest, PlanError, Planned, PlanningInput, Warning};
 /// The contract of sealed layers.
 const CONTRACT: SealContract = SealContract::Seal1;
 
-/// What sealing leaves out of every image: it differs from run to run or from engine to engine (some
-/// make the folders that they mount over, some do not), and nobody needs it.
+/// The paths that sealing leaves out of every image: they differ between runs or engines (only some
+/// engines create the folders that they mount over) and are not needed.
 const SCRUB: [&str; 23] = [
     "dev",
     "etc/hostname",
@@ -50,21 +50,21 @@ const SCRUB: [&str; 23] = [
     "var/tmp/*",
 ];
 
-/// The files that a plan is made from beside the data files.
+/// The files that a plan is made from, in addition to the data files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The components whose patches are needed, folders of `patches/`.
+    /// The components whose patches are needed: folders of `patches/`.
     pub components: BTreeSet<String>,
     /// Dockerfiles and locks, by their path from the root of the project.
     pub files: BTreeSet<String>,
-    /// The locks of packages among these files.
+    /// The package locks among these files.
     pub package_locks: BTreeSet<String>,
 }
 
-/// Returns the files that the plan of a request is made from. No other file changes the plan.
+/// Returns the files that the plan of a request is made from. No other file affects the plan.
 ///
 /// # Errors
-/// The request names a track or variant that does not exist.
+/// Fails if the request names a track or variant that does not exist.
 pub fn needs(request: &BuildRequest, input: &PlanningInput) -> Result<Needs, PlanError> {
     let mut needs = Needs::default();
     if !request.track.is_built() {
@@ -91,13 +91,13 @@ fn package_lock_path(lock: &str) -> String {
     format!("versions/locks/{lock}.toml")
 }
 
-/// The variant that a request means.
+/// The variant of a request.
 struct Chosen<'a> {
     settings: &'a BuiltSettings,
     name: &'a str,
     variant: &'a Variant,
     is_rehearsal: bool,
-    /// Whether it is the one that is built where none is asked for.
+    /// Whether it is the default variant.
     is_usual: bool,
 }
 
@@ -126,14 +126,14 @@ fn choose<'a>(request: &BuildRequest, input: &'a PlanningInput) -> Result<Chosen
     Ok(Chosen { settings, name, variant, is_rehearsal, is_usual: name == usual })
 }
 
-/// Makes the plan of a track that an engine builds.
+/// Creates the plan of a track that an engine builds.
 pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
     let track = request.track.name();
     let chosen = choose(request, input)?;
     if request.spoof != crate::SpoofChoice::Auto {
         return Err(PlanError::NotASpoofTrack { track });
     }
-    // Asked for by its name, what is built anyway is no other image.
+    // Naming the default variant explicitly does not make a different image.
     let variant = request.variant.clone().filter(|_| !chosen.is_usual);
     let request = &BuildRequest { variant, ..request.clone() };
     let gpu = request.gpu.as_ref().unwrap_or(&input.tracks.gpu);
@@ -173,15 +173,15 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     finished(draft, request.track, warnings)
 }
 
-/// A plan that is being made.
+/// A plan under construction.
 struct PlanBuilder<'a> {
     request: &'a BuildRequest,
     input: &'a PlanningInput,
     seal: Seal,
     created: String,
-    /// Its inputs and steps so far.
+    /// The inputs and steps so far.
     draft: Draft,
-    /// Labels about what is inside.
+    /// The labels that describe the content.
     labels: BTreeMap<String, String>,
     warnings: Vec<Warning>,
 }
@@ -198,8 +198,8 @@ impl PlanBuilder<'_> {
             base = self.seal(stage, image, base);
         }
         check_overrides(self.request, self.input, &self.draft.inputs)?;
-        // Labels name the plan. As a step of their own, changes that affect only labels never
-        // trigger a rebuild.
+        // These labels name the plan. Because they are a step of their own, changes that affect
+        // only labels never trigger a rebuild.
         let edit = ImageEdit {
             created_by: crate::metadata::created_by(self.request.track, self.draft.gpu.as_str()),
             env: chosen.settings.env.clone(),
@@ -211,7 +211,7 @@ impl PlanBuilder<'_> {
         Ok(())
     }
 
-    /// Adds a step, unless it is there. Returns its name.
+    /// Adds a step, unless it exists. Returns its name.
     fn step(&mut self, id: String, action: Action) -> String {
         if !self.draft.steps.iter().any(|step| step.id == id) {
             self.draft.steps.push(Step { id: id.clone(), action });
@@ -245,7 +245,7 @@ impl PlanBuilder<'_> {
         let base = "base".to_owned();
         let packages = self.fetch_packages("fetch-base-packages", lock, [&base])?;
         let mut seal = self.seal.clone();
-        // A package has the folder; the engine only adds files to it.
+        // A package contains the folder; the engine only adds files to it.
         for path in seal.scrub.iter_mut().filter(|path| *path == "run") {
             "run/*".clone_into(path);
         }
@@ -330,7 +330,7 @@ impl PlanBuilder<'_> {
         Ok(self.step(format!("build-{}", stage.name), action))
     }
 
-    /// Adds the step that fetches a source. Returns its name and the version that the pin states.
+    /// Adds the step that fetches a source. Returns its name and the version in the pin.
     fn fetch_source(&mut self, name: &PinName) -> Result<(String, Option<String>), PlanError> {
         let track = self.request.track.name();
         let pins = &self.input.pins;
@@ -383,7 +383,7 @@ impl PlanBuilder<'_> {
         self.step(id, Action::SealImage { image, base, seal: self.seal.clone(), edit })
     }
 
-    /// Returns an edit that says when, and takes away what would lie.
+    /// Returns an edit that sets the time and drops labels that would be wrong.
     fn plain_edit(&self) -> ImageEdit {
         ImageEdit {
             created: self.created.clone(),
@@ -413,7 +413,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// Returns the build argument that carries the version of what lies in a folder of the context.
+/// Returns the build argument for the version of the source in a folder of the context.
 fn variable(folder: &str) -> String {
     let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("{}_VERSION", folder.chars().map(word).collect::<String>())
@@ -424,7 +424,7 @@ fn base_labels(image: &ImageRef) -> BTreeMap<String, String> {
     text_labels(&[(labels::BASE_NAME, &base_name(image)), (labels::BASE_DIGEST, &digest)])
 }
 
-/// Returns the labels that say which source is inside.
+/// Returns the labels that name the sources in the image.
 fn source_labels(name: &PinName, source: &Input) -> BTreeMap<String, String> {
     let mut facts: Vec<(&str, String)> = match source {
         Input::Source { url, commit, .. } => {

@@ -1,9 +1,9 @@
-//! Why no plan can be made.
+//! The reasons why no plan can be made.
 
-/// Why no plan can be made. What to do about it is said by the command line.
+/// The reason why no plan can be made. The command line adds the next step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// An engine builds the track, so it stands on no image that only gets metadata.
+    /// An engine builds the track, so it is not based on an image that only gets metadata.
     #[error("track `{track}` is built by an engine; it does not only add metadata to an image")]
     NeedsEngine {
         /// The track.
@@ -20,37 +20,37 @@ pub enum PlanError {
     UnknownVariant {
         /// The track.
         track: &'static str,
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: String,
-        /// All variants there are.
+        /// All variants.
         known: Vec<String>,
     },
-    /// A rehearsal is always of one variant.
+    /// A rehearsal always uses one particular variant.
     #[error("track `{track}` is rehearsed with variant `{rehearsed}`, not with `{variant}`")]
     RehearsedOtherwise {
         /// The track.
         track: &'static str,
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: String,
-        /// The one that it is rehearsed with.
+        /// The variant for rehearsals.
         rehearsed: String,
     },
-    /// A variant was asked for on a track that has none.
+    /// A variant was requested for a track without variants.
     #[error("track `{track}` has no variants")]
     NoVariants {
         /// The track.
         track: &'static str,
     },
-    /// A file that the settings of the track name is not there.
-    #[error("track `{track}` needs `{path}`, which is not there")]
+    /// A file that the track's settings name does not exist.
+    #[error("track `{track}` needs `{path}`, which does not exist")]
     NoSuchFile {
         /// The track.
         track: &'static str,
         /// The file, from the root of the project.
         path: String,
     },
-    /// A lock of packages does not have a set that the settings of the track name.
-    #[error("`{lock}` has no set `{set}`, which track `{track}` needs")]
+    /// A package lock does not contain a set that the track's settings name.
+    #[error("`{lock}` has no set `{set}`, but track `{track}` needs it")]
     NoSuchSet {
         /// The track.
         track: &'static str,
@@ -59,16 +59,16 @@ pub enum PlanError {
         /// The set.
         set: String,
     },
-    /// A Python lock that the settings of the track name was never made.
-    #[error("track `{track}` needs the Python lock `{lock}`, which was never made")]
+    /// A Python lock that the track's settings name has not been made.
+    #[error("track `{track}` needs the Python lock `{lock}`, which has not been made yet")]
     NoLock {
         /// The track.
         track: &'static str,
         /// The lock, a table of `python.toml`.
         lock: String,
     },
-    /// Nobody could verify the commit or hash of a source yet.
-    #[error("pin `{pin}` is unresolved: nobody has recorded a commit or hash of `{from}`")]
+    /// Nobody has been able to verify the commit or hash of a source yet.
+    #[error("pin `{pin}` is unresolved: no commit or hash is recorded for `{from}`")]
     UnresolvedSource {
         /// The pin.
         pin: String,
@@ -81,30 +81,30 @@ pub enum PlanError {
         /// The track.
         track: &'static str,
     },
-    /// The settings of the track name a pin that is not an image pin.
-    #[error("track `{track}` stands on image pin `{pin}`, which `versions.toml` does not have")]
+    /// The track's settings name a pin that is not an image pin.
+    #[error("track `{track}` is based on image pin `{pin}`, which is not in `versions.toml`")]
     NoSuchBase {
         /// The track.
         track: &'static str,
         /// The pin.
         pin: String,
     },
-    /// Nobody could verify the digest of the base yet.
-    #[error("pin `{pin}` is unresolved: nobody has recorded a digest of `{image}`")]
+    /// Nobody has been able to verify the digest of the base yet.
+    #[error("pin `{pin}` is unresolved: no digest is recorded for `{image}`")]
     Unresolved {
         /// The pin.
         pin: String,
-        /// The image, with its tag where it has one.
+        /// The image, with its tag if it has one.
         image: String,
-        /// The tag, where the pin has one.
+        /// The tag, if the pin has one.
         tag: Option<String>,
     },
     /// An override names a pin that does not exist.
     #[error("there is no pin `{pin}`")]
     UnknownPin {
-        /// The name that was given.
+        /// The given name.
         pin: String,
-        /// All names there are.
+        /// All pin names.
         known: Vec<String>,
     },
     /// An override names a pin that the track does not use.
@@ -114,31 +114,29 @@ pub enum PlanError {
         track: &'static str,
         /// The pin.
         pin: String,
-        /// What it uses instead.
+        /// The pins that it uses.
         used: UsedPins,
     },
-    /// The source that the track builds has patches, and nobody has read them.
-    #[error(
-        "pin `{pin}` is built with the patches of component `{component}`, which are not there"
-    )]
+    /// The patches of a source that the track builds do not exist.
+    #[error("pin `{pin}` is built with the patches of component `{component}`, which do not exist")]
     NoPatches {
         /// The pin.
         pin: String,
         /// The component, a folder of `patches/`.
         component: String,
     },
-    /// A pin has a version that patches cannot be chosen by.
-    #[error("pin `{pin}` has version `{version}`, which patches cannot be chosen by")]
+    /// Patches cannot be chosen by a pin's version.
+    #[error("pin `{pin}` has version `{version}`, which cannot be used to choose patches")]
     PatchVersion {
         /// The pin.
         pin: String,
         /// The version.
         version: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: names::ParseVersionError,
     },
-    /// A patch says that it does harm to the version of the source.
+    /// A patch breaks the version of the source.
     #[error("patch `{component}/{patch}` refuses pin `{pin}`: {because}")]
     PatchRefuses {
         /// The pin.
@@ -147,12 +145,12 @@ pub enum PlanError {
         component: String,
         /// The patch.
         patch: String,
-        /// Why.
+        /// The reason.
         because: String,
     },
-    /// Two patches that exclude each other are both for the source.
+    /// Two patches for the source conflict.
     #[error(
-        "patches `{first}` and `{second}` of component `{component}` exclude each other, and pin `{pin}` needs both"
+        "patches `{first}` and `{second}` of component `{component}` conflict, and pin `{pin}` needs both"
     )]
     PatchConflict {
         /// The pin.
@@ -164,36 +162,36 @@ pub enum PlanError {
         /// The other one.
         second: String,
     },
-    /// The steps contradict each other: a defect of the planner.
+    /// The steps contradict each other, which is a bug in the planner.
     #[error("the plan of track `{track}` is not valid")]
     Invalid {
         /// The track.
         track: &'static str,
-        /// Why.
+        /// The reason.
         #[source]
         source: plan::InvalidPlan,
     },
-    /// `gpus.toml` does not know the GPU.
+    /// `gpus.toml` does not list the GPU.
     #[error("GPU `{gpu}` is not in `gpus.toml`")]
     UnknownGpu {
         /// The target.
         gpu: String,
-        /// All targets there are.
+        /// All targets in the file.
         known: Vec<String>,
     },
-    /// The track wants a spoof and none is known for the GPU.
+    /// The track needs a spoof, but none is known for the GPU.
     #[error("no spoof is known for GPU `{gpu}`")]
     NoSpoof {
         /// The target.
         gpu: String,
     },
-    /// A spoof was asked for on a track that has none.
+    /// A spoof was requested for a track without one.
     #[error("track `{track}` sets no spoof")]
     NotASpoofTrack {
         /// The track.
         track: &'static str,
     },
-    /// The time is after the year 9999, which RFC 3339 cannot write.
+    /// The time is after the year 9999, which RFC 3339 cannot express.
     #[error("source-date-epoch `{0}` is after the year 9999")]
     Epoch(u64),
 }
@@ -203,6 +201,6 @@ pub enum PlanError {
 pub struct UsedPins {
     /// The image pins, which `--set` can change.
     pub images: Vec<String>,
-    /// All others.
+    /// All other pins.
     pub others: Vec<String>,
 }

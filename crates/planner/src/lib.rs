@@ -1,9 +1,9 @@
-//! Makes a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
+//! Creates a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
 //!
-//! Start at [`plan()`]. The tracks that only add metadata to a vendor's image differ in nothing but
-//! their settings, so one module, `metadata`, makes them all; `built` makes those that an engine builds. The planner never reads files, the network, the environment or the
-//! clock: tags were resolved and files were read before it is called, so equal arguments give
-//! byte-equal plans.
+//! Start at [`plan()`]. The tracks that only add metadata to a vendor's image differ only in their
+//! settings, so one module, `metadata`, plans them all; `built` plans the tracks that an engine
+//! builds. The planner never reads files, the network, the environment or the clock. Tags are
+//! resolved and files are read before it is called, so equal arguments give byte-equal plans.
 
 mod built;
 mod error;
@@ -23,21 +23,21 @@ pub use warning::Warning;
 
 use pins::Track;
 
-/// A plan, and what a person should know before it runs.
+/// A plan, and its warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// What will be done.
+    /// The plan.
     pub plan: plan::Plan,
-    /// What is stale or dangerous about it, most important first. Not part of the plan: better
-    /// words must not change an image's digest.
+    /// Stale or dangerous facts about it, the most important first. They are not part of the plan,
+    /// so a better wording never changes an image's digest.
     pub warnings: Vec<Warning>,
 }
 
-/// Makes the plan of one track.
+/// Creates the plan of one track.
 ///
 /// # Errors
-/// The request names a pin, GPU or spoof that cannot be used, or a pin that the track stands on is
-/// unresolved.
+/// Fails if the request names a pin, GPU or spoof that cannot be used, or if the track is based on
+/// an unresolved pin.
 pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
     if request.track.is_built() {
         built::plan(request, input)
@@ -46,12 +46,13 @@ pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, Pl
     }
 }
 
-/// Returns the image pin that a track stands on, before anything is planned.
+/// Returns the image pin that a track is based on, before anything is planned.
 ///
 /// The caller uses it to ask a registry for the digest of a followed tag.
 ///
 /// # Errors
-/// The track needs an engine, has no settings, or they name a pin that does not exist.
+/// Fails if an engine builds the track, if the track has no settings, or if they name a pin that
+/// does not exist.
 pub fn base_pin(
     track: Track,
     input: &PlanningInput,
@@ -59,8 +60,8 @@ pub fn base_pin(
     metadata::base(track, input).map(|(settings, pin)| (&settings.base, pin))
 }
 
-/// Returns whether the image of a request stands on an image pin. A track or variant that does not
-/// exist stands on none.
+/// Returns whether the image of a request is based on an image pin. Returns `false` for a track or
+/// variant that does not exist.
 pub fn stands_on(request: &BuildRequest, pin: &names::PinName, input: &PlanningInput) -> bool {
     match input.tracks.built.get(&request.track) {
         Some(settings) => {

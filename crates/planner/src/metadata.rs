@@ -1,4 +1,4 @@
-//! What the metadata-only tracks share: fetch a base by digest, derive an image from it.
+//! Plans for tracks that only add metadata: fetch a base by digest, and derive an image from it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{BuildRequest, PlanError, Planned, PlanningInput, UsedPins, Warning, 
 /// The contract of an image that only adds metadata.
 pub(crate) const CONTRACT: DeriveContract = DeriveContract::Derive1;
 
-/// Returns the settings of a track and the image pin they stand on.
+/// Returns the settings of a track and the image pin that it is based on.
 pub(crate) fn base(
     track: Track,
     input: &PlanningInput,
@@ -28,7 +28,7 @@ pub(crate) fn base(
     Ok((settings, pin))
 }
 
-/// Makes the plan of a metadata-only track.
+/// Creates the plan of a track that only adds metadata.
 pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
     let (settings, pin) = base(request.track, input)?;
     if request.variant.is_some() {
@@ -129,12 +129,12 @@ pub(crate) fn derived_labels(draft: &Draft) -> BTreeMap<String, String> {
     derived.filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()
 }
 
-/// Returns what the history of an image says of the last step.
+/// Returns the text about the last step for an image's history.
 pub(crate) fn created_by(track: Track, gpu: &str) -> String {
     format!("build-pipeline {CONTRACT}: {} for {gpu}", track.name())
 }
 
-/// Returns a kind of digest as plans spell it.
+/// Converts the kind of a digest to the plan's type.
 pub(crate) fn manifest_kind(kind: pins::ManifestKind) -> plan::ManifestKind {
     match kind {
         pins::ManifestKind::Index => plan::ManifestKind::Index,
@@ -142,7 +142,7 @@ pub(crate) fn manifest_kind(kind: pins::ManifestKind) -> plan::ManifestKind {
     }
 }
 
-/// Returns the two steps of a metadata-only image.
+/// Returns the two steps of an image that only adds metadata.
 fn steps(input: String, edit: ImageEdit) -> Vec<Step> {
     let base = "fetch-base".to_owned();
     let fetch = Action::FetchBase { input, platform: Platform::linux_amd64() };
@@ -150,7 +150,7 @@ fn steps(input: String, edit: ImageEdit) -> Vec<Step> {
     vec![Step { id: base, action: fetch }, Step { id: "derive-image".to_owned(), action: derive }]
 }
 
-/// Refuses overrides of pins that do not exist, or that no image input of the plan is made of.
+/// Refuses overrides of pins that do not exist or that are not used by an image input of the plan.
 pub(crate) fn check_overrides(
     request: &BuildRequest,
     input: &PlanningInput,
@@ -178,7 +178,7 @@ pub(crate) fn check_overrides(
     Ok(())
 }
 
-/// Returns the pin with the digest it has in this run. What was known about another digest is forgotten.
+/// Returns the pin with its digest for this run. Facts about another digest are removed.
 pub(crate) fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinName) -> ImagePin {
     if let Some(stand_in) = &request.stand_in {
         let digest = Pinned::Resolved(stand_in.digest.clone());
@@ -202,7 +202,7 @@ pub(crate) fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinNa
     }
 }
 
-/// Returns the reference of a pin at its digest, or an error where nobody knows one.
+/// Returns the reference of a pin with its digest, or an error if the digest is unknown.
 pub(crate) fn base_reference(pin: &ImagePin, name: &PinName) -> Result<ImageRef, PlanError> {
     let reference =
         |digest| ImageRef { repository: pin.repository.clone(), tag: pin.tag.clone(), digest };
@@ -220,12 +220,12 @@ pub(crate) fn text_labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Returns the base's name without its digest, which has a label of its own.
+/// Returns the base's name without its digest, which has its own label.
 pub(crate) fn base_name(image: &ImageRef) -> String {
     ImageRef { digest: None, ..image.clone() }.to_string()
 }
 
-/// Returns the version of what is inside: the base's tag, or its short digest where it has none.
+/// Returns the version of the content: the base's tag, or its short digest if it has none.
 fn version(image: &ImageRef) -> String {
     match (&image.tag, &image.digest) {
         (Some(tag), _) => tag.to_string(),

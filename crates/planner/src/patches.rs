@@ -1,4 +1,4 @@
-//! Which patches a source is built with: chosen by GPU target and version, before anything is fetched.
+//! Chooses the patches of a source by GPU target and version, before anything is fetched.
 
 use names::{GpuTarget, PinName, Version};
 use patcher::{PatchSet, Selection};
@@ -6,23 +6,23 @@ use plan::{Expectation, PatchUse};
 
 use crate::PlanError;
 
-/// What patches are chosen for.
+/// The source to choose patches for.
 pub(crate) struct Target<'a> {
     /// The pin of the source.
     pub(crate) pin: &'a PinName,
     /// The GPU target.
     pub(crate) gpu: &'a GpuTarget,
-    /// The version of the source, where the pin states one. Without it the version is no reason to
-    /// leave a patch out.
+    /// The version of the source, if the pin states one. Without it, no patch is excluded by
+    /// version.
     pub(crate) version: Option<&'a str>,
 }
 
 impl Target<'_> {
-    /// Returns the patches of a component that the source is built with, in the order in which they
-    /// are applied.
+    /// Returns the patches of a component that apply to the source, in order of application.
     ///
     /// # Errors
-    /// The version cannot be read, a patch does harm to it, or two patches exclude each other.
+    /// Fails if the version cannot be parsed, if a patch breaks that version, or if two patches
+    /// conflict.
     pub(crate) fn choose(&self, set: &PatchSet) -> Result<Vec<PatchUse>, PlanError> {
         let pin = || self.pin.to_string();
         let version = self.version.map(|text| {

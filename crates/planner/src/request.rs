@@ -1,4 +1,4 @@
-//! What the planner is given: the request of one run and the content of the data files.
+//! The planner's input: the request of one run and the content of the data files.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use names::{GfxVersion, GpuTarget, PinName};
 use patcher::PatchSet;
 use pins::{Gpus, Pins, Track, Tracks};
 
-/// What one run asks for.
+/// The request of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildRequest {
-    /// The way to the image.
+    /// The track.
     pub track: Track,
-    /// The variant, where it is not the default of `tracks.toml`. Only tracks that an engine builds
+    /// The variant, if it is not the default in `tracks.toml`. Only tracks that an engine builds
     /// have variants.
     pub variant: Option<String>,
-    /// The GPU target, where it is not the default of `tracks.toml`.
+    /// The GPU target, if it is not the default in `tracks.toml`.
     pub gpu: Option<GpuTarget>,
-    /// Whether and how the image pretends to run on another GPU.
+    /// Whether and how the image imitates another GPU.
     pub spoof: SpoofChoice,
-    /// Image pins that have another digest in this run: typed by hand, or a tag resolved just now.
+    /// Image pins with another digest in this run: given by the user, or resolved from a tag.
     pub overrides: BTreeMap<PinName, ImageOverride>,
-    /// The time of the image in seconds since 1970-01-01 UTC, where it is not that of `versions.toml`.
+    /// The time of the image in seconds since 1970-01-01 UTC, if it is not that of `versions.toml`.
     pub source_date_epoch: Option<u64>,
     /// Whether the base is a stand-in.
     pub rehearse: bool,
-    /// The stand-in of a rehearsed track that only adds metadata, in place of the image that its pin
-    /// names. A track that an engine builds has a variant for rehearsals.
+    /// The stand-in for the pinned base, in a rehearsal of a track that only adds metadata. A track
+    /// that an engine builds has a variant for rehearsals.
     pub stand_in: Option<StandIn>,
-    /// The commit that the labels name, where the run asks for that.
+    /// The commit for the labels, if the run asks for it.
     pub revision: Option<plan::Revision>,
 }
 
@@ -37,14 +37,14 @@ pub struct BuildRequest {
 pub struct StandIn {
     /// Its digest.
     pub digest: Digest,
-    /// What the digest is the digest of.
+    /// The kind of object that the digest identifies.
     pub kind: plan::ManifestKind,
 }
 
-/// The digest that an image pin has in one run.
+/// The digest of an image pin in one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageOverride {
-    /// The tag it was resolved from just now, where it was.
+    /// The tag that it was resolved from, if any.
     pub tag: Option<Tag>,
     /// The digest.
     pub digest: Digest,
@@ -53,7 +53,7 @@ pub struct ImageOverride {
 /// Whether and how an image of a spoof track sets `HSA_OVERRIDE_GFX_VERSION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpoofChoice {
-    /// The value of `gpus.toml`; none where the base is known to support the GPU natively.
+    /// The value in `gpus.toml`; none if the base is known to support the GPU natively.
     Auto,
     /// None.
     Off,
@@ -61,8 +61,8 @@ pub enum SpoofChoice {
     Version(GfxVersion),
 }
 
-/// The content of the project's files. A plan depends on those alone that [`crate::needs`] names for
-/// it and on the data files, whatever else is there.
+/// The content of the project's files. A plan depends only on the data files and on the files that
+/// [`crate::needs`] returns for it.
 #[derive(Debug, Clone)]
 pub struct PlanningInput {
     /// `versions/versions.toml`
@@ -75,13 +75,13 @@ pub struct PlanningInput {
     pub patches: BTreeMap<String, PatchSet>,
     /// The SHA-256 of each Dockerfile and lock, by its path from the project's root.
     pub files: BTreeMap<String, Digest>,
-    /// The digests of what the sets of each lock of packages bring
-    /// ([`pins::PackageLock::digest_of`]), by the path of the lock and the name of the set.
+    /// The digests of the sets of each package lock ([`pins::PackageLock::digest_of`]), by the path
+    /// of the lock and the name of the set.
     pub sets: BTreeMap<String, BTreeMap<String, Digest>>,
 }
 
 impl BuildRequest {
-    /// Returns the plain request of a track: nothing changed against the data files.
+    /// Returns the plain request of a track, without changes to the data files.
     pub fn new(track: Track) -> Self {
         Self {
             track,
@@ -96,7 +96,7 @@ impl BuildRequest {
         }
     }
 
-    /// Returns what the request changes against the data files, as plan and labels spell it.
+    /// Returns the changes of the request to the data files, in the form for plans and labels.
     pub(crate) fn spelled_overrides(&self) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> = self
             .overrides
@@ -122,10 +122,10 @@ impl BuildRequest {
         all
     }
 
-    /// Reads back what [`plan::labels::OVERRIDES`] says a request changed.
+    /// Applies the changes in a label [`plan::labels::OVERRIDES`] to the request.
     ///
     /// # Errors
-    /// An entry is none that a plan spells.
+    /// Fails if an entry does not have the form of a plan's change.
     pub fn read_overrides(&mut self, spelled: &str) -> Result<(), ParseOverrideError> {
         spelled.split_whitespace().try_for_each(|entry| {
             self.read_override(entry).ok_or_else(|| ParseOverrideError(entry.to_owned()))
@@ -153,7 +153,7 @@ impl BuildRequest {
     }
 }
 
-/// Why a text is not what [`plan::labels::OVERRIDES`] holds.
+/// An entry of [`plan::labels::OVERRIDES`] is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no change that a request can make")]
+#[error("`{0}` is not a change that a request can make")]
 pub struct ParseOverrideError(String);

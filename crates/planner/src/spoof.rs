@@ -1,9 +1,9 @@
-//! The spoof: making the HSA runtime take one GPU for another.
+//! The spoof: it makes the HSA runtime treat one GPU as another.
 //!
-//! An image's `ENV` cannot be unset when a container is started, and an empty
-//! `HSA_OVERRIDE_GFX_VERSION` makes the runtime refuse to start at all (libhsakmt, `topology.c`:
-//! the variable is present and does not parse). So a spoofing image sets the variable *and* starts
-//! through [`WRAPPER_SCRIPT`], which takes it away again where the user asks for that.
+//! docker cannot unset an image's `ENV` when it starts a container, and with an empty
+//! `HSA_OVERRIDE_GFX_VERSION` the runtime does not start at all (libhsakmt, `topology.c`: the
+//! variable is present but cannot be parsed). So a spoofing image sets the variable *and* starts
+//! through [`WRAPPER_SCRIPT`], which unsets it again if the user asks for that.
 
 use names::{GfxVersion, GpuTarget, PinName};
 use pins::{Gpu, ImagePin};
@@ -16,21 +16,21 @@ pub const OVERRIDE_VARIABLE: &str = "HSA_OVERRIDE_GFX_VERSION";
 /// The variable that switches the spoof off when a container is started: `off`, `0` or `no`.
 pub const OPT_OUT_VARIABLE: &str = "BUILD_PIPELINE_SPOOF";
 
-/// What `sh` runs before the base's entrypoint in an image that spoofs.
+/// The script that `sh` runs before the base's entrypoint in an image that spoofs.
 ///
-/// It keeps a value that the user set, removes the variable when it is empty or when the opt-out
-/// variable says so, and then becomes the command: no shell stays behind as process 1.
+/// It keeps a value that the user set, and unsets the variable if it is empty or if the opt-out
+/// variable says so. Then it becomes the command with `exec`, so no shell remains as process 1.
 pub const WRAPPER_SCRIPT: &str = r#"case "${BUILD_PIPELINE_SPOOF-}" in off|0|no) unset HSA_OVERRIDE_GFX_VERSION;; esac
 [ -n "${HSA_OVERRIDE_GFX_VERSION-}" ] || unset HSA_OVERRIDE_GFX_VERSION
 [ $# -gt 0 ] || { echo 'no command: this image has no default, name one' >&2; exit 127; }
 exec "$@""#;
 
-/// Returns the words put before the base's entrypoint.
+/// Returns the words to put before the base's entrypoint.
 pub(crate) fn entrypoint_prefix() -> Vec<String> {
     ["/bin/sh", "-c", WRAPPER_SCRIPT, "build-pipeline-spoof"].map(str::to_owned).to_vec()
 }
 
-/// Decides which override an image gets, and what to say about it.
+/// Chooses the override of an image, and adds warnings about it.
 pub(crate) fn decide(
     request: &BuildRequest,
     target: &GpuTarget,
@@ -46,9 +46,7 @@ pub(crate) fn decide(
             if let Some(why) = &native {
                 warnings.push(Warning::new(
                     "spoof-not-needed",
-                    format!(
-                        "the spoof is left out: {why}. `--spoof VERSION` sets one all the same"
-                    ),
+                    format!("the spoof is left out: {why}. `--spoof VERSION` sets one anyway"),
                 ));
                 return Ok(None);
             }
@@ -58,7 +56,7 @@ pub(crate) fn decide(
     if GfxVersion::of_target(target) == Some(version) {
         warnings.push(Warning::new(
             "spoof-is-identity",
-            format!("{OVERRIDE_VARIABLE}={version} is the version {target} has anyway: it changes nothing"),
+            format!("{OVERRIDE_VARIABLE}={version} is already the version of {target}, so it changes nothing"),
         ));
     } else if let Some(why) = native {
         warnings.push(Warning::new(
@@ -74,7 +72,7 @@ pub(crate) fn decide(
         };
         let inside = match &base.rocm {
             Some(release) => format!("`{name}` has ROCm {release}"),
-            None => format!("which ROCm `{name}` has inside is not recorded"),
+            None => format!("the ROCm release in `{name}` is not recorded"),
         };
         warnings.push(Warning::new(
             "spoof-unsupported",
@@ -86,18 +84,18 @@ pub(crate) fn decide(
     Ok(Some(version))
 }
 
-/// Returns why the base is known to run on the GPU without a spoof, where it is.
+/// Returns why the base is known to run on the GPU without a spoof, or `None`.
 fn native_support(target: &GpuTarget, gpu: &Gpu, base: &ImagePin) -> Option<String> {
     if base.gpus.contains(target) {
         return Some(format!("the base has native code for {target}"));
     }
     let (inside, since) = (base.rocm.as_ref()?, gpu.native_since.as_ref()?);
     (release_number(inside)? >= release_number(since)?).then(|| {
-        format!("the base has ROCm {inside}, and {target} is supported natively since {since}")
+        format!("the base has ROCm {inside}, and ROCm supports {target} natively since {since}")
     })
 }
 
-/// Returns the numbers of a release such as `7.2.1`, for comparing. `7.2` is the same as `7.2.0`.
+/// Returns the numbers of a release such as `7.2.1`, for comparison. `7.2` is the same as `7.2.0`.
 fn release_number(release: &str) -> Option<Vec<u32>> {
     let mut numbers: Vec<u32> =
         release.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;

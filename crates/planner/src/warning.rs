@@ -1,13 +1,13 @@
-//! What is stale or dangerous about a plan.
+//! Stale or dangerous facts about a plan.
 
 use serde::Serialize;
 
-/// Something a person should know before a plan runs.
+/// Information for people before a plan runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// The rule's name, for example `spoof-unsupported`.
     pub rule: &'static str,
-    /// What is so, and what follows.
+    /// The fact, and its consequence.
     pub message: String,
 }
 

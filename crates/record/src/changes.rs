@@ -1,4 +1,4 @@
-//! What is another than it was between two plans, step by step: why a build does something again.
+//! Compares two plans step by step, to explain why a build runs a step again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,42 +7,42 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// How a step stands against an earlier plan.
+/// The state of a step compared with an earlier plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// Its key is the same: it makes the same thing.
+    /// Its key is the same, so it produces the same result.
     Same,
-    /// What it does is another thing.
+    /// The step itself changed.
     Changed,
-    /// It does the same, on what another step makes otherwise.
+    /// The step is the same, but a step that it depends on changed.
     Behind,
-    /// The earlier plan did not have it.
+    /// The earlier plan did not contain it.
     New,
 }
 
-/// A step of a plan, against the step of that name in an earlier one.
+/// A step of a plan, compared with the step of the same name in an earlier plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StepChange {
     /// The step.
     pub step: String,
-    /// How it stands.
+    /// The state.
     pub standing: Standing,
-    /// What of it is another.
+    /// The changed values of the step.
     pub inputs: Vec<InputChange>,
-    /// The steps it needs that make something else.
+    /// The changed steps that it depends on.
     pub because: Vec<String>,
 }
 
-/// One value of a step that is another than it was.
+/// A changed value of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InputChange {
-    /// Where it stands in the step's action, its parts joined by dots.
+    /// Its path in the step's action, with parts separated by dots.
     pub input: String,
-    /// What it was; absent where there was none.
+    /// The old value; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it is; absent where there is none.
+    /// The new value; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -88,7 +88,7 @@ fn inputs(before: &Value, after: &Value) -> Vec<InputChange> {
         .collect()
 }
 
-/// Returns all values of a step's content, by the path to each.
+/// Returns all values of a step's content, by their path.
 fn flat(content: &Value) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     collect(String::new(), content, &mut values);
@@ -104,7 +104,7 @@ fn collect(place: String, value: &Value, values: &mut BTreeMap<String, String>) 
         Value::Object(entries) => {
             entries.iter().for_each(|(key, value)| collect(below(key), value, values));
         }
-        // An entry of a list is known by itself or by its name, not by its place.
+        // An entry of a list is identified by its value or name, not by its index.
         Value::Array(items) => {
             for item in items {
                 let name = item.get("id").or(Some(item)).and_then(Value::as_str);

@@ -6,31 +6,31 @@ use names::{Builder, EngineKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The engine that a run used, and why it was this one.
+/// The engine that a run used, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineUse {
-    /// Which engine it was.
+    /// The kind of engine.
     pub kind: EngineKind,
     /// Its version.
     pub version: String,
-    /// What built images in it.
+    /// The builder for images.
     pub builder: Builder,
     /// The OCI runtime that started its containers.
     pub runtime: String,
-    /// Where it was found: its socket, or the program that was started.
+    /// Its address: its socket, or the executable that was started.
     pub address: String,
-    /// What named this place, for example `DOCKER_HOST`.
+    /// The source of this address, for example `DOCKER_HOST`.
     pub origin: String,
-    /// The candidates that came before it and were not used, in their order.
+    /// The candidates that were tried first and not used, in order.
     pub passed_over: Vec<PassedOver>,
 }
 
-/// An engine that was looked for and not used.
+/// An engine that was found but not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PassedOver {
-    /// What named its place.
+    /// The source of its address.
     pub origin: String,
-    /// Why it was not used.
+    /// The reason.
     pub reason: String,
 }
 

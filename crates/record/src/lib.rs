@@ -1,9 +1,9 @@
-//! Holds a [`BuildRecord`], proves an image against what a plan says it must be ([`verify`]), and says
-//! what is another between two plans ([`step_changes`]).
+//! Defines a [`BuildRecord`], checks an image against what a plan requires ([`verify`]), and
+//! compares two plans ([`step_changes`]).
 //!
-//! A record is written for every run: when it begins, and again when it ends, well or not. It holds
-//! the whole plan, what each step came to, and what went over the wire. This crate is pure: time
-//! enters as text, and somebody else writes the file.
+//! A record is written for every run: once at the start and once at the end, whether the run
+//! succeeds or not. It contains the whole plan, the result of each step, and the network traffic.
+//! This crate is pure: the time is passed in as text, and the caller writes the file.
 
 mod changes;
 mod engine;
@@ -23,72 +23,72 @@ pub use outcome::{
     ImageSummary, Note, OutputOutcome, OutputState, StepOutcome, StepState, Traffic,
 };
 
-/// The number of the record's JSON form. A reader refuses a larger one.
+/// The version of the record's JSON format. A reader refuses a newer one.
 pub const SCHEMA: u32 = 2;
 
 /// What one run did, or was doing when it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BuildRecord {
-    /// The number of this JSON form, [`SCHEMA`].
+    /// The version of this JSON format, [`SCHEMA`].
     pub schema: u32,
-    /// The record's name: the time the run began, the track and the process.
+    /// The record's name: the start time, the track and the process.
     pub id: String,
     /// The version of build-pipeline.
     pub tool_version: String,
-    /// The words of the command, secrets taken out.
+    /// The words of the command, without secrets.
     pub command: Vec<String>,
-    /// The process that runs it, for telling a lost run from a running one.
+    /// The process of the run, to distinguish a killed run from a running one.
     pub process: u32,
-    /// When the run began, RFC 3339.
+    /// When the run started, RFC 3339.
     pub began: String,
-    /// When it ended. Absent while it runs, and for ever where it was killed.
+    /// When it ended. Absent while running; never set if the run was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     /// The state of the run.
     pub status: Status,
-    /// What went wrong, outermost first. Empty where nothing did.
+    /// The error, outermost message first. Empty if there was none.
     pub error: Vec<String>,
     /// The plan's digest, which is also a label of the image.
     pub plan_digest: Digest,
     /// The whole plan.
     pub plan: Plan,
-    /// Where the files of the plan are in the history of the project.
+    /// The project files that the plan was made from, and their git history.
     pub recipe: Recipe,
-    /// What was said about the plan before it ran, as `rule: message`.
+    /// The warnings about the plan before the run, as `rule: message`.
     pub warnings: Vec<String>,
-    /// The engine. Absent if the run needed none, or had none yet.
+    /// The engine. Absent if the run needed none, or had not chosen one yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineUse>,
-    /// What became of each step.
+    /// The result of each step.
     pub steps: Vec<StepOutcome>,
-    /// The image, where one was made.
+    /// The image, if one was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSummary>,
-    /// Where the image was put.
+    /// The results of the outputs.
     pub outputs: Vec<OutputOutcome>,
-    /// What was noticed while it ran.
+    /// What was noticed during the run.
     pub notes: Vec<Note>,
-    /// What went over the wire.
+    /// The network traffic.
     pub traffic: Traffic,
 }
 
-/// The files of the project that a plan was made from, and the commit they are from.
+/// The project files that a plan was made from, and their commit.
 ///
-/// The image does not depend on it, only on the content of the files (docs/adr/0003).
+/// The image depends only on the content of the files, not on the commit (docs/adr/0003).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recipe {
     /// The SHA-256 of each file that was read, by its path from the root of the project.
     pub files: BTreeMap<String, Digest>,
-    /// The `https` address of the repository, where it has one.
+    /// The `https` address of the repository, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The last commit that changed one of the files, where the history tells.
+    /// The last commit that changed one of the files, if the history contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitId>,
     /// Why no commit is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
-    /// The files that are not as the newest commit has them.
+    /// The files that differ from the newest commit.
     pub modified: Vec<String>,
 }
 
@@ -96,37 +96,40 @@ pub struct Recipe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It has not ended; or it was killed, where its process is gone.
+    /// It has not ended, or it was killed (if its process no longer exists).
     Running,
-    /// All that was asked for is done.
+    /// Everything that was requested is done.
     Succeeded,
-    /// Something went wrong.
+    /// There was an error.
     Failed,
     /// A signal ended it.
     Interrupted,
 }
 
-/// Why a text is not a record.
+/// The reason why a text is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseRecordError {
-    /// It is not JSON of this form.
+    /// The text is not JSON of this format.
     #[error("the text is not a build record")]
     Json(#[source] serde_json::Error),
-    /// A newer tool made it.
-    #[error("the record has schema {0}, this build-pipeline reads up to {SCHEMA}")]
-    Newer(u32),
-    /// A tool from before the first release made it.
+    /// A newer build-pipeline wrote it.
     #[error(
-        "the record has schema {0}, from before the first release; this build-pipeline reads {SCHEMA}"
+        "the record has schema {0}, but this build-pipeline reads only up to {SCHEMA}; update it"
+    )]
+    Newer(u32),
+    /// A build-pipeline from before the first release wrote it.
+    #[error(
+        "the record has schema {0}, from before the first release, but this build-pipeline reads {SCHEMA}"
     )]
     Older(u32),
 }
 
 impl BuildRecord {
-    /// Returns the record of a run that begins: no outcome yet.
+    /// Returns the record of a run that starts, without an outcome.
     pub fn begin(plan: Plan, run: Run) -> Self {
         let Run { tool_version, command, process, began, warnings, recipe } = run;
-        // A file name: RFC 3339 without the characters that file systems and shells dislike.
+        // The id is a file name: RFC 3339 without the characters that cause problems in file
+        // systems and shells.
         let stamp: String = began.chars().filter(|c| !matches!(c, ':' | '-')).collect();
         Self {
             schema: SCHEMA,
@@ -159,10 +162,11 @@ impl BuildRecord {
         text
     }
 
-    /// Reads a record from the text of its file.
+    /// Parses a record from the text of its file.
     ///
     /// # Errors
-    /// The text is not a record, or a newer build-pipeline made it.
+    /// Fails if the text is not a record, or if a build-pipeline with another record format wrote
+    /// it.
     pub fn parse(text: &str) -> Result<Self, ParseRecordError> {
         #[derive(Deserialize)]
         struct Head {
@@ -179,20 +183,20 @@ impl BuildRecord {
     }
 }
 
-/// What is known of a run when it begins.
+/// The facts about a run at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// The version of build-pipeline.
     pub tool_version: String,
-    /// The words of the command, secrets taken out.
+    /// The words of the command, without secrets.
     pub command: Vec<String>,
-    /// The process that runs it.
+    /// The process of the run.
     pub process: u32,
-    /// When it begins, RFC 3339.
+    /// The start time, RFC 3339.
     pub began: String,
-    /// What was said about the plan, as `rule: message`.
+    /// The warnings about the plan, as `rule: message`.
     pub warnings: Vec<String>,
-    /// Where the files of the plan are in the history of the project.
+    /// The project files that the plan was made from, and their git history.
     pub recipe: Recipe,
 }
 

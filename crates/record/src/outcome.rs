@@ -1,4 +1,4 @@
-//! What became of steps and outputs.
+//! The results of steps and outputs.
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use names::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What became of one step.
+/// The result of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepOutcome {
     /// The step.
     pub step: String,
-    /// What became of it.
+    /// The state.
     pub state: StepState,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub milliseconds: u64,
 }
 
-/// What became of a step.
+/// The state of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepState {
     /// It was carried out.
     Done,
-    /// Its result was there already.
+    /// Its result already existed.
     Cached,
-    /// It went wrong.
+    /// It failed.
     Failed,
-    /// A signal came while it was under way.
+    /// A signal interrupted it.
     Interrupted,
-    /// It was not begun, because something before it went wrong.
+    /// It did not start, because an earlier step failed.
     NotBegun,
 }
 
@@ -40,65 +40,65 @@ pub struct ImageSummary {
     pub manifest_digest: Digest,
     /// The digest of the config: the image ID of podman and of docker's classic store.
     pub config_digest: Digest,
-    /// The digest of the base's index, where the pin names one.
+    /// The digest of the base's index, if the pin names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_index: Option<Digest>,
     /// The digest of the base's manifest for the platform.
     pub base_manifest: Digest,
-    /// How many layers it has.
+    /// The number of layers.
     pub layers: usize,
-    /// Their size as they travel, in bytes.
+    /// The compressed size of the layers, in bytes.
     pub layer_bytes: u64,
-    /// Labels and annotations of the base that were dropped because they would lie.
+    /// Labels and annotations of the base that were dropped because they would be wrong.
     pub reset: Vec<String>,
 }
 
-/// Where an image was put.
+/// The result of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputOutcome {
-    /// The output, spelled as `--output` takes it.
+    /// The output, in the form that `--output` accepts.
     pub output: String,
-    /// What became of it.
+    /// The state.
     pub state: OutputState,
-    /// How many layers were copied byte by byte.
+    /// The number of layers that were copied byte by byte.
     pub layers_copied: usize,
-    /// How many bytes of layers were copied.
+    /// The number of layer bytes that were copied.
     pub layer_bytes_copied: u64,
-    /// How many layers the registry linked without a byte moving.
+    /// The number of layers that the registry mounted without a transfer.
     pub layers_mounted: usize,
 }
 
-/// What became of an output.
+/// The state of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputState {
     /// The image was written.
     Written,
-    /// Exactly this image was there already.
+    /// Exactly this image already existed.
     UpToDate,
-    /// Writing went wrong; what was there before is there still.
+    /// Writing failed; existing output was not changed.
     Failed,
-    /// A signal came while it was being written; what was there before is there still.
+    /// A signal interrupted the write; existing output was not changed.
     Interrupted,
 }
 
-/// Something a person should know that only the run could see.
+/// Information for people that only the run could provide.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// The rule's name, for example `spoof-not-needed`.
     pub rule: String,
-    /// What is so, and what follows.
+    /// The fact, and its consequence.
     pub message: String,
 }
 
-/// What went over the wire.
+/// The network traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
-    /// How many requests were sent.
+    /// The number of requests.
     pub requests: u64,
-    /// How many bytes of bodies were received.
+    /// The number of bytes received in bodies.
     pub bytes_received: u64,
-    /// How many bytes of bodies were sent.
+    /// The number of bytes sent in bodies.
     pub bytes_sent: u64,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for StepState {
             Self::Cached => "cached",
             Self::Failed => "failed",
             Self::Interrupted => "interrupted",
-            Self::NotBegun => "not begun",
+            Self::NotBegun => "not started",
         })
     }
 }

@@ -1,7 +1,7 @@
-//! Proves an image against the image that a plan and its base give: field by field.
+//! Checks an image, field by field, against the image that a plan and its base define.
 //!
-//! Digests alone would do for yes or no. People want to know *what* differs, so the manifests and
-//! configs are compared part by part, and parts that cannot be compared are said to be unchecked.
+//! Digests alone would give a yes or no. People want to know *what* differs, so manifests and
+//! configs are compared part by part, and parts that cannot be compared are reported as unchecked.
 
 use std::collections::BTreeSet;
 
@@ -20,67 +20,67 @@ pub struct Documents<'a> {
     pub config: &'a [u8],
 }
 
-/// What came of comparing one field.
+/// The result of comparing one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldCheck {
     /// The field, for example `label architecture`.
     pub field: String,
-    /// What came of it.
+    /// The result.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// What came of comparing a field.
+/// The result of comparing a field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is as it must be.
+    /// The value is correct.
     Same,
-    /// It has another value.
+    /// The value differs.
     Differs {
-        /// What it must be.
+        /// The required value.
         expected: String,
-        /// What it is.
+        /// The actual value.
         found: String,
     },
-    /// It is not there and must be.
+    /// The value is required, but missing.
     Missing {
-        /// What it must be.
+        /// The required value.
         expected: String,
     },
-    /// It is there and must not be.
+    /// The value is present, but must not be.
     Unexpected {
-        /// What it is.
+        /// The actual value.
         found: String,
     },
-    /// It could not be compared.
+    /// The value could not be compared.
     Unchecked {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// What a verification proves, over all fields.
+/// The verdict of a verification over all fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The image is exactly what plan and pins give.
+    /// The image is exactly the one that the plan and the pins define.
     Proven,
-    /// The image differs, and its labels claim the pins of today.
+    /// The image differs, although its labels claim the current pins.
     Differs,
-    /// The image's labels claim other pins than those of today.
+    /// The image's labels claim other pins than the current ones.
     OtherPins,
-    /// Nothing differs from what plan and pins say of an image that is built. Its layers follow from
-    /// no plan; only building it again proves them.
+    /// Nothing differs, but an engine built the image. A plan cannot predict its layers; only a
+    /// rebuild proves them.
     AsPlanned,
     /// Nothing differs, but not everything could be compared.
     Incomplete,
 }
 
-/// Compares an image with the one that must be. Both are known to be what their digests say.
+/// Compares an image with the required one. The digests of both are already verified.
 ///
 /// # Errors
-/// A document is not JSON.
+/// Fails if a document is not JSON.
 pub fn compare(
     expected: Documents<'_>,
     found: Documents<'_>,
@@ -119,10 +119,10 @@ pub fn compare(
     Ok(checks)
 }
 
-/// Compares what a plan alone determines, where the base cannot be had: labels, variables, times.
+/// Compares only what the plan determines, if the base is not available: labels, variables, times.
 ///
 /// # Errors
-/// A document is not JSON.
+/// Fails if a document is not JSON.
 pub fn compare_with_plan(
     plan: &plan::Plan,
     found: Documents<'_>,
@@ -134,7 +134,7 @@ pub fn compare_with_plan(
     let expected: Value =
         plan.final_labels().into_iter().map(|(key, value)| (key, Value::from(value))).collect();
     let edit = plan.image_edit();
-    // Of the others it is not known whether the base has them.
+    // The other labels may come from the base.
     let is_ours = |key: &String| expected.get(key).is_some() || edit.resets(key);
     for (what, place) in
         [("label", config.pointer("/config/Labels")), ("annotation", manifest.get("annotations"))]
@@ -155,8 +155,10 @@ pub fn compare_with_plan(
     let words = words.map(|all| all.iter().take(edit.entrypoint_prefix.len()).cloned());
     let begins: Value = words.into_iter().flatten().collect();
     let wanted: Value = edit.entrypoint_prefix.clone().into();
-    checks.push(compared("begin of the entrypoint", Some(&wanted), Some(&begins)));
-    for field in ["manifest digest", "config digest", "layers", "what is inherited from the base"] {
+    checks.push(compared("start of the entrypoint", Some(&wanted), Some(&begins)));
+    for field in
+        ["manifest digest", "config digest", "layers", "everything inherited from the base"]
+    {
         checks.push(FieldCheck {
             field: field.to_owned(),
             verdict: Verdict::Unchecked { why: why.to_owned() },
@@ -165,7 +167,7 @@ pub fn compare_with_plan(
     Ok(checks)
 }
 
-/// Returns what the checks prove together.
+/// Returns the combined verdict of the checks.
 pub fn outcome(checks: &[FieldCheck]) -> Outcome {
     let is_bad =
         |check: &&FieldCheck| !matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
@@ -209,7 +211,7 @@ fn environment([expected, found]: [&Value; 2], checks: &mut Vec<FieldCheck>) {
     }
 }
 
-/// Returns the value of a variable; of one that stands twice, all its values.
+/// Returns the value of a variable; if it is set twice, all its values.
 fn values_of(all: &[(String, String)], name: &str) -> Option<String> {
     let values: Vec<&str> =
         all.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str()).collect();
@@ -223,7 +225,7 @@ fn env_of(config: &Value) -> Vec<(String, String)> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Compares two values; those of different type that read alike are told apart by their JSON.
+/// Compares two values. Values of different types that look alike are shown as JSON.
 fn compared(field: &str, expected: Option<&Value>, found: Option<&Value>) -> FieldCheck {
     match (expected, found) {
         (Some(expected), Some(found))

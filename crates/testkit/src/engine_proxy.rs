@@ -1,4 +1,5 @@
-//! A proxy in front of an engine's socket that breaks what a real engine does not break when asked.
+//! A proxy in front of an engine's socket that causes faults which a real engine does not cause on
+//! request.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -10,7 +11,8 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// A socket that leads to an engine. Each connection carries one request, as this program sends it.
+/// A socket that leads to an engine. Each connection carries one request, which is how
+/// build-pipeline sends them.
 #[derive(Debug)]
 pub struct EngineProxy {
     folder: TempDir,
@@ -20,11 +22,11 @@ pub struct EngineProxy {
 #[derive(Debug)]
 struct State {
     upstream: PathBuf,
-    /// The request lines that came in, in order.
+    /// The received request lines, in order.
     requests: Mutex<Vec<String>>,
-    /// How many of the next builds are broken off.
+    /// The number of builds to interrupt, starting with the next one.
     broken: AtomicUsize,
-    /// How many of the next builds on a base lose what they had taken from the cache.
+    /// The number of builds on a base that lose their cached image, starting with the next one.
     lost: AtomicUsize,
     has_no_buildkit: AtomicBool,
 }
@@ -33,9 +35,9 @@ impl EngineProxy {
     /// Starts a proxy in front of the engine at a socket.
     ///
     /// # Panics
-    /// No socket can be made.
+    /// No socket can be created.
     pub fn start(upstream: &Path) -> Self {
-        // Short, because the path of a socket has at most 107 bytes.
+        // The path is short, because the path of a socket has at most 107 bytes.
         let folder = tempfile::Builder::new().prefix("bp-proxy-").tempdir_in("/tmp");
         let folder = folder.expect("a temporary folder");
         let state = Arc::new(State {
@@ -50,7 +52,7 @@ impl EngineProxy {
         thread::spawn(move || {
             for client in listener.incoming() {
                 let (Ok(client), state) = (client, Arc::clone(&own)) else { return };
-                // A connection that breaks is what this proxy is for.
+                // Broken connections are the purpose of this proxy.
                 thread::spawn(move || drop(state.serve(client)));
             }
         });
@@ -62,36 +64,36 @@ impl EngineProxy {
         self.folder.path().join("s")
     }
 
-    /// Breaks the connections of the next `count` builds before anything is answered.
+    /// Closes the connections of the next `count` builds before any answer.
     pub fn break_builds(&self, count: usize) {
         self.state.broken.store(count, Ordering::SeqCst);
     }
 
-    /// Makes a docker daemon one without BuildKit: it is asked for its classic builder whatever the
-    /// client asks for, which is how daemons before 18.09 read a request for BuildKit. All answers
-    /// are the daemon's own.
+    /// Turns a docker daemon into one without BuildKit. It uses the classic builder no matter what
+    /// the client requests, which is how daemons before 18.09 treat a request for BuildKit. All
+    /// answers come from the daemon itself.
     pub fn remove_buildkit(&self) {
         self.state.has_no_buildkit.store(true, Ordering::SeqCst);
     }
 
     /// Answers the next `count` builds on a base as docker's classic builder does when another
-    /// build removes an image of its cache meanwhile.
+    /// build removes an image of its cache at the same time.
     pub fn lose_cache(&self, count: usize) {
         self.state.lost.store(count, Ordering::SeqCst);
     }
 
-    /// Returns the request lines that came in, in order.
+    /// Returns the received request lines, in order.
     pub fn requests(&self) -> Vec<String> {
         self.state.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns how many builds were asked for.
+    /// Returns the number of requested builds.
     pub fn builds(&self) -> usize {
         self.requests().iter().filter(|line| is_build(line)).count()
     }
 }
 
-/// What docker's classic builder answered in such a case.
+/// The answer of docker's classic builder in this case.
 const LOST: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
 {\"stream\":\"Step 7/8 : COPY --from=build /1 /1\\n\"}\r\n\
 {\"stream\":\" ---\\u003e Using cache\\n\"}\r\n\
@@ -135,7 +137,7 @@ impl State {
     }
 }
 
-/// Reads to the end of a request's head, and what came with it.
+/// Reads to the end of a request's head, and returns the bytes received so far.
 fn read_head(client: &mut UnixStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut buffer = [0; 16 << 10];
@@ -149,7 +151,7 @@ fn read_head(client: &mut UnixStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Reads to the end of a request whose body is sent in chunks.
+/// Reads to the end of a request with a chunked body.
 fn read_body(client: &mut UnixStream, mut last: Vec<u8>) -> io::Result<()> {
     let mut buffer = [0; 16 << 10];
     while !last.ends_with(b"\r\n0\r\n\r\n") {
@@ -163,10 +165,10 @@ fn read_body(client: &mut UnixStream, mut last: Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes bytes on until either end closes, and closes both directions then.
+/// Forwards bytes until either end closes, and then closes both directions.
 fn pass(mut from: UnixStream, mut to: UnixStream) {
     let ended = io::copy(&mut from, &mut to);
-    // An orderly end of one direction leaves the other one open.
+    // A normal end of one direction leaves the other one open.
     let how = if ended.is_ok() { Shutdown::Write } else { Shutdown::Both };
     drop(to.shutdown(how));
     if ended.is_err() {

@@ -1,4 +1,4 @@
-//! Real engines with stores of their own: nothing of this machine's podman or docker is touched.
+//! Real engines with their own stores: they do not touch this machine's podman or docker.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long a daemon may take until it answers. The limit is for one that never does, not for a slow
-/// machine.
+/// The time limit for a daemon's first answer. It is for a daemon that never answers, not for a
+/// slow machine.
 pub(crate) const ANSWER: Duration = Duration::from_secs(300);
 
-/// Whether a program runs at all.
+/// Returns whether a program can run.
 fn is_there(program: &str) -> bool {
     Command::new(program)
         .arg("--version")
@@ -35,18 +35,19 @@ pub(crate) fn said(command: &mut Command) -> Vec<String> {
 }
 
 pub(crate) fn temporary(prefix: &str) -> TempDir {
-    // Short, because the path of a socket has at most 107 bytes.
+    // The path is short, because the path of a socket has at most 107 bytes.
     tempfile::Builder::new().prefix(prefix).tempdir_in("/tmp").expect("a temporary folder")
 }
 
-/// podman with a store of its own. It starts nothing: it says how to start a service on it.
+/// podman with its own store. It starts nothing, but provides the options for a service on this
+/// store.
 #[derive(Debug)]
 pub struct PodmanStore {
     folder: TempDir,
 }
 
 impl PodmanStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     ///
     /// # Panics
     /// podman or runc is not installed.
@@ -83,7 +84,7 @@ impl PodmanStore {
         self.folder.path().join("root")
     }
 
-    /// Runs podman itself on the store and returns what it says, line by line and sorted.
+    /// Runs podman itself on the store and returns its output, line by line and sorted.
     ///
     /// # Panics
     /// podman fails.
@@ -93,7 +94,7 @@ impl PodmanStore {
         said(&mut command)
     }
 
-    /// Returns where file systems of containers are mounted below the store.
+    /// Returns the folder of the store where the file systems of containers are mounted.
     pub fn mounts(&self) -> Vec<String> {
         let root = self.root();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -117,7 +118,8 @@ impl PodmanStore {
         processes_below(&self.root())
     }
 
-    /// Returns the services that run on this store: podman itself, not what started it.
+    /// Returns the services that run on this store: podman itself, not the processes that it
+    /// started.
     pub fn services(&self) -> Vec<u32> {
         let root = self.root();
         let root = root.to_str().expect("the path is text");
@@ -138,20 +140,20 @@ impl Default for PodmanStore {
 
 impl Drop for PodmanStore {
     fn drop(&mut self) {
-        // Mounts below a folder keep it from being removed.
+        // A folder with mounts in it cannot be removed.
         unmount_below(self.folder.path());
     }
 }
 
-/// Runs dockerd until the standard input ends, however this process ends; `$1` is the folder. For each
-/// line of the input it is started again.
+/// Runs dockerd until the standard input ends, no matter how this process ends; `$1` is the folder.
+/// Each line of input starts it again.
 const KEEPER: &str = r#"folder=$1; shift
 exec 3<&0
 start() { "$@" </dev/null 3<&- >>"$folder/log" 2>&1 & docker=$!; }
 start "$@"
 while read -r _ <&3; do
   wait $docker 2>/dev/null
-  # Its containerd died with it, but where nobody takes note of that it looks alive.
+  # Its containerd died with it, but looks alive if nobody reaped it.
   rm -f "$folder/exec/containerd/containerd.pid"
   start "$@"
 done
@@ -163,8 +165,8 @@ awk -v below="$folder/" 'index($2, below) == 1 {print $2}' /proc/mounts | sort -
   while read -r point; do umount -l "$point"; done
 rm -rf "$folder""#;
 
-/// A docker daemon with all its folders below a temporary one. It ends when this is dropped, and
-/// when the process dies.
+/// A docker daemon with all its folders in a temporary one. It ends when this is dropped, and when
+/// the process dies.
 #[derive(Debug)]
 pub struct Dockerd {
     folder: TempDir,
@@ -173,7 +175,7 @@ pub struct Dockerd {
 }
 
 impl Dockerd {
-    /// Starts a daemon without bridge and firewall rules, and waits until it answers.
+    /// Starts a daemon without a bridge and firewall rules, and waits until it answers.
     ///
     /// # Panics
     /// dockerd or containerd is not installed, or does not answer within 5 minutes.
@@ -211,27 +213,27 @@ impl Dockerd {
         }
     }
 
-    /// Kills the daemon and waits until it is gone. What runs in containers goes on.
+    /// Kills the daemon and waits until it has ended. Processes in containers continue.
     ///
     /// # Panics
-    /// It does not run.
+    /// The daemon is not running.
     pub fn kill(&self) {
         let pid = fs::read_to_string(self.folder.path().join("pid")).expect("dockerd runs");
         let killed =
             Command::new("kill").args(["-KILL", pid.trim()]).status().expect("`kill` runs");
-        assert!(killed.success(), "dockerd was gone");
+        assert!(killed.success(), "dockerd had ended");
         while UnixStream::connect(self.socket()).is_ok() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Starts the daemon that was killed again, with all that it had, and waits until it answers.
+    /// Starts the killed daemon again, with its data, and waits until it answers.
     ///
     /// # Panics
-    /// It does not answer within 5 minutes.
+    /// The daemon does not answer within 5 minutes.
     pub fn start_again(&self) {
         let mut input = self.input.as_ref().expect("it is not dropped");
-        input.write_all(b"\n").expect("the keeper lives");
+        input.write_all(b"\n").expect("the keeper is running");
         self.wait();
     }
 
@@ -240,7 +242,7 @@ impl Dockerd {
         self.folder.path().join("docker.sock")
     }
 
-    /// Runs the docker client on the daemon and returns what it says, line by line and sorted.
+    /// Runs the docker client on the daemon and returns its output, line by line and sorted.
     ///
     /// # Panics
     /// docker fails.
@@ -264,7 +266,7 @@ impl Drop for Dockerd {
     }
 }
 
-/// Returns the processes for which `is_it` holds.
+/// Returns the processes for which `is_it` returns `true`.
 pub(crate) fn processes(is_it: impl Fn(u32) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc can be listed").flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -278,15 +280,16 @@ pub fn parent_of(pid: u32) -> Option<u32> {
     line.trim().parse().ok()
 }
 
-/// Kills a process with all that it started itself, before one of them can clean up after another.
+/// Kills a process and all processes that it started, before one of them can clean up after
+/// another.
 pub fn kill_with_children(pid: u32) {
     let children = processes(|child| parent_of(child) == Some(pid));
     let all = std::iter::once(pid).chain(children).map(|pid| pid.to_string());
     let killed = Command::new("kill").arg("-KILL").args(all).status().expect("`kill` runs");
-    assert!(killed.success(), "process {pid} was gone");
+    assert!(killed.success(), "process {pid} had ended");
 }
 
-/// Returns the processes whose root is an overlay with its upper layer below `folder`.
+/// Returns the processes whose root is an overlay with its upper layer in `folder`.
 fn processes_below(folder: &Path) -> Vec<u32> {
     let upper = format!("upperdir={}/", folder.display());
     processes(|pid| {
@@ -295,7 +298,7 @@ fn processes_below(folder: &Path) -> Vec<u32> {
     })
 }
 
-/// Unmounts what is mounted below a folder, the deepest first.
+/// Unmounts everything that is mounted in a folder, the deepest mounts first.
 fn unmount_below(folder: &Path) {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut points: Vec<&str> = mounts
@@ -309,7 +312,7 @@ fn unmount_below(folder: &Path) {
     }
 }
 
-/// Returns the tar of an image's root with the static busybox of Debian as its whole user land.
+/// Returns the tar of an image's root file system that contains only Debian's static busybox.
 ///
 /// # Panics
 /// `busybox-static` is not installed.

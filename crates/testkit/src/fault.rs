@@ -1,49 +1,50 @@
-//! What a [`crate::FaultProxy`] can be told to do wrong, and when.
+//! The faults of a [`crate::FaultProxy`], and when they occur.
 
 use std::time::Duration;
 
 use crate::proxy::FaultProxy;
 
-/// One way to misbehave.
+/// One kind of fault.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Answers by itself; the registry is not asked.
+    /// Answers itself, without contacting the registry.
     Answer(Answer),
-    /// Answers 307 with this `Location`; `{target}` in it becomes the path and query asked for.
+    /// Answers 307 with this `Location`; `{target}` in it is replaced with the requested path and
+    /// query.
     Redirect(String),
     /// Never answers.
     Stall,
-    /// Ends the connection in order, without an answer.
+    /// Closes the connection normally, without an answer.
     Close,
     /// Resets the connection, without an answer.
     Reset,
     /// Resets the connection after this many bytes of the request's body.
     ResetUpload(u64),
-    /// Sends these bytes instead of HTTP and ends the connection.
+    /// Sends these bytes instead of HTTP and closes the connection.
     Garbage(Vec<u8>),
-    /// Passes on a good answer, then resets the connection after this many bytes of its body.
+    /// Forwards a good answer, then resets the connection after this many bytes of its body.
     ResetAt(usize),
-    /// Passes on a good answer, then ends the connection in order after this many bytes.
+    /// Forwards a good answer, then closes the connection normally after this many bytes.
     CloseAt(usize),
-    /// Passes on a good answer whose `Content-Length` is this.
+    /// Forwards a good answer with this `Content-Length`.
     Length(u64),
-    /// Passes on a good answer with one byte of the body changed.
+    /// Forwards a good answer with one changed byte in the body.
     Flip(usize),
-    /// Passes on a good answer with more behind its body, and a length that says so.
+    /// Forwards a good answer with extra bytes after its body, and a matching length.
     Append(Vec<u8>),
-    /// Passes on a good answer without its last bytes, and a length that says so.
+    /// Forwards a good answer without its last bytes, and a matching length.
     Cut(usize),
-    /// Passes on a good answer with another body.
+    /// Forwards a good answer with another body.
     Body(Vec<u8>),
-    /// Passes on a good answer with a header set, or removed.
+    /// Forwards a good answer with a header set, or removed.
     Header(String, Option<String>),
-    /// Passes on a good answer in chunks, without a length.
+    /// Forwards a good answer in chunks, without a length.
     Chunked,
-    /// Passes on the head of a good answer and then a body that never ends.
+    /// Forwards the head of a good answer, followed by an endless body.
     Endless,
-    /// Passes on a good answer, one byte after each pause.
+    /// Forwards a good answer, one byte after each pause.
     Slow(Duration),
-    /// Passes on the request without its `Range`.
+    /// Forwards the request without its `Range`.
     NoRange,
 }
 
@@ -56,7 +57,7 @@ pub struct Answer {
 }
 
 impl Fault {
-    /// Answers with a status and nothing else.
+    /// Answers with only a status.
     pub fn status(status: u16) -> Self {
         Self::Answer(Answer::new(status))
     }
@@ -74,7 +75,7 @@ impl From<Answer> for Fault {
 }
 
 impl Answer {
-    /// An answer with a status and nothing else.
+    /// Returns an answer with only a status.
     pub fn new(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
     }
@@ -94,7 +95,7 @@ impl Answer {
     }
 }
 
-/// When to misbehave, and how often.
+/// When a fault occurs, and how often.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub(crate) method: String,
@@ -106,7 +107,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Counts a request, and returns whether the rule is for it.
+    /// Counts a request, and returns whether the rule applies to it.
     pub(crate) fn counts(&mut self, method: &str, target: &str) -> bool {
         if (self.method != "*" && self.method != method) || !target.contains(&self.contains) {
             return false;
@@ -116,7 +117,7 @@ impl Rule {
     }
 }
 
-/// A rule that lacks its fault.
+/// A rule without its fault.
 #[derive(Debug)]
 pub struct RuleBuilder<'a> {
     pub(crate) proxy: &'a FaultProxy,
@@ -124,21 +125,21 @@ pub struct RuleBuilder<'a> {
 }
 
 impl RuleBuilder<'_> {
-    /// Only for the first `count` fitting requests.
+    /// Applies only to the first `count` matching requests.
     #[must_use]
     pub fn first(mut self, count: usize) -> Self {
         (self.rule.first, self.rule.last) = (1, count);
         self
     }
 
-    /// Only for the fitting request of this number, counted from 1.
+    /// Applies only to the matching request with this number, counted from 1.
     #[must_use]
     pub fn nth(mut self, number: usize) -> Self {
         (self.rule.first, self.rule.last) = (number, number);
         self
     }
 
-    /// Sets the rule in force. Where several fit a request, the one set first counts.
+    /// Activates the rule. If several rules match a request, the first one wins.
     pub fn does(mut self, fault: impl Into<Fault>) {
         self.rule.fault = fault.into();
         self.proxy.add(self.rule);

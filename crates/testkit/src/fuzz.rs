@@ -1,8 +1,8 @@
-//! A fuzzer that is the same each time: real inputs, changed at random, in 200,000 runs.
+//! A deterministic fuzzer: real inputs with random changes, in 200,000 runs.
 //!
-//! [`fuzz`] is what tests call. It needs no special compiler and no service, so it can be a part
-//! of every test run; in turn it knows nothing of coverage. What it holds is that no input makes
-//! the code panic, takes longer than [`LONGEST`], or needs more memory than [`MOST_MEMORY`].
+//! Tests call [`fuzz`]. It needs no special compiler and no service, so it can be part of every
+//! test run; on the other hand, it does not use coverage. It checks that no input makes the code
+//! panic, takes longer than [`LONGEST`], or needs more memory than [`MOST_MEMORY`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -11,46 +11,48 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::gate::{gate_cases, gate_passed};
 
-/// How many inputs each test tries.
+/// The number of inputs per test.
 pub const RUNS: usize = 200_000;
 
-/// How long one input may take, in time of the processor: a busy machine fails no test.
+/// The time limit for one input, in processor time, so that a busy machine fails no test.
 pub const LONGEST: Duration = Duration::from_secs(1);
 
-/// How much the peak memory of the test's process may grow meanwhile.
+/// The limit for the growth of the peak memory of the test's process.
 pub const MOST_MEMORY: u64 = 256 << 20;
 
-/// What a fuzz test starts from.
+/// The starting point of a fuzz test.
 #[derive(Debug)]
 pub struct Corpus<'a> {
     /// Real inputs.
     pub inputs: Vec<Vec<u8>>,
-    /// Bytes that mean something in such inputs.
+    /// Bytes that have a meaning in these inputs.
     pub words: &'a [&'a [u8]],
     /// The seed of the random numbers; not 0.
     pub seed: u64,
 }
 
-/// Gives `one` 200,000 inputs, each a changed one of the corpus.
+/// Calls `one` with 200,000 inputs, each a changed input of the corpus.
 ///
 /// # Panics
-/// `one` panics (the input is told), takes too long, or needs too much memory.
+/// `one` panics (the input is printed), takes too long, or needs too much memory.
 pub fn fuzz(corpus: &Corpus<'_>, one: impl FnMut(Vec<u8>, &mut Random)) {
     fuzz_part(corpus, RUNS, one);
 }
 
-/// As [`fuzz`], with 2,000 inputs, and with 50,000 for `cargo xtask gates`: for what is slow or many.
+/// Like [`fuzz`], with 2,000 inputs, or 50,000 in `cargo xtask gates`: for slow tests and large
+/// groups of tests.
 ///
 /// # Panics
-/// As [`fuzz`].
+/// Like [`fuzz`].
 pub fn fuzz_some(corpus: &Corpus<'_>, one: impl FnMut(Vec<u8>, &mut Random)) {
     fuzz_part(corpus, gate_cases(2_000, 50_000), one);
 }
 
-/// As [`fuzz`], with so many inputs: for tests that share the 200,000, to run side by side.
+/// Like [`fuzz`], with the given number of inputs: for tests that share the 200,000 inputs and run
+/// in parallel.
 ///
 /// # Panics
-/// As [`fuzz`].
+/// Like [`fuzz`].
 pub fn fuzz_part(corpus: &Corpus<'_>, runs: usize, mut one: impl FnMut(Vec<u8>, &mut Random)) {
     let mut random = Random(corpus.seed);
     let before = peak_memory();
@@ -67,32 +69,34 @@ pub fn fuzz_part(corpus: &Corpus<'_>, runs: usize, mut one: impl FnMut(Vec<u8>, 
         }
         assert!(took < LONGEST, "took {} s: {}", took.as_secs_f64(), told());
     }
-    // The kernel counts memory by thread and adds up late: its peak may seem to shrink a little.
+    // The kernel counts memory per thread and adds it up later, so the peak may seem to shrink a
+    // little.
     let grown = peak_memory().saturating_sub(before);
-    assert!(grown < MOST_MEMORY, "the peak of memory grew by {grown} bytes");
+    assert!(grown < MOST_MEMORY, "the peak memory grew by {grown} bytes");
     gate_passed(9, runs);
 }
 
-#[expect(clippy::print_stderr, reason = "the test harness shows it beside the panic's message")]
+#[expect(clippy::print_stderr, reason = "the test harness shows it next to the panic's message")]
 fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// The time that this thread has had of a processor.
+/// The processor time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).expect("a time since the thread began")
+    Duration::try_from(time).expect("a time since the thread started")
 }
 
-/// The most memory that this process ever had, in bytes.
+/// The peak memory of this process, in bytes.
 pub fn peak_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM is told");
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux provides it");
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM is present");
     let kib = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of KiB");
     kib << 10
 }
 
-/// A small generator of numbers (xorshift64*).
+/// A small random number generator (xorshift64*).
 #[derive(Debug)]
 pub struct Random(u64);
 
@@ -104,7 +108,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a number from 0 up to, and without, `end`; 0 where that is 0.
+    /// Returns a number from 0 up to, but not including, `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() >> 33).expect("31 bits") % end.max(1)
     }
@@ -127,7 +131,7 @@ fn mutate(bytes: &mut Vec<u8>, words: &[&[u8]], random: &mut Random) {
                 let end = (at + random.below(16)).min(bytes.len());
                 drop(bytes.drain(at..end));
             }
-            // Cuts are rare: little of a short input is left to be read.
+            // Cuts are rare, because they leave little of a short input.
             6 if random.below(4) == 0 => bytes.truncate(at),
             _ => {
                 let (from, length) = (random.below(bytes.len() + 1), random.below(64));

@@ -1,21 +1,22 @@
-//! Gates: promises of reliability, each with a number of cases. CONTRIBUTING.md lists them.
+//! Gates: reliability promises, each with a number of cases. CONTRIBUTING.md describes them.
 //!
-//! A test of a gate asks [`gate_cases`] how many cases to try, and calls [`gate_passed`] at its end.
-//! `cargo xtask gates` runs the tests of all gates with the promised numbers and prints a table.
+//! A test of a gate gets its number of cases from [`gate_cases`], and calls [`gate_passed`] at its
+//! end. `cargo xtask gates` runs the tests of all gates with the promised numbers and prints a
+//! table.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// Names the file that tests write into, and says that the promised numbers are wanted.
+/// The variable that names the file for the records of tests. If it is set, tests run the promised
+/// number of cases.
 const VARIABLE: &str = "BUILD_PIPELINE_GATES";
 
-/// Returns how many cases a test tries: `promised` of them for `cargo xtask gates`, and `usual` of
-/// them otherwise.
+/// Returns the number of cases for a test: `promised` in `cargo xtask gates`, otherwise `usual`.
 pub fn gate_cases(usual: usize, promised: usize) -> usize {
     if std::env::var_os(VARIABLE).is_some() { promised } else { usual }
 }
 
-/// Notes that this test has tried so many cases of a gate, and that all of them passed.
+/// Records that this test has run this many cases of a gate, and that all of them passed.
 ///
 /// # Panics
 /// The file of `cargo xtask gates` cannot be written.
@@ -28,7 +29,7 @@ pub fn gate_passed(gate: u8, cases: usize) {
         .append(true)
         .open(path)
         .expect("the file of the gates can be opened");
-    // One call is one write, so that tests which end together do not mix their lines.
+    // One call is one write, so the lines of tests that end at the same time do not mix.
     file.write_all(format!("{gate} {cases} {test}\n").as_bytes())
         .expect("the file of the gates can be written");
 }

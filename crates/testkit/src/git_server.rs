@@ -1,7 +1,7 @@
 //! Real git servers on loopback: `git daemon`, and smart HTTP through git's own `http-backend`.
 //!
-//! [`GitFolder`] makes repositories with `git`, whose configuration is shut out; the two servers
-//! serve all of them.
+//! [`GitFolder`] creates repositories with `git`, without the machine's configuration; the two
+//! servers serve all of them.
 
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -21,7 +21,7 @@ pub struct GitFolder {
     folder: tempfile::TempDir,
 }
 
-/// Returns a `git` that knows no configuration and always has the same time and person.
+/// Returns a `git` without configuration and with a fixed time and person.
 fn git(folder: &Path) -> Command {
     let mut command = Command::new("git");
     command.current_dir(folder).env_clear().args([
@@ -49,7 +49,7 @@ fn git(folder: &Path) -> Command {
 }
 
 impl GitFolder {
-    /// Makes an empty folder.
+    /// Creates an empty folder.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("git-folder-").tempdir();
         Self { folder: folder.expect("a temporary folder") }
@@ -60,10 +60,10 @@ impl GitFolder {
         self.folder.path()
     }
 
-    /// Runs `git` in `repository` and returns what it prints.
+    /// Runs `git` in `repository` and returns its output.
     ///
     /// # Panics
-    /// It fails.
+    /// git fails.
     pub fn run(&self, repository: &str, arguments: &[&str]) -> String {
         let output = git(&self.path().join(repository)).args(arguments).output();
         let output = output.expect("git runs");
@@ -72,21 +72,21 @@ impl GitFolder {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Makes a repository with a work tree.
+    /// Creates a repository with a work tree.
     pub fn init(&self, repository: &str) {
         fs::create_dir_all(self.path().join(repository)).expect("a folder");
         self.run(repository, &["init", "-q"]);
         self.run(repository, &["config", "uploadpack.allowFilter", "true"]);
     }
 
-    /// Writes a file of the work tree.
+    /// Writes a file in the work tree.
     pub fn write(&self, repository: &str, path: &str, bytes: impl AsRef<[u8]>) {
         let path = self.path().join(repository).join(path);
-        fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("a folder");
+        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("a folder");
         fs::write(path, bytes).expect("a file");
     }
 
-    /// Commits all that changed and returns the commit.
+    /// Commits all changes and returns the commit.
     pub fn commit(&self, repository: &str) -> String {
         self.run(repository, &["add", "-A"]);
         self.run(repository, &["commit", "-q", "--allow-empty", "-m", "a change"]);
@@ -111,9 +111,9 @@ impl GitDaemon {
     /// Starts a daemon for all repositories of `folder` and waits until it answers.
     ///
     /// # Panics
-    /// It does not answer within 10 s.
+    /// The daemon does not answer within 10 s.
     pub fn start(folder: &Path) -> Self {
-        // Between finding a free port and using it, somebody else may take it.
+        // Another process may take a free port before it is used.
         let started = (0..5).find_map(|_| Self::try_start(folder));
         started.expect("git daemon does not answer")
     }
@@ -122,7 +122,8 @@ impl GitDaemon {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        // `git daemon` starts another process; this one is it, and so ends with its child.
+        // `git daemon` starts another process. This runs that process directly, so that killing the
+        // child ends it.
         let core = Command::new("git").arg("--exec-path").output().expect("git runs").stdout;
         let program = PathBuf::from(String::from_utf8_lossy(&core).trim()).join("git-daemon");
         let mut command = Command::new(program);
@@ -165,7 +166,7 @@ impl Drop for GitDaemon {
     }
 }
 
-/// Smart HTTP, by running `git http-backend` for each request.
+/// Smart HTTP, with one `git http-backend` for each request.
 #[derive(Debug)]
 pub struct GitHttp {
     port: u16,
@@ -200,7 +201,7 @@ impl GitHttp {
                     return;
                 }
                 let state = Arc::clone(&shared);
-                // A client that goes away is no concern of the server.
+                // A client that disconnects is not an error of the server.
                 thread::spawn(move || drop(state.connection(stream)));
             }
         });
@@ -217,18 +218,18 @@ impl GitHttp {
         format!("http://{}/{repository}", self.host())
     }
 
-    /// Sets `key=value` of git's configuration for the server.
+    /// Sets `key=value` in git's configuration for the server.
     pub fn configure(&self, setting: &str) {
         let mut settings = self.state.configuration.lock().unwrap_or_else(PoisonError::into_inner);
         settings.push(setting.to_owned());
     }
 
-    /// Makes it speak protocol 0 only, whatever it is asked.
+    /// Makes the server use only protocol 0, whatever the client requests.
     pub fn be_old(&self) {
         self.state.is_old.store(true, Ordering::Relaxed);
     }
 
-    /// Returns how many requests came so far.
+    /// Returns the number of requests so far.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::Relaxed)
     }
@@ -237,7 +238,7 @@ impl GitHttp {
 impl Drop for GitHttp {
     fn drop(&mut self) {
         self.state.is_closed.store(true, Ordering::Relaxed);
-        // Wakes the thread that waits for connections.
+        // This wakes the thread that waits for connections.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }

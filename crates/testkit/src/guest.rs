@@ -1,8 +1,8 @@
 //! Debian machines for tests: this one and other releases, as copies that a command may change.
 //!
-//! A [`Guest`] is a root file system under an overlay in memory, in a mount namespace of its own.
-//! A command in it reads the files of that machine. Its changes end with it; only folders that the
-//! test shares are kept. So a test can run what might write to `/var/lib/apt` or `/etc`.
+//! A [`Guest`] is a root file system with an overlay in memory, in its own mount namespace. A
+//! command in it reads the files of that machine. Its changes are lost when it ends, except in
+//! folders that the test shares. So a test can run programs that write to `/var/lib/apt` or `/etc`.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::newer::mirror;
 use crate::releases::releases_cache;
 
-/// The packages of a root with engines: podman and docker, and what they need.
+/// The packages of a root with engines: podman, docker, and their dependencies.
 const ENGINES: [&str; 13] = [
     "ca-certificates",
     "catatonit",
@@ -29,14 +29,15 @@ const ENGINES: [&str; 13] = [
     "uidmap",
 ];
 
-/// The packages that a root of [`EXPERIMENTAL`] has from experimental. Its other packages are those
-/// of sid.
+/// The packages that a root of [`EXPERIMENTAL`] takes from experimental. Its other packages are
+/// those of sid.
 const FROM_EXPERIMENTAL: [&str; 1] = ["podman"];
 
 /// The name of a root of sid with some packages from experimental.
 const EXPERIMENTAL: &str = "experimental";
 
-/// Enters a guest: `$1` is its root. Then come what is shared, `--` and the command.
+/// Enters a guest: `$1` is its root. The shared folders and programs follow, then `--` and the
+/// command.
 const ENTER: &str = r#"set -eu
 lower=$1; shift
 mount -t tmpfs tmpfs /mnt
@@ -65,15 +66,15 @@ echo tester:1000000:65536 | tee /etc/subuid > /etc/subgid
 exec "$@"
 "#;
 
-/// Runs a command in a guest as its ordinary user, who has the number 4242 and a range in
-/// `/etc/subuid` and `/etc/subgid`: put it before the command.
+/// Runs a command in a guest as its ordinary user, who has the user ID 4242 and ranges in
+/// `/etc/subuid` and `/etc/subgid`. Put this before the command.
 pub const AS_ORDINARY_USER: [&str; 5] =
     ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "--"];
 
-/// The number of the ordinary user of every guest, and of its group.
+/// The user ID and group ID of the ordinary user of every guest.
 pub const ORDINARY_USER: u32 = 4242;
 
-/// A machine whose files a test may change: the changes end with the command.
+/// A machine whose files a test may change: the changes are lost when the command ends.
 #[derive(Debug, Clone)]
 pub struct Guest {
     root: PathBuf,
@@ -88,16 +89,16 @@ impl Guest {
         Self::at(Path::new("/"))
     }
 
-    /// Returns a Debian of the release `suite`, with podman and docker. The release may also be
-    /// `experimental`: that is sid, with the podman of experimental. Its root is made once per
-    /// machine, from the mirror that apt uses here.
+    /// Returns a Debian of the release `suite`, with podman and docker. `experimental` is sid with
+    /// the podman of experimental. The root is made once per machine, from the mirror that apt uses
+    /// here.
     ///
     /// # Panics
     /// The test does not run as root, mmdebstrap is not installed, or the mirror does not answer.
     pub fn with_engines(suite: &str) -> Self {
         let mut packages = ENGINES.to_vec();
         if suite == "bookworm" {
-            // There the client is in `docker.io`.
+            // In these releases, the client is part of `docker.io`.
             packages.retain(|name| *name != "docker-cli");
         }
         Self::with(suite, &packages)
@@ -105,10 +106,10 @@ impl Guest {
 
     fn with(suite: &str, packages: &[&str]) -> Self {
         let folder = releases_cache().join("roots");
-        // Another list of packages is another root.
+        // A different list of packages is a different root.
         let root = folder.join(format!("{suite}+{}", packages.join("+")));
         std::fs::create_dir_all(&folder).expect("the cache can be written");
-        // Tests run at the same time, and each in a process of its own under some runners.
+        // Tests run in parallel, with some test runners each in its own process.
         let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
         lock.lock().expect("files can be locked");
         if !root.is_dir() {
@@ -122,18 +123,18 @@ impl Guest {
 
     fn at(root: &Path) -> Self {
         let user = std::fs::metadata("/proc/self").expect("/proc is mounted").uid();
-        assert_eq!(user, 0, "a guest is entered by root: run this test as root");
+        assert_eq!(user, 0, "only root can enter a guest: run this test as root");
         Self { root: root.to_owned() }
     }
 
-    /// Returns a command that runs `program` in the guest as root; its arguments can be added. Each
-    /// folder of `shared` has the same path as here; each program of `shared` is in
+    /// Returns a command that runs `program` in the guest as root; the caller can add arguments.
+    /// Each folder of `shared` has the same path as here; each program of `shared` is in
     /// `/usr/local/bin`.
     pub fn command(&self, shared: &[&Path], program: impl AsRef<OsStr>) -> Command {
         self.enter(&[], shared, program)
     }
 
-    /// Returns a command as [`Guest::command`] does; `options` are further ones of `unshare`.
+    /// Returns a command like [`Guest::command`], with additional `options` for `unshare`.
     pub(crate) fn enter(
         &self,
         options: &[&str],
@@ -161,7 +162,7 @@ fn make_root(suite: &str, packages: &[&str], folder: &Path) {
     let mut command = Guest::this_machine().command(&[folder], "mmdebstrap");
     command.args(["--mode=root", "--variant=apt", "--quiet"]);
     command.arg(format!("--include={}", packages.join(",")));
-    // The mirror may be a copy of an earlier day.
+    // The mirror may be a snapshot of an earlier date.
     command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"").arg(suites[0]);
     command.arg(folder.join("root"));
     for suite in suites {

@@ -1,4 +1,4 @@
-//! Just enough HTTP/1.1 to read a request, pass it on, and answer as wrongly as wanted.
+//! A minimal HTTP/1.1: it reads a request, forwards it, and sends answers with any fault.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Reads a head; nothing at the end of the connection.
+    /// Reads a head; returns `None` at the end of the connection.
     pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut line = || -> io::Result<Option<String>> {
             let mut line = String::new();
@@ -61,8 +61,8 @@ impl Head {
     }
 }
 
-/// Reads the whole body that `head` announces. Without a length an answer ends with its
-/// connection, and a request has no body.
+/// Reads the whole body that `head` announces. Without a length, the body of an answer ends with
+/// its connection, and a request has no body.
 pub(crate) fn read_body(
     head: &Head,
     from: &mut impl BufRead,
@@ -87,7 +87,7 @@ pub(crate) fn read_body(
     Ok(body)
 }
 
-/// Sends one request by a connection of its own and returns status, headers and body.
+/// Sends one request on its own connection and returns status, headers and body.
 pub(crate) fn exchange(
     host: &str,
     method: &str,

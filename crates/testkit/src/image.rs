@@ -1,4 +1,4 @@
-//! Images made of noise: the same from the same seed, and different from every other.
+//! Images with random content: the same for the same seed, and different for every other seed.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::http::exchange;
 
-/// Whose media types an image has.
+/// The media types of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
     /// Docker's, version 2 schema 2.
@@ -18,22 +18,22 @@ pub enum Flavour {
     Oci,
 }
 
-/// What image to make.
+/// The image to create.
 #[derive(Debug, Clone)]
 pub struct RandomImage {
-    /// What everything random in it comes from.
+    /// The seed of everything random in it.
     pub seed: u64,
-    /// Tars that are its lowest layers, such as that of [`busybox_root`](crate::busybox_root()).
+    /// Tars for its lowest layers, such as that of [`busybox_root`](crate::busybox_root()).
     pub below: Vec<Vec<u8>>,
-    /// The sizes of its further layers' files, in bytes; the layers are a little larger.
+    /// The sizes of the files in its further layers, in bytes; the layers are a little larger.
     pub layers: Vec<usize>,
-    /// Whose media types it has.
+    /// Its media types.
     pub flavour: Flavour,
-    /// Whether its tag names an index, with an attestation beside the image.
+    /// Whether its tag names an index, with an attestation next to the image.
     pub is_index: bool,
 }
 
-/// A blob that lies in a registry.
+/// A blob in a registry.
 #[derive(Debug, Clone)]
 pub struct PushedBlob {
     /// Its digest.
@@ -42,16 +42,16 @@ pub struct PushedBlob {
     pub bytes: Vec<u8>,
 }
 
-/// An image that lies in a registry.
+/// An image in a registry.
 #[derive(Debug, Clone)]
 pub struct PushedImage {
     /// `host/path`.
     pub repository: String,
     /// The tag.
     pub tag: String,
-    /// What the tag names: the index, or the manifest.
+    /// The digest that the tag points to: that of the index, or of the manifest.
     pub digest: Digest,
-    /// The media type of that.
+    /// The media type of that object.
     pub media_type: String,
     /// The manifest.
     pub manifest: PushedBlob,
@@ -81,16 +81,16 @@ impl Flavour {
 }
 
 impl RandomImage {
-    /// An OCI image with two small layers.
+    /// Returns an OCI image with two small layers.
     pub fn new(seed: u64) -> Self {
         let (below, layers) = (Vec::new(), vec![3000, 5000]);
         Self { seed, below, layers, flavour: Flavour::Oci, is_index: false }
     }
 
-    /// Makes the image and pushes it to `path`:`tag` in the registry at `host`, over plain http.
+    /// Creates the image and pushes it to `path`:`tag` in the registry at `host`, over plain http.
     ///
     /// # Panics
-    /// The registry does not take it.
+    /// The registry does not accept it.
     pub fn push(&self, host: &str, path: &str, tag: &str) -> PushedImage {
         let [index_type, manifest_type, config_type, layer_type] = self.flavour.types();
         let (mut layers, mut diff_ids) = (Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ impl RandomImage {
 }
 
 impl PushedImage {
-    /// Makes an index of this image and an attestation on it, as BuildKit pushes one.
+    /// Creates an index of this image and an attestation for it, as BuildKit pushes one.
     fn index(&self, host: &str, path: &str, index_type: &str) -> Vec<u8> {
         let statement = push_blob(host, path, br#"{"_type":"statement"}"#.to_vec());
         let attestation = json!({
@@ -176,7 +176,7 @@ fn descriptor(media_type: &str, blob: &PushedBlob) -> Value {
     json!({"mediaType": media_type, "digest": blob.digest.as_str(), "size": blob.bytes.len()})
 }
 
-/// Returns a tar of one file of noise.
+/// Returns a tar with one file of random content.
 fn layer(seed: u64, size: usize) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.set_size(size as u64);
@@ -188,7 +188,7 @@ fn layer(seed: u64, size: usize) -> Vec<u8> {
     tar.into_inner().expect("memory takes it")
 }
 
-/// Returns noise by splitmix64.
+/// Returns random bytes from splitmix64.
 fn noise(seed: u64, size: usize) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {

@@ -1,22 +1,23 @@
-//! Test support: a real registry on loopback, a proxy that makes it fail, images to put into it.
+//! Test support: a real registry on loopback, a proxy that makes it fail, and images to push to it.
 //!
-//! - [`DebianRegistry`] runs the `docker-registry` of Debian; nothing is more like a registry.
-//! - [`FaultProxy`] stands in front of it, writes down every request and misbehaves as told.
-//! - [`fuzz()`] gives a function 200,000 changed inputs, [`fuzz_some`] a part of them.
+//! - [`DebianRegistry`] runs Debian's `docker-registry`, a real registry.
+//! - [`FaultProxy`] is a proxy in front of it that records every request and causes faults on
+//!   request.
+//! - [`fuzz()`] calls a function with 200,000 changed inputs, [`fuzz_some`] with fewer.
 //! - [`gate_cases`] and [`gate_passed`] count the cases of `cargo xtask gates`.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
-//! - [`newer_package`] has programs of a newer Debian than the machine's.
-//! - [`Guest`] runs commands in a copy of this machine or in another release of Debian. As a
-//!   [`Machine`] it keeps running, with podman and docker of that release.
-//! - [`PodmanStore`] and [`Dockerd`] are real engines with stores of their own, and
-//!   [`busybox_root`] is a base for them.
-//! - [`EngineProxy`] breaks connections to an engine, and takes BuildKit away from docker.
-//! - [`releases()`] are real release archives; the Python index has them.
-//! - [`TERMINAL_PAYLOADS`] are texts that act on a terminal.
-//! - [`RandomImage`] makes the same image from the same seed and pushes it.
+//! - [`newer_package`] provides programs of a newer Debian than the machine's.
+//! - [`Guest`] runs commands in a copy of this machine or in another release of Debian. A
+//!   [`Machine`] keeps running, with the podman and docker of that release.
+//! - [`PodmanStore`] and [`Dockerd`] are real engines with their own stores, and [`busybox_root`]
+//!   is a base for them.
+//! - [`EngineProxy`] breaks connections to an engine, and hides docker's BuildKit.
+//! - [`releases()`] returns real release archives from the Python index.
+//! - [`TERMINAL_PAYLOADS`] are texts that control a terminal.
+//! - [`RandomImage`] creates the same image from the same seed and pushes it.
 //!
-//! All of it is plain threads and blocking sockets, so that it works in tests of any runtime and
-//! can send what no HTTP library would. Mistakes panic: a test that cannot be set up has failed.
+//! Everything uses plain threads and blocking sockets, so it works in tests with any async runtime
+//! and can send what no HTTP library would. Errors panic: a test that cannot be set up has failed.
 
 mod engine_proxy;
 mod engines;

@@ -1,4 +1,4 @@
-//! A guest that keeps running: its mounts, processes and engines are its own until it is dropped.
+//! A guest that keeps running, with its own mounts, processes and engines, until it is dropped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use crate::engines::{ANSWER, parent_of, processes, said, temporary};
 use crate::guest::{AS_ORDINARY_USER, Guest};
 
-/// Makes the machine ready and keeps it until its standard input ends; `$1` is its own folder.
+/// Prepares the machine and keeps it running until its standard input ends; `$1` is its own folder.
 ///
-/// The stores of engines must not lie on an overlay, so they lie in that folder. The limits are those
-/// of the machine that runs the tests: it may not allow what podman asks for by default.
+/// The stores of engines cannot be on an overlay, so they are in that folder. The limits are those
+/// of the machine that runs the tests, which may not allow podman's defaults.
 const KEEPER: &str = r#"set -eu
 folder=$1
 umount --lazy /proc; mount -t proc proc /proc
@@ -27,24 +27,24 @@ mount --bind "$folder/containers" /var/lib/containers
 chown 4242:4242 /run/user/4242 "$folder/home"; chmod 700 /run/user/4242
 printf '[containers]\ndefault_ulimits = [%s]\npids_limit = 0\n[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n' \
   '"nofile=1024:1024", "nproc=1024:1024"' > /etc/containers/containers.conf
-# crun of Debian 12 raises a limit that this machine may not let it raise.
+# Debian 12's crun raises a limit, which this machine may not allow.
 if grep -q bookworm /etc/os-release; then
   echo 'runtime = "runc"' >> /etc/containers/containers.conf
 fi
 echo ready
-# The first process must take note of the end of every process that has no parent. While this shell
-# waits for a program, it does. A test may kill that program.
+# The first process must reap every process without a parent. This shell does so while it waits for a
+# program. A test may kill that program.
 exec 2> /dev/null
 until cat > /dev/null; do :; done
 "#;
 
-/// Where programs are found in a machine, behind those that are shared with it.
+/// The search path in a machine, after the shared programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The folder of sockets and the like of the ordinary user.
+/// The folder of the ordinary user for sockets and similar files.
 const RUNTIME_FOLDER: &str = "/run/user/4242";
 
-/// Who runs a command in a machine.
+/// The user who runs a command in a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum User {
     /// root.
@@ -55,19 +55,19 @@ pub enum User {
 
 /// A guest that keeps running, with engines whose stores end with it.
 ///
-/// It has processes and mounts of its own, and the network of this machine.
+/// It has its own processes and mounts, and the network of this machine.
 #[derive(Debug)]
 pub struct Machine {
     folder: TempDir,
     keeper: Child,
-    /// The number of its first process, as this machine counts.
+    /// The ID of its first process on this machine.
     first: u32,
     input: Option<ChildStdin>,
 }
 
 impl Machine {
-    /// Starts a machine. Each folder of `shared` has the same path as here; each program of `shared`
-    /// is in `/usr/local/bin`.
+    /// Starts a machine. Each folder of `shared` has the same path as here; each program of
+    /// `shared` is in `/usr/local/bin`.
     ///
     /// # Panics
     /// The test does not run as root.
@@ -75,7 +75,7 @@ impl Machine {
         let folder = temporary("bp-machine-");
         // The ordinary user has a store in it.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))
-            .expect("a new folder is ours");
+            .expect("the new folder belongs to this test");
         let shared = [shared, &[folder.path()]].concat();
         let mut command = guest.enter(&["--pid", "--fork", "--kill-child"], &shared, "sh");
         command.args(["-c", KEEPER, "sh"]).arg(folder.path());
@@ -84,7 +84,7 @@ impl Machine {
         let input = keeper.stdin.take();
         let mut line = String::new();
         let output = keeper.stdout.take().expect("standard output is a pipe");
-        BufReader::new(output).read_line(&mut line).expect("the machine can be heard");
+        BufReader::new(output).read_line(&mut line).expect("the machine's output can be read");
         assert_eq!(line, "ready\n", "the machine does not start");
         let first = processes(|pid| parent_of(pid) == Some(keeper.id()));
         let first = *first.first().expect("the machine has a first process");
@@ -92,15 +92,15 @@ impl Machine {
     }
 
     /// Returns a command that runs in the machine. It has the arguments, variables and folder of
-    /// `command`, besides those variables only a search path, a home and a folder for sockets. The
-    /// program is found by its name there.
+    /// `command`. Its only other variables are a search path, a home and a folder for sockets. The
+    /// machine's search path is used to find the program.
     pub fn inside(&self, user: User, command: &Command) -> Command {
         let mut entered = Command::new("nsenter");
         entered.args(["--target", &self.first.to_string(), "--mount", "--pid", "--"]);
         if user == User::Ordinary {
             entered.args(AS_ORDINARY_USER);
         }
-        // What starts the tests may ignore interrupts, and all that it starts would, too.
+        // The test runner may ignore interrupts; everything that it starts would ignore them, too.
         entered.args(["env", "--ignore-environment", "--default-signal=INT"]);
         if let Some(folder) = command.get_current_dir() {
             entered.arg(format!("--chdir={}", folder.display()));
@@ -122,7 +122,7 @@ impl Machine {
         entered
     }
 
-    /// Runs a program that must succeed, and returns the lines it prints, sorted.
+    /// Runs a program that must succeed, and returns its output lines, sorted.
     ///
     /// # Panics
     /// The program fails.
@@ -132,7 +132,7 @@ impl Machine {
         said(&mut self.inside(user, &command))
     }
 
-    /// Kills every process of the machine but the first one and those in containers.
+    /// Kills every process of the machine except the first one and those in containers.
     ///
     /// # Panics
     /// The machine has ended.
@@ -140,14 +140,14 @@ impl Machine {
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let ours = namespace(&self.first.to_string());
         assert!(ours.is_some() && ours != namespace("self"), "the machine has ended");
-        // What is killed can start nothing more, so this ends.
+        // A killed process cannot start another one, so this loop ends.
         loop {
             let is_ours = |pid: u32| pid != self.first && namespace(&pid.to_string()) == ours;
             let left: Vec<String> = processes(is_ours).iter().map(u32::to_string).collect();
             if left.is_empty() {
                 return;
             }
-            // What has ended by itself meanwhile is no failure.
+            // A process that has already ended is not an error.
             let mut command = Command::new("kill");
             drop(command.arg("-KILL").args(left).stderr(Stdio::null()).status());
         }
@@ -157,13 +157,13 @@ impl Machine {
     /// which is in a folder that the machine shares.
     ///
     /// # Panics
-    /// dockerd does not answer within 5 minutes, or was started before.
+    /// dockerd does not answer within 5 minutes, or was already started.
     pub fn start_docker(&self, has_containerd_store: bool) -> PathBuf {
         let path = |name: &str| self.folder.path().join(name);
         let (socket, settings, log) = (path("docker.sock"), path("daemon.json"), path("log"));
         let text =
             format!(r#"{{"features": {{"containerd-snapshotter": {has_containerd_store}}}}}"#);
-        fs::write(&settings, text).expect("our folder can be written");
+        fs::write(&settings, text).expect("the test's own folder can be written");
         let log_file = fs::File::create_new(&log).expect("docker is started once");
         let mut command = Command::new("dockerd");
         command.arg("--config-file").arg(settings).arg("--data-root").arg(path("docker"));

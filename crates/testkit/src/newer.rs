@@ -1,24 +1,24 @@
-//! Packages of Debian that are unpacked for tests, not installed.
+//! Debian packages that are unpacked for tests, but not installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::releases::releases_cache;
 
-/// Returns the folder that a package of Debian 13 is unpacked in. It is fetched once per machine,
-/// with apt, from the mirror that the machine uses; nothing is installed.
+/// Returns a folder with the unpacked content of a package of Debian 13. It is fetched once per
+/// machine, with apt, from the mirror that the machine uses; nothing is installed.
 ///
 /// # Panics
-/// apt has no such package, or reaches no mirror.
+/// apt cannot find the package, or cannot reach a mirror.
 pub fn newer_package(name: &str) -> PathBuf {
     package("trixie", &releases_cache().join("debian-13"), name)
 }
 
-/// Returns the folder of a package below `folder`, and unpacks it there the first time.
+/// Returns the folder of a package in `folder`, and unpacks the package there the first time.
 fn package(suite: &str, folder: &Path, name: &str) -> PathBuf {
     let unpacked = folder.join(name);
     std::fs::create_dir_all(folder).expect("the cache can be written");
-    // Tests run at the same time, and each in a process of its own under some runners.
+    // Tests run in parallel, with some test runners each in its own process.
     let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
     lock.lock().expect("files can be locked");
     if !unpacked.is_dir() {
@@ -30,7 +30,7 @@ fn package(suite: &str, folder: &Path, name: &str) -> PathBuf {
     unpacked
 }
 
-/// Downloads a package into `folder` and unpacks it into `root` in it.
+/// Downloads a package into `folder` and unpacks it into `root` in that folder.
 fn fetch(suite: &str, name: &str, folder: &Path) {
     for part in ["lists/partial", "archives/partial"] {
         std::fs::create_dir_all(folder.join(part)).expect("a new folder can be filled");
@@ -54,7 +54,7 @@ fn fetch(suite: &str, name: &str, folder: &Path) {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "apt-get {}: {said}", arguments.join(" "));
     }
-    let entries = std::fs::read_dir(folder).expect("the folder is there").flatten();
+    let entries = std::fs::read_dir(folder).expect("the folder exists").flatten();
     let archive = entries
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
@@ -64,7 +64,7 @@ fn fetch(suite: &str, name: &str, folder: &Path) {
     assert!(unpacked.is_ok_and(|status| status.success()), "dpkg-deb unpacks {name}");
 }
 
-/// Returns the mirror of Debian that apt uses here. Its lists need not be there.
+/// Returns the Debian mirror that apt uses here. It does not need its package lists.
 pub(crate) fn mirror() -> String {
     let end = format!("/dists/{}/InRelease", own_suite());
     let output = Command::new("apt-get").args(["update", "--print-uris"]).output();
@@ -76,7 +76,7 @@ pub(crate) fn mirror() -> String {
 
 /// Returns the code name of this machine's release.
 fn own_suite() -> String {
-    let release = std::fs::read_to_string("/etc/os-release").expect("the system says what it is");
+    let release = std::fs::read_to_string("/etc/os-release").expect("the system describes itself");
     let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     suite.expect("the release has a code name").to_owned()
 }

@@ -1,6 +1,7 @@
-//! Text that acts on a terminal.
+//! Texts that control a terminal.
 
-/// What terminals act on: titles, clears, clipboard writes, C1 forms of the same, overrides.
+/// Terminal control texts: titles, clears, clipboard writes, C1 forms of the same, text-direction
+/// overrides.
 pub const TERMINAL_PAYLOADS: [&str; 18] = [
     "\x1b]0;title\x07",
     "\x1b]2;title\x1b\\",

@@ -1,4 +1,4 @@
-//! A proxy in front of a registry that writes down every request and misbehaves as told.
+//! A proxy in front of a registry that records every request and causes faults on request.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,37 +13,37 @@ use crate::spoil::{send, write_endless};
 use crate::tls::server_config;
 use crate::tokens::{Auth, Tokens, give, refusal};
 
-/// Which of a proxy's two ports a request came to.
+/// The port of a proxy that received a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
-    /// The registry's.
+    /// The registry's port.
     Registry,
-    /// The token server's.
+    /// The token server's port.
     Tokens,
 }
 
-/// A request that came in.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// Which port it came to.
+    /// The port that received it.
     pub server: Server,
     /// The method.
     pub method: String,
-    /// Path and query.
+    /// The path and query.
     pub target: String,
     /// The headers, in order.
     pub headers: Vec<(String, String)>,
 }
 
 impl Recorded {
-    /// Returns the first header of a name.
+    /// Returns the first header with that name.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut fitting = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
         fitting.next().map(|(_, value)| value.as_str())
     }
 }
 
-/// The proxy. It stops taking connections when dropped.
+/// The proxy. It stops accepting connections when dropped.
 #[derive(Debug)]
 pub struct FaultProxy {
     ports: [u16; 2],
@@ -75,12 +75,12 @@ impl FaultProxy {
         Self::start(Some(host.to_owned()), false)
     }
 
-    /// As [`Self::to`], with the certificate of [`crate::authority_der`].
+    /// Like [`Self::to`], with the certificate of [`crate::authority_der`].
     pub fn tls_to(host: &str) -> Self {
         Self::start(Some(host.to_owned()), true)
     }
 
-    /// Starts a server that answers 404 to whatever no rule is for.
+    /// Starts a server that answers 404 if no rule matches.
     pub fn alone() -> Self {
         Self::start(None, false)
     }
@@ -107,7 +107,7 @@ impl FaultProxy {
                         return;
                     }
                     let state = Arc::clone(&state);
-                    // A connection that ends in an error is what this proxy is for.
+                    // Connections that end in an error are the purpose of this proxy.
                     thread::spawn(move || drop(state.connection(server, stream)));
                 }
             });
@@ -125,12 +125,12 @@ impl FaultProxy {
         format!("{name}:{}", self.ports[0])
     }
 
-    /// Returns the address, without a slash behind.
+    /// Returns the address, without a trailing slash.
     pub fn url(&self) -> String {
         self.url_as("127.0.0.1")
     }
 
-    /// Returns the address under another name, without a slash behind.
+    /// Returns the address under another name, without a trailing slash.
     pub fn url_as(&self, name: &str) -> String {
         let scheme = if self.state.is_tls { "https" } else { "http" };
         format!("{scheme}://{}", self.host_as(name))
@@ -141,7 +141,7 @@ impl FaultProxy {
         self.state.own_realm.replace("127.0.0.1", name)
     }
 
-    /// Begins a rule for requests of `method` (`*` for any) with `contains` in path or query.
+    /// Starts a rule for requests with `method` (`*` for any) and `contains` in the path or query.
     pub fn on(&self, method: &str, contains: &str) -> RuleBuilder<'_> {
         let (method, contains) = (method.to_owned(), contains.to_owned());
         let fault = Fault::Close;
@@ -153,22 +153,22 @@ impl FaultProxy {
         lock(&self.state.rules).push(rule);
     }
 
-    /// Sets what is asked of clients.
+    /// Sets the authentication that clients need.
     pub fn require(&self, auth: Auth) {
         *lock(&self.state.auth) = auth;
     }
 
-    /// Makes all tokens given out so far useless.
+    /// Invalidates all tokens issued so far.
     pub fn forget_tokens(&self) {
         lock(&self.state.tokens).values_mut().for_each(Vec::clear);
     }
 
-    /// Returns the requests that came so far, in order.
+    /// Returns the requests so far, in order.
     pub fn requests(&self) -> Vec<Recorded> {
         lock(&self.state.requests).clone()
     }
 
-    /// Returns how many requests of `method` (`*` for any) with `contains` came so far.
+    /// Returns the number of requests so far with `method` (`*` for any) and `contains`.
     pub fn count(&self, method: &str, contains: &str) -> usize {
         let fits =
             |r: &&Recorded| (method == "*" || r.method == method) && r.target.contains(contains);
@@ -180,7 +180,7 @@ impl Drop for FaultProxy {
     fn drop(&mut self) {
         self.state.is_closed.store(true, Ordering::Relaxed);
         for port in self.ports {
-            // Wakes the thread that waits for connections.
+            // This wakes the thread that waits for connections.
             drop(TcpStream::connect(("127.0.0.1", port)));
         }
     }
@@ -199,7 +199,7 @@ impl State {
             }
         };
         let mut wire = BufReader::new(wire);
-        // A client that speaks TLS to a port that does not; all others begin with a letter.
+        // A client speaks TLS to a port without it; all other requests start with a letter.
         if wire.fill_buf()?.first() == Some(&0x16) {
             return Ok(());
         }
@@ -211,7 +211,7 @@ impl State {
         Ok(())
     }
 
-    /// Serves one request. Returns whether the connection can take another one.
+    /// Serves one request. Returns whether the connection can serve another one.
     fn request(
         &self,
         server: Server,
@@ -263,7 +263,7 @@ impl State {
                     let answer = self.forward(head, wire, fault.as_ref())?;
                     let stays = send(answer, &method, fault.as_ref(), wire.get_mut())?;
                     if matches!(fault, Some(Fault::ResetAt(_))) {
-                        // What was sent must arrive before the reset does.
+                        // The sent bytes must arrive before the reset.
                         thread::sleep(Duration::from_millis(20));
                         reset()?;
                     }
@@ -275,13 +275,14 @@ impl State {
 
     fn fault(&self, method: &str, target: &str) -> Option<Fault> {
         let mut rules = lock(&self.rules);
-        // Every fitting rule counts the request, also where an earlier one is the one in force.
+        // Every matching rule counts the request, even if an earlier rule is used.
         let fitting: Vec<bool> = rules.iter_mut().map(|rule| rule.counts(method, target)).collect();
         let first = fitting.iter().position(|fits| *fits)?;
         Some(rules[first].fault.clone())
     }
 
-    /// Answers what the registry is not asked: tokens, and requests without them.
+    /// Answers requests that do not go to the registry: requests for tokens, and requests without
+    /// a token.
     fn own_answer(
         &self,
         server: Server,
@@ -304,7 +305,7 @@ impl State {
         Ok(None)
     }
 
-    /// Passes a request on and returns the head of the answer, and where its body comes from.
+    /// Forwards a request and returns the head of the answer, and the source of its body.
     fn forward(
         &self,
         head: &Head,

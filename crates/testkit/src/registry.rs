@@ -1,4 +1,4 @@
-//! The registry of Debian, on a free port of this machine, with its data in a temporary folder.
+//! Debian's registry, on a free port of this machine, with its data in a temporary folder.
 
 use std::fs;
 use std::net::TcpListener;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::http::exchange;
 
-/// Runs until its standard input ends, which it does however this process ends; then stops the
-/// registry and removes its data. `$0` is the configuration, `$1` the folder.
+/// Runs until its standard input ends, which happens no matter how this process ends; then stops
+/// the registry and removes its data. `$0` is the configuration, `$1` the folder.
 const KEEPER: &str = r#"docker-registry serve "$0" >/dev/null 2>&1 & registry=$!
 read -r _; kill -9 $registry; wait $registry 2>/dev/null; rm -rf "$1""#;
 
@@ -29,7 +29,7 @@ impl DebianRegistry {
     pub fn start() -> Self {
         let is_installed = Command::new("docker-registry").arg("--version").output().is_ok();
         assert!(is_installed, "docker-registry is missing: apt-get install docker-registry");
-        // Between finding a free port and using it, somebody else may take it.
+        // Another process may take a free port before it is used.
         let started = (0..5).find_map(|_| Self::try_start());
         started.expect("docker-registry does not answer")
     }
@@ -82,7 +82,8 @@ impl Drop for DebianRegistry {
     }
 }
 
-/// Returns a registry that all tests of a process share; use repositories of your own in it.
+/// Returns a registry that all tests of a process share. Each test must use its own repositories in
+/// it.
 pub fn shared_registry() -> &'static DebianRegistry {
     static SHARED: OnceLock<DebianRegistry> = OnceLock::new();
     SHARED.get_or_init(DebianRegistry::start)

@@ -1,8 +1,8 @@
-//! Release archives that tests use: which, and where they can be downloaded.
+//! The release archives that tests use, and their download locations.
 //!
-//! The list is `releases.toml`. Its archives come from the Python index that pip is configured for
-//! on this machine, and lie in a cache that all checkouts share, so that a machine fetches each
-//! only once. Fetching them is the product's own work: see `sources`.
+//! The list is `releases.toml`. The archives come from the Python index that pip is configured for
+//! on this machine. They are kept in a cache that all checkouts share, so that a machine fetches
+//! each only once. The product's own code fetches them: see `sources`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,24 +13,24 @@ const LIST: &str = include_str!("../releases.toml");
 /// A release archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// The component whose patches are for it, for example `flash-attention`.
+    /// The component with the patches for it, for example `flash-attention`.
     pub component: String,
-    /// The project of the Python index, for example `flash-attn`.
+    /// The project on the Python index, for example `flash-attn`.
     pub project: String,
     /// Its version.
     pub version: String,
-    /// The name of its file.
+    /// The file name.
     pub file: String,
     /// The SHA-256 of the file.
     pub sha256: String,
-    /// Where the component's tree lies in it; nothing where it is all of it.
+    /// The folder with the component's tree in the archive, if it is not the whole archive.
     pub subdirectory: Option<String>,
 }
 
 /// Returns all release archives, in the order of the list.
 ///
 /// # Panics
-/// The list is not written as it should be.
+/// The list is not valid.
 pub fn releases() -> Vec<Release> {
     let list: toml::Table = LIST.parse().expect("releases.toml is TOML");
     let text = |table: &toml::Table, key: &str| -> Option<String> {
@@ -56,8 +56,8 @@ pub fn releases() -> Vec<Release> {
     releases
 }
 
-/// Returns the folder that release archives are kept in: below `XDG_CACHE_HOME` or `~/.cache`, and
-/// where there is no home, below the workspace's `target`.
+/// Returns the folder for release archives: in `XDG_CACHE_HOME` or `~/.cache`, or in the
+/// workspace's `target` if there is no home.
 pub fn releases_cache() -> PathBuf {
     let absolute = |name: &str| {
         std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute())
@@ -69,10 +69,10 @@ pub fn releases_cache() -> PathBuf {
     )
 }
 
-/// Returns the url of the Python index that pip is configured for, or else pip's own default.
+/// Returns the url of the Python index that pip is configured for, or pip's default.
 ///
 /// # Panics
-/// There is no pip.
+/// pip is not installed.
 pub fn python_index() -> String {
     if let Ok(url) = std::env::var("PIP_INDEX_URL") {
         return url;
@@ -82,7 +82,7 @@ pub fn python_index() -> String {
     configured.or_else(|| python(&default)).expect("pip of python3 is installed")
 }
 
-/// Runs Python and returns what it prints, if it ends well.
+/// Runs Python and returns its output, if it succeeds.
 fn python(arguments: &[&str]) -> Option<String> {
     let output = Command::new("python3").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();

@@ -1,4 +1,4 @@
-//! Sends answers: those of a registry spoilt as told, and those of our own.
+//! Sends answers: a registry's answers with faults, and the proxy's own answers.
 
 use std::io::{self, BufReader, Read as _, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::thread;
 use crate::fault::{Answer, Fault};
 use crate::http::{Head, read_body};
 
-/// Sends a registry's answer on, spoilt as told. Returns whether the connection stays good.
+/// Forwards a registry's answer with a fault. Returns whether the connection can still be used.
 pub(crate) fn send(
     (mut head, mut from): (Head, BufReader<TcpStream>),
     method: &str,
@@ -77,7 +77,7 @@ pub(crate) fn send(
     }
 }
 
-/// Sends chunks until the client has had enough.
+/// Sends chunks until the client closes the connection.
 pub(crate) fn write_endless(head: &Head, mut to: &mut dyn Write) -> io::Result<bool> {
     let mut head = head.clone();
     head.set("Content-Length", None);

@@ -1,4 +1,5 @@
-//! What a [`crate::FaultProxy`] asks of its clients: nothing, Basic, or tokens it gives out itself.
+//! The authentication that a [`crate::FaultProxy`] requires: none, Basic, or tokens that it issues
+//! itself.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +10,39 @@ use url::Url;
 use crate::fault::Answer;
 use crate::http::Head;
 
-/// How a proxy wants to be authenticated to.
+/// How clients authenticate to a proxy.
 #[derive(Debug, Clone, Default)]
 pub enum Auth {
-    /// Everybody may do everything.
+    /// No authentication.
     #[default]
     None,
     /// A user name and a password.
     Basic(String, String),
-    /// A token from the proxy's own token server, with the right scopes.
+    /// A token with the right scopes from the proxy's own token server.
     Bearer(Bearer),
 }
 
-/// How the token server works.
+/// The settings of the token server.
 #[derive(Debug, Clone, Default)]
 pub struct Bearer {
-    /// The realm to name instead of the proxy's own token server.
+    /// A realm that replaces the proxy's own token server.
     pub realm: Option<String>,
-    /// The whole `WWW-Authenticate` to send instead.
+    /// A value that replaces the whole `WWW-Authenticate` header.
     pub challenge: Option<String>,
-    /// Who gets tokens; nobody given means everybody.
+    /// The user name and password that get tokens; `None` means everyone.
     pub user: Option<(String, String)>,
     /// The refresh token that gets tokens by POST.
     pub refresh_token: Option<String>,
-    /// Whether those without a credential get tokens to pull.
+    /// Whether clients without a credential get tokens to pull.
     pub anonymous_pull: bool,
-    /// What `expires_in` says.
+    /// The value of `expires_in`.
     pub life: Option<i64>,
 }
 
-/// A token given out, and what it allows: repository path and action.
+/// An issued token and its permissions: repository path and action.
 pub(crate) type Tokens = BTreeMap<String, Vec<(String, String)>>;
 
-/// Returns what a request needs: repository paths, and `pull` or `push`.
+/// Returns the permissions that a request needs: repository paths, and `pull` or `push`.
 fn needs(method: &str, target: &str) -> Vec<(String, String)> {
     let url = Url::parse(&format!("http://x{target}")).expect("the target is a path");
     let path = url.path().strip_prefix("/v2/").unwrap_or_default().to_owned();
@@ -54,7 +55,7 @@ fn needs(method: &str, target: &str) -> Vec<(String, String)> {
     needs
 }
 
-/// Returns the answer to a request that is not authenticated well enough, nothing to a good one.
+/// Returns the error answer to a request without the necessary permissions, or `None`.
 pub(crate) fn refusal(
     auth: &Auth,
     tokens: &Tokens,

@@ -1,4 +1,4 @@
-//! Machines with engines of several releases: their versions, and a container in each engine.
+//! Tests machines with engines of several releases: their versions, and a container in each engine.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use testkit::{Guest, Machine, User, busybox_root};
 
-/// Runs the docker client on the daemon at a socket and returns what it prints.
+/// Runs the docker client on the daemon at a socket and returns its output.
 fn docker(socket: &std::path::Path, arguments: &[&str]) -> String {
     let mut command = Command::new("docker");
     command.arg("--host").arg(format!("unix://{}", socket.display())).args(arguments);

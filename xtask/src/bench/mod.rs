@@ -1,9 +1,9 @@
-//! Measures the build of a metadata-only image against peers, side by side in one run; and, in
-//! [`sources`], the preparing of sources; in [`noop`], a run that has nothing to do.
+//! Benchmarks: the build of a metadata-only image against other tools, side by side in one run;
+//! [`sources`] measures the preparation of sources, and [`noop`] a run with nothing to do.
 //!
-//! Two real registries (Debian's docker-registry) run on loopback; a base of random layers lies in
-//! the first. Each figure is the median of several runs taken in turn, so that a machine that gets
-//! slower gets slower for all.
+//! Two real registries (Debian's docker-registry) run on loopback; the first one contains a base of
+//! random layers. Each figure is the median of several alternating runs, so a machine that slows
+//! down affects all tools equally.
 
 mod noop;
 mod sources;
@@ -19,10 +19,10 @@ use anyhow::{Context as _, Result, bail};
 use crate::run::{cargo, is_installed, root};
 use crate::{say, setup};
 
-/// How often everything is measured. The median of five is what the project quotes.
+/// The number of runs per measurement. The project quotes the median of five.
 const RUNS: usize = 5;
 
-/// How many layers the base has.
+/// The number of layers of the base.
 const LAYERS: u64 = 8;
 
 struct Registry {
@@ -33,15 +33,15 @@ struct Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // A registry that is gone already needs no killing.
+        // A registry that has already ended cannot be killed.
         drop(self.child.kill());
         drop(self.child.wait());
         drop(std::fs::remove_dir_all(&self.store));
     }
 }
 
-/// Runs the benchmarks. The base has as many GiB as the first argument says (1); with `sources` or
-/// `noop` only those are run.
+/// Runs the benchmarks. The first argument is the size of the base in GiB (default 1); `sources` or
+/// `noop` runs only that benchmark.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     setup::install()?;
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     noop::run(&tool)
 }
 
-/// Returns the folder that cargo builds into.
+/// Returns cargo's target folder.
 fn target() -> Result<PathBuf> {
     let folder = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let root = root()?;
@@ -79,7 +79,7 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
         let mut command = Command::new(tool);
         command.args(["--track", "locked-spoof", "--mirror", &mirror, "--set", &set, "--push"]);
         command.arg(format!("127.0.0.1:{port}/ours{run}/image:v1"));
-        // An empty cache every time: the first build is what is measured.
+        // The cache is always empty, because the first build is measured.
         command
             .env("XDG_CACHE_HOME", work.join(format!("cache-{port}-{run}")))
             .env("XDG_STATE_HOME", work.join("state"));
@@ -93,20 +93,20 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
         command
     };
     side_by_side(
-        "P1, same registry, against skopeo copy",
+        "P1, same registry, compared with skopeo copy",
         &|run| Ok((ours(here.port, run), None)),
         &|run| Ok((skopeo(here.port, run), None)),
     )?;
-    // A registry of its own for every run: what one brought must not be there for the other.
+    // Each run has its own registry, so that no run finds another's content.
     let elsewhere = |tool: &str, run| registry(&work, &format!("{tool}-{run}"));
     side_by_side(
-        "P1b, other registry, against skopeo copy",
+        "P1b, other registry, compared with skopeo copy",
         &|run| elsewhere("ours", run).map(|there| (ours(there.port, run), Some(there))),
         &|run| elsewhere("skopeo", run).map(|there| (skopeo(there.port, run), Some(there))),
     )?;
     let version = || Command::new(tool);
     side_by_side(
-        "P7, plan against --version",
+        "P7, plan compared with --version",
         &|_| {
             let mut command = version();
             command.args(["plan", "--track", "locked-spoof"]);
@@ -124,10 +124,10 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
     Ok(())
 }
 
-/// A command to measure, and the registry it writes to where it has one of its own.
+/// A command to measure, and the registry that it writes to, if it has one of its own.
 type Prepared = Result<(Command, Option<Registry>)>;
 
-/// Measures two commands in turn and says their medians and the ratio.
+/// Measures two commands alternately and prints their medians and the ratio.
 fn side_by_side(
     what: &str,
     ours: &dyn Fn(usize) -> Prepared,
@@ -147,7 +147,7 @@ fn side_by_side(
     }
     let (a, b) = (median(a), median(b));
     say(&format!(
-        "{what}: ours {:.4} s, peer {:.4} s, ratio {:.2}",
+        "{what}: this tool {:.4} s, other {:.4} s, ratio {:.2}",
         a.as_secs_f64(),
         b.as_secs_f64(),
         a.as_secs_f64() / b.as_secs_f64()
@@ -155,7 +155,7 @@ fn side_by_side(
     Ok(())
 }
 
-/// Measures what people do today: podman pulls the base, builds two lines on it, pushes.
+/// Measures the usual way: podman pulls the base, builds two lines on top of it, and pushes.
 fn podman(work: &Path, port: u16, ours: &dyn Fn(u16, usize) -> Command) -> Result<()> {
     std::fs::write(
         work.join("Containerfile"),
@@ -187,7 +187,7 @@ fn podman(work: &Path, port: u16, ours: &dyn Fn(u16, usize) -> Command) -> Resul
     let peer = begun.elapsed();
     let own = timed(ours(port, 100))?;
     say(&format!(
-        "podman pull, build and push, once: {:.1} s; ours {:.4} s; ratio {:.0}",
+        "podman pull, build and push, once: {:.1} s; this tool {:.4} s; ratio {:.0}",
         peer.as_secs_f64(),
         own.as_secs_f64(),
         peer.as_secs_f64() / own.as_secs_f64()
@@ -239,7 +239,7 @@ fn registry(work: &Path, name: &str) -> Result<Registry> {
     bail!("docker-registry does not answer on port {port}")
 }
 
-/// Pushes a base of random layers with skopeo and returns its digest.
+/// Pushes a base of random layers with skopeo, and returns its digest.
 fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
     let layout = work.join("base");
     let blobs = layout.join("blobs/sha256");
@@ -266,7 +266,7 @@ fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
     }
     let diff_ids: Vec<String> =
         layers.iter().map(|(digest, _)| format!("\"sha256:{digest}\"")).collect();
-    // podman counts the layers of the history too.
+    // podman also counts the layers in the history.
     let history = vec![r#"{"created_by":"noise"}"#; layers.len()].join(",");
     let config = format!(
         r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["PATH=/usr/bin"]}},"history":[{history}],"rootfs":{{"type":"layers","diff_ids":[{}]}}}}"#,

@@ -1,7 +1,8 @@
-//! Measures a run of a track with nothing to do, beside the same build by podman and docker with
-//! every step in their caches, for contexts of several sizes.
+//! Measures a run of a track with nothing to do, compared with the same build by podman and docker
+//! with every step cached, for contexts of several sizes.
 //!
-//! Ours knows its context by the commit it was fetched by; the others read theirs each time.
+//! This tool identifies its context by the commit that it was fetched at; the others read the
+//! context each time.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,10 +22,10 @@ const SIZES: [usize; 3] = [1, 100, 1000];
 /// The size of a file of the context, in bytes.
 const FILE: usize = 40_000;
 
-/// The Dockerfile. Nothing runs in it, so no OCI runtime has a say.
+/// The Dockerfile. It has no RUN, so the OCI runtime does not matter.
 const DOCKERFILE: &str = "ARG BASE\nFROM ${BASE}\nCOPY tree/ /tree/\n";
 
-/// A docker daemon of the bench's own. It ends when this is dropped.
+/// A docker daemon only for this benchmark. It ends when this is dropped.
 struct Dockerd {
     child: Child,
     socket: String,
@@ -32,7 +33,7 @@ struct Dockerd {
 
 impl Drop for Dockerd {
     fn drop(&mut self) {
-        // It takes its containerd with it where it is asked to end.
+        // When dockerd is asked to end, it also ends its containerd.
         let pid = self.child.id().to_string();
         drop(Command::new("kill").arg(pid).status());
         drop(self.child.wait());
@@ -63,7 +64,7 @@ impl Dockerd {
     }
 }
 
-/// Runs the measurement with the tool that was built.
+/// Runs the measurement with the compiled tool.
 pub(super) fn run(tool: &Path) -> Result<()> {
     let work = root()?.join("target/bench-noop");
     drop(std::fs::remove_dir_all(&work));
@@ -118,12 +119,12 @@ pub(super) fn run(tool: &Path) -> Result<()> {
                 .env("DOCKER_BUILDKIT", buildkit);
             command
         };
-        // The first time everything is made.
+        // The first run makes everything.
         let daemon = Daemon::start(&folder.join("served"))?;
         let mut first = ours();
         first.args(["--mirror", &daemon.mirror()]);
         timed(first)?;
-        // docker's client builds with BuildKit through buildx only.
+        // docker's client builds with BuildKit only through buildx.
         let has_buildx = output("docker", &["buildx", "version"]).is_ok();
         let each = || {
             let buildkit = has_buildx.then(|| docker("1"));
@@ -132,7 +133,7 @@ pub(super) fn run(tool: &Path) -> Result<()> {
         for command in each().skip(1) {
             timed(command)?;
         }
-        // Nobody can be asked any more.
+        // From here on, no server can be contacted.
         drop(daemon);
         let mut times: [Vec<Duration>; 5] = Default::default();
         for run in 0..=RUNS {
@@ -148,7 +149,7 @@ pub(super) fn run(tool: &Path) -> Result<()> {
             "ours",
             "podman build",
             "docker build, classic",
-            "a walk through the context",
+            "reading all files of the context",
             "docker build, BuildKit",
         ];
         for (name, times) in names.iter().zip(times).filter(|(_, times)| !times.is_empty()) {
@@ -162,14 +163,14 @@ pub(super) fn run(tool: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The least that somebody must do who wants to know whether a context is what it was.
+/// The minimum work to find out whether a context changed.
 fn walk(folder: &Path) -> Command {
     let mut command = Command::new("find");
     command.arg(folder.join("context")).args(["-newer", "/proc/version", "-size", "+1G"]);
     command
 }
 
-/// Writes files of noise.
+/// Writes files with random content.
 fn write_tree(tree: &Path, megabytes: usize) -> Result<()> {
     use std::io::Read as _;
     let mut random = std::fs::File::open("/dev/urandom")?;
@@ -220,7 +221,7 @@ fn write_project(project: &Path, base: &str, commit: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes the same Dockerfile and the same files for the others.
+/// Writes the same Dockerfile and the same files for the other tools.
 fn write_context(folder: &Path) -> Result<()> {
     let context = folder.join("context");
     std::fs::create_dir_all(&context)?;

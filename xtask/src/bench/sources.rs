@@ -1,7 +1,7 @@
-//! Measures how sources are prepared and patched, against git and tar.
+//! Measures how sources are prepared and patched, compared with git and tar.
 //!
-//! What is served is the content of a real release of vLLM, committed to a repository behind a
-//! `git daemon` on loopback. Ours is the tool itself. Both sides must come to the same tree.
+//! A `git daemon` on loopback serves a repository with the content of a real vLLM release. The
+//! compiled tool is measured. Both sides must produce the same tree.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use super::{median, side_by_side, timed};
 use crate::run::{output, root};
 use crate::say;
 
-/// The pin whose archive is served: the release that the patches were made for.
+/// The pin whose archive is served: the release that the patches were written for.
 const PIN: &str = "vllm-sdist-legacy";
 
-/// Where the served repository is said to lie.
+/// The url under which the project pins the served repository.
 pub(super) const UPSTREAM: &str = "https://git.example.org";
 
-/// How often a check is measured: it is short.
+/// The number of measurements of a check, which is short.
 const CHECKS: usize = 11;
 
 /// A `git daemon`. It ends when this is dropped.
@@ -31,7 +31,7 @@ pub(super) struct Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // One that is gone already needs no killing.
+        // A daemon that has already ended cannot be killed.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -40,7 +40,7 @@ impl Drop for Daemon {
 impl Daemon {
     pub(super) fn start(folder: &Path) -> Result<Self> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        // `git daemon` would start another process, which outlives it.
+        // `git daemon` would start another process, which would outlive it.
         let program = Path::new(output("git", &["--exec-path"])?.trim()).join("git-daemon");
         let child = Command::new(program)
             .args(["--export-all", "--reuseaddr", "--listen=127.0.0.1"])
@@ -62,20 +62,20 @@ impl Daemon {
         bail!("git daemon does not answer on port {port}")
     }
 
-    /// What `--mirror` takes to ask it.
+    /// The argument for `--mirror` that selects this daemon.
     pub(super) fn mirror(&self) -> String {
         format!("{UPSTREAM}=git://127.0.0.1:{}", self.port)
     }
 }
 
-/// What is measured with.
+/// The setup of a measurement.
 struct Bench {
     tool: PathBuf,
     work: PathBuf,
 }
 
 impl Bench {
-    /// The tool on a project that pins the served repository, with a cache of this name.
+    /// Returns the tool for a project that pins the served repository, with a cache of this name.
     fn ours(&self, cache: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.tool);
         command
@@ -98,7 +98,7 @@ impl Bench {
         command
     }
 
-    /// A line of shell, in the folder of the bench and without anybody's git configuration.
+    /// Runs a shell command in the folder of the benchmark, without any git configuration.
     fn shell(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
         command
@@ -122,7 +122,7 @@ impl Bench {
     }
 }
 
-/// Runs the measurements with the tool that was built.
+/// Runs the measurements with the compiled tool.
 pub(super) fn run(tool: &Path) -> Result<()> {
     let work = root()?.join("target/bench-sources");
     drop(std::fs::remove_dir_all(&work));
@@ -136,15 +136,15 @@ pub(super) fn run(tool: &Path) -> Result<()> {
     std::fs::write(bench.work.join("vllm.patch"), diff.stdout)?;
 
     prepare(&bench, &mirror, daemon.port)?;
-    // Nobody can be asked any more.
+    // From here on, no server can be contacted.
     drop(daemon);
     let again = (0..CHECKS).map(|_| timed(bench.prepare("warm", None)));
     let again = median(again.collect::<Result<Vec<_>>>()?);
-    say(&format!("the same from the cache, with no server there: {:.3} s", again.as_secs_f64()));
+    say(&format!("the same from the cache, without a server: {:.3} s", again.as_secs_f64()));
     check(&bench)
 }
 
-/// Makes the served repository out of the release's archive, and a project that pins it.
+/// Creates the served repository from the release's archive, and a project that pins it.
 fn serve(bench: &Bench) -> Result<()> {
     let data = root()?;
     timed(bench.shell(&format!("cp -r '{0}/versions' '{0}/patches' project/", data.display())))?;
@@ -156,7 +156,7 @@ fn serve(bench: &Bench) -> Result<()> {
     })?;
     let versions = bench.work.join("project/versions/versions.toml");
     let text = std::fs::read_to_string(&versions)?;
-    let table = text.split(&format!("[archive.{PIN}]")).nth(1).context("the pin is gone")?;
+    let table = text.split(&format!("[archive.{PIN}]")).nth(1).context("the pin is missing")?;
     let hash = table.split("sha256 = \"").nth(1).and_then(|rest| rest.get(..64));
     let archive =
         cache.join("build-pipeline/sources/archives").join(hash.context("it has no hash")?);
@@ -182,7 +182,7 @@ fn serve(bench: &Bench) -> Result<()> {
 /// Measures the way from a server to a patched tar.
 fn prepare(bench: &Bench, mirror: &str, port: u16) -> Result<()> {
     side_by_side(
-        "preparing a source, against git clone --depth 1, git apply and tar c",
+        "preparing a source, compared with git clone --depth 1, git apply and tar c",
         &|run| Ok((bench.prepare(&format!("ours-{run}"), Some(mirror)), None)),
         &|run| {
             let line = format!(
@@ -196,19 +196,19 @@ fn prepare(bench: &Bench, mirror: &str, port: u16) -> Result<()> {
     timed(bench.shell(
         "mkdir a b && tar -xf ours-1.tar -C a && tar -xf peer-1.tar -C b && diff -r --no-dereference a b",
     ))
-    .context("the two trees are not the same")?;
+    .context("the two trees differ")?;
     let (ours, peer) = (bench.size(&["ours-1"])?, bench.size(&["peer-1"])?);
     let (all, all_peer) =
         (bench.size(&["ours-1", "ours-1.tar"])?, bench.size(&["peer-1", "peer-1.tar"])?);
     say(&format!(
-        "on disk without the tar: ours {ours} bytes, peer {peer}, ratio {:.2}; with it: {all}, {all_peer}, {:.2}",
+        "on disk without the tar: this tool {ours} bytes, other {peer}, ratio {:.2}; with it: {all}, {all_peer}, {:.2}",
         ours as f64 / peer as f64,
         all as f64 / all_peer as f64
     ));
     Ok(())
 }
 
-/// Measures a check of a cached tree against making the same edits on a checkout.
+/// Measures the check of a cached tree, compared with the same edits in a checkout.
 fn check(bench: &Bench) -> Result<()> {
     let (mut ours, mut floor, mut peer) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..CHECKS {

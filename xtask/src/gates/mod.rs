@@ -1,7 +1,8 @@
-//! `cargo xtask gates`: the promises of reliability, each with the cases that were tried.
+//! `cargo xtask gates`: the reliability promises, each with its number of tested cases.
 //!
-//! A gate is a set of tests, or a chore. The tests run with every `cargo test`, some with fewer cases;
-//! here they run with the promised numbers. `testkit::gate_passed` tells how many cases a test has tried.
+//! A gate is a set of tests, or a chore. The tests run with every `cargo test`, some with fewer
+//! cases; here they run with the promised numbers. `testkit::gate_passed` records how many cases a
+//! test has run.
 
 mod table;
 
@@ -14,33 +15,33 @@ use self::table::GATES;
 use crate::run::{cargo_with, root};
 use crate::say;
 
-/// A promise and what holds it.
+/// A promise, and the tests that check it.
 struct Gate {
     number: u8,
     promise: &'static str,
-    /// How many cases are promised.
+    /// The promised number of cases.
     promised: usize,
     holds: Holds,
 }
 
-/// What holds a promise.
+/// The tests or the chore that check a promise.
 enum Holds {
     /// Package, target (`lib`, `it` or `main`) and name of each test.
     Tests(&'static [(&'static str, &'static str, &'static str)]),
-    /// A chore, which returns how many cases it has tried.
+    /// A chore, which returns the number of cases that it ran.
     Chore(fn() -> Result<usize>),
 }
 
-/// Runs the tests of the gates whose numbers are named, or of all, and prints a table.
+/// Runs the tests of the given gates, or of all gates, and prints a table.
 pub(crate) fn run(numbers: &[&str]) -> Result<()> {
     for number in numbers {
         let is_known = GATES.iter().any(|gate| gate.number.to_string() == *number);
         let known: Vec<String> = GATES.iter().map(|gate| gate.number.to_string()).collect();
-        ensure!(is_known, "there is no gate `{number}`; there are {}", known.join(", "));
+        ensure!(is_known, "there is no gate `{number}`; the gates are {}", known.join(", "));
     }
     let is_wanted =
         |gate: &&Gate| numbers.is_empty() || numbers.contains(&gate.number.to_string().as_str());
-    let mut table = vec!["| gate | promise | promised | tried | result | seconds |".to_owned()];
+    let mut table = vec!["| gate | promise | promised | run | result | seconds |".to_owned()];
     table.push("|---|---|---|---|---|---|".to_owned());
     let mut failed = Vec::new();
     for gate in GATES.iter().filter(is_wanted) {
@@ -59,21 +60,21 @@ pub(crate) fn run(numbers: &[&str]) -> Result<()> {
             failed.push(gate.number.to_string());
         }
         let Gate { number, promise, promised, .. } = gate;
-        let result = if is_held { "held" } else { "**not held**" };
+        let result = if is_held { "held" } else { "**broken**" };
         table.push(format!(
             "| {number} | {promise} | {promised} | {cases} | {result} | {seconds} |"
         ));
     }
     say(&table.join("\n"));
-    ensure!(failed.is_empty(), "not held: gate {}", failed.join(", "));
+    ensure!(failed.is_empty(), "broken promises: gate {}", failed.join(", "));
     Ok(())
 }
 
-/// Runs the tests of a gate and returns how many cases they have tried.
+/// Runs the tests of a gate, and returns the number of cases that they ran.
 fn tried(number: u8, tests: &[(&str, &str, &str)]) -> Result<usize> {
     let file = root()?.join("target").join(format!("gate-{number}"));
     std::fs::write(&file, "").with_context(|| format!("cannot write `{}`", file.display()))?;
-    let name = file.to_str().context("the path of the project is no UTF-8")?;
+    let name = file.to_str().context("the path of the project is not UTF-8")?;
     let mut targets: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (package, target, test) in tests {
         targets.entry((package, target)).or_default().push(test);
@@ -91,7 +92,7 @@ fn tried(number: u8, tests: &[(&str, &str, &str)]) -> Result<usize> {
     counted(number, tests, &std::fs::read_to_string(&file)?)
 }
 
-/// Adds up what the tests of a gate have noted, one `GATE CASES TEST` a line.
+/// Adds up the records of a gate's tests, which have one `GATE CASES TEST` per line.
 fn counted(gate: u8, tests: &[(&str, &str, &str)], notes: &str) -> Result<usize> {
     let mut sum = 0;
     let mut missing: Vec<&str> = tests.iter().map(|(_, _, test)| *test).collect();
@@ -100,7 +101,7 @@ fn counted(gate: u8, tests: &[(&str, &str, &str)], notes: &str) -> Result<usize>
         let (number, cases) =
             (words.next(), words.next().and_then(|text| text.parse::<usize>().ok()));
         let (Some(number), Some(cases), Some(test)) = (number, cases, words.next()) else {
-            bail!("a test noted `{line}`");
+            bail!("a test recorded the invalid line `{line}`");
         };
         if number != gate.to_string() {
             continue;

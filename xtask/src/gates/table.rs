@@ -1,13 +1,13 @@
-//! The promises, and what holds each of them.
+//! The promises, and the tests that check each of them.
 
 use super::{Gate, Holds};
 use crate::supply;
 
-/// The gates, by their numbers.
+/// The gates, by number.
 pub(super) const GATES: &[Gate] = &[
     Gate {
         number: 1,
-        promise: "A kill leaves the old content or the new one, and the next run goes on",
+        promise: "A kill leaves the old content or the new one, and the next run works",
         promised: 2200,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "bump::a_killed_bump_leaves_the_old_or_the_new_file"),
@@ -31,7 +31,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 2,
-        promise: "a build that is broken off at any moment leaves nothing after `clean`, and nothing of others is touched",
+        promise: "A build that is interrupted at any moment leaves nothing after `clean`, and nothing that belongs to others is touched",
         promised: 400,
         holds: Holds::Tests(&[
             ("engine", "it", "kills::whatever_ends_a_build_on_podman_nothing_is_left"),
@@ -40,7 +40,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 3,
-        promise: "an engine that is killed under a build leaves nothing after `clean`, and the next build is right",
+        promise: "An engine that is killed during a build leaves nothing after `clean`, and the next build is correct",
         promised: 75,
         holds: Holds::Tests(&[
             ("engine", "it", "kills::whatever_ends_a_build_on_podman_nothing_is_left"),
@@ -49,7 +49,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 4,
-        promise: "an answer that breaks off, or has an error in it, is never a success",
+        promise: "An answer that is cut off, or that contains an error, never counts as a success",
         promised: 4000,
         holds: Holds::Tests(&[
             ("engine", "it", "faults::a_stream_that_is_cut_is_never_a_success"),
@@ -58,7 +58,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 5,
-        promise: "A full disk is named, and what was there is whole",
+        promise: "A full disk is reported, and existing files stay complete",
         promised: 25,
         holds: Holds::Tests(&[
             (
@@ -73,7 +73,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 6,
-        promise: "Two runs at once do not mix; the second waits, also until the first is killed",
+        promise: "Two simultaneous runs do not mix; the second one waits, even if the first one is killed",
         promised: 250,
         holds: Holds::Tests(&[
             (
@@ -92,7 +92,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 7,
-        promise: "Every damaged file that we write heals, or is named with what to do",
+        promise: "Every damaged file that this tool writes is repaired, or reported with the next step",
         promised: 700,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "damage::a_damaged_archive_is_replaced_or_named"),
@@ -106,7 +106,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 8,
-        promise: "what is malformed is refused with its place: files, patches, answers",
+        promise: "Malformed files, patches and answers are refused with the place of the mistake",
         promised: 27 + 390 + 101 + 88 + 1_900 + 282,
         holds: Holds::Tests(&[
             ("oci", "it", "faults::answers_of_another_kind_are_refused"),
@@ -123,7 +123,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 9,
-        promise: "no input makes us panic, hang or eat memory: 23 fuzz targets",
+        promise: "No input causes a panic, a hang or excessive memory use: 23 fuzz targets",
         promised: 7 * 200_000 + 16 * 50_000,
         holds: Holds::Tests(&[
             ("build-pipeline", "main", "sanitise::tests::fuzzed_text_does_nothing_to_a_terminal"),
@@ -157,7 +157,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 10,
-        promise: "every fault of a registry gets its verdict",
+        promise: "Every fault of a registry gets the right verdict",
         promised: 150,
         holds: Holds::Tests(&[
             ("oci", "it", "faults::statuses_that_pass_are_tried_three_times"),
@@ -170,7 +170,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 11,
-        promise: "no credential reaches another host, and no registry sends us inward",
+        promise: "No credential reaches another host, and no public registry can redirect a request into the internal network",
         promised: 40,
         holds: Holds::Tests(&[
             ("oci", "it", "leaks::redirects_carry_no_credential"),
@@ -189,7 +189,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 12,
-        promise: "only what was pinned is built, whatever changes meanwhile",
+        promise: "Only pinned content is built, whatever changes during the build",
         promised: 20 + 9 + 10,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "bump::a_tag_that_moved_is_not_followed"),
@@ -222,7 +222,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 13,
-        promise: "no pin goes back, aside or nowhere without a word",
+        promise: "No pin is downgraded, moved or lost without a warning",
         promised: 12,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "bump::a_vllm_that_needs_another_torch_is_refused"),
@@ -246,7 +246,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 14,
-        promise: "the same inputs give the same plan and the same image in any surroundings",
+        promise: "The same inputs give the same plan and the same image in any environment",
         promised: 250,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "determinism::plans_are_byte_equal_in_50_surroundings"),
@@ -259,7 +259,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 15,
-        promise: "a patch is applied exactly or not at all: real releases, and changed texts",
+        promise: "A patch is applied exactly or not at all: real releases, and changed texts",
         promised: 30 + 10_000 + 20,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "patch_trees::line_ends_marks_modes_and_neighbours_stay"),
@@ -272,7 +272,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 16,
-        promise: "no path leads out of a tree: archives, git trees, patched trees",
+        promise: "No path leads out of a tree: archives, git trees, patched trees",
         promised: 48,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "patch_trees::nothing_outside_of_the_tree_is_read_or_written"),
@@ -284,7 +284,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 17,
-        promise: "text from outside acts on no terminal: 18 payloads in 5 forms of output",
+        promise: "Text from outside never controls a terminal: 18 payloads in 5 forms of output",
         promised: 90,
         holds: Holds::Tests(&[(
             "build-pipeline",
@@ -294,7 +294,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 18,
-        promise: "no secret that enters leaves: 30 of them, through every command",
+        promise: "No secret that is passed in is printed or stored: 30 of them, through every command",
         promised: 30,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "secrets::builds_and_what_looks_at_them_tell_no_secret"),
@@ -313,7 +313,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 19,
-        promise: "Signals, suspensions and readers that go away end a run in good order",
+        promise: "Signals, suspensions and closed readers end a run cleanly",
         promised: 160,
         holds: Holds::Tests(&[
             (
@@ -341,7 +341,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 20,
-        promise: "documents of another age are refused by their number and left alone, or read",
+        promise: "Documents of another version are recognised by their number and left alone, or read",
         promised: 44 + 2 + 15 + 3 + 3 + 3,
         holds: Holds::Tests(&[
             (
@@ -366,13 +366,13 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 21,
-        promise: "dependencies and workflows are checked, and two release builds are the same bytes, with an SBOM",
+        promise: "Dependencies and workflows are checked, and two release builds have the same bytes, with an SBOM",
         promised: 3,
         holds: Holds::Chore(supply::gate),
     },
     Gate {
         number: 22,
-        promise: "a change of any recorded field is found by its name",
+        promise: "A change of any recorded field is found, with its name",
         promised: 15,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "verify::every_claim_of_a_label_is_checked"),
@@ -382,7 +382,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 23,
-        promise: "A command changes its own files and no other in the project and the home",
+        promise: "A command changes only its own files in the project and in the home",
         promised: 38,
         holds: Holds::Tests(&[
             (
@@ -400,7 +400,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 24,
-        promise: "a log of 1 GB takes less than 100 MB of memory, and ten hours of a quiet build no time limit",
+        promise: "A log of 1 GB takes less than 100 MB of memory, and ten hours of a quiet build reach no time limit",
         promised: 2,
         holds: Holds::Tests(&[
             ("engine", "it", "faults::a_long_log_needs_no_memory"),

@@ -214,7 +214,7 @@ fn patches_that_do_not_fit_stop_a_bump() {
     let before = project.files();
     let line = format!("bump vllm-legacy v0.11.0 {}", upstream.mirror());
     let ran = project.run(&line).expect(7).says("not fit `vllm-legacy` at `v0.11.0`");
-    ran.says("line 2 comes nearest").says("nothing was written");
+    ran.says("line 2 is the most similar").says("nothing was written");
     project.run(&format!("{line} --check")).expect(7);
     same(&project.files(), &before, "a bump whose patches do not fit");
     let ran = project.run(&format!("{line} --accept-broken-patches --format json")).expect(0);

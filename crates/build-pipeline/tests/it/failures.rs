@@ -200,7 +200,7 @@ fn a_damaged_record_is_passed_over_and_named() {
         .expect(0)
         .says("broken.json")
         .says("from before the first release")
-        .says("this build-pipeline reads up to 2");
+        .says("this build-pipeline reads only up to 2");
     assert!(ran.stdout.contains("succeeded"));
 }
 

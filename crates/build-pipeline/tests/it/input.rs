@@ -56,8 +56,8 @@ const CASES: [(&str, &str, &str); 32] = [
     ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "gpus.toml"),
     ("--track locked-spoof --gpu gfx1154", "GPU `gfx1154` is not in", "did you mean `gfx115"),
     ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "--spoof x.y.z"),
-    ("--track locked-spoof --spoof 11.0", "`11.0` is not an override", "--spoof x.y.z"),
-    ("--track locked-spoof --spoof 64.0.0", "`64.0.0` is not an override", "63.255.255"),
+    ("--track locked-spoof --spoof 11.0", "`11.0` is not accepted by the HSA", "--spoof x.y.z"),
+    ("--track locked-spoof --spoof 64.0.0", "`64.0.0` is not accepted by the HSA", "63.255.255"),
     ("--track ollama --rehearse --spoof 11.0.0", "track `ollama` sets no spoof", "locked-spoof"),
     (
         "--track locked-spoof --rehearse --push ghcr.io/a/b:c",

@@ -77,7 +77,7 @@ fn the_rocm_of_the_pinned_image_is_judged_and_no_other() {
     project
         .run("doctor --host-root machine --track official")
         .expect(3)
-        .prints("with ROCm 7.1.1 of AMD (track official): unsupported")
+        .prints("with AMD's ROCm 7.1.1 (track official): unsupported")
         .prints("ROCm/rocm-docs rdna3-5.rst");
     project.run("doctor --host-root machine --track ollama").expect(0);
     project.run("doctor --host-root machine --track ollama --gpu gfx1100").expect(1);

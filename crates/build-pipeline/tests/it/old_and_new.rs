@@ -134,8 +134,8 @@ fn records_of_another_schema_are_named_and_kept() {
     let mut tried = 0;
     for (number, other, says) in [
         (1, text.replacen("\"schema\": 2", "\"schema\": 1", 1), "from before the first release"),
-        (2, text.replacen("\"schema\": 2", "\"schema\": 3", 1), "reads up to 2"),
-        (3, r#"{"schema":3,"everything":"else"}"#.to_owned(), "reads up to 2"),
+        (2, text.replacen("\"schema\": 2", "\"schema\": 3", 1), "reads only up to 2"),
+        (3, r#"{"schema":3,"everything":"else"}"#.to_owned(), "reads only up to 2"),
     ] {
         let path = folder.join(format!("20270101T00000{number}Z-other-1.json"));
         std::fs::write(&path, &other).unwrap();

@@ -57,14 +57,20 @@ fn every_verdict_is_told_and_failures_write_nothing() {
     let probe = "[[probe]]\nname = \"compiles\"\nkind = \"python-compile\"\nfiles = [\"a.txt\"]\n";
     let cases: [(&str, String, &str, &str, i32); 14] = [
         ("applied", plain.clone(), "list = \"gfx1100\"\n", "applied(1)", 0),
-        ("already-present", plain.clone(), "list = \"gfx1151\"\n", "the text is there already", 0),
+        ("already-present", plain.clone(), "list = \"gfx1151\"\n", "the text is already there", 0),
         ("satisfied-otherwise", satisfied, "all = yes\n", "in another way", 0),
         ("not-applicable", format!("{bounded}{list}"), "unused", "it is old", 0),
         ("not-applicable", format!("{refused}{list}"), "unused", "it is old", 7),
         ("not-applicable", format!("{other_gpu}{list}"), "unused", "not for `gfx1151`", 0),
         ("not-applicable", format!("{ANY}{insert}"), "unused", "the tree has no b.txt", 0),
         ("partial-upstream", partial, "list = \"gfx1151\"\n", "at 1 of 2 places", 7),
-        ("anchor-missing", plain.clone(), "# a\nlists = \"gfx1100\"\n", "line 2 comes nearest", 7),
+        (
+            "anchor-missing",
+            plain.clone(),
+            "# a\nlists = \"gfx1100\"\n",
+            "line 2 is the most similar",
+            7,
+        ),
         ("anchor-missing", plain.replace("a.txt", "no.txt"), "", "none of its files exists", 7),
         (
             "ambiguous",
@@ -77,7 +83,7 @@ fn every_verdict_is_told_and_failures_write_nothing() {
             "post-condition-failed",
             format!("{plain}{absent}"),
             "list = \"gfx1100\"\n",
-            "should match nowhere",
+            "should not match",
             7,
         ),
         ("probe-failed", format!("{plain}{probe}"), "list = \"gfx1100\"\n(\n", "SyntaxError", 7),
@@ -119,7 +125,7 @@ fn patches_that_exclude_each_other_conflict() {
     );
     project.write("patches/demo/demo-other.toml", &second);
     let ran = project.run("patch check demo --root tree").expect(7);
-    ran.prints("conflict").prints("the two exclude each other").says("2 of 2 patches");
+    ran.prints("conflict").prints("the two patches conflict").says("2 of 2 patches");
     project.run("patch check demo --root tree --only demo-other").expect(0).prints("applied(1)");
 }
 
@@ -127,12 +133,12 @@ fn patches_that_exclude_each_other_conflict() {
 fn a_file_that_somebody_changed_is_told_apart() {
     let project = demo(&format!("{ANY}{}", list_edit("a.txt")), "list = \"gfx1100\"\n");
     project.run("patch apply demo --root tree").expect(0);
-    project.run("patch check demo --root tree").expect(0).prints("it was applied before");
+    project.run("patch check demo --root tree").expect(0).prints("it was applied earlier");
     project.write("tree/a.txt", "list = \"gfx1100;gfx1151\"\n# mine\n");
     let before = project.files();
     let ran = project.run("patch apply demo --root tree").expect(7).prints("base-dirty");
-    ran.prints("was changed by somebody").says("patch revert");
-    project.run("patch revert demo --root tree").expect(7).says("`a.txt` was changed since");
+    ran.prints("was changed by someone").says("patch revert");
+    project.run("patch revert demo --root tree").expect(7).says("`a.txt` was changed after");
     same(&project.files(), &before, "files");
 }
 
@@ -200,7 +206,7 @@ fn strict_asks_for_patches_that_are_needed_and_probes_that_ran() {
     let line = "demo --root tree";
     project.run(&format!("patch check {line} --strict")).expect(0).prints("`compiles`: ✓ passed");
     let ran = project.run(&format!("patch check {line} --no-probes")).expect(0);
-    ran.prints("not run: probes were not asked for").says("[probe-not-run]");
+    ran.prints("not run: probes were not requested").says("[probe-not-run]");
     project.run(&format!("patch apply {line} --no-probes --strict")).expect(7).says("not run");
     assert_eq!(project.read("tree/a.txt"), "list = \"gfx1100\"\n");
 
@@ -287,7 +293,7 @@ fn a_damaged_receipt_does_not_lead_back() {
     project.run("patch apply demo --root tree").expect(0);
     project.edit("tree/.build-pipeline/patches.json", ";gfx1151", ";gfx1152");
     let before = project.files();
-    project.run("patch revert demo --root tree").expect(7).says("does not lead back");
+    project.run("patch revert demo --root tree").expect(7).says("does not restore");
     same(&project.files(), &before, "files");
 }
 
@@ -347,7 +353,7 @@ fn an_audit_says_from_when_on_a_patch_can_be_retired() {
     project
         .run(&format!("{line} trees/0.12.0"))
         .expect(7)
-        .prints("✗ 0.12.0 demo-list: the anchor matches nowhere")
+        .prints("✗ 0.12.0 demo-list: the anchor was not found")
         .prints("still needed");
     project.write("trees/new/a.txt", "");
     project.run(&format!("{line} trees/new")).expect(2).says("rename the folder to its version");

@@ -71,7 +71,7 @@ fn patches_are_chosen_by_what_is_installed_and_by_the_gpu() {
     let document = json(&project.run(&format!("{LINE} --format json")).expect(0));
     assert_eq!(document["detected"]["gpu"], "gfx1151");
     crate::schemas::check(&project, "patch", &[document]);
-    project.run(LINE).expect(0).prints("it was applied before");
+    project.run(LINE).expect(0).prints("it was applied earlier");
     project.run("patch revert --root system").expect(0).prints("vllm in ").prints("therock in ");
     same(&project.files(), &before, "files");
     project.run("patch revert --root system").expect(2).says("no patch was applied");

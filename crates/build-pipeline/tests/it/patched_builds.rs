@@ -114,8 +114,8 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
         ),
         // The tree does not contain the file, which the patch allows but the plan does not.
         ("versions = \"*\"", skipped, "the plan says that it takes effect in `demo`"),
-        // Upstream should contain it, but does not.
-        (upstream, list_edit("a.txt"), "this version should have it (0.2 has it)"),
+        // Upstream should have it, and does not.
+        (upstream, list_edit("a.txt"), "this version should include it (0.2 has it)"),
     ] {
         bench.patch(applies, &edit);
         let failed = bench.build().expect(7).says("patch `demo-list` does not fit").says(why);

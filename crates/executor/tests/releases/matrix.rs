@@ -173,7 +173,7 @@ fn count_probes(
             let tally = tallies.entry((patch.id.clone(), probe.name.clone())).or_default();
             if ran.result == "skipped" {
                 let reason = ran.reason.clone().unwrap_or_default();
-                assert_eq!(reason, "the tree has none of its files", "{}", release.file);
+                assert_eq!(reason, "the tree contains none of its files", "{}", release.file);
                 continue;
             }
             assert_eq!(ran.result, "passed", "{}: {}: {:?}", release.file, probe.name, ran.reason);

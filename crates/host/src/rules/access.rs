@@ -1,4 +1,4 @@
-//! Device nodes, groups, engines: may this user, and a container of theirs, use the GPU?
+//! Device nodes, groups, engines: may this user, and the user's containers, use the GPU?
 
 use names::EngineKind;
 
@@ -16,12 +16,12 @@ fn group_name(context: &Context<'_>, gid: u32) -> Option<String> {
     context.machine.groups.get(&gid).cloned()
 }
 
-/// The node of the compute driver is there.
+/// The node of the compute driver exists.
 pub(super) fn kfd(context: &Context<'_>) -> Verdict {
     node(context, "/dev/kfd", |path| path == "/dev/kfd")
 }
 
-/// A render node is there.
+/// A render node exists.
 pub(super) fn render(context: &Context<'_>) -> Verdict {
     node(context, "/dev/dri/renderD128", |path| path.starts_with("/dev/dri/renderD"))
 }
@@ -30,22 +30,22 @@ fn node(context: &Context<'_>, name: &str, is_it: impl Fn(&str) -> bool) -> Verd
     let has_driver =
         |gpu: &crate::Gpu| gpu.target.is_some() || gpu.driver.as_deref() == Some("amdgpu");
     if !context.machine.gpus.iter().any(has_driver) {
-        return Verdict::skipped("no GPU with its driver");
+        return Verdict::skipped("no GPU with a driver");
     }
     if let Some(node) = context.machine.devices.iter().find(|node| is_it(&node.path)) {
-        return Verdict::fine(format!("{} is there", node.path));
+        return Verdict::fine(format!("{} exists", node.path));
     }
     Finding::new(Severity::Error, format!("{name} is missing"), format!("{name} is a device node"))
         .because(
-            "the driver makes it; in a container it is there only where the engine was told so",
-            "the run flags of every public ROCm image",
+            "the driver creates it; a container has it only if the engine was told to pass it on",
+            "the run options in the documentation of every public ROCm image",
         )
         .repair("sudo modprobe amdgpu && sudo udevadm trigger")
         .repair("# in a container: start it with `--device /dev/kfd --device /dev/dri`")
         .into()
 }
 
-/// The file that our rules for device nodes go into.
+/// The file for this tool's udev rules.
 const UDEV: &str = "/etc/udev/rules.d/70-amdgpu.rules";
 
 /// The user may open the nodes.
@@ -67,16 +67,16 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
         let named = group.as_ref().map_or(format!("the group {gid}"), |name| format!("the group {name} ({gid})"));
         let finding = Finding::new(
             Severity::Error,
-            format!("{} may not be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
+            format!("{} cannot be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
             "the user is in that group",
         )
         .because(
-            "ROCm then finds no GPU, or stops with `Permission denied`",
+            "without access, ROCm finds no GPU, or stops with `Permission denied`",
             "kyuz0/amd-strix-halo-toolboxes#53",
         );
         match group {
             Some(name) if *gid != 0 && user.listed.contains(&name) => {
-                finding.repair("# the group is there since the last login: log out and in again")
+                finding.repair("# the group was added after the last login: log out and in again")
             }
             Some(name) if *gid != 0 => finding
                 .repair(format!("sudo usermod --append --groups {name} {}", context.user()))
@@ -89,10 +89,10 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
         }
     });
     let paths: Vec<&str> = nodes.iter().map(|node| node.path.as_str()).collect();
-    Verdict::of(findings.collect(), || format!("{} may be opened", paths.join(" and ")))
+    Verdict::of(findings.collect(), || format!("{} can be opened", paths.join(" and ")))
 }
 
-/// Not everybody on the machine may use the GPU.
+/// The GPU is not open to every user of the machine.
 pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
     let nodes: Vec<&DeviceNode> = compute_nodes(context).collect();
     if nodes.is_empty() {
@@ -101,22 +101,22 @@ pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
     let open: Vec<&str> =
         nodes.iter().filter(|node| node.is_open_to_all()).map(|node| node.path.as_str()).collect();
     if open.is_empty() {
-        return Verdict::fine("for a group");
+        return Verdict::fine("limited to a group");
     }
     Finding::new(
         Severity::Note,
-        format!("{} may be written by everybody (mode 0666)", open.join(" and ")),
+        format!("everyone can write to {} (mode 0666)", open.join(" and ")),
         "mode 0660 and a group",
     )
     .because(
-        "every account and service of the machine can use the GPU and its memory; some distributions choose that",
+        "every account and service of the machine can use the GPU and its memory; some distributions choose this",
         "kyuz0/amd-strix-halo-toolboxes#16",
     )
     .repair("grep -rn 0666 /etc/udev/rules.d")
     .into()
 }
 
-/// There is an engine.
+/// An engine is installed.
 pub(super) fn engine(context: &Context<'_>) -> Verdict {
     let found: Vec<String> = context.machine.engines.iter().map(describe).collect();
     if !found.is_empty() {
@@ -138,11 +138,11 @@ pub(super) fn engine(context: &Context<'_>) -> Verdict {
     };
     Finding::new(
         severity,
-        "neither podman nor docker",
+        "no podman and no docker",
         "podman, to run images and to build tracks source and vulkan",
     )
     .because(
-        "the tracks official, nightly-spoof, locked-spoof, ollama and trainer are made without one",
+        "the tracks official, nightly-spoof, locked-spoof, ollama and trainer are built without an engine",
         "README.md",
     )
     .repair(install)
@@ -158,33 +158,33 @@ fn describe(engine: &Engine) -> String {
     format!("{rootless}{name}{version}{at}{builder}")
 }
 
-/// The user may talk to at least one engine.
+/// The user can connect to at least one engine.
 pub(super) fn socket(context: &Context<'_>) -> Verdict {
     let engines = &context.machine.engines;
     let closed = |engine: &&Engine| engine.may_connect == Some(false);
     if engines.is_empty() || !engines.iter().any(|engine| engine.may_connect.is_some()) {
-        return Verdict::skipped("no socket to look at");
+        return Verdict::skipped("no socket to check");
     }
     match engines.iter().find(closed) {
         Some(engine) if engines.iter().all(|engine| engine.may_connect != Some(true)) => {
             let socket = engine.socket.clone().unwrap_or_default();
             Finding::new(
                 Severity::Warning,
-                format!("{socket} may not be opened by {}", context.user()),
-                "podman's socket of the user's own",
+                format!("{socket} cannot be opened by {}", context.user()),
+                "the user's own podman socket",
             )
             .because(
-                "whoever may write to docker's socket is root on the machine, so a rootless socket is the better way",
+                "write access to docker's socket means root access to the machine, so a rootless socket is safer",
                 "docker's documentation of post-installation steps",
             )
             .repair("systemctl --user enable --now podman.socket")
             .into()
         }
-        _ => Verdict::fine("open to the user"),
+        _ => Verdict::fine("the user can open it"),
     }
 }
 
-/// No engine is older than a fix that matters.
+/// No engine is missing an important fix.
 pub(super) fn version(context: &Context<'_>) -> Verdict {
     let known: Vec<(&Engine, &str)> = context
         .machine
@@ -193,12 +193,12 @@ pub(super) fn version(context: &Context<'_>) -> Verdict {
         .filter_map(|engine| Some((engine, engine.version.as_deref()?)))
         .collect();
     if known.is_empty() {
-        return Verdict::skipped("no engine said its version");
+        return Verdict::skipped("no engine reported its version");
     }
     let alone = std::collections::BTreeMap::new();
     let findings = known.iter().flat_map(|(engine, version)| {
         let name = engine.kind.as_str();
-        // `+ds1` and the like are the distribution's.
+        // `+ds1` and similar suffixes come from the distribution.
         let release = version.split(['+', '-', '~']).next().unwrap_or_default();
         context.compat.bad(name, release, &alone).map(move |(_, row)| {
             Finding::new(Severity::Note, format!("{name} {version}"), row.instead.clone())
@@ -222,7 +222,7 @@ pub(super) fn version(context: &Context<'_>) -> Verdict {
     })
 }
 
-/// A container gets the groups that the nodes want.
+/// Containers get the groups of the device nodes.
 pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
     let mut gids: Vec<u32> = compute_nodes(context).map(|node| node.gid).collect();
     gids.sort_unstable();
@@ -239,7 +239,8 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
     else {
         return match context.machine.engines.is_empty() {
             true => Verdict::skipped("no engine"),
-            // Names are looked up in the container, where they mean other numbers or nothing.
+            // Group names would be looked up in the container, where they have other IDs or do not
+            // exist.
             false => Verdict::fine(format!("start containers with `{}`", numbers.join(" "))),
         };
     };
@@ -247,14 +248,14 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
         Some("crun") => {
             Verdict::fine("start containers with `--group-add keep-groups` (rootless podman, crun)")
         }
-        None => Verdict::skipped("podman's OCI runtime is not known"),
+        None => Verdict::skipped("podman's OCI runtime is unknown"),
         Some(runtime) => Finding::new(
             Severity::Warning,
             format!("rootless podman with the runtime {runtime}"),
             "crun, which can keep the user's groups",
         )
         .because(
-            "without `--group-add keep-groups` /dev/kfd is `Permission denied` in the container; a named group is looked up in the image and grants nothing",
+            "without `--group-add keep-groups`, /dev/kfd is `Permission denied` in the container; a group name is looked up in the image and grants nothing",
             "kyuz0/amd-strix-halo-toolboxes#53; podman-run(1)",
         )
         .repair(match context.distribution() {
@@ -267,7 +268,7 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
     }
 }
 
-/// Rootless podman has numbers to give to users in containers.
+/// Rootless podman has IDs for the users in containers.
 pub(super) fn subids(context: &Context<'_>) -> Verdict {
     let user = &context.machine.user;
     let is_rootless = context.machine.engines.iter().any(|engine| engine.is_rootless);
@@ -275,15 +276,15 @@ pub(super) fn subids(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("no rootless engine");
     }
     if user.has_subids {
-        return Verdict::fine("/etc/subuid and /etc/subgid have the user");
+        return Verdict::fine("/etc/subuid and /etc/subgid list the user");
     }
     Finding::new(
         Severity::Error,
         format!("/etc/subuid or /etc/subgid has no line for {}", context.user()),
-        "65536 numbers in each",
+        "65536 IDs in each",
     )
     .because(
-        "rootless podman can then unpack no image that has files of several users",
+        "without these IDs, rootless podman cannot unpack images with files of several users",
         "podman(1), rootless mode",
     )
     .repair(format!(
@@ -294,21 +295,21 @@ pub(super) fn subids(context: &Context<'_>) -> Verdict {
     .into()
 }
 
-/// SELinux lets containers use the GPU.
+/// SELinux allows containers to use the GPU.
 pub(super) fn selinux(context: &Context<'_>) -> Verdict {
     if context.machine.selinux_enforces != Some(true) {
-        return Verdict::skipped("SELinux does not enforce");
+        return Verdict::skipped("SELinux is not enforcing");
     }
     match context.machine.selinux_devices {
         Some(true) => Verdict::fine("container_use_devices is on"),
         None => Verdict::skipped("the boolean container_use_devices cannot be read"),
         Some(false) => Finding::new(
             Severity::Warning,
-            "SELinux enforces, and container_use_devices is off",
+            "SELinux is enforcing, and container_use_devices is off",
             "container_use_devices is on",
         )
         .because(
-            "containers may then not open /dev/kfd, whatever its permissions",
+            "containers then cannot open /dev/kfd, whatever its permissions",
             "ollama docs/gpu.mdx",
         )
         .repair("sudo setsebool -P container_use_devices=1")

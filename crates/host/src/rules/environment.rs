@@ -1,11 +1,11 @@
-//! Variables that leak from a shell into every container and change what the GPU seems to be.
+//! Variables that leak from a shell into every container and change which GPU programs see.
 
 use names::GfxVersion;
 use pins::{OVERRIDE, refused_variable};
 
 use super::{Context, Finding, Severity, Verdict};
 
-/// Returns the override and its forms for one device (`…_0`), with their values.
+/// Returns the override and its per-device forms (`…_0`), with their values.
 fn overrides<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
     let all = context.machine.environment.iter();
     all.filter(|(name, _)| name.starts_with(OVERRIDE))
@@ -18,12 +18,12 @@ fn where_from(name: &str) -> String {
     )
 }
 
-/// The override is one that the HSA runtime can read.
+/// The HSA runtime can parse the override.
 pub(super) fn override_form(context: &Context<'_>) -> Verdict {
     let findings = overrides(context).filter_map(|(name, value)| {
         let error = value.parse::<GfxVersion>().err()?;
         let seen = match value {
-            "" => format!("{name} is set and empty"),
+            "" => format!("{name} is set, but empty"),
             _ => format!("{name}={value}: {error}"),
         };
         let finding = Finding::new(
@@ -32,7 +32,7 @@ pub(super) fn override_form(context: &Context<'_>) -> Verdict {
             "not set at all, or `major.minor.stepping`",
         )
         .because(
-            "the HSA runtime refuses to start, so that no GPU is found; an empty value counts as a wrong one",
+            "the HSA runtime refuses to start, so no GPU is found; an empty value is wrong too",
             "libhsakmt topology.c",
         );
         Some(finding.repair(format!("unset {name}")).repair(where_from(name)))
@@ -43,16 +43,16 @@ pub(super) fn override_form(context: &Context<'_>) -> Verdict {
     })
 }
 
-/// The override does not make another GPU of one that ROCm supports.
+/// The override is not used for a GPU that ROCm supports.
 pub(super) fn override_value(context: &Context<'_>) -> Verdict {
     if overrides(context).next().is_none() {
         return Verdict::fine("not set");
     }
     let Some((_, target)) = context.gpu() else {
-        return Verdict::skipped("set, and no GPU to compare with");
+        return Verdict::skipped("set, but there is no GPU to compare with");
     };
     if overrides(context).all(|(_, value)| value.parse::<GfxVersion>().is_err()) {
-        return Verdict::skipped("set, and not readable as a version");
+        return Verdict::skipped("set, but not a valid version");
     }
     let own = GfxVersion::of_target(target);
     let findings = overrides(context).filter_map(|(name, value)| {
@@ -60,21 +60,21 @@ pub(super) fn override_value(context: &Context<'_>) -> Verdict {
         if Some(version) == own {
             let same = Finding::new(
                 Severity::Note,
-                format!("{name}={value} is what {target} says by itself"),
+                format!("{name}={value} is already the version of {target}"),
                 "not set",
             )
             .because(
-                "it changes nothing here, and breaks every other GPU that a container is started on",
+                "it changes nothing here, but breaks every other GPU that a container is started on",
                 "libhsakmt topology.c",
             );
             return Some(same.repair(format!("unset {name}")));
         }
         spoof(context, name, value)
     });
-    Verdict::of(findings.collect(), || "is the one that this GPU needs".to_owned())
+    Verdict::of(findings.collect(), || "set to the version that this GPU needs".to_owned())
 }
 
-/// Judges an override that names another GPU.
+/// Judges an override with the version of another GPU.
 fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
     let (_, target) = context.gpu()?;
     let releases = context.releases();
@@ -99,7 +99,7 @@ fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
         return Some(finding(
             Severity::Error,
             format!(
-                "it makes code for another GPU run; {} has this one's own, and crashes with it",
+                "it selects code for another GPU; {} contains code for this GPU, and crashes with the override",
                 native.join(" and ")
             ),
         ));
@@ -109,32 +109,34 @@ fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
     }
     Some(finding(
         Severity::Warning,
-        "it makes code for another GPU run, which AMD means for debugging only".to_owned(),
+        "it selects code for another GPU, which AMD intends only for debugging".to_owned(),
     ))
 }
 
-/// Variables that never existed, do nothing, or belong into a single run.
+/// Variables that never existed, do nothing, or are only for a single run.
 pub(super) fn variables(context: &Context<'_>) -> Verdict {
     let findings = context.machine.environment.iter().filter_map(|(name, value)| {
         let (what, help) = refused_variable(name, value).or_else(|| outdated(name, value))?;
-        let finding = Finding::new(Severity::Warning, what, help)
-            .because("it looks like a setting and is none, or slows everything down", SOURCE);
+        let finding = Finding::new(Severity::Warning, what, help).because(
+            "it looks like a setting but has no effect, or it slows everything down",
+            SOURCE,
+        );
         Some(finding.repair(format!("unset {name}")))
     });
-    Verdict::of(findings.collect(), || "none that is wrong".to_owned())
+    Verdict::of(findings.collect(), || "no wrong variables".to_owned())
 }
 
 const SOURCE: &str =
     "ollama envconfig/config.go; vllm-project/vllm#32180; ROCm's documentation of HIP variables";
 
-/// Variables of vLLM that it reads no more.
+/// Variables that vLLM no longer reads.
 fn outdated(name: &str, value: &str) -> Option<(String, String)> {
     match (name, value) {
         ("VLLM_USE_V1", "0") => {
             Some(("`VLLM_USE_V1=0` is ignored since vLLM 0.14".to_owned(), "not set".to_owned()))
         }
         ("VLLM_ATTENTION_BACKEND", _) => Some((
-            format!("`VLLM_ATTENTION_BACKEND={value}` is not read by current vLLM"),
+            format!("current vLLM does not read `VLLM_ATTENTION_BACKEND={value}`"),
             format!("`vllm serve --attention-backend {value}`"),
         )),
         _ => None,

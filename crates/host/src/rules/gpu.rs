@@ -1,9 +1,9 @@
-//! Is there a GPU, and is it the one that images are made for?
+//! Is there a GPU, and is it the one that images are built for?
 
 use super::{Context, Finding, Severity, Verdict};
 use crate::gpu::Gpu;
 
-/// The compute driver knows a GPU.
+/// The compute driver lists a GPU.
 pub(super) fn present(context: &Context<'_>) -> Verdict {
     let machine = context.machine;
     let known: Vec<String> = machine.gpus.iter().filter_map(|gpu| describe(context, gpu)).collect();
@@ -13,44 +13,45 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
     let Some(gpu) = machine.gpus.first() else {
         return Finding::new(
             Severity::Note,
-            "no GPU of AMD",
-            "one, to run ROCm; images are built, verified and pushed without",
+            "no AMD GPU",
+            "one, to run ROCm; images can be built, verified and pushed without one",
         )
-        .because(
-            "neither the PCI bus nor the compute driver lists one",
-            "/sys/bus/pci, /sys/class/kfd",
-        )
+        .because("the PCI bus and the compute driver list none", "/sys/bus/pci, /sys/class/kfd")
         .repair("lspci -nn -d 1002:")
         .into();
     };
     let address = gpu.address.as_deref().unwrap_or("an unknown address");
     let finding = |severity, seen: String, why: &str| {
-        Finding::new(severity, seen, "the driver `amdgpu` holds it and /sys/class/kfd lists it")
-            .because(why, "the kernel's documentation of amdgpu")
+        Finding::new(
+            severity,
+            seen,
+            "the driver `amdgpu` is bound to it, and /sys/class/kfd lists it",
+        )
+        .because(why, "the kernel's documentation of amdgpu")
     };
     match gpu.driver.as_deref() {
         Some("amdgpu") => finding(
             Severity::Error,
             format!("the GPU at {address} has its driver, but no entry in /sys/class/kfd"),
-            "without the compute driver no ROCm program finds a GPU; a kernel without CONFIG_HSA_AMD has none",
+            "without the compute driver, ROCm programs find no GPU; a kernel without CONFIG_HSA_AMD does not have it",
         )
         .repair("sudo dmesg | grep -iE 'amdgpu|kfd'"),
         Some(driver) => finding(
             Severity::Warning,
-            format!("the driver `{driver}` holds the GPU at {address}"),
-            "a GPU that is kept for a virtual machine is not there for containers",
+            format!("the driver `{driver}` is bound to the GPU at {address}"),
+            "containers cannot use a GPU that is reserved for a virtual machine",
         )
         .repair(format!("echo {address} | sudo tee /sys/bus/pci/drivers/{driver}/unbind"))
         .repair("echo 1 | sudo tee /sys/bus/pci/rescan && sudo modprobe amdgpu"),
         None if machine.kernel.words.iter().any(|word| word == "nomodeset") => finding(
             Severity::Error,
-            format!("no driver holds the GPU at {address}, and `nomodeset` is on the kernel's command line"),
-            "`nomodeset` keeps amdgpu from starting",
+            format!("no driver is bound to the GPU at {address}, and `nomodeset` is on the kernel's command line"),
+            "`nomodeset` prevents amdgpu from starting",
         )
         .repair("# remove `nomodeset` from the kernel's command line, then reboot"),
         None => finding(
             Severity::Error,
-            format!("no driver holds the GPU at {address}"),
+            format!("no driver is bound to the GPU at {address}"),
             "no program can use it",
         )
         .repair("sudo modprobe amdgpu && sudo dmesg | grep -i amdgpu"),
@@ -65,23 +66,23 @@ fn describe(context: &Context<'_>, gpu: &Gpu) -> Option<String> {
     Some(format!("{target}{at}{}", name.unwrap_or_default()))
 }
 
-/// The GPU is one that is known, and images are made for it.
+/// The GPU is known, and images are built for it.
 pub(super) fn wanted(context: &Context<'_>) -> Verdict {
     let Some((_, target)) = context.gpu() else {
         return Verdict::skipped("no GPU to compare with");
     };
     if target == context.wanted {
-        return Verdict::fine(format!("images are made for {target}"));
+        return Verdict::fine(format!("images are built for {target}"));
     }
     let is_known = context.gpus.gpus.contains_key(target);
     let finding = Finding::new(
         Severity::Warning,
-        format!("images are made for {}, this machine has {target}", context.wanted),
-        "images for the GPU that runs them",
+        format!("images are built for {}, but this machine has {target}", context.wanted),
+        "images for this machine's GPU",
     )
     .because(
-        "code for another GPU ends with `invalid device function`",
-        "ROCm/TheRock RELEASES.md: wheels are made for each target",
+        "code for another GPU fails with `invalid device function`",
+        "ROCm/TheRock RELEASES.md: there are wheels for each target",
     );
     match is_known {
         true => finding.repair(format!("build-pipeline --track official --gpu {target}")),
@@ -90,12 +91,12 @@ pub(super) fn wanted(context: &Context<'_>) -> Verdict {
     .into()
 }
 
-/// With a GPU in the processor and another beside it, programs are told which to take.
+/// If there is an integrated and another GPU, a variable selects one.
 pub(super) fn several(context: &Context<'_>) -> Verdict {
     let targets: Vec<_> =
         context.machine.gpus.iter().filter_map(|gpu| gpu.target.as_ref()).collect();
     if targets.len() < 2 {
-        return Verdict::skipped("there are no two");
+        return Verdict::skipped("fewer than two GPUs");
     }
     let set = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"]
         .into_iter()
@@ -107,11 +108,11 @@ pub(super) fn several(context: &Context<'_>) -> Verdict {
         (Some(set), _) => Verdict::fine(format!("{}; {set} chooses", names.join(", "))),
         (None, Some(own)) if has_both => Finding::new(
             Severity::Warning,
-            format!("{}, and nothing says which to take", names.join(" and ")),
-            format!("{} alone is visible to ROCm", names[own]),
+            format!("{}, and no variable selects one", names.join(" and ")),
+            format!("only {} is visible to ROCm", names[own]),
         )
         .because(
-            "programs also start on the GPU of the processor, and an override holds for all GPUs at once",
+            "programs also start on the integrated GPU, and an override applies to all GPUs at once",
             "ROCm's documentation of ROCR_VISIBLE_DEVICES",
         )
         .repair(format!("export ROCR_VISIBLE_DEVICES={own}"))

@@ -1,11 +1,11 @@
-//! Kernel, its parameters, and firmware: by AMD's table and what is known of bad releases.
+//! The kernel, its parameters, and firmware: judged by AMD's table and known bad releases.
 
 use pins::compat;
 
 use super::{Context, Finding, Severity, Verdict};
 use crate::kernel::Parameter;
 
-/// The ROCm inside the pinned images runs on this kernel, by AMD's table.
+/// This kernel supports the ROCm in the pinned images, according to AMD's table.
 pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     let Some((_, gpu)) = context.gpu() else {
         return Verdict::skipped("no GPU to look up in AMD's table");
@@ -15,11 +15,11 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("the kernel's release cannot be read");
     };
     if !context.compat.rocm.values().any(|row| row.gpus.contains(gpu)) {
-        return Verdict::skipped(format!("no table of kernels for {gpu} is known"));
+        return Verdict::skipped(format!("AMD's table of kernels does not cover {gpu}"));
     }
     let releases = context.releases();
     if releases.is_empty() {
-        return Verdict::skipped("the pins do not say which ROCm the images have");
+        return Verdict::skipped("the pins do not name the ROCm release of the images");
     }
     let kernel = compat::Kernel {
         release,
@@ -44,19 +44,19 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
         };
         let is_kernels_fault = row.fixed_kernel == compat::Support::Supported;
         let right = match is_kernels_fault {
-            true => "a kernel of 6.18.4 or newer, or one of Ubuntu with the fix",
-            false => "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on a kernel of 6.18.4 or newer",
+            true => "kernel 6.18.4 or newer, or an Ubuntu kernel with the fix",
+            false => "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on kernel 6.18.4 or newer",
         };
         let finding = Finding::new(
             severity,
             format!(
-                "kernel {release} with ROCm {rocm} of AMD (track {tracks}): {}",
+                "kernel {release} with AMD's ROCm {rocm} (track {tracks}): {}",
                 word.name()
             ),
             right,
         )
         .because(
-            "the driver and ROCm disagree about the GPU's registers: memory faults, hangs, segmentation faults in hipMalloc",
+            "the driver and ROCm disagree about the GPU's registers, which causes memory faults, hangs, and segmentation faults in hipMalloc",
             format!("{}; ROCm/TheRock#2991", row.evidence.source),
         );
         findings.push(match is_kernels_fault {
@@ -72,12 +72,12 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     let unknown = context.images.iter().filter(|image| image.rocm.is_none());
     let unknown: Vec<&str> = unknown.map(|image| image.track.name()).collect();
     if !unknown.is_empty() {
-        fine.push(format!("the ROCm of {} is not known", unknown.join(", ")));
+        fine.push(format!("the ROCm version of {} is unknown", unknown.join(", ")));
     }
     Verdict::fine(format!("kernel {release}: {}", fine.join(", ")))
 }
 
-/// Returns the command that brings a newer kernel.
+/// Returns the command that installs a newer kernel.
 fn newer_kernel(context: &Context<'_>) -> &'static str {
     match context.machine.kernel.distribution.as_deref().unwrap_or_default() {
         "ubuntu-24.04" => "sudo apt install linux-generic-hwe-24.04 && sudo reboot",
@@ -87,30 +87,30 @@ fn newer_kernel(context: &Context<'_>) -> &'static str {
             "debian" => {
                 "sudo apt install -t \"$(. /etc/os-release; echo $VERSION_CODENAME)-backports\" linux-image-amd64  # if that is 6.18.4 or newer"
             }
-            _ => "# install a kernel of 6.18.4 or newer, then reboot",
+            _ => "# install kernel 6.18.4 or newer, then reboot",
         },
     }
 }
 
-/// `amdgpu.gttsize` is not given.
+/// `amdgpu.gttsize` is not set.
 pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
     let given = context.machine.kernel.given("amdgpu", "gttsize");
     let findings = given.map(|parameter| {
         Finding::new(
             Severity::Warning,
             format!("`amdgpu.gttsize={}` in {}", parameter.value, parameter.file),
-            "`ttm.pages_limit` alone",
+            "only `ttm.pages_limit`",
         )
         .because(
-            "the kernel calls it deprecated, and where the two disagree programs see more memory than there is",
+            "the kernel calls it deprecated, and if the two differ, programs see more memory than there is",
             "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c",
         )
         .repair(remove(context, parameter))
     });
-    Verdict::of(findings.collect(), || "not given".to_owned())
+    Verdict::of(findings.collect(), || "not set".to_owned())
 }
 
-/// Parameters stand behind the name of the module that is loaded.
+/// Parameters have the name of the loaded module.
 pub(super) fn amdttm(context: &Context<'_>) -> Verdict {
     let kernel = &context.machine.kernel;
     if kernel.has_module("amdttm") {
@@ -121,19 +121,19 @@ pub(super) fn amdttm(context: &Context<'_>) -> Verdict {
         let Parameter { name, value, file, .. } = parameter;
         Finding::new(
             Severity::Warning,
-            format!("`amdttm.{name}={value}` in {file}, and no module amdttm"),
+            format!("`amdttm.{name}={value}` in {file}, but there is no module amdttm"),
             format!("`ttm.{name}={value}`"),
         )
         .because(
-            "amdttm is the module of AMD's own driver package; the kernel's is ttm, so this does nothing",
-            "ROCm/rocm-docs rdna3-5.rst names ttm alone",
+            "amdttm is the module of AMD's own driver package; the kernel's module is ttm, so this parameter does nothing",
+            "ROCm/rocm-docs rdna3-5.rst names only ttm",
         )
         .repair(replace(context, parameter, &format!("ttm.{name}={value}")))
     });
-    Verdict::of(findings.collect(), || "none given".to_owned())
+    Verdict::of(findings.collect(), || "none set".to_owned())
 }
 
-/// `amdgpu.cwsr_enable=0` is gone where the kernel is mended.
+/// `amdgpu.cwsr_enable=0` is not set on kernels with the driver fix.
 pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
     let given = context.machine.kernel.given("amdgpu", "cwsr_enable");
     let off = given.filter(|parameter| parameter.value == "0");
@@ -141,10 +141,10 @@ pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
         Finding::new(
             Severity::Note,
             format!("`amdgpu.cwsr_enable=0` in {}", parameter.file),
-            "nothing, on a kernel of 6.18.4 or newer",
+            "not set, on kernel 6.18.4 or newer",
         )
         .because(
-            "it is a way around a fault of older kernels, does not help against MES 0x83, and keeps the GPU from switching between programs",
+            "it is a workaround for a fault of older kernels, does not help with MES 0x83, and prevents the GPU from switching between programs",
             "ROCm/TheRock#2991; ROCm/legacy-rocm-build#5724",
         )
         .repair(remove(context, parameter))
@@ -152,32 +152,32 @@ pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || "not switched off".to_owned())
 }
 
-/// The IOMMU is on; off is faster, and a choice.
+/// The IOMMU is on. Switching it off is faster, and a matter of choice.
 pub(super) fn iommu(context: &Context<'_>) -> Verdict {
     match context.machine.kernel.words.iter().any(|word| word == "amd_iommu=off") {
         false => Verdict::fine("not switched off"),
         true => Finding::new(
             Severity::Note,
             "`amd_iommu=off` on the kernel's command line",
-            "a choice: 5 to 12 % faster without, but no isolation of devices",
+            "a choice: 5 to 12 % faster when off, but devices are not isolated",
         )
         .because(
-            "virtual machines with devices, RDMA and the NPU need the IOMMU; `iommu=pt` keeps it",
+            "the NPU, RDMA and virtual machines with devices need the IOMMU; `iommu=pt` keeps it on",
             "kyuz0/amd-strix-halo-toolboxes#66; ROCm/legacy-rocm-build#5824",
         )
-        .repair("# leave it, or write `iommu=pt` in its place and reboot")
+        .repair("# keep it, or replace it with `iommu=pt` and reboot")
         .into(),
     }
 }
 
-/// The firmware is none that is known to be bad.
+/// The firmware is not known to be bad.
 pub(super) fn firmware(context: &Context<'_>) -> Verdict {
     let Some((_, gpu)) = context.gpu() else {
         return Verdict::skipped("no GPU to look up");
     };
     let facts = &context.machine.firmware;
     let Some(row) = context.compat.firmware.values().find(|row| row.gpus.contains(gpu)) else {
-        return Verdict::skipped(format!("no bad firmware of {gpu} is known"));
+        return Verdict::skipped(format!("no bad firmware for {gpu} is known"));
     };
     let bad_mes = facts.mes.iter().find(|version| row.bad_mes.contains(version));
     let is_listed = |list: &[pins::Releases], date: &Option<String>| {
@@ -186,7 +186,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
     let bad_package = facts.packages.iter().find(|package| is_listed(&row.bad, &package.date));
     let seen = match (bad_mes, bad_package) {
         (Some(version), _) => format!("MES {version:#04x}"),
-        // What is loaded counts more than what is installed.
+        // The loaded firmware counts more than the installed one.
         (None, Some(package)) if facts.mes.is_empty() => {
             format!("{} {}", package.name, package.version)
         }
@@ -198,7 +198,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
                     Verdict::fine(format!("{} {}", package.name, package.version))
                 }
                 (None, None) => Verdict::skipped(
-                    "only root may read it: sudo grep ^MES /sys/kernel/debug/dri/*/amdgpu_firmware_info",
+                    "only root can read it: sudo grep ^MES /sys/kernel/debug/dri/*/amdgpu_firmware_info",
                 ),
             };
         }
@@ -220,7 +220,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
         .into()
 }
 
-/// No firmware of AMD's driver package hides the distribution's.
+/// Firmware from AMD's driver package does not hide the distribution's.
 pub(super) fn dkms_firmware(context: &Context<'_>) -> Verdict {
     let name = "amdgpu-dkms-firmware";
     match context.machine.firmware.packages.iter().find(|package| package.name == name) {
@@ -228,10 +228,10 @@ pub(super) fn dkms_firmware(context: &Context<'_>) -> Verdict {
         Some(package) => Finding::new(
             Severity::Warning,
             format!("{name} {} is installed", package.version),
-            "the distribution's firmware alone",
+            "only the distribution's firmware",
         )
         .because(
-            "its files come before those of linux-firmware, so an update there changes nothing",
+            "its files take precedence over those of linux-firmware, so updates of linux-firmware have no effect",
             "ROCm/legacy-rocm-build#5991",
         )
         .repair(format!("sudo apt purge {name}"))
@@ -240,12 +240,13 @@ pub(super) fn dkms_firmware(context: &Context<'_>) -> Verdict {
     }
 }
 
-/// Returns the command that takes a parameter away.
+/// Returns the command that removes a parameter.
 fn remove(context: &Context<'_>, parameter: &Parameter) -> String {
     replace(context, parameter, "")
 }
 
-/// Returns the command that writes `new`, of the form `module.name=value`, in a parameter's place.
+/// Returns the command that replaces a parameter with `new`, which has the form
+/// `module.name=value`.
 fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
     let Parameter { module, name, value, file } = parameter;
     if file != "/proc/cmdline" {
@@ -273,7 +274,7 @@ fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
             )
         }
         _ => format!(
-            "# write `{new}` for `{module}.{name}={value}` on the kernel's command line, then reboot"
+            "# replace `{module}.{name}={value}` with `{new}` on the kernel's command line, then reboot"
         ),
     }
 }

@@ -1,8 +1,8 @@
-//! The rules: what is seen on a machine, what would be right, why, and the command that repairs it.
+//! The rules: what was found on a machine, what is right, why, and the command that fixes it.
 //!
-//! Start at [`check`]. A rule is a pure function of a [`Context`]; what can be data is data
-//! (`versions/compat.toml`, `versions/gpus.toml`). To add one, add it to `RULES` and, in the
-//! tests, a machine that trips it and one that does not.
+//! Start at [`check`]. A rule is a pure function of a [`Context`]; anything that can be data is
+//! data (`versions/compat.toml`, `versions/gpus.toml`). To add a rule, add it to `RULES`, and add a
+//! machine that trips it and one that does not to the tests.
 
 mod access;
 mod environment;
@@ -18,104 +18,104 @@ use serde::Serialize;
 use crate::gpu::Gpu;
 use crate::snapshot::Snapshot;
 
-/// What rules judge by.
+/// The input of the rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// The machine.
     pub machine: &'a Snapshot,
-    /// What runs with what.
+    /// The compatibility table.
     pub compat: &'a Compat,
-    /// What is known about GPUs.
+    /// The facts about GPUs.
     pub gpus: &'a Gpus,
-    /// The target that images are made for.
+    /// The target that images are built for.
     pub wanted: &'a GpuTarget,
-    /// The images that are to run here.
+    /// The images to run here.
     pub images: &'a [Image],
-    /// Whether they were asked for by name, so that what only they need is needed.
+    /// Whether the user named them, so that missing requirements of only these images are errors.
     pub is_asked: bool,
 }
 
-/// An image that is to run on the machine.
+/// An image to run on the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// Its track.
     pub track: Track,
-    /// The pin it stands on; none for a track that has none.
+    /// The pin it is based on, if any.
     pub pin: Option<String>,
-    /// The ROCm release inside, where the pin tells.
+    /// The ROCm release inside, if the pin names it.
     pub rocm: Option<String>,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know; nothing fails for it.
+    /// Good to know; it causes no failures.
     Note,
-    /// It fails sometimes, is slow, or is not safe.
+    /// It sometimes fails, is slow, or is unsafe.
     Warning,
     /// It does not work.
     Error,
 }
 
-/// Something that is not right.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What was seen, and where.
+    /// What was found, and where.
     pub seen: String,
-    /// What would be right.
+    /// What is right.
     pub right: String,
-    /// What follows otherwise.
+    /// Why: the consequences otherwise.
     pub why: String,
-    /// Where that was read.
+    /// The source.
     pub source: String,
-    /// The commands that repair it, in order. A line that is no command begins with `#`.
+    /// The commands that fix it, in order. A line that is not a command starts with `#`.
     pub repair: Vec<String>,
 }
 
-/// What a rule came to.
+/// The result of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Check {
     /// The rule's name.
     pub rule: &'static str,
-    /// What it looks at.
+    /// What it checks.
     pub title: &'static str,
-    /// Whether it applied, and held.
+    /// Whether it applied, and passed.
     pub result: Outcome,
-    /// What was seen, or why the rule does not apply.
+    /// What was found, or why the rule does not apply.
     pub seen: String,
-    /// What is not right.
+    /// The problems.
     pub findings: Vec<Finding>,
 }
 
-/// Whether a rule applied, and held.
+/// Whether a rule applied, and passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// All is right.
+    /// No problems.
     Ok,
-    /// Something is not right.
+    /// There are problems.
     Found,
-    /// The rule does not apply to this machine, or what it needs cannot be read.
+    /// The rule does not apply to this machine, or its data cannot be read.
     Skipped,
 }
 
-/// What a rule says.
+/// The verdict of a rule.
 enum Verdict {
-    /// All is right; this was seen.
+    /// No problems; contains what was found.
     Fine(String),
-    /// These are not right.
+    /// The problems.
     Found(Vec<Finding>),
-    /// It does not apply; this is why.
+    /// The rule does not apply; contains the reason.
     Skipped(String),
 }
 
-/// A rule: its name, what it looks at, and how it judges.
+/// A rule: its name, what it checks, and its function.
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
-/// All rules, in the order in which they are told.
+/// All rules, in the order of the report.
 const RULES: [Rule; 30] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
@@ -128,7 +128,7 @@ const RULES: [Rule; 30] = [
     ("firmware-mes", "firmware", kernel::firmware),
     ("firmware-dkms", "firmware of amdgpu-dkms", kernel::dkms_firmware),
     ("memory-gpu-limit", "memory for the GPU", memory::limit),
-    ("memory-limit-unused", "ttm.pages_limit as given", memory::unused_limit),
+    ("memory-limit-unused", "ttm.pages_limit in effect", memory::unused_limit),
     ("memory-gtt", "GTT and ttm.pages_limit", memory::gtt),
     ("memory-carve-out", "memory carve-out", memory::carve_out),
     ("device-kfd", "/dev/kfd", access::kfd),
@@ -139,7 +139,7 @@ const RULES: [Rule; 30] = [
     ("engine-socket", "engine's socket", access::socket),
     ("engine-version", "engine's version", access::version),
     ("engine-groups", "groups in containers", access::container_groups),
-    ("engine-subids", "user numbers for containers", access::subids),
+    ("engine-subids", "user IDs for containers", access::subids),
     ("selinux-devices", "SELinux", access::selinux),
     ("override-form", "HSA_OVERRIDE_GFX_VERSION, form", environment::override_form),
     ("override-spoof", "HSA_OVERRIDE_GFX_VERSION, value", environment::override_value),
@@ -170,14 +170,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|(name, ..)| *name)
 }
 
-/// Returns the worst severity, where anything was found.
+/// Returns the worst severity, if there are findings.
 pub fn worst(checks: &[Check]) -> Option<Severity> {
     checks.iter().flat_map(|check| &check.findings).map(|finding| finding.severity).max()
 }
 
 impl Context<'_> {
-    /// Returns the GPU that is judged: the one images are made for, otherwise the first that is no
-    /// part of the processor, otherwise the first.
+    /// Returns the judged GPU: the one that images are built for, otherwise the first one that is
+    /// not integrated, otherwise the first.
     fn gpu(&self) -> Option<(&Gpu, &GpuTarget)> {
         let with_target =
             || self.machine.gpus.iter().filter_map(|gpu| Some((gpu, gpu.target.as_ref()?)));
@@ -187,12 +187,12 @@ impl Context<'_> {
             .or_else(|| with_target().next())
     }
 
-    /// Returns whether a GPU is part of the processor.
+    /// Returns whether a GPU is integrated into the processor.
     fn is_integrated(&self, target: &GpuTarget) -> bool {
         self.gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated)
     }
 
-    /// Returns the ROCm releases of the images, each once, with the tracks that have it.
+    /// Returns the ROCm releases of the images, each once, with their tracks.
     fn releases(&self) -> Vec<(&str, Vec<&'static str>)> {
         let mut all: Vec<(&str, Vec<&'static str>)> = Vec::new();
         for image in self.images {
@@ -211,7 +211,7 @@ impl Context<'_> {
         name.split('-').next().unwrap_or_default()
     }
 
-    /// Returns the command that puts files of modprobe.d into effect.
+    /// Returns the command that makes changes in modprobe.d take effect.
     fn rebuild_initramfs(&self) -> String {
         match self.distribution() {
             "ubuntu" | "debian" | "linuxmint" | "pop" => "sudo update-initramfs -u -k all",
@@ -221,7 +221,7 @@ impl Context<'_> {
         .to_owned()
     }
 
-    /// Returns the user's name for a command.
+    /// Returns the user's name for use in a command.
     fn user(&self) -> &str {
         self.machine.user.name.as_deref().unwrap_or("$USER")
     }
@@ -265,13 +265,13 @@ impl Verdict {
         Self::Skipped(why.into())
     }
 
-    /// Found where there is something, fine otherwise.
+    /// Returns `Found` if there are findings, otherwise `Fine`.
     fn of(findings: Vec<Finding>, fine: impl FnOnce() -> String) -> Self {
         if findings.is_empty() { Self::Fine(fine()) } else { Self::Found(findings) }
     }
 }
 
-/// Returns bytes as GiB, with one decimal where it is not whole.
+/// Returns bytes as GiB, with one decimal if it is not a whole number.
 fn gib(bytes: u64) -> String {
     let tenths = (u128::from(bytes) * 10 + (1 << 29)) >> 30;
     match tenths % 10 {

@@ -1,4 +1,4 @@
-//! Disk space against what images need, and what killed builds left behind.
+//! Disk space that images need, and leftovers of killed builds.
 
 use pins::Track;
 
@@ -7,12 +7,13 @@ use crate::shell_word;
 
 const GB: u64 = 1_000_000_000;
 
-/// Returns the bytes that a track's image needs in an engine's store, and where that was read.
+/// Returns the bytes that a track's image needs in an engine's store, and the source of that
+/// number.
 fn need(track: Track) -> Option<(u64, &'static str)> {
     match track {
-        // The build's own figure, and what a store needs to move about in.
+        // The size from the build's own documentation, plus working space for the store.
         Track::Source => {
-            Some((45 * GB, "ROCm/vllm docker/Dockerfile.gfx11: some 40 GB while it builds"))
+            Some((45 * GB, "ROCm/vllm docker/Dockerfile.gfx11: about 40 GB during the build"))
         }
         Track::Official | Track::NightlySpoof | Track::LockedSpoof => {
             Some((25 * GB, "ROCm/vllm#363: rocm/vllm has 22 GB unpacked"))
@@ -21,11 +22,11 @@ fn need(track: Track) -> Option<(u64, &'static str)> {
     }
 }
 
-/// The images fit onto the disk.
+/// The images fit on the disk.
 pub(super) fn space(context: &Context<'_>) -> Verdict {
     let needs = context.images.iter().filter_map(|image| Some((need(image.track)?, image.track)));
     let Some(((bytes, source), track)) = needs.max_by_key(|((bytes, _), _)| *bytes) else {
-        return Verdict::skipped("how much these tracks need is not known");
+        return Verdict::skipped("the space that these tracks need is unknown");
     };
     let Some(best) = context.machine.disks.iter().max_by_key(|disk| disk.free) else {
         return Verdict::skipped("no engine has stored anything yet");
@@ -47,10 +48,10 @@ pub(super) fn store(context: &Context<'_>) -> Verdict {
         Finding::new(
             Severity::Error,
             format!("image {short} in {} has no manifest", image.store),
-            "every listed image has one",
+            "every listed image has a manifest",
         )
         .because(
-            "`podman images` and all that lists images fails; a `podman build` that was killed leaves this",
+            "`podman images` and every other command that lists images fails; a killed `podman build` can cause this",
             "seen with podman 4.3: 2 of 60 killed builds",
         )
         .repair(format!("podman rmi --force {}", image.id))
@@ -71,11 +72,14 @@ pub(super) fn leftovers(context: &Context<'_>) -> Verdict {
     let words: Vec<String> = all.iter().map(|path| shell_word(path)).collect();
     Finding::new(
         Severity::Note,
-        format!("{count} of killed builds in /var/tmp, the first {}", all[0]),
-        "none while no build runs",
+        format!("{count} of killed builds in /var/tmp, the first is {}", all[0]),
+        "none while no build is running",
     )
-    .because("each holds a whole build context", "seen with podman 4.3: 37 after 280 killed builds")
-    // Only while nothing builds; another's build has its context there as well.
+    .because(
+        "each contains a whole build context",
+        "seen with podman 4.3: 37 after 280 killed builds",
+    )
+    // Only while no build is running, because other builds have their contexts there too.
     .repair(format!("pgrep -x 'podman|buildah' || rm -rf -- {}", words.join(" ")))
     .into()
 }

@@ -2,11 +2,11 @@
 
 use super::{Container, Folder, Groups, Network, Port, at_home, head};
 
-/// Returns the file. Every text is in double quotes, as JSON has them: YAML reads those alike.
+/// Returns the file. Every text is in double quotes in JSON form, which YAML reads in the same way.
 pub(super) fn print(container: &Container) -> String {
     let mut lines: Vec<String> =
         head(container, "A compose file", "compose").lines().map(str::to_owned).collect();
-    lines.push("# Before the first start, so that no folder is made by root:".to_owned());
+    lines.push("# Before the first start, so that root does not create the folders:".to_owned());
     for Folder { host, .. } in container.folders.iter().filter(|folder| folder.is_made) {
         lines.push(format!("#   mkdir -p {host}"));
     }
@@ -23,7 +23,7 @@ pub(super) fn print(container: &Container) -> String {
         Groups::None => {}
         Groups::Keep => line("group_add: [\"keep-groups\"]".to_owned()),
         Groups::Numbers(numbers) if numbers.is_empty() => line(
-            "# No device node was seen: add group_add: with each number of `stat -c %g /dev/kfd /dev/dri/renderD*`."
+            "# No device node was found: add group_add: with each number of `stat -c %g /dev/kfd /dev/dri/renderD*`."
                 .to_owned(),
         ),
         Groups::Numbers(numbers) => {
@@ -73,7 +73,7 @@ pub(super) fn print(container: &Container) -> String {
         let words: Vec<String> = container.command.iter().map(|word| text(word)).collect();
         line(format!("command: [{}]", words.join(", ")));
     }
-    // `docker compose run` and a training shell want one.
+    // `docker compose run` and a training shell need one.
     if container.work.is_some() {
         line("stdin_open: true".to_owned());
         line("tty: true".to_owned());
@@ -81,7 +81,7 @@ pub(super) fn print(container: &Container) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Returns a text in quotes; `$` would begin a variable.
+/// Returns a text in quotes, with `$` escaped because it would start a variable.
 fn text(text: &str) -> String {
     quoted(&text.replace('$', "$$"))
 }

@@ -1,6 +1,6 @@
 //! A container as a manifest for `distrobox assemble`. distrobox shares the user's home and
-//! environment with the container and starts it with rights of its own choice; what is written
-//! here is what the GPU needs besides.
+//! environment with the container and starts it with its own choice of rights; the manifest adds
+//! what the GPU needs.
 
 use super::{Container, Groups, head};
 
@@ -13,7 +13,7 @@ pub(super) fn print(container: &Container) -> String {
         "# DBX_CONTAINER_MANAGER={manager} distrobox assemble create --file THIS_FILE"
     ));
     lines.push(
-        "# distrobox itself gives its containers --privileged and the user's home; for neither, take\n# another form."
+        "# distrobox itself gives its containers --privileged and the user's home. To avoid both, use\n# another form."
             .to_owned(),
     );
     lines.push(format!("[{}]", container.name()));
@@ -30,13 +30,13 @@ pub(super) fn print(container: &Container) -> String {
     flags.extend(container.shared_memory.map(|size| format!("--shm-size {size}g")));
     for (name, value) in &container.environment {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%".contains(c);
-        // distrobox takes the flags apart at spaces. Its home is the user's own.
+        // distrobox splits the flags at spaces. The home in the container is the user's own.
         if value.chars().all(is_plain) && !matches!(name.as_str(), "HOME" | "USER") {
             flags.push(format!("--env {name}={value}"));
         }
     }
     lines.push(format!("additional_flags=\"{}\"", flags.join(" ")));
-    // What the shell of the host has set goes in with it.
+    // Variables that are set in the host's shell are passed on too.
     if let Some(name) = container.unset() {
         lines.push(format!("init_hooks=\"echo unset {name} > /etc/profile.d/build-pipeline.sh\""));
     }

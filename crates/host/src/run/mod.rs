@@ -1,13 +1,13 @@
-//! What a container of a track may have, and the files that start one.
+//! Decides which rights a container of a track gets, and writes the files that start one.
 //!
-//! Start at [`container`]: pure, from a [`Wish`] (the track's row of `versions/run.toml`, the
-//! engine, the machine) to a [`Container`]. [`Container::print`] writes it as a shell script, a
-//! quadlet, a compose file or a distrobox manifest; starting it is for whoever has an engine.
-//! [`trial`] judges what `smoke` ran.
+//! Start at [`container`], a pure function from a [`Wish`] (the track's row of `versions/run.toml`,
+//! the engine, the machine) to a [`Container`]. [`Container::print`] writes it as a shell script, a
+//! quadlet, a compose file or a distrobox manifest; the caller starts it with an engine. [`trial`]
+//! judges the result of a smoke test.
 //!
 //! A container gets the device nodes of the GPU and the groups that may open them, and nothing else
-//! of the host: it is never privileged, and never shares the host's IPC namespace. The engine's own
-//! seccomp filter stays on; ROCm and Vulkan run under it (hellcatjack/strix-halo-rocm-pytorch).
+//! from the host. It is never privileged, and never shares the host's IPC namespace. The engine's
+//! own seccomp filter stays on; ROCm and Vulkan work with it (hellcatjack/strix-halo-rocm-pytorch).
 
 mod compose;
 mod distrobox;
@@ -26,12 +26,12 @@ use crate::snapshot::Snapshot;
 
 pub use row::{GpuWay, Level, Needs, Row, Rows, Trial, parse_rows};
 
-/// The home of whatever user the container has.
+/// The home in the container, for any user.
 const HOME: &str = "/home/run";
-/// The working folder, where the container has one.
+/// The working folder, if the container has one.
 const WORK: &str = "/work";
 
-/// What is to be run.
+/// The container that was requested.
 #[derive(Debug, Clone)]
 pub struct Wish<'a> {
     /// The track.
@@ -40,25 +40,25 @@ pub struct Wish<'a> {
     pub row: &'a Row,
     /// The machine.
     pub machine: &'a Snapshot,
-    /// The engine, with its runtime where that is known.
+    /// The engine, with its runtime if known.
     pub engine: &'a Engine,
     /// The image.
     pub image: String,
-    /// A program in place of the image's entrypoint.
+    /// An executable that replaces the image's entrypoint.
     pub entrypoint: Option<String>,
-    /// The command; the image's own where it is empty.
+    /// The command; if empty, the image's own.
     pub command: Vec<String>,
-    /// Variables for the GPU.
+    /// Environment variables for the GPU.
     pub environment: BTreeMap<String, String>,
-    /// The folder with models, where it is another than the row's.
+    /// The folder with models, if it differs from the row's.
     pub models: Option<String>,
     /// The working folder on the host.
     pub work: Option<String>,
-    /// The numbers that files are to belong to: `LOCAL_UID` and `LOCAL_GID`.
+    /// The user and group ID that files should belong to: `LOCAL_UID` and `LOCAL_GID`.
     pub owner: (u32, u32),
-    /// The address and port of the host that the track's port is published on.
+    /// The address and port of the host on which the track's port is published.
     pub publish: (String, Option<u16>),
-    /// Its network.
+    /// The network.
     pub network: Network,
     /// Whether it gets the GPU.
     pub has_gpu: bool,
@@ -67,32 +67,32 @@ pub struct Wish<'a> {
 /// The network of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// The engine's default: one of its own, with the track's port published.
+    /// The engine's default: a network of its own, with the track's port published.
     Own,
-    /// That of the host.
+    /// The host's network.
     Host,
-    /// None.
+    /// No network.
     None,
 }
 
-/// A container to start: nothing is left to decide.
+/// A container to start, with every detail decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     /// The track.
     pub track: Track,
-    /// The engine it is for.
+    /// The engine.
     pub engine: EngineKind,
     /// The image.
     pub image: String,
-    /// A program in place of the image's entrypoint.
+    /// An executable that replaces the image's entrypoint.
     pub entrypoint: Option<String>,
-    /// The command; the image's own where it is empty.
+    /// The command; if empty, the image's own.
     pub command: Vec<String>,
-    /// Device nodes, and folders of them.
+    /// Device nodes, and folders of device nodes.
     pub devices: Vec<&'static str>,
     /// The groups that may open them.
     pub groups: Groups,
-    /// The user and group of the process; the image's own where there is none.
+    /// The user and group of the process; if `None`, the image's own.
     pub user: Option<(u32, u32)>,
     /// The size of `/dev/shm` in GiB.
     pub shared_memory: Option<u16>,
@@ -100,37 +100,38 @@ pub struct Container {
     pub security: Vec<&'static str>,
     /// Folders of the host.
     pub folders: Vec<Folder>,
-    /// Whether SELinux labels of those must be changed, so that the container may read them.
+    /// Whether the SELinux labels of these folders must be changed, so that the container can read
+    /// them.
     pub relabels: bool,
     /// The published port.
     pub port: Option<Port>,
-    /// Its network.
+    /// The network.
     pub network: Network,
-    /// Its variables.
+    /// The environment variables.
     pub environment: BTreeMap<String, String>,
-    /// The working folder, where it is not the image's own.
+    /// The working folder, if it is not the image's own.
     pub work: Option<&'static str>,
 }
 
-/// The groups of a container's process besides its own.
+/// The additional groups of a container's process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Groups {
-    /// None are needed.
+    /// No group is needed.
     None,
-    /// Those of the user, kept by podman and crun.
+    /// The user's groups, which podman and crun keep.
     Keep,
-    /// The groups of the device nodes, by number: a name would be looked up in the image.
+    /// The groups of the device nodes, by ID; a name would be looked up in the image.
     Numbers(Vec<u32>),
 }
 
 /// A folder of the host in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// On the host; may begin with `~/`.
+    /// The path on the host; it may start with `~/`.
     pub host: String,
-    /// In the container.
+    /// The path in the container.
     pub container: String,
-    /// Whether it is made where it is not there.
+    /// Whether to create it if it does not exist.
     pub is_made: bool,
 }
 
@@ -145,7 +146,7 @@ pub struct Port {
     pub container: u16,
 }
 
-/// A form that a container is written in.
+/// A file format for a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// A script for a POSIX shell.
@@ -158,32 +159,32 @@ pub enum Form {
     Distrobox,
 }
 
-/// Why a container cannot be started, or not be written in a form.
+/// The reason why a container cannot be started, or not be written in a form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// A device node is not there.
-    #[error("the device node `{node}` is missing, which {way} needs")]
+    /// A device node is missing.
+    #[error("the device node `{node}` is missing, but {way} needs it")]
     NoDevice {
         /// The node.
         node: &'static str,
         /// `ROCm` or `Vulkan`.
         way: &'static str,
     },
-    /// A path has a character by which engines part paths.
+    /// A path contains a character that engines use as a separator.
     #[error("the folder `{path}` has a colon, comma, quote or line feed in its name")]
     Path {
         /// The path.
         path: String,
     },
-    /// docker has no quadlets.
-    #[error("quadlets are podman's, and the engine is docker")]
+    /// docker does not support quadlets.
+    #[error("quadlets work only with podman, but the engine is docker")]
     Quadlet,
 }
 
-/// Decides what the container of a wish has.
+/// Decides every detail of the container for a wish.
 ///
 /// # Errors
-/// A folder has a name that engines take apart.
+/// Fails if a device node is missing, or if the path of a folder contains a separator of engines.
 pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     let row = wish.row;
     let is_remapped = wish.engine.is_rootless;
@@ -211,10 +212,11 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     }
     let mut environment = wish.environment.clone();
     environment.insert("HOME".to_owned(), HOME.to_owned());
-    // The container's root is the user who started a rootless engine; a daemon's is root itself.
+    // In a rootless engine, root in the container is the user who started it; in a daemon it is the
+    // real root.
     let user = (!is_remapped && wish.owner != (0, 0)).then_some(wish.owner);
     if user.is_some() {
-        // PyTorch asks for the user's name, and an image knows none for the number.
+        // PyTorch looks up the name of the user, and the image has none for this ID.
         environment.insert("USER".to_owned(), "run".to_owned());
     }
     let port = row.port.filter(|_| wish.network == Network::Own).map(|container| Port {
@@ -245,7 +247,7 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
 /// Finds the nodes that a container of that kind opens.
 ///
 /// # Errors
-/// One is missing.
+/// Fails if one is missing.
 pub fn check_devices(way: GpuWay, machine: &Snapshot) -> Result<(), RunError> {
     let has = |is_it: fn(&str) -> bool| machine.devices.iter().any(|node| is_it(&node.path));
     let name = match way {
@@ -273,8 +275,8 @@ fn devices(way: GpuWay, has_gpu: bool) -> Vec<&'static str> {
     }
 }
 
-/// Returns the groups: kept where podman is rootless and crun starts its containers, because there
-/// the host's numbers mean nothing; otherwise the numbers of the nodes' groups.
+/// Returns the groups. They are kept if podman is rootless and crun starts its containers, because
+/// the host's IDs have no meaning there; otherwise they are the IDs of the nodes' groups.
 fn groups(wish: &Wish<'_>) -> Groups {
     let Engine { kind, is_rootless, runtime, .. } = wish.engine;
     let is_crun = runtime.as_deref() == Some("crun");
@@ -291,8 +293,8 @@ fn groups(wish: &Wish<'_>) -> Groups {
     Groups::Numbers(numbers)
 }
 
-/// Returns whether the groups of a rootless engine cannot reach the container, so that it will find
-/// no GPU unless its nodes are open to all.
+/// Returns whether the groups of a rootless engine cannot reach the container. It then finds no GPU
+/// unless the nodes are open to everyone.
 pub fn loses_groups(container: &Container, wish: &Wish<'_>) -> bool {
     let opened = wish.machine.devices.iter();
     wish.engine.is_rootless
@@ -301,10 +303,10 @@ pub fn loses_groups(container: &Container, wish: &Wish<'_>) -> bool {
 }
 
 impl Container {
-    /// Writes it in a form. Equal containers give equal bytes.
+    /// Writes the container in a form. Equal containers give equal bytes.
     ///
     /// # Errors
-    /// The form is not for the engine.
+    /// Fails if the engine does not support the form.
     pub fn print(&self, form: Form) -> Result<String, RunError> {
         match form {
             Form::Shell => Ok(shell::print(self)),
@@ -315,29 +317,29 @@ impl Container {
         }
     }
 
-    /// Returns the name that files give it.
+    /// Returns the name for use in files.
     pub fn name(&self) -> String {
         format!("build-pipeline-{}", self.track.name())
     }
 
-    /// Returns whether it opens a GPU by the compute driver.
+    /// Returns whether the container uses the compute driver of a GPU.
     fn is_rocm(&self) -> bool {
         self.devices.contains(&"/dev/kfd")
     }
 
-    /// Returns the variables that must not reach it from the environment around it.
+    /// Returns the variables that must not reach the container from the surrounding environment.
     fn unset(&self) -> Option<&'static str> {
         (!self.environment.contains_key(OVERRIDE)).then_some(OVERRIDE)
     }
 }
 
-/// Returns the head of a file, each line behind `#`.
+/// Returns the first lines of a file, each after `#`.
 fn head(container: &Container, what: &str, form: &str) -> String {
     let track = container.track.name();
-    format!("# {what} of track {track}, written by `build-pipeline run {track} --print {form}`.\n")
+    format!("# {what} for track {track}, written by `build-pipeline run {track} --print {form}`.\n")
 }
 
-/// Returns the path of a folder with its `~` as `home`.
+/// Returns the path of a folder with `~` replaced by `home`.
 fn at_home(path: &str, home: &str) -> String {
     match path.strip_prefix("~/") {
         Some(rest) => format!("{home}/{rest}"),

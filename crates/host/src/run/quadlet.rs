@@ -1,4 +1,4 @@
-//! A container as a quadlet, which podman's generator makes a systemd service of.
+//! A container as a quadlet, which podman's generator turns into a systemd service.
 
 use super::{Container, Folder, Groups, Network, Port, at_home, head};
 
@@ -14,13 +14,13 @@ pub(super) fn print(container: &Container) -> String {
     lines.push("\n[Container]".to_owned());
     lines.push(format!("ContainerName={name}"));
     lines.push(format!("Image={}", escaped(&container.image)));
-    // A unit may ask for a node that is not there; the container then fails and says so.
+    // A unit may name a node that does not exist; the container then fails with an error.
     lines.extend(container.devices.iter().map(|device| format!("AddDevice={device}")));
     match &container.groups {
         Groups::None => {}
         Groups::Keep => lines.push("GroupAdd=keep-groups".to_owned()),
         Groups::Numbers(numbers) if numbers.is_empty() => lines.push(
-            "# No device node was seen: add GroupAdd= with each number of\n# stat -c %g /dev/kfd /dev/dri/renderD*".to_owned(),
+            "# No device node was found: add GroupAdd= with each number of\n# stat -c %g /dev/kfd /dev/dri/renderD*".to_owned(),
         ),
         Groups::Numbers(numbers) => {
             lines.extend(numbers.iter().map(|number| format!("GroupAdd={number}")));
@@ -57,12 +57,12 @@ pub(super) fn print(container: &Container) -> String {
         lines.push(format!("ExecStartPre=/bin/mkdir -p {}", word_of_path(host)));
     }
     lines.push("Restart=on-failure".to_owned());
-    lines.push("# A large model takes its time to load.\nTimeoutStartSec=900".to_owned());
+    lines.push("# A large model takes time to load.\nTimeoutStartSec=900".to_owned());
     lines.push("\n[Install]\nWantedBy=default.target".to_owned());
     lines.join("\n") + "\n"
 }
 
-/// Returns a path of the host, its home as systemd's `%h`.
+/// Returns a path of the host, with the home as systemd's `%h`.
 fn path(path: &str) -> String {
     match path.strip_prefix("~/") {
         Some(rest) => at_home(&format!("~/{}", escaped(rest)), "%h"),
@@ -75,13 +75,13 @@ fn word_of_path(host: &str) -> String {
     if path.contains(' ') { format!("\"{path}\"") } else { path }
 }
 
-/// Takes the meaning from systemd's `%`.
+/// Escapes systemd's `%`.
 fn escaped(text: &str) -> String {
     text.replace('%', "%%")
 }
 
-/// Returns a text as one word of a command of systemd, in which `$` begins a variable; the generator
-/// makes one of variables as well.
+/// Returns a text as one word of a systemd command. `$` starts a variable in it, and also in values
+/// that the generator puts there.
 fn word(text: &str) -> String {
     let text = escaped(text).replace('$', "$$");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);

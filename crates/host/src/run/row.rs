@@ -1,4 +1,4 @@
-//! `versions/run.toml`: what a container of each track needs, and how it is tried out.
+//! `versions/run.toml`: what a container of each track needs, and how it is smoke-tested.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ pub type Rows = BTreeMap<Track, Row>;
 pub struct Row {
     /// How it reaches the GPU.
     pub gpu: GpuWay,
-    /// The port it serves on, where it does.
+    /// The port that it serves on, if any.
     pub port: Option<u16>,
-    /// The size of `/dev/shm` in GiB, where the engine's own will not do.
+    /// The size of `/dev/shm` in GiB, if the engine's default is too small.
     pub shared_memory: Option<u16>,
-    /// The folder of the host with models, which may begin with `~/`.
+    /// The folder of the host with models; it may start with `~/`.
     pub models: String,
-    /// Where the container has it, which may begin with `~/`.
+    /// The path of that folder in the container; it may start with `~/`.
     pub models_at: String,
-    /// Whether the folder it is started from is its working folder.
+    /// Whether the current folder becomes its working folder.
     pub has_work: bool,
-    /// How it is tried out.
+    /// The smoke tests.
     pub smoke: BTreeMap<Level, Trial>,
 }
 
@@ -37,53 +37,53 @@ pub enum GpuWay {
     Vulkan,
 }
 
-/// A level of trying out, from the least to the most.
+/// A smoke-test level, from the lowest to the highest.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// The programs of the image start.
+    /// Import: the image's programs start.
     Import,
     /// They find the GPU.
     Device,
-    /// They compute on it, and rightly.
+    /// Compute: they compute on it, with correct results.
     Compute,
-    /// They serve a token.
+    /// Serve: they serve a token.
     Serve,
 }
 
-/// How a level is tried.
+/// How a level is tested.
 #[derive(Debug, Clone)]
 pub struct Trial {
     /// The script, a file of `versions/smoke`.
     pub script: String,
-    /// What it needs of the machine.
+    /// Its requirements on the machine.
     pub needs: Needs,
     /// Whether it needs a model.
     pub has_model: bool,
-    /// What must stand in its output.
+    /// A pattern that its output must contain.
     pub expect: Regex,
-    /// What shows that it ran on a software device.
+    /// A pattern that shows that it ran on a software device.
     pub software: Option<Regex>,
 }
 
-/// What a level needs of the machine.
+/// The requirements of a level on the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing.
     Nothing,
     /// A GPU.
     Gpu,
-    /// A GPU, or else a software device.
+    /// A GPU, or a software device instead.
     AnyGpu,
 }
 
 impl Level {
-    /// All, in order.
+    /// All levels, in order.
     pub const ALL: [Self; 4] = [Self::Import, Self::Device, Self::Compute, Self::Serve];
 
-    /// Returns the name, as the file and the command line spell it.
+    /// Returns the name in the file and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Import => "import",
@@ -95,7 +95,7 @@ impl Level {
 }
 
 impl Trial {
-    /// Returns the program that runs the script, by the end of its name.
+    /// Returns the program that runs the script, based on the file name extension.
     pub fn program(&self) -> &'static str {
         match self.script.rsplit('.').next() {
             Some("py") => "python3",
@@ -105,10 +105,10 @@ impl Trial {
     }
 }
 
-/// Reads the text of `run.toml`. `file` is how messages name it.
+/// Parses the text of `run.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_rows(file: &str, text: &str) -> Result<Rows, ParseError> {
     let mut report = Report::new(file, text);
     let rows = document(&mut report).and_then(|entries| {
@@ -122,7 +122,7 @@ pub fn parse_rows(file: &str, text: &str) -> Result<Rows, ParseError> {
 fn read(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Track, Row), Reported> {
     let Some(track) = Track::from_name(entry.key) else {
         let help = format!("remove it; the tracks are {}", list(Track::ALL.map(Track::name)));
-        let message = format!("{} is no track", quote(entry.key));
+        let message = format!("{} is not a track", quote(entry.key));
         return Err(report.add(&entry.key_span, wrong(message, help)));
     };
     let place = quote(&format!("[{}]", entry.key));
@@ -160,7 +160,7 @@ fn read(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Track, Row), Repo
 fn read_trial(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Level, Trial), Reported> {
     let Some(level) = Level::ALL.into_iter().find(|level| level.name() == entry.key) else {
         let help = format!("write one of {}", list(Level::ALL.map(Level::name)));
-        let message = format!("{} is no level", quote(entry.key));
+        let message = format!("{} is not a level", quote(entry.key));
         return Err(report.add(&entry.key_span, wrong(message, help)));
     };
     let place = quote(&format!("[….smoke.{}]", entry.key));
@@ -197,7 +197,9 @@ fn gpu_way(text: &str) -> Result<GpuWay, Wrong> {
     match text {
         "rocm" => Ok(GpuWay::Rocm),
         "vulkan" => Ok(GpuWay::Vulkan),
-        _ => Err(wrong(format!("{} is no way to a GPU", quote(text)), "write `rocm` or `vulkan`")),
+        _ => {
+            Err(wrong(format!("{} is not a way to a GPU", quote(text)), "write `rocm` or `vulkan`"))
+        }
     }
 }
 
@@ -206,13 +208,14 @@ fn needs(text: &str) -> Result<Needs, Wrong> {
         "gpu" => Ok(Needs::Gpu),
         "any-gpu" => Ok(Needs::AnyGpu),
         _ => Err(wrong(
-            format!("{} is nothing that a level can need", quote(text)),
+            format!("{} is not something that a level can need", quote(text)),
             "write `gpu` or `any-gpu`, or remove the line",
         )),
     }
 }
 
-/// Accepts a full path, or one below the home. What engines take apart is refused.
+/// Accepts an absolute path, or a path below the home. Paths with an engine's separators are
+/// refused.
 fn folder(text: &str) -> Result<String, Wrong> {
     let is_full = text.starts_with('/') || text.starts_with("~/");
     let is_plain = !text.contains([':', ',', '"', '\'', '\\', '$', '%', '`']);
@@ -220,8 +223,8 @@ fn folder(text: &str) -> Result<String, Wrong> {
     match is_full && is_plain && stays {
         true => Ok(text.to_owned()),
         false => Err(wrong(
-            format!("{} is no folder that an engine can mount", quote(text)),
-            "write a path that begins with `/` or `~/`, without `..`, colons, commas and quotes",
+            format!("{} is not a folder that an engine can mount", quote(text)),
+            "write a path that starts with `/` or `~/`, without `..`, colons, commas and quotes",
         )),
     }
 }
@@ -231,8 +234,8 @@ fn script(text: &str) -> Result<String, Wrong> {
     match text.chars().all(is_plain) && !text.starts_with('.') {
         true => Ok(text.to_owned()),
         false => Err(wrong(
-            format!("{} is no name of a file in versions/smoke", quote(text)),
-            "write its name alone, for example `torch-device.py`",
+            format!("{} is not the name of a file in versions/smoke", quote(text)),
+            "write only its name, for example `torch-device.py`",
         )),
     }
 }
@@ -242,7 +245,7 @@ fn pattern(text: &str) -> Result<Regex, Wrong> {
     built.map_err(|_| {
         wrong(
             format!("{} is not a regular expression", quote(text)),
-            "close every bracket and group, and put `\\` before a sign that is meant as such",
+            "close every bracket and group, and put `\\` before a special character that is meant literally",
         )
     })
 }

@@ -1,5 +1,5 @@
-//! A container as a script for a POSIX shell. It finds the groups of the device nodes when it is
-//! run, so that it is right on another machine as well.
+//! A container as a script for a POSIX shell. The script finds the groups of the device nodes when
+//! it runs, so it also works on other machines.
 
 use super::{Container, Folder, Groups, Network, Port, at_home, head};
 use crate::shell_word;
@@ -8,7 +8,7 @@ use crate::shell_word;
 pub(super) fn print(container: &Container) -> String {
     let mut lines = vec!["#!/bin/sh".to_owned()];
     lines.extend(head(container, "A script", "shell").lines().map(str::to_owned));
-    lines.push("# What stands behind its name is the command in the container.".to_owned());
+    lines.push("# The arguments of this script are the command in the container.".to_owned());
     lines.push("set -eu".to_owned());
     checks(container, &mut lines);
     for Folder { host, .. } in container.folders.iter().filter(|folder| folder.is_made) {
@@ -17,7 +17,8 @@ pub(super) fn print(container: &Container) -> String {
     if !container.command.is_empty() {
         lines.push(format!("[ \"$#\" -gt 0 ] || set -- {}", words(&container.command)));
     }
-    // Never set and empty: `${terminal:+--tty}` is a word only on a terminal.
+    // The variable is never set to an empty text: `${terminal:+--tty}` is a word only on a
+    // terminal.
     lines.push("terminal=".to_owned());
     lines.push("if [ -t 0 ] && [ -t 1 ]; then terminal=yes; fi".to_owned());
     let engine = container.engine.as_str();
@@ -32,7 +33,7 @@ pub(super) fn print(container: &Container) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The nodes are there; their groups.
+/// Checks that the nodes exist, and reads their groups.
 fn checks(container: &Container, lines: &mut Vec<String>) {
     if container.devices.is_empty() {
         return;
@@ -40,7 +41,7 @@ fn checks(container: &Container, lines: &mut Vec<String>) {
     lines.push("for render in /dev/dri/renderD*; do break; done".to_owned());
     lines.push("need() {".to_owned());
     lines.push(
-        "    [ -c \"$1\" ] || { echo \"$1 is missing; build-pipeline doctor says why\" >&2; exit 3; }"
+        "    [ -c \"$1\" ] || { echo \"$1 is missing; build-pipeline doctor shows why\" >&2; exit 3; }"
             .to_owned(),
     );
     lines.push("}".to_owned());
@@ -50,7 +51,7 @@ fn checks(container: &Container, lines: &mut Vec<String>) {
     lines.push("need \"$render\"".to_owned());
 }
 
-/// Returns the options of `run`, a line each.
+/// Returns the options of `run`, one per line.
 fn options(container: &Container) -> Vec<String> {
     let mut all = Vec::new();
     all.extend(container.devices.iter().map(|device| format!("--device {device}")));

@@ -1,5 +1,5 @@
-//! Judges what a trial came to: its exit status by name, its output, and what the kernel said
-//! meanwhile.
+//! Judges the result of a smoke test: its exit status, its output, and the kernel's messages during
+//! the test.
 
 use regex::bytes::Regex;
 
@@ -8,13 +8,13 @@ use super::Trial;
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// With 0, and its output has what is expected.
+    /// With status 0, and its output matches.
     Good,
-    /// With 0, without what is expected.
+    /// With status 0, but its output does not match.
     Silent,
-    /// With a status that is not 0.
+    /// With another status.
     Status(i64),
-    /// By a signal, or with the status that a shell makes of one.
+    /// Because of a signal, or with the status that a shell returns for one.
     Signal(i64, &'static str),
 }
 
@@ -29,21 +29,23 @@ pub fn judge(trial: &Trial, status: i64, output: &[u8]) -> Ending {
 }
 
 impl Ending {
-    /// Says it in words.
+    /// Returns the result in words.
     pub fn words(&self) -> String {
         match self {
-            Self::Good => "it ended with 0, and its output has what is expected".to_owned(),
-            Self::Silent => "it ended with 0, but its output lacks what is expected".to_owned(),
-            Self::Status(status) => format!("it ended with status {status}"),
+            Self::Good => "it exited with 0, and its output contains the expected text".to_owned(),
+            Self::Silent => {
+                "it exited with 0, but its output does not contain the expected text".to_owned()
+            }
+            Self::Status(status) => format!("it exited with status {status}"),
             Self::Signal(status, name) => {
                 let what = match *name {
-                    "SIGABRT" => ": it gave up, as HIP does after a memory fault of the GPU",
+                    "SIGABRT" => ": aborted, as HIP does after a memory fault of the GPU",
                     "SIGSEGV" => ": a segmentation fault",
-                    "SIGKILL" => ": killed, most likely for want of memory",
-                    "SIGILL" => ": the processor lacks an instruction",
+                    "SIGKILL" => ": killed, most likely because memory ran out",
+                    "SIGILL" => ": the processor does not support an instruction",
                     _ => "",
                 };
-                format!("it ended with status {status}, which is {name}{what}")
+                format!("it exited with status {status} ({name}{what})")
             }
         }
     }
@@ -54,7 +56,7 @@ pub fn is_software(trial: &Trial, output: &[u8]) -> bool {
     trial.software.as_ref().is_some_and(|pattern: &Regex| pattern.is_match(output))
 }
 
-/// Returns the name of the signal that a status stands for.
+/// Returns the name of the signal for a status.
 fn signal(status: i64) -> Option<&'static str> {
     const NAMES: [(i64, &str); 11] = [
         (1, "SIGHUP"),
@@ -73,17 +75,17 @@ fn signal(status: i64) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
-/// A record of the kernel's log, as `/dev/kmsg` has it: `6,1234,567890,-;text`.
+/// A record of the kernel's log, in the format of `/dev/kmsg`: `6,1234,567890,-;text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelLine {
-    /// Its number; later ones are larger.
+    /// Its number; later records have larger ones.
     pub number: u64,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// Reads records of the kernel's log. Lines that belong to a record before (they begin with a
-/// space) and what is no record are left out.
+/// Parses records of the kernel's log. Continuation lines (which start with a space) and lines that
+/// are not records are left out.
 pub fn kernel_lines(text: &str) -> Vec<KernelLine> {
     let record = |line: &str| {
         let (head, text) = line.split_once(';')?;
@@ -93,7 +95,7 @@ pub fn kernel_lines(text: &str) -> Vec<KernelLine> {
     text.lines().filter(|line| !line.starts_with(' ')).filter_map(record).collect()
 }
 
-/// Returns what the GPU's driver said in `after` that is not in `before`.
+/// Returns the messages of the GPU's driver in `after` that are not in `before`.
 pub fn said_meanwhile(before: &[KernelLine], after: &[KernelLine]) -> Vec<String> {
     let last = before.iter().map(|line| line.number).max();
     let is_of_gpu = |text: &str| ["amdgpu", "kfd", "[drm"].iter().any(|word| text.contains(word));

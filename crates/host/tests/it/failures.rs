@@ -1,4 +1,5 @@
-//! The catalogue of known failures against logs: each is recognised, and no clean log is accused.
+//! Tests the catalogue of known failures on logs: each failure is recognised, and clean logs match
+//! none.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -62,7 +63,7 @@ fn all_that_a_log_shows_is_told_in_its_order_with_lines() {
     assert_eq!(all.found[0].lines[0].text, "double free or corruption (!prev)");
 }
 
-/// Gives a text in pieces of changing sizes.
+/// Returns a text in pieces of changing sizes.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {

@@ -14,12 +14,12 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// Reads a recorded machine with `changes` made to it.
+/// Reads a recorded machine with `changes` applied.
 pub(crate) fn read(name: &str, changes: &str) -> Snapshot {
     let root = tempfile::tempdir().unwrap();
     unfold::machine(root.path(), name);
     unfold::text(root.path(), changes);
-    // Nobody, with nothing: whatever shows up is the recorded machine's.
+    // No user ID, groups or variables of this machine, so everything comes from the recorded one.
     let nobody = Caller { uid: 65_534, gids: Vec::new(), environment: Default::default() };
     Snapshot::read(root.path(), &nobody)
 }

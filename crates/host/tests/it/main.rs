@@ -1,4 +1,4 @@
-//! Recorded machines, unfolded and judged: the facts that are read, and every rule both ways.
+//! Tests on recorded machines: the facts that are read, and every rule in both directions.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 

@@ -1,4 +1,5 @@
-//! Every rule, on a machine that trips it and on one that does not; and all rules on all machines.
+//! Tests every rule on a machine that trips it and on one that does not, and all rules on all
+//! machines.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use crate::machine;
 const COMPAT: &str = include_str!("../../../../versions/compat.toml");
 const GPUS: &str = include_str!("../../../../versions/gpus.toml");
 
-/// The images that the project pins.
+/// Returns the images that the project pins.
 pub(crate) fn images() -> Vec<Image> {
     let image = |track, rocm: Option<&str>| Image {
         track,
@@ -37,8 +38,8 @@ pub(crate) fn check(machine: &Snapshot, images: &[Image]) -> Vec<Check> {
     })
 }
 
-/// A rule, a machine with changes that trips it, how bad that is and a part of what is said, and a
-/// machine with changes on which it holds.
+/// A rule, a machine with changes that trips it, the severity and a part of the message, and a
+/// machine with changes that passes.
 struct Case {
     rule: &'static str,
     trips: (&'static str, &'static str),
@@ -63,7 +64,7 @@ const DEBIAN: (&str, &str) = ("strix-halo-rootless-debian", "");
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    case("gpu-present", ("no-gpu", ""), Severity::Note, "no GPU of AMD", GOOD),
+    case("gpu-present", ("no-gpu", ""), Severity::Note, "no AMD GPU", GOOD),
     case("gpu-present", ("gpu-without-driver", ""), Severity::Error, "nomodeset", GOOD),
     case("gpu-present", ("gpu-without-driver", "-> sys/bus/pci/devices/0000:c5:00.0/driver ../vfio-pci\n"), Severity::Warning, "vfio-pci", GOOD),
     case("gpu-present", ("gpu-without-driver", "-> sys/bus/pci/devices/0000:c5:00.0/driver ../amdgpu\n"), Severity::Error, "no entry in /sys/class/kfd", GOOD),
@@ -79,13 +80,13 @@ const CASES: &[Case] = &[
     case("firmware-mes", ("strix-halo-bad-firmware", ""), Severity::Error, "MES 0x83", GOOD),
     case("firmware-mes", DEBIAN, Severity::Error, "firmware-amd-graphics 20251125-1", ("strix-halo-rootless-debian", "== var/lib/dpkg/status\nPackage: firmware-amd-graphics\nStatus: install ok installed\nVersion: 20260110-1\n")),
     case("firmware-dkms", DEBIAN, Severity::Warning, "amdgpu-dkms-firmware", GOOD),
-    case("memory-gpu-limit", OLD, Severity::Warning, "as for kernel-amdttm", GOOD),
+    case("memory-gpu-limit", OLD, Severity::Warning, "see kernel-amdttm", GOOD),
     case("memory-gpu-limit", ("strix-halo-old-kernel", "== proc/cmdline\nro\n"), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
-    case("memory-limit-unused", ("strix-halo", "== sys/module/ttm/parameters/pages_limit\n16356352\n"), Severity::Warning, "in effect is 16356352", GOOD),
+    case("memory-limit-unused", ("strix-halo", "== sys/module/ttm/parameters/pages_limit\n16356352\n"), Severity::Warning, "but 16356352 is in effect", GOOD),
     case("memory-gtt", OLD, Severity::Warning, "GTT is 124 GiB", GOOD),
     case("memory-gtt", ("strix-halo-old-kernel", "== proc/cmdline\nro\n"), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
-    case("memory-carve-out", ("strix-halo-carve-out", ""), Severity::Warning, "96 GiB kept for the GPU", GOOD),
-    case("memory-carve-out", ("strix-halo", "== sys/bus/pci/devices/0000:c5:00.0/mem_info_vram_total\n34359738368\n"), Severity::Note, "32 GiB kept", GOOD),
+    case("memory-carve-out", ("strix-halo-carve-out", ""), Severity::Warning, "96 GiB reserved for the GPU", GOOD),
+    case("memory-carve-out", ("strix-halo", "== sys/bus/pci/devices/0000:c5:00.0/mem_info_vram_total\n34359738368\n"), Severity::Note, "32 GiB reserved", GOOD),
     case("device-kfd", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/dri/renderD128 660 0 105\n"), Severity::Error, "/dev/kfd is missing", GOOD),
     case("device-render", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 660 0 105\n"), Severity::Error, "renderD128 is missing", GOOD),
     case("device-access", OLD, Severity::Error, "usermod --append --groups render kim", GOOD),
@@ -97,9 +98,9 @@ const CASES: &[Case] = &[
     case("engine-subids", DEBIAN, Severity::Error, "--add-subuids", GOOD),
     case("selinux-devices", ("strix-halo", "== sys/fs/selinux/booleans/container_use_devices\n0 0\n"), Severity::Warning, "setsebool -P container_use_devices=1", GOOD),
     case("override-form", ("rdna2-wrong-override", ""), Severity::Error, "gfx1031", GOOD),
-    case("override-form", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=\n"), Severity::Error, "set and empty", ("desktop-two-gpus", "")),
+    case("override-form", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=\n"), Severity::Error, "set, but empty", ("desktop-two-gpus", "")),
     case("override-spoof", DEBIAN, Severity::Error, "HSA_OVERRIDE_GFX_VERSION=11.0.0 on a gfx1151", ("desktop-two-gpus", "")),
-    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.5.1\n"), Severity::Note, "by itself", GOOD),
+    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.5.1\n"), Severity::Note, "is already the version", GOOD),
     case("override-spoof", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=10.3.0\n"), Severity::Warning, "on a gfx1010", GOOD),
     case("environment", DEBIAN, Severity::Warning, "OLLAMA_GPU_MEMORY", ("strix-halo", "== recorded\nuser 1000 1000\nenv OLLAMA_IGPU_ENABLE=1\nenv PATH=/usr/bin\n")),
     case("disk-space", DEBIAN, Severity::Warning, "8.4 GiB free", GOOD),
@@ -107,7 +108,8 @@ const CASES: &[Case] = &[
     case("podman-leftovers", DEBIAN, Severity::Note, "|| rm -rf -- /var/tmp/buildah765 /var/tmp/libpod_builder1234567", GOOD),
 ];
 
-/// What no recorded machine can show: the permissions of a socket, and what an engine says.
+/// Returns facts that recorded machines cannot contain: the permissions of a socket, and answers of
+/// an engine.
 const ELSEWHERE: [&str; 2] = ["engine-socket", "engine-version"];
 
 fn one<'a>(checks: &'a [Check], rule: &str) -> &'a Check {
@@ -128,7 +130,7 @@ fn every_rule_is_tripped_by_one_machine_and_holds_on_another() {
             assert!(!finding.repair.is_empty(), "{rule}: {finding:?}");
         }
         let text = format!("{:?}", found.findings);
-        assert!(text.contains(says), "{rule} on {trips:?} does not say `{says}`: {text}");
+        assert!(text.contains(says), "{rule} on {trips:?} does not report `{says}`: {text}");
         let checks = check(&machine::read(holds.0, holds.1), &images());
         assert_eq!(one(&checks, rule).result, Outcome::Ok, "{rule}: {:?}", one(&checks, rule));
     }

@@ -1,4 +1,4 @@
-//! What a container may have, by engine, track and machine; and how a trial is judged.
+//! Tests the rights of containers by engine, track and machine, and the verdicts on smoke tests.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(crate) fn engines() -> [(&'static str, Engine); 3] {
     ]
 }
 
-/// What is asked for on a good machine, by a user.
+/// Returns the wish of a user on a good machine.
 pub(crate) fn wish<'a>(
     track: Track,
     rows: &'a Rows,
@@ -216,11 +216,11 @@ fn a_missing_node_is_named() {
         "== recorded\nuser 1000 1000\ndevice /dev/kfd 660 0 105\ndevice /dev/dri/card0 660 0 44\n";
     assert_eq!(
         missing(render, GpuWay::Rocm),
-        "the device node `/dev/kfd` is missing, which ROCm needs"
+        "the device node `/dev/kfd` is missing, but ROCm needs it"
     );
     assert_eq!(
         missing(kfd, GpuWay::Vulkan),
-        "the device node `/dev/dri/renderD128` is missing, which Vulkan needs"
+        "the device node `/dev/dri/renderD128` is missing, but Vulkan needs it"
     );
     assert_eq!(check_devices(GpuWay::Vulkan, &machine::read("no-gpu", render)), Ok(()));
 }
@@ -233,17 +233,17 @@ fn an_end_is_judged_by_status_and_output() {
     assert_eq!(judge(trial, 0, found), Ending::Good);
     assert!(!is_software(trial, found));
     assert!(is_software(trial, b"  Vulkan0: llvmpipe (LLVM 19.1.7, 256 bits)\n"));
-    // The trap: no device, and all is well.
+    // The trap: there is no device, but the program reports success.
     let none = judge(trial, 0, b"ggml_vulkan: No devices found.\nAvailable devices:\n");
     assert_eq!(none, Ending::Silent);
-    assert!(judge(trial, 134, found).words().contains("status 134, which is SIGABRT"));
+    assert!(judge(trial, 134, found).words().contains("status 134 (SIGABRT"));
     assert!(judge(trial, 139, b"").words().contains("SIGSEGV: a segmentation fault"));
     assert!(judge(trial, 137, b"").words().contains("SIGKILL"));
     assert_eq!(judge(trial, 1, found), Ending::Status(1));
     assert_eq!(judge(trial, 128, found), Ending::Status(128));
     assert_eq!(judge(trial, 250, found), Ending::Status(250));
     let compute = &rows[&Track::Vulkan].smoke[&Level::Compute];
-    // As llama-bench says it on the processor, and on a device.
+    // The output of llama-bench on the processor, and on a device.
     let wrong = b"ggml_vulkan: No devices found.\n| llama | Vulkan | 999 | tg1 | 196514 |\n";
     assert_eq!(judge(compute, 0, wrong), Ending::Silent);
     let right = b"ggml_vulkan: Found 1 Vulkan devices:\nggml_vulkan: 0 = llvmpipe (LLVM 19)\n";

@@ -1,4 +1,5 @@
-//! The files that `run --print` writes: their bytes, and what the programs they are for say of them.
+//! Tests the files that `run --print` writes: their bytes, and whether the programs that read them
+//! accept them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -17,8 +18,8 @@ const FORMS: [(&str, Form); 4] = [
     ("distrobox", Form::Distrobox),
 ];
 
-/// Calls `check` with each file of a form: its name and text, for every engine, track and some
-/// wishes that are hard to write down.
+/// Calls `check` with the name and text of each file of a form, for every engine and track, and for
+/// some wishes with special characters.
 fn each(form: Form, mut check: impl FnMut(&str, &str)) {
     let (rows, machine) = (rows(), machine::read("strix-halo", ""));
     for (engine_name, engine) in engines() {
@@ -37,7 +38,7 @@ fn each(form: Form, mut check: impl FnMut(&str, &str)) {
     }
 }
 
-/// A word that every form has its own way to spoil.
+/// A word with characters that are special in the forms.
 const HARD: &str = "it's \"$HOME\" 50% \\ `a`; #b";
 
 type Change = fn(&mut Wish<'_>);
@@ -56,7 +57,7 @@ const WISHES: [(&str, Change); 4] = [
     ("no-gpu", |wish| wish.has_gpu = false),
 ];
 
-/// Runs a program and fails the test where it fails.
+/// Runs a program, and fails the test if the program fails.
 #[track_caller]
 fn good(command: &mut Command, what: &str, text: &str) -> Output {
     let output = command.output().unwrap();
@@ -97,7 +98,7 @@ fn scripts_pass_the_shell_and_shellcheck() {
         files.push(path);
     });
     assert!(files.len() > 60);
-    // `$HOME` in single quotes is what was meant.
+    // `$HOME` in single quotes is intended.
     let mut shellcheck = Command::new("shellcheck");
     let output = shellcheck.args(["--exclude", "SC2016"]).args(&files).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -120,7 +121,7 @@ fn scripts_pass_the_shell_and_shellcheck() {
     }
 }
 
-/// The script calls the engine with the words that were meant: a false `podman` prints them.
+/// The script calls the engine with the intended words: a fake `podman` prints them.
 #[test]
 fn scripts_hand_every_word_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +163,7 @@ fn podmans_generator_takes_the_quadlets() {
             let output = good(&mut generator, name, text);
             let unit = String::from_utf8(output.stdout).unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
-            // It only warns of keys that it does not know.
+            // It only warns about unknown keys.
             assert!(
                 !said.contains("unsupported") && !said.contains("converting"),
                 "{said}\n{text}"
@@ -203,7 +204,7 @@ fn dockers_parser_takes_the_compose_files() {
         let home = &service["volumes"][0]["source"];
         assert!(home.as_str().unwrap().starts_with("/home/kim/.cache/build-pipeline/home/"));
         if name.ends_with("-hard") {
-            // It writes the document so that it can be read again: `$` doubled.
+            // It prints the document in a form that can be read again, with `$` doubled.
             let hard = HARD.replace('$', "$$");
             assert_eq!(service["command"][2], hard);
             assert_eq!(service["environment"]["HARD"], hard);
@@ -216,7 +217,7 @@ fn dockers_parser_takes_the_compose_files() {
 #[test]
 fn distrobox_takes_the_manifests() {
     let assemble = newer_package("distrobox").join("usr/bin/distrobox-assemble");
-    // It wants some engine on the path, and asks it nothing in a dry run.
+    // It needs an engine on the path, but does not call it in a dry run.
     let engines = tempfile::tempdir().unwrap();
     for name in ["podman", "docker"] {
         let path = engines.path().join(name);
@@ -224,7 +225,7 @@ fn distrobox_takes_the_manifests() {
         good(Command::new("chmod").arg("+x").arg(&path), "chmod", "");
     }
     each(Form::Distrobox, |name, text| {
-        // It takes a second each.
+        // Each call takes a second.
         if name.ends_with("-network") || name.contains("-spoof-") {
             return;
         }
@@ -235,7 +236,7 @@ fn distrobox_takes_the_manifests() {
         let path = format!("{}:/usr/bin:/bin", engines.path().display());
         dry.args(["create", "--dry-run", "--file"]).arg(&manifest).env("PATH", path);
         dry.env("HOME", folder.path()).env("USER", "kim").env("DBX_CONTAINER_MANAGER", "podman");
-        // As root it asks back.
+        // As root it asks for confirmation.
         dry.env("DBX_SUDO_PROGRAM", "true");
         let output = good(&mut dry, name, text);
         let said = String::from_utf8(output.stdout).unwrap();

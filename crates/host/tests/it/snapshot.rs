@@ -1,4 +1,4 @@
-//! What is read of a machine.
+//! Tests which facts are read from a machine.
 
 use names::EngineKind;
 
@@ -58,7 +58,7 @@ fn gpus_stand_in_the_order_of_the_compute_driver() {
         .map(|gpu| (gpu.target.as_ref().unwrap().as_str(), gpu.address.as_deref().unwrap()))
         .collect();
     assert_eq!(all, [("gfx1031", "0000:03:00.0"), ("gfx1036", "0000:10:00.0")]);
-    // Node 10 comes behind node 2.
+    // Node 10 comes after node 2.
     let machine = machine::read(
         "desktop-two-gpus",
         "== sys/class/kfd/kfd/topology/nodes/10/properties\ngfx_target_version 110000\n",

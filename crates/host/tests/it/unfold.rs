@@ -1,19 +1,20 @@
-//! Unfolds a recorded machine (`tests/machines`) into a directory; other crates' tests use it too.
+//! Unpacks a recorded machine (`tests/machines`) into a directory; tests of other crates use this
+//! too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the folder of the recorded machines, from the folder of any crate.
+/// Returns the folder of the recorded machines, relative to the folder of any crate.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/machines")
 }
 
-/// Unfolds the recorded machine `name` into `root`.
+/// Unpacks the recorded machine `name` into `root`.
 pub(crate) fn machine(root: &Path, name: &str) {
     text(root, &fs::read_to_string(folder().join(format!("{name}.machine"))).unwrap());
 }
 
-/// Unfolds a text of the format that `tests/machines/README.md` describes into `root`.
+/// Unpacks a text in the format that `tests/machines/README.md` describes into `root`.
 pub(crate) fn text(root: &Path, text: &str) {
     let mut file: Option<(PathBuf, String)> = None;
     let finish = |file: Option<(PathBuf, String)>| {
@@ -41,7 +42,7 @@ pub(crate) fn text(root: &Path, text: &str) {
             text.push_str(line);
             text.push('\n');
         } else {
-            assert_eq!(line, "", "a line that belongs to no file");
+            assert_eq!(line, "", "a line that does not belong to a file");
         }
     }
     finish(file);

@@ -1,4 +1,4 @@
-//! Commands: what is cloned, patched, downloaded, built and pushed.
+//! Rules for commands: what is cloned, patched, downloaded, built and pushed.
 
 use super::variables::is_branch;
 use crate::shell::{ShellCommand, UNKNOWN};
@@ -23,7 +23,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-/// Returns the words behind the options of git itself: `git -C x clone` is a clone.
+/// Returns the words after the options of git itself: `git -C x clone` is a clone.
 fn subcommand<'w>(words: &[&'w str]) -> Option<(usize, &'w str)> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
@@ -41,11 +41,7 @@ fn git(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &mut Fi
     let rest = &words[start + 1..];
     match name {
         "push" if commits_before(facts, at) => {
-            found.add(
-                "git-push-in-script",
-                line,
-                "`git push` stands behind `git commit` in a script",
-            );
+            found.add("git-push-in-script", line, "a script runs `git push` after `git commit`");
         }
         "clone" => clone(facts, at, rest, line, found),
         "checkout" | "switch" => {
@@ -101,7 +97,7 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], line: usize, found: &mut F
         .find(|word| word.contains("://") || word.contains('@'))
         .copied()
         .unwrap_or("the repository");
-    // A checkout or reset behind it, before the next clone, can still settle it.
+    // A later checkout or reset, before the next clone, can still pin it.
     let behind = facts.commands[at + 1..].iter().take_while(|command| !is_git(command, &["clone"]));
     let settled = behind.into_iter().any(|command| {
         is_git(command, &["checkout", "reset", "switch", "fetch"])
@@ -132,7 +128,7 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], line: usize, found: &mut F
                 .iter()
                 .any(|command| is_git(command, &["checkout", "switch"]));
             if !checks_out {
-                found.add("clone-unpinned", line, format!("{url} is cloned at its tip"));
+                found.add("clone-unpinned", line, format!("{url} is cloned at its current tip"));
             }
         }
     }
@@ -148,7 +144,7 @@ fn patches(words: &[&str], line: usize, found: &mut Findings<'_>) {
         found.add("vllm-allowlist-sed", line, "vLLM's list of GPUs is edited with sed");
     }
     if all.contains("rtld_global") || all.contains("RTLD_GLOBAL") && all.contains("rocm_sdk") {
-        found.add("rtld-global-patch", line, "rocm_sdk is made to load its libraries locally");
+        found.add("rtld-global-patch", line, "rocm_sdk is changed to load its libraries locally");
     }
 }
 
@@ -184,7 +180,7 @@ fn container(
     if let Some(file) = file
         .filter(|file| !file.contains(UNKNOWN) && *file != "-" && !exists.exists(facts.file, file))
     {
-        found.add("missing-file", line, format!("`{file}` is built, and there is no such file"));
+        found.add("missing-file", line, format!("`{file}` is built, but it does not exist"));
     }
 }
 
@@ -194,7 +190,7 @@ fn download(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &m
         next.words[0].line == line
             && matches!(next.words[0].text.as_str(), "sh" | "bash" | "python3" | "python")
     });
-    // `curl … | sh` ends as a shell without a script, which the reader leaves out of the commands.
+    // `curl … | sh` ends with a shell without a script, which the reader omits from the commands.
     let source = facts.text.lines().nth(line - 1).unwrap_or_default();
     let runs_in_shell = source.split('|').skip(1).any(|next| {
         let next = next.trim_start();
@@ -202,11 +198,11 @@ fn download(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &m
         matches!(next, Some("sh" | "bash"))
     });
     if (is_piped || runs_in_shell) && words.iter().any(|word| word.contains("://")) {
-        found.add("download-unchecked", line, "what is downloaded is run by a shell at once");
+        found.add("download-unchecked", line, "a download is run by a shell immediately");
     }
 }
 
-/// `ADD https://…` without a checksum.
+/// Checks `ADD https://…` without a checksum.
 fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for (line, text) in facts.lines() {
         let mut words = text.split_whitespace();

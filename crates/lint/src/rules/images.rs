@@ -1,16 +1,16 @@
-//! Images: names, tags, and those of which something is known.
+//! Rules for images: names, tags, and known problems.
 
 use super::is_old_rocm;
 use crate::facts::Image;
 use crate::shell::UNKNOWN;
 use crate::{Facts, Findings};
 
-/// A reference, taken apart as far as rules need it.
+/// The parts of a reference that the rules need.
 #[derive(Debug)]
 struct Parts<'a> {
-    /// With its registry, where one is written.
+    /// With the registry, if there is one.
     name: &'a str,
-    /// Without its registry, and without `library/`.
+    /// Without the registry and without `library/`.
     path: &'a str,
     has_registry: bool,
     tag: Option<&'a str>,
@@ -48,7 +48,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
-    // What a script builds itself is not pulled.
+    // An image that the script builds itself is not pulled.
     if !name.contains('/') && builds(facts, name) {
         return;
     }
@@ -58,7 +58,7 @@ fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
             "image-short-name",
             line,
             format!("`{}` has no registry", image.reference),
-            format!("write `docker.io/{full}` if that is meant"),
+            format!("write `docker.io/{full}` if you mean Docker Hub"),
         );
     }
     if has_digest {
@@ -66,19 +66,23 @@ fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
     }
     match tag {
         None | Some("latest" | "nightly" | "rawhide" | "dev" | "main" | "edge") => {
-            found.add("image-latest", line, format!("`{}` is whatever is newest", image.reference));
+            found.add(
+                "image-latest",
+                line,
+                format!("`{}` can be a different image every day", image.reference),
+            );
         }
         Some(tag) => {
             found.add(
                 "image-unpinned",
                 line,
-                format!("`{name}` has the tag `{tag}` and no digest"),
+                format!("`{name}` has the tag `{tag}`, but no digest"),
             );
         }
     }
 }
 
-/// Says whether the file itself builds an image of that name.
+/// Returns whether the file itself builds an image with that name.
 fn builds(facts: &Facts<'_>, name: &str) -> bool {
     facts.commands.iter().any(|command| {
         let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
@@ -105,16 +109,16 @@ fn known(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
         found.add(
             "ollama-without-rocm",
             line,
-            format!("`{reference}` is given /dev/kfd and has no ROCm"),
+            format!("`{reference}` is given /dev/kfd, but contains no ROCm"),
         );
     }
     if path.starts_with("rocm/") || path.contains("rocm") {
         match rocm_of(path, tag) {
             Some(release) if is_old_rocm(release) => {
-                found.add("rocm-too-old", line, format!("`{reference}` has ROCm {release}"));
+                found.add("rocm-too-old", line, format!("`{reference}` contains ROCm {release}"));
             }
             Some("7.2" | "7.2.0") => {
-                found.add("rocm-7-2-0", line, format!("`{reference}` has ROCm 7.2.0"));
+                found.add("rocm-7-2-0", line, format!("`{reference}` contains ROCm 7.2.0"));
             }
             Some(_) | None => {}
         }
@@ -128,7 +132,7 @@ fn known(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns the ROCm release that a tag names: `rocm7.1.1_…`, `6.4.1-complete`.
+/// Returns the ROCm release in a tag: `rocm7.1.1_…`, `6.4.1-complete`.
 fn rocm_of<'a>(path: &str, tag: &'a str) -> Option<&'a str> {
     let at = match tag.find("rocm") {
         Some(at) => at + "rocm".len(),

@@ -1,4 +1,4 @@
-//! The rules, by what they look at. What each is called and why stands in [`crate::RULES`].
+//! The rules, grouped by what they check. [`crate::RULES`] contains their names and reasons.
 
 mod commands;
 mod images;
@@ -10,7 +10,7 @@ mod words;
 
 use crate::{Context, Facts, Findings, Kind};
 
-/// Runs every rule on what a file says.
+/// Runs every rule on the facts of a file.
 pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Pins => return pins::run(facts, context, found),
@@ -28,11 +28,11 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     words::run(facts, context, found);
 }
 
-/// The first ROCm that AMD supports on gfx1151 whatever the kernel.
+/// The first ROCm release that AMD supports on gfx1151 with every kernel.
 const FIRST_ROCM: &str = "7.2.1";
 
-/// Says whether a ROCm release is older than the first that supports gfx1151, and not 7.2.0, which
-/// has a rule of its own.
+/// Returns whether a ROCm release is older than the first one that supports gfx1151. Returns
+/// `false` for 7.2.0, which has its own rule.
 fn is_old_rocm(release: &str) -> bool {
     let numbers: Vec<u32> = release.split('.').map_while(|part| part.parse().ok()).collect();
     match numbers.as_slice() {

@@ -1,4 +1,4 @@
-//! Python packages: versions that do not exist, indexes that mix, what does not belong together.
+//! Rules for Python packages: versions that do not exist, mixed indexes, and incompatible packages.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn one(
         );
     }
     if name == "amdsmi" {
-        found.add("amdsmi-from-index", line, "`amdsmi` is installed from an index");
+        found.add("amdsmi-from-index", line, "`amdsmi` is installed from a package index");
     }
     let Some(version) = version else { return };
     let never = [("torch", "2.5.0+rocm6.3"), ("lm-format-enforcer", "0.4.5"), ("vllm", "0.10.3")];
@@ -98,11 +98,11 @@ fn indexes(facts: &Facts<'_>, command: &crate::shell::ShellCommand, found: &mut 
         );
     }
     if has_extra && (has_torch || is_rocm) {
-        found.add("extra-index-url", line, "the ROCm index and the default one are merged");
+        found.add("extra-index-url", line, "the ROCm index and the default index are merged");
     }
 }
 
-/// torch with torchvision and torchaudio.
+/// Checks torch together with torchvision and torchaudio.
 fn together(
     facts: &Facts<'_>,
     context: Context<'_>,
@@ -118,7 +118,7 @@ fn together(
     }
 }
 
-/// Returns what does not belong to a release of torch: the package, and why.
+/// Returns the packages that do not match a release of torch, with the reasons.
 pub(super) fn mismatches(
     torch: &str,
     all: &BTreeMap<String, String>,
@@ -132,12 +132,17 @@ pub(super) fn mismatches(
         if stamp(version) != stamp(torch) {
             wrong.push((
                 name.to_owned(),
-                format!("`{name}` `{version}` and `torch` `{torch}` carry different stamps"),
+                format!("`{name}` `{version}` and `torch` `{torch}` have different ROCm stamps"),
             ));
         } else if let Some(wanted) =
             row.and_then(|row| row.with.get(name)).filter(|wanted| !wanted.contains(version))
         {
-            wrong.push((name.to_owned(), format!("`{name}` `{version}` does not belong to `torch` `{torch}`, which goes with {wanted}")));
+            wrong.push((
+                name.to_owned(),
+                format!(
+                    "`{name}` `{version}` does not match `torch` `{torch}`, which needs {wanted}"
+                ),
+            ));
         }
     }
     wrong

@@ -1,4 +1,5 @@
-//! `versions.toml`: pins that are unresolved, discontinued, expired, doubled, or do not go together.
+//! Rules for `versions.toml`: pins that are unresolved, discontinued, expired, duplicated, or
+//! incompatible.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 fn unresolved(pins: &Pins, line: &dyn Fn(&PinName) -> usize, found: &mut Findings<'_>) {
     let sources = pins.sources.iter().map(|(name, pin)| (name, pin.commit == Pinned::Unresolved));
     let archives = pins.archives.iter().map(|(name, pin)| (name, pin.sha256 == Pinned::Unresolved));
-    // A followed tag is looked up by every run.
+    // Every run looks up a followed tag.
     let images = pins
         .images
         .iter()
@@ -66,7 +67,8 @@ fn images(
         }
         let Some((compat, rocm)) = context.compat.zip(pin.rocm.as_deref()) else { continue };
         let Ok(gpu) = "gfx1151".parse() else { continue };
-        // On a kernel with the fixes a release does best; what fails there fails everywhere.
+        // A release is judged on a kernel with the fixes; a release that fails there fails
+        // everywhere.
         if let Some((row, Support::Unsupported)) = compat.kernel_support(&gpu, rocm, true) {
             let source = &row.evidence.source;
             found.add(
@@ -112,7 +114,7 @@ fn doubled(pins: &Pins, line: &dyn Fn(&PinName) -> usize, found: &mut Findings<'
                     "pin-tag-disagrees",
                     line(name),
                     format!(
-                        "`{tag}` is `{value}` here, and `{}` for pin `{}`",
+                        "`{tag}` is `{value}` here, but `{}` for pin `{}`",
                         earlier.1, earlier.0
                     ),
                 );
@@ -123,7 +125,7 @@ fn doubled(pins: &Pins, line: &dyn Fn(&PinName) -> usize, found: &mut Findings<'
             found.add(
                 "pin-duplicate",
                 line(name),
-                format!("pin `{name}` stands for the same as `{earlier}`"),
+                format!("pin `{name}` has the same value as `{earlier}`"),
             );
         }
     };

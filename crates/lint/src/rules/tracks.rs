@@ -1,5 +1,5 @@
-//! `tracks.toml` and `python.toml`: what cannot be read, pins that do not exist, files that are not
-//! there. The variables of tracks are looked at like those of any image.
+//! Rules for `tracks.toml` and `python.toml`: invalid files, pins that do not exist, missing files.
+//! The variables of tracks are checked like those of any image.
 
 use ::pins::{VariantBase, parse_python, parse_python_with, parse_tracks, parse_tracks_with};
 
@@ -17,7 +17,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     };
     let Some(exists) = context.exists else { return };
     for variant in tracks.built.values().flat_map(|settings| settings.variants.values()) {
-        // A Python lock that was never made is like a pin that is unresolved; the plan says so.
+        // A Python lock that has not been made yet is like an unresolved pin; planning reports it.
         let mut files: Vec<(&str, String)> = variant
             .stages
             .iter()
@@ -32,13 +32,13 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             found.add(
                 "missing-file",
                 line,
-                format!("a track needs `{path}`, and there is no such file"),
+                format!("a track needs `{path}`, which does not exist"),
             );
         }
     }
 }
 
-/// Looks at `python.toml`.
+/// Checks `python.toml`.
 pub(super) fn python(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let sets = match context.pins {
         Some(pins) => parse_python_with(facts.file, facts.text, pins),

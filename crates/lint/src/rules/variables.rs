@@ -1,14 +1,14 @@
-//! Variables that do not exist, do nothing, or do harm.
+//! Rules for variables that do not exist, have no effect, or are harmful.
 
 use super::is_old_rocm;
 use crate::shell::{Scope, Setting, UNKNOWN};
 use crate::{Context, Facts, Findings, Kind};
 
-/// Variables that only a build reads.
+/// Variables that only builds read.
 const BUILD_ONLY: [&str; 5] =
     ["PYTORCH_ROCM_ARCH", "AMDGPU_TARGETS", "GPU_ARCHS", "HIP_ARCHITECTURES", "VLLM_TARGET_DEVICE"];
 
-/// Variables for a person who looks for a crash.
+/// Variables for debugging a crash.
 const DEBUG: [&str; 6] = [
     "AMD_SERIALIZE_KERNEL",
     "AMD_SERIALIZE_COPY",
@@ -24,7 +24,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     undefined(facts, context, found);
 }
 
-/// Looks at each variable by itself.
+/// Checks each variable on its own.
 pub(super) fn each(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for setting in &facts.settings {
         one(facts, setting, found);
@@ -35,13 +35,14 @@ fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
     let Setting { name, value, line, scope } = setting;
     let (line, value) = (*line, value.trim());
     let is_known = !value.contains(UNKNOWN);
-    // What an image or service always has, or an environment file that is handed to one.
+    // Variables that are set permanently: in an image, in a service, or in an environment file for
+    // one.
     let is_kept = matches!(scope, Scope::Image | Scope::Run);
     let is_on = !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "off" | "no" | "");
     match name.as_str() {
         "HSA_OVERRIDE_GFX_VERSION" if is_known => spoof(facts, value, line, found),
         _ if BUILD_ONLY.contains(&name.as_str()) && *scope == Scope::Run => {
-            found.add("variable-build-only", line, format!("`{name}` is set for a container that runs"));
+            found.add("variable-build-only", line, format!("`{name}` is set for a running container"));
         }
         "HIP_SUPPORTED_ARCHS" => found.add("hip-supported-archs", line, format!("`{name}` is set in the environment")),
         _ if DEBUG.contains(&name.as_str()) && is_kept && is_on => {
@@ -52,7 +53,7 @@ fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
         }
         "VLLM_USE_V1" if value == "0" => found.add("variable-without-effect", line, "`VLLM_USE_V1=0` is ignored since vLLM 0.14"),
         "VLLM_ATTENTION_BACKEND" => {
-            found.add("variable-without-effect", line, "`VLLM_ATTENTION_BACKEND` is not read by today's vLLM; use `--attention-backend`");
+            found.add("variable-without-effect", line, "current vLLM does not read `VLLM_ATTENTION_BACKEND`; use `--attention-backend`");
         }
         "GGML_HIP_UMA" => found.add("variable-without-effect", line, "`GGML_HIP_UMA` became `GGML_CUDA_ENABLE_UNIFIED_MEMORY`"),
         "ROC_ENABLE_PRE_VEGA" => found.add("pre-vega", line, format!("`{name}` is set")),
@@ -62,17 +63,17 @@ fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
         }
         "PYTORCH_TUNABLEOP_ENABLED" if is_on && is_known && is_kept => found.add("tunableop-on", line, format!("`{name}={value}`")),
         "DEVICE_LIB_PATH" | "HIP_DEVICE_LIB_PATH" if value.contains("amdgcn/bitcode") => {
-            found.add("device-lib-path", line, format!("`{name}` is written down"));
+            found.add("device-lib-path", line, format!("`{name}` is set to a fixed path"));
         }
         "ROCM_VERSION" if is_old_rocm(value) => found.add("rocm-too-old", line, format!("ROCm `{value}`")),
         "OLLAMA_GPU_MEMORY" => found.add_with(
             "variable-does-not-exist",
             line,
             "`OLLAMA_GPU_MEMORY` has never existed in any Ollama release",
-            "remove it; the GPU's memory is the host's `ttm.pages_limit`, and `OLLAMA_GPU_OVERHEAD` reserves bytes",
+            "remove it; `ttm.pages_limit` on the host sets the GPU's memory limit, and `OLLAMA_GPU_OVERHEAD` only reserves bytes",
         ),
         _ => {
-            // `OLLAMA_VERSION` and the like are the pins of whoever builds Ollama.
+            // `OLLAMA_VERSION` and similar names are pins in Ollama builds.
             let near = ::pins::unknown_ollama_variable(name).filter(|_| !is_pin_name(name));
             if let Some(near) = near {
                 let help = match near {
@@ -103,14 +104,14 @@ fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
     }
     let is_list = name.ends_with("_ARCH") || name.ends_with("_ARCHS") || name.ends_with("_TARGETS");
     if is_list && (value.contains("gfx940") || value.contains("gfx941")) {
-        found.add("retired-target", line, format!("`{name}` has gfx940 or gfx941"));
+        found.add("retired-target", line, format!("`{name}` contains gfx940 or gfx941"));
     }
 }
 
 fn spoof(facts: &Facts<'_>, value: &str, line: usize, found: &mut Findings<'_>) {
     let is_version = value.parse::<::names::GfxVersion>().is_ok();
     match value {
-        "" => found.add("hsa-override-empty", line, "`HSA_OVERRIDE_GFX_VERSION` is set to nothing"),
+        "" => found.add("hsa-override-empty", line, "`HSA_OVERRIDE_GFX_VERSION` is set, but empty"),
         _ if !is_version => found.add(
             "hsa-override-form",
             line,
@@ -131,12 +132,12 @@ fn spoof(facts: &Facts<'_>, value: &str, line: usize, found: &mut Findings<'_>) 
     }
 }
 
-/// Says whether a variable is named like one that holds a commit.
+/// Returns whether a variable's name suggests that it contains a commit.
 fn is_commit_name(name: &str) -> bool {
     ["_COMMIT", "_SHA", "_REVISION", "_BRANCH"].iter().any(|end| name.ends_with(end))
 }
 
-/// Says whether a value is the name of a branch.
+/// Returns whether a value is the name of a branch.
 pub(super) fn is_branch(value: &str) -> bool {
     let last = value.rsplit('/').next().unwrap_or(value);
     let is_numbered = last.trim_start_matches(['v', 'b']).starts_with(|c: char| c.is_ascii_digit());
@@ -157,7 +158,7 @@ pub(super) fn is_branch(value: &str) -> bool {
     !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
 }
 
-/// Two values for one name, in a file that does nothing but set variables.
+/// Checks for two values of one name, in files that only set variables.
 fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let only_sets =
         facts.kind == Kind::Environment || facts.kind == Kind::Shell && facts.commands.is_empty();
@@ -172,7 +173,7 @@ fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 "duplicate-pin",
                 *line,
                 format!(
-                    "`{name}` is `{value}` here and `{}` on line {}",
+                    "`{name}` is `{value}` here, but `{}` on line {}",
                     earlier.value, earlier.line
                 ),
             );
@@ -180,7 +181,7 @@ fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Names that look like a pin's.
+/// Returns whether a name looks like that of a pin.
 const PIN_ENDS: [&str; 11] = [
     "VERSION", "COMMIT", "REF", "TAG", "DIGEST", "SHA", "SHA256", "BRANCH", "IMAGE", "REVISION",
     "URL",
@@ -192,11 +193,11 @@ fn is_pin_name(name: &str) -> bool {
     })
 }
 
-/// Names that a system sets.
+/// Returns whether the system sets a variable.
 const SYSTEM: [&str; 8] =
     ["GITHUB_", "CI_", "GITLAB_", "RUNNER_", "BASH_", "OS_", "BUILDKITE_", "JENKINS_"];
 
-/// Pins that are used and that no file of the run sets.
+/// Checks for pins that are used, but not set by any file of the run.
 fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let is_source = |words: &[crate::shell::Word]| matches!(words[0].text.as_str(), "source" | ".");
     let sourced: Vec<&str> = facts
@@ -215,7 +216,7 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
             || others.is_some_and(|names| names.contains(name));
         let is_system = SYSTEM.iter().any(|start| name.starts_with(start)) || name == "TARGET_SHA";
         if is_pin && !is_set && !is_system {
-            found.add("undefined-pin", *line, format!("`{name}` is used and nothing defines it"));
+            found.add("undefined-pin", *line, format!("`{name}` is used, but not defined"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Words: what stands anywhere in a file, comments too.
+//! Rules for words anywhere in a file, including comments.
 
 use std::sync::LazyLock;
 
@@ -7,10 +7,10 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use super::FIRST_ROCM;
 use crate::{Context, Facts, Findings, Kind};
 
-/// A rule, the pattern of a line that breaks it, and the message.
+/// A rule, the pattern of a line that violates it, and the message.
 type Row = (&'static str, &'static str, &'static str);
 
-/// Patterns in lower case; lines are made lower case before they are looked at.
+/// The patterns are in lower case; lines are converted to lower case first.
 const ROWS: [Row; 20] = [
     (
         "gttsize-deprecated",
@@ -35,7 +35,7 @@ const ROWS: [Row; 20] = [
     (
         "world-writable-gpu",
         r#"(kfd|renderd|/dri).*mode\s*[:=]?=\s*"?0?666|mode\s*[:=]?=\s*"?0?666.*(kfd|renderd|/dri)"#,
-        "a rule gives the GPU to everybody",
+        "a rule gives everyone access to the GPU",
     ),
     ("vulkan-sdk-apt", r"packages\.lunarg\.com", "LunarG's repository for Ubuntu is used"),
     (
@@ -51,17 +51,17 @@ const ROWS: [Row; 20] = [
     (
         "bitsandbytes-stale",
         r"bitsandbytes.{0,30}(not|n't|no|lack|without).{0,20}(support|rocm|amd)",
-        "bitsandbytes is said not to support AMD",
+        "bitsandbytes is claimed not to support AMD",
     ),
     (
         "rocm-lts",
         r"rocm[ -]?5\.\d.{0,8}lts|lts.{0,8}rocm[ -]?5",
-        "a ROCm release is called long-term",
+        "a ROCm release is called long-term support",
     ),
     (
         "missing-code-objects",
         r"rocm (can'?t|cannot|does ?n[o']t).{0,20}(auto-?)?detect",
-        "ROCm is said not to find the GPU",
+        "ROCm is claimed not to find the GPU",
     ),
     (
         "rocm-too-old",
@@ -71,39 +71,39 @@ const ROWS: [Row; 20] = [
     (
         "flash-attention-branch",
         r"flash[-_]attention.{0,60}main_perf|main_perf.{0,60}flash[-_]attention",
-        "`main_perf` is named as what to build",
+        "`main_perf` is recommended for a build",
     ),
     (
         "hsa-override-form",
         r"hsa_override_gfx_version\s*[:=]\s*.?gfx\d",
         "the override is a target name",
     ),
-    ("variable-does-not-exist", r"\bollama_gpu_memory\b", "`OLLAMA_GPU_MEMORY` is named"),
+    ("variable-does-not-exist", r"\bollama_gpu_memory\b", "`OLLAMA_GPU_MEMORY` is mentioned"),
     (
         "variable-build-only",
         r"(pytorch_rocm_arch|vllm_target_device).{0,60}(fix|cure|solve|avoid).{0,30}invalid device function|invalid device function.{0,60}(pytorch_rocm_arch|vllm_target_device)",
-        "a variable of builds is named as a cure",
+        "a build variable is recommended as a fix",
     ),
     (
         "no-such-version",
         r"\bvllm\b.{0,30}\bv?0\.10\.3\b|bump vllm v0\.10\.3",
-        "vLLM 0.10.3 is named",
+        "vLLM 0.10.3 is mentioned",
     ),
-    ("retired-target", r"\bgfx94[01]\b", "gfx940 or gfx941 is named"),
+    ("retired-target", r"\bgfx94[01]\b", "gfx940 or gfx941 is mentioned"),
     ("fedora-release", r"fedora[ :]43.{0,12}rawhide", "Fedora 43 is called Rawhide"),
     (
         "rtld-global-patch",
         r"rtld_global\s*[:=].{0,12}false|rtld_global=false",
-        "rocm_sdk is made to load its libraries locally",
+        "rocm_sdk is changed to load its libraries locally",
     ),
 ];
 
 static SET: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
-    // Advice is ASCII; Unicode tables would only cost start-up time.
+    // Advice is ASCII; Unicode tables would only slow down the start.
     RegexSetBuilder::new(ROWS.map(|(_, pattern, _)| pattern)).unicode(false).build().ok()
 });
 
-/// Lines longer than this hold no advice.
+/// Longer lines do not contain advice.
 const LONGEST: usize = 2_000;
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -115,7 +115,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let lower = text.to_ascii_lowercase();
         for hit in &set.matches(lower.as_bytes()) {
             let (rule, _, message) = ROWS[hit];
-            // Where a file is taken apart, its variables have rules that know more.
+            // If the facts of a file are extracted, other rules know more about its variables.
             let has_own = rule == "variable-does-not-exist" || rule == "hsa-override-form";
             if has_own
                 && !lower.contains('#')
@@ -137,7 +137,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-/// Urls of wheel indexes that moved.
+/// Checks for urls of wheel indexes that moved.
 fn moved_index(text: &str, line: usize, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(compat) = context.compat else { return };
     for (at, _) in text.match_indices("https://") {

@@ -1,4 +1,4 @@
-//! Files without a mistake, as people write them, some of them close to one.
+//! Realistic files without mistakes; some of them are close to one.
 
 pub(crate) const CLEAN: &[(&str, &str)] = &[
     ("Dockerfile", "FROM scratch\n"),

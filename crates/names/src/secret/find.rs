@@ -1,31 +1,31 @@
-//! Which parts of a text are secret.
+//! Finds the secret parts of a text.
 //!
-//! A rule that is in doubt hides too much rather than too little. The rules:
+//! In case of doubt, a rule hides too much rather than too little. The rules:
 //!
-//! - User information of a URL (RFC 3986, section 3.2.1) with and without a scheme. The last `@`
+//! - User information of a URL (RFC 3986, section 3.2.1), with or without a scheme. The last `@`
 //!   ends it, because people do not escape `/`, `?`, `#` and `@` in passwords. `git@host:path` and
-//!   `ssh://git@host` name an account of everybody, and `@sha256:…` is a digest.
-//! - What follows the `?` of a URL, and a fragment that is not an anchor.
+//!   `ssh://git@host` name a public account, and `@sha256:…` is a digest.
+//! - The query of a URL, and a fragment that is not an anchor.
 //! - The credentials of an `Authorization` header (RFC 9110, section 11.6.2), and a bearer token
-//!   (RFC 6750) that is shown alone.
-//! - The value of a variable, argument, key or header whose name says so: `HF_TOKEN=…`,
+//!   (RFC 6750) on its own.
+//! - The value of a variable, argument, key or header whose name indicates a secret: `HF_TOKEN=…`,
 //!   `--api-key …`, `"password": "…"`.
 
 use std::ops::Range;
 
-/// How far a part of a text may reach.
+/// What ends a part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// The text is one value: only its end ends a part.
+    /// The text is one value; a part ends only at its end.
     Value,
-    /// The text is prose, a log or a file: white space, quotes and brackets end a part.
+    /// The text is prose, a log or a file; white space, quotes and brackets end a part.
     Text,
 }
 
 /// Returns the secret parts of a text in order. They do not overlap and are not empty.
 pub(super) fn spans(text: &str, extent: Extent) -> Vec<Range<usize>> {
     let mut all = bearer(text);
-    // Every other rule needs one of these.
+    // Every rule below needs one of these characters.
     if text.contains(['@', ':', '=', '%']) || text.contains("--") {
         tokens(text, extent).into_iter().for_each(|token| addresses(text, token, &mut all));
         all.extend(authorizations(text));
@@ -94,7 +94,7 @@ fn addresses(text: &str, token: Range<usize>, all: &mut Vec<Range<usize>>) {
     all.extend(found.iter().map(|span| token.start + span.start..token.start + span.end));
 }
 
-/// Returns the scheme at the end of what precedes `://`.
+/// Returns the scheme at the end of the text before `://`.
 fn scheme_of(before: &str) -> &str {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
     let start = before
@@ -103,7 +103,8 @@ fn scheme_of(before: &str) -> &str {
     &before[start..]
 }
 
-/// Returns the user information that begins at `from`, right after `scheme://`; `at` is the last `@`.
+/// Returns the user information that starts at `from`, directly after `scheme://`; `at` is the last
+/// `@`.
 fn user_information(
     scheme: &str,
     word: &str,
@@ -120,7 +121,8 @@ fn user_information(
     (!is_public).then_some(from..at)
 }
 
-/// Returns the end of what may be user information whose `@` was cut off: a port is a number.
+/// Returns the end of possible user information whose `@` was cut off. If a number follows the
+/// colon, it is a port.
 fn cut_off(rest: &str) -> Option<usize> {
     let rest = &rest[..rest.find("://").unwrap_or(rest.len())];
     let authority =
@@ -133,15 +135,15 @@ fn cut_off(rest: &str) -> Option<usize> {
     (!is_port).then_some(rest.len())
 }
 
-/// Returns where the last `@` is that does not begin a digest.
+/// Returns the position of the last `@` that does not start a digest.
 fn last_at(text: &str) -> Option<usize> {
     let is_digest =
         |rest: &str| ["sha256:", "sha512:", "sha384:"].iter().any(|start| rest.starts_with(start));
     text.rmatch_indices('@').map(|(at, _)| at).find(|at| !is_digest(&text[at + 1..]))
 }
 
-/// Returns whether an authority that is followed by a path with `@` is surely a host: a name with a
-/// dot or an address, with a port at most.
+/// Returns whether an authority, followed by a path that contains `@`, is certainly a host: a name
+/// with a dot or an address, with an optional port.
 fn is_host(scheme: &str, authority: &str) -> bool {
     if authority.is_empty() {
         return !scheme.to_ascii_lowercase().starts_with("http");
@@ -156,14 +158,14 @@ fn is_host(scheme: &str, authority: &str) -> bool {
     (is_address || is_named) && port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns the query or fragment of a URL, without its mark, where it may be secret.
+/// Returns the query or fragment of a URL, without `?` or `#`, if it may be secret.
 fn ending(word: &str, span: Range<usize>) -> Option<Range<usize>> {
     let part = span.start + 1..span.end;
     let is_query = word[span.start..].starts_with('?');
     (is_query || is_secret_fragment(&word[part.clone()])).then_some(part)
 }
 
-/// Returns whether a fragment is more than the anchor of a page or what pip reads.
+/// Returns whether a fragment is something other than the anchor of a page or a key that pip reads.
 fn is_secret_fragment(text: &str) -> bool {
     const READ_BY_PIP: [&str; 6] = ["sha256", "sha384", "sha512", "egg", "subdirectory", "md5"];
     let keys = text.split('&').filter_map(|part| part.split_once('='));
@@ -178,7 +180,7 @@ fn is_secret_fragment(text: &str) -> bool {
 }
 
 /// Returns the user information of an address without a scheme: `user:password@host/path`. It ends
-/// `at` the last `@`.
+/// at the last `@`, which is `at`.
 fn bare_user(word: &str, at: usize) -> Option<Range<usize>> {
     let next = word[at + 1..].chars().next()?;
     if !next.is_alphanumeric() && next != '[' {
@@ -192,7 +194,7 @@ fn bare_user(word: &str, at: usize) -> Option<Range<usize>> {
         let start = word[from..colon].rfind(['/', '=', ',', '(', '[', '{', '\'']);
         let start = start.map_or(from, |separator| from + separator + 1);
         let name = &word[start..colon];
-        // The kinds of an output; `pkg:` begins a package URL.
+        // These are output kinds; `pkg:` starts a package URL.
         let is_kind = ["", "registry", "engine", "oci", "oci-archive", "pkg"].contains(&name);
         if !is_kind && !is_port(name, &word[colon + 1..at]) {
             return Some(start..at);
@@ -202,7 +204,7 @@ fn bare_user(word: &str, at: usize) -> Option<Range<usize>> {
     None
 }
 
-/// Returns whether what precedes a colon is a host and what follows it a port and a path.
+/// Returns whether the text before a colon is a host and the text after it a port and a path.
 fn is_port(host: &str, rest: &str) -> bool {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let is_ended = rest[end..].starts_with(['/', '=']);
@@ -211,7 +213,7 @@ fn is_port(host: &str, rest: &str) -> bool {
         && (host.contains('.') || host == "localhost" || host.ends_with(']'))
 }
 
-/// Returns the user information of a URL that is percent-encoded as a whole, or whose colon is.
+/// Returns the user information of a URL if the whole URL, or its colon, is percent-encoded.
 fn escaped_user(word: &str, last: Option<usize>) -> Option<Range<usize>> {
     let lower = word.to_ascii_lowercase();
     let colon = lower.find("%3a")?;
@@ -235,7 +237,7 @@ fn authorizations(text: &str) -> Vec<Range<usize>> {
     all
 }
 
-/// Returns the credentials after a header's name that ends at `at`.
+/// Returns the credentials after a header name that ends at `at`.
 fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
     let rest = text[at..].trim_start_matches(['"', '\'', '\\', '`', ' ', '\t']);
     let rest = rest.strip_prefix([':', '='])?;
@@ -252,7 +254,7 @@ fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
     (end > 0).then_some(start..start + end)
 }
 
-/// Returns the tokens that follow the word `Bearer`.
+/// Returns the tokens after the word `Bearer`.
 fn bearer(text: &str) -> Vec<Range<usize>> {
     const SHORTEST: usize = 16;
     let lower = text.to_ascii_lowercase();
@@ -266,7 +268,7 @@ fn bearer(text: &str) -> Vec<Range<usize>> {
     starts.filter_map(token).collect()
 }
 
-/// Returns the values whose names say that they are secret.
+/// Returns the values whose names indicate a secret.
 fn named_values(text: &str, extent: Extent) -> Vec<Range<usize>> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let mut all = Vec::new();
@@ -284,8 +286,7 @@ fn named_values(text: &str, extent: Extent) -> Vec<Range<usize>> {
     all
 }
 
-/// Returns whether the name of a variable, an argument, a key or a header says that its value is
-/// secret.
+/// Returns whether the name of a variable, argument, key or header indicates a secret value.
 fn says_secret(name: &str) -> bool {
     const PARTS: [&str; 10] = [
         "PASSWORD",
@@ -306,8 +307,8 @@ fn says_secret(name: &str) -> bool {
         || PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Returns the value of a name: after `=`, after `:` where the name is quoted or made of several
-/// words, after a space where the name is an option.
+/// Returns the value that belongs to a name: after `=`; after `:` if the name is quoted or has
+/// several words; after a space if the name is an option.
 fn value_after(text: &str, name: Range<usize>, extent: Extent) -> Option<Range<usize>> {
     let rest = &text[name.end..];
     let unquoted = rest.trim_start_matches(['"', '\'', '\\']);

@@ -1,8 +1,8 @@
-//! Texts that may hold a secret, and how they are shown.
+//! Texts that may contain a secret, and how to show them.
 //!
 //! Start at [`Secret`]: it keeps the real text and shows `***` in place of every secret part. Texts
-//! of others (log lines, error messages, excerpts of files) go through [`mask`] or
-//! [`mask_in_place`]. The rules that say which part of a text is secret are in `find`, once for all.
+//! from elsewhere (log lines, error messages, excerpts of files) go through [`mask`] or
+//! [`mask_in_place`]. The `find` module contains the rules for what is secret.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -18,30 +18,30 @@ mod tests;
 
 use find::Extent;
 
-/// What is shown in place of a secret.
+/// The text that is shown in place of a secret.
 const MASK: &str = "***";
 
-/// A URL, an argument or another value that may hold a secret.
+/// A URL, an argument or another value that may contain a secret.
 ///
-/// `Display`, `Debug` and `Serialize` show `***` in place of the secret part. [`Secret::expose`] is
-/// the only way to the real text. The whole text counts as one value, so a space or a quote in a
-/// password does not end it.
+/// `Display`, `Debug` and `Serialize` show `***` in place of the secret part. Only
+/// [`Secret::expose`] returns the real text. The whole text counts as one value, so a space or a
+/// quote in a password does not end it.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the real text.
+    /// Wraps the real text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Returns the real text. Call it where a request is made or a value is parsed, and never to
-    /// show the text.
+    /// Returns the real text. Use it to make a request or to parse the value, never to show the
+    /// text.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Returns whether a part of the text is secret.
+    /// Returns whether any part of the text is secret.
     pub fn is_secret(&self) -> bool {
         !find::spans(&self.0, Extent::Value).is_empty()
     }
@@ -90,13 +90,13 @@ impl FromStr for Secret {
     }
 }
 
-/// Returns `text`, which may be many lines, with `***` in place of every secret part.
+/// Returns `text`, which may have many lines, with `***` in place of every secret part.
 pub fn mask(text: &str) -> Cow<'_, str> {
     replace(text, &find::spans(text, Extent::Text))
 }
 
-/// Returns `text` with `*` in place of every character of a secret part, so that columns stay where
-/// they were.
+/// Returns `text` with `*` in place of every character of a secret part, so that columns do not
+/// move.
 pub fn mask_in_place(text: &str) -> Cow<'_, str> {
     let spans = find::spans(text, Extent::Text);
     rewrite(text, &spans, |secret| "*".repeat(secret.chars().count()).into())

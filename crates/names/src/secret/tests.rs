@@ -1,4 +1,4 @@
-//! What is hidden, what stays readable, and random secrets in every place.
+//! Tests which parts are hidden and which stay readable, and puts random secrets in every place.
 
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn secrets_are_hidden() {
         ("AWS_SECRET_ACCESS_KEY='a b' x", "AWS_SECRET_ACCESS_KEY='***' x"),
     ] {
         assert_eq!(mask(text), shown, "{text}");
-        assert_eq!(mask(shown), shown, "it is masked a second time");
+        assert_eq!(mask(shown), shown, "masking again changes nothing");
         let in_place = mask_in_place(text);
         assert_eq!(in_place.chars().count(), text.chars().count());
         assert!(!in_place.contains("secret"), "{in_place}");
@@ -108,7 +108,7 @@ fn long_texts_take_little_time() {
     }
 }
 
-/// Secrets as people choose them, with every character that means something in a URL.
+/// Generates secrets as people choose them, with every character that has a meaning in a URL.
 fn secrets() -> impl Strategy<Value = String> {
     "[A-Za-z0-9@:/%?#=&+~]{4,40}"
 }
@@ -116,7 +116,7 @@ fn secrets() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_random_secret_is_shown(secret in secrets(), user in "[a-z]{1,8}") {
-        // A secret that is a part of the rest of the text cannot be told from it.
+        // A secret that also occurs in the rest of the text cannot be distinguished from it.
         let texts = [
             format!("https://{user}:{secret}@h.example/p"),
             format!("HTTP://{user}:{secret}@127.0.0.1:5000"),

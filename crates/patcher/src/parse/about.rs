@@ -1,4 +1,4 @@
-//! Reads what surrounds the edits: provenance, versions, relations, tests.
+//! Reads everything except the edits and probes: provenance, versions, relations, tests.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn check_origin(report: &mut Report<'_>, origin: &Text<'_>) -> bool {
     report.add(
         &origin.span,
         message,
-        format!("it starts with one of {}; then a comma and where", list(&kinds)),
+        format!("it starts with one of {}, followed by a comma and the place", list(&kinds)),
     );
     false
 }
@@ -76,9 +76,13 @@ pub(super) fn applies(report: &mut Report<'_>, table: &Table<'_>) -> Option<Appl
             (true, false) => table.add_missing(report, key, &format!("{key} = {example}")),
             (false, true) => {
                 let message = format!(
-                    "`{key}` stands beside the range `{versions}`, which has no such bound"
+                    "`{key}` is given, but the range `{versions}` has no bound on that side"
                 );
-                report.add(&table.span_of(key), message, "remove it, or bound the range");
+                report.add(
+                    &table.span_of(key),
+                    message,
+                    "remove it, or add the bound to the range",
+                );
             }
             _ => {}
         }

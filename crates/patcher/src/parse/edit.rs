@@ -7,10 +7,10 @@ use crate::pattern::{Pattern, matches_nothing};
 use crate::reader::{Report, Table, list, quote};
 use crate::spec::{Edit, Expect, IfAbsent, Item, Lines, Op, Replacement};
 
-/// An anchor that should match more often than this marks no place.
+/// The largest count that an anchor can expect; an anchor with more matches is too vague.
 const MAX_COUNT: i64 = 64;
 
-/// Texts longer than this are not inserted: what is that long belongs in a file of its own.
+/// The longest text that an edit inserts; a longer one belongs in a file of its own.
 const MAX_INSERT: usize = 64 * 1024;
 
 pub(super) fn edit(
@@ -75,13 +75,15 @@ fn expect(
     let versions = versions?;
     let ranges: Vec<&VersionRange> = parts.iter().map(|(range, _)| range).collect();
     let fault = if ranges.is_empty() {
-        Some("there is no count".to_owned())
+        Some("it contains no count".to_owned())
     } else {
         versions.division_fault(&ranges)
     };
     if let Some(fault) = fault {
-        let help = format!("together the ranges cover `{versions}`, each version once");
-        report.add(&counts.span, format!("`expect` does not say how often: {fault}"), help);
+        let help = format!(
+            "together, the ranges must cover `{versions}`, with each version in exactly one of them"
+        );
+        report.add(&counts.span, format!("`expect` is incomplete or contradictory: {fault}"), help);
         return None;
     }
     Some(Expect(parts))
@@ -116,7 +118,7 @@ fn op(report: &mut Report<'_>, table: &Table<'_>) -> Option<Op> {
         match (keys.contains(&key), table.has(key)) {
             (true, false) => table.add_missing(report, key, &format!("{key} = \"…\"")),
             (false, true) => {
-                let message = format!("`{key}` is of no use to `{name}`");
+                let message = format!("`{key}` has no meaning for `{name}`");
                 report.add(
                     &table.span_of(key),
                     message,
@@ -139,14 +141,14 @@ fn op(report: &mut Report<'_>, table: &Table<'_>) -> Option<Op> {
     }
 }
 
-/// Checks what can be known without a file: groups, second runs, counts.
+/// Checks everything that can be checked without a file: groups, second runs, counts.
 fn check_edit(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit) {
     let gpu = sample_gpu();
     let compiled = |source: &str| Pattern::new(&fill(source, &gpu)).ok();
     let anchor_span = table.span_of("anchor");
     if matches_nothing(&fill(&edit.anchor, &gpu)) {
         let message = format!("the anchor {} also matches the empty text", quote(&edit.anchor));
-        report.add(&anchor_span, message, "an anchor finds a place by text that stands there");
+        report.add(&anchor_span, message, "an anchor must match some text at the place it finds");
     }
     let group = match &edit.op {
         Op::ListAppend(_) | Op::ListPrepend(_) => Some("list"),
@@ -166,10 +168,10 @@ fn check_edit(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit) {
                 report.add(
                     &table.span_of("sep"),
                     message,
-                    "a separator has a character that is not blank",
+                    "a separator contains a character that is not blank",
                 );
             } else if item.item.contains(item.sep.trim()) {
-                let message = format!("the item {} holds the separator", quote(&item.item));
+                let message = format!("the item {} contains the separator", quote(&item.item));
                 report.add(&table.span_of("item"), message, "add one item per edit");
             }
         }
@@ -180,13 +182,13 @@ fn check_edit(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit) {
     }
     if inserted(edit).len() > MAX_INSERT {
         let message = format!("the edit inserts `{}` bytes", inserted(edit).len());
-        report.add(&table.span, message, format!("at most {MAX_INSERT} are inserted"));
+        report.add(&table.span, message, format!("an edit can insert at most {MAX_INSERT} bytes"));
     }
 }
 
 fn check_insert(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit, text: &str) {
     if edit.expect.0.iter().any(|(_, count)| *count != 1) {
-        let message = "lines are inserted at one place, `expect` says more";
+        let message = "lines are inserted at one place, but `expect` allows more";
         report.add(&table.span_of("expect"), message, "write `expect = 1`");
     }
     let Some(already) = &edit.already else {
@@ -204,12 +206,12 @@ fn check_insert(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit, text: &
         report.add(
             &table.span_of("already"),
             message,
-            "a second run would insert it again; match a word of `text`",
+            "a second run would insert the text again; match a word of `text`",
         );
     }
 }
 
-/// Returns the texts of an edit in which placeholders may stand, for tests of the whole.
+/// Returns the text that an edit inserts, for checks on the whole text.
 fn inserted(edit: &Edit) -> &str {
     match &edit.op {
         Op::ListAppend(item) | Op::ListPrepend(item) => &item.item,

@@ -1,7 +1,7 @@
 //! Reads a patch file.
 //!
-//! Start at [`parse_patch`]. `about` reads what surrounds the edits, `edit` the edits, `probe`
-//! post-conditions and probes, and `values` the forms that are common to them.
+//! Start at [`parse_patch`]. `about` reads everything around the edits, `edit` reads the edits,
+//! `probe` reads post-conditions and probes, and `values` reads the value types that they share.
 
 mod about;
 mod edit;
@@ -14,18 +14,18 @@ use crate::reader::{Report, Table, quote};
 use crate::spec::{Patch, Probe};
 use values::name;
 
-/// The most edits, asserts, probes or tests that one patch may have.
+/// The maximum number of edits, asserts, probes or tests in one patch.
 const MAX_PARTS: usize = 64;
 
-/// Reads the text of a patch file. `file` is how messages name it.
+/// Parses the text of a patch file. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_patch(file: &str, text: &str) -> Result<Patch, ParseError> {
     parse(file, text, None)
 }
 
-/// The names that the place of a patch file gives to the patch: `patches/COMPONENT/ID.toml`.
+/// The names that the path of a patch file implies: `patches/COMPONENT/ID.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatchPlace<'a> {
     /// The name of the folder.
@@ -34,11 +34,11 @@ pub struct PatchPlace<'a> {
     pub id: &'a str,
 }
 
-/// Reads the text of a patch file as [`parse_patch`] does, and refuses an `id` or `component` other
-/// than the one that the place of the file says: builds find a patch by its place.
+/// Parses the text of a patch file like [`parse_patch`], and refuses an `id` or `component` that
+/// differs from the path of the file. Builds find patches by path.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_patch_at(file: &str, text: &str, place: PatchPlace<'_>) -> Result<Patch, ParseError> {
     parse(file, text, Some(place))
 }
@@ -57,7 +57,7 @@ fn parse(file: &str, text: &str, place: Option<PatchPlace<'_>>) -> Result<Patch,
     report.finish(patch)
 }
 
-/// Compares what a patch says of itself with the place of its file.
+/// Compares the id and component of a patch with the path of its file.
 fn check_place(report: &mut Report<'_>, root: &Table<'_>, patch: &Patch, place: PatchPlace<'_>) {
     if patch.id != place.id {
         let message =
@@ -158,7 +158,7 @@ fn parts<'t>(
         report.add(
             &root.span_of(key),
             message,
-            format!("at most {MAX_PARTS} are read; split the patch"),
+            format!("at most {MAX_PARTS} are allowed; split the patch"),
         );
         return Vec::new();
     }
@@ -182,7 +182,7 @@ fn check_self_reference(report: &mut Report<'_>, root: &Table<'_>, patch: &Patch
     let relations = &patch.relations;
     for (key, ids) in [("requires", &relations.requires), ("conflicts", &relations.conflicts)] {
         if ids.contains(&patch.id) {
-            let message = format!("{} stands in its own `{key}`", quote(&patch.id));
+            let message = format!("{} is listed in its own `{key}`", quote(&patch.id));
             report.add(&root.span_of("relations"), message, "remove it");
         }
     }

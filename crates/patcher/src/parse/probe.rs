@@ -5,7 +5,7 @@ use crate::gpu::fill;
 use crate::reader::{Report, Table, Text, list, quote};
 use crate::spec::{Assert, Condition, Probe, ProbeKind};
 
-/// Counting costs up to one pass over the file for each match, so it has a bound.
+/// The limit on `count`. Counting can take one pass over the file for each match.
 const MAX_COUNT: usize = 64;
 
 pub(super) fn assert(report: &mut Report<'_>, table: &Table<'_>) -> Option<Assert> {
@@ -21,7 +21,7 @@ pub(super) fn assert(report: &mut Report<'_>, table: &Table<'_>) -> Option<Asser
             None
         }
         _ => {
-            let message = "one `[[assert]]` holds both `matches` and `absent`";
+            let message = "one `[[assert]]` has both `matches` and `absent`";
             report.add(&table.span, message, "write two, one for each");
             None
         }
@@ -37,7 +37,7 @@ fn conditions(report: &mut Report<'_>, table: &Table<'_>) -> Vec<Condition> {
             report.add(
                 &table.span_of("count"),
                 message,
-                "a count is 1 to 64; for none write `absent`",
+                "a count is 1 to 64; to require no match, write `absent`",
             );
         }
         checked
@@ -47,11 +47,7 @@ fn conditions(report: &mut Report<'_>, table: &Table<'_>) -> Vec<Condition> {
             pattern(report, "matches", &text).map(|pattern| Condition::Matches { pattern, count }),
         );
     } else if table.has("count") && !table.has("matches") {
-        report.add(
-            &table.span_of("count"),
-            "`count` stands without `matches`",
-            "add the pattern that is counted",
-        );
+        report.add(&table.span_of("count"), "`count` needs `matches`", "add the pattern to count");
     }
     if let Some(text) = table.text(report, "absent") {
         conditions
@@ -101,7 +97,7 @@ pub(super) fn probe(report: &mut Report<'_>, table: &Table<'_>) -> Option<Probe>
                 table.add_missing(report, key, &format!("{key} = …"));
             }
             (false, true) => {
-                let message = format!("`{key}` is of no use to `{kind}`");
+                let message = format!("`{key}` has no meaning for `{kind}`");
                 let help = if own.is_empty() {
                     "remove it".to_owned()
                 } else {
@@ -138,7 +134,7 @@ fn probe_kind(report: &mut Report<'_>, table: &Table<'_>, kind: &str) -> Option<
     }
 }
 
-/// A macro becomes an argument of a program, so it is held to its form.
+/// A macro becomes a command-line argument, so only these forms are accepted.
 fn define(report: &mut Report<'_>, text: &Text<'_>) -> Option<String> {
     let filled = fill(text.value, &sample_gpu());
     let (name, value) = filled.split_once('=').unwrap_or((&filled, ""));

@@ -1,4 +1,4 @@
-//! Values of a patch file that have a form of their own: paths, patterns, names, choices.
+//! Reads the value types of a patch file: paths, patterns, names, choices.
 
 use names::GpuTarget;
 
@@ -7,7 +7,8 @@ use crate::gpu::{PLACEHOLDERS, fill, unknown_placeholder};
 use crate::pattern::Pattern;
 use crate::reader::{Report, Table, Text, list, nearest, quote};
 
-/// The target that patterns are tried with. Placeholders become letters and digits for every target.
+/// The target for which patterns are tried. Placeholders become letters and digits for every
+/// target.
 pub(super) fn sample_gpu() -> GpuTarget {
     "gfx1151".parse().expect("it is a target")
 }
@@ -21,14 +22,14 @@ pub(super) fn files(report: &mut Report<'_>, table: &Table<'_>) -> Vec<TreePath>
     if texts.is_empty() && table.has("files") && report.len() == before {
         report.add(
             &table.span_of("files"),
-            "`files` names no file",
+            "`files` is empty",
             "write `files = [\"CMakeLists.txt\"]`",
         );
     }
     texts.iter().filter_map(|text| parsed(report, text)).collect()
 }
 
-/// Reads a text as a `T`, whose error names the text and the rule, parted by `;`.
+/// Parses a text as a `T`. The error of `T` consists of the problem and the rule, separated by `;`.
 pub(super) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
     report: &mut Report<'_>,
     text: &Text<'_>,
@@ -44,7 +45,7 @@ pub(super) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
     }
 }
 
-/// Returns the pattern's source if it compiles and its placeholders are known.
+/// Returns the source of the pattern if it compiles and its placeholders are known.
 pub(super) fn pattern(report: &mut Report<'_>, key: &str, text: &Text<'_>) -> Option<String> {
     if !placeholders_ok(report, key, text) {
         return None;
@@ -63,7 +64,7 @@ pub(super) fn pattern(report: &mut Report<'_>, key: &str, text: &Text<'_>) -> Op
 pub(super) fn placeholders_ok(report: &mut Report<'_>, key: &str, text: &Text<'_>) -> bool {
     let Some(word) = unknown_placeholder(text.value) else { return true };
     let known = PLACEHOLDERS.map(|(name, _)| name);
-    let message = format!("`{key}` has the unknown placeholder {}", quote(word));
+    let message = format!("`{key}` contains the unknown placeholder {}", quote(word));
     report.add(&text.span, message, format!("the placeholders are {}", list(&known)));
     false
 }
@@ -85,8 +86,8 @@ pub(super) fn choice<T: Copy>(
 
 pub(super) fn add_choice(report: &mut Report<'_>, key: &str, text: &Text<'_>, names: &[&str]) {
     let help = match nearest(text.value, names) {
-        Some(near) => format!("did you mean `{near}`? It is one of {}", list(names)),
-        None => format!("it is one of {}", list(names)),
+        Some(near) => format!("did you mean `{near}`? It must be one of {}", list(names)),
+        None => format!("it must be one of {}", list(names)),
     };
     report.add(&text.span, format!("{} is not a value of `{key}`", quote(text.value)), help);
 }
@@ -105,7 +106,7 @@ pub(super) fn name(report: &mut Report<'_>, text: &Text<'_>, what: &str) -> Opti
     report.add(
         &text.span,
         format!("{} is not {what}", quote(value)),
-        "a name is at most 64 lower-case letters, digits, dots and dashes, and starts with a letter",
+        "a name has at most 64 lower-case letters, digits, dots and dashes, and starts with a letter",
     );
     None
 }

@@ -1,4 +1,4 @@
-//! Verdicts, kept bytes, receipts, probes, sets.
+//! Tests verdicts, preserved bytes, receipts, probes and sets.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use crate::{
     Unreadable, Verdict, retirement, revert, run_tests,
 };
 
-/// Runs one patch over one file `f`, and returns its verdict and the file.
+/// Runs one patch on one file `f`, and returns its verdict and the file.
 fn one(edits: &str, file: &[u8]) -> (Verdict, Vec<u8>) {
     let tree = files(&[("f", file)]);
     let outcome = run(&set(&[("p", edits)]), &tree, None, &[]);
@@ -32,7 +32,7 @@ fn line_endings_marks_and_final_newlines_stay() {
         );
     }
     let (_, file) = one(APPEND, b"\xff\xfe\nlist = \"a\"\n\x80");
-    assert_eq!(file, b"\xff\xfe\nlist = \"a;gfx1151\"\n\x80", "what is not UTF-8 stays too");
+    assert_eq!(file, b"\xff\xfe\nlist = \"a;gfx1151\"\n\x80", "bytes that are not UTF-8 stay too");
     let list = APPEND
         .replace("^list = \"(?P<list>[^\"]*)\"$", r"^\[(?P<list>[^\]]*)\]")
         .replace("sep = \";\"", "sep = \",\"");
@@ -69,7 +69,7 @@ fn every_way_to_fail_has_its_verdict() {
     let (verdict, _) = one(APPEND, b"one\n  list  = \"a\"\n");
     assert_eq!(
         verdict.explain(),
-        "the anchor matches nowhere in `f`; line 2 comes nearest: `list  = \"a\"`"
+        "the anchor was not found in `f`; line 2 is the most similar: `list  = \"a\"`"
     );
     let (verdict, _) = one(&APPEND.replace("\"f\"", "\"other\""), b"");
     assert_eq!(verdict.explain(), "none of its files exists");
@@ -80,13 +80,13 @@ fn every_way_to_fail_has_its_verdict() {
     assert_eq!(verdict.to_string(), "not-applicable");
     let (verdict, file) =
         one(&format!("{APPEND}[[assert]]\nfiles = [\"f\"]\nabsent = 'gfx1'\n"), b"list = \"a\"");
-    assert_eq!(verdict.explain(), "`f`: `gfx1` matches on line 1 and should match nowhere");
+    assert_eq!(verdict.explain(), "`f`: `gfx1` matches on line 1, but should not match");
     assert_eq!(file, b"list = \"a\"", "nothing is changed");
     let (verdict, _) =
         one(&format!("{APPEND}[[assert]]\nfiles = [\"other\"]\nmatches = 'x'\n"), b"list = \"a\"");
-    assert_eq!(verdict.explain(), "`other`: there is no such file");
+    assert_eq!(verdict.explain(), "`other`: the file does not exist");
     let (verdict, _) = one(&APPEND.replace("sep", "already = 'never'\nsep"), b"list = \"a\"");
-    assert_eq!(verdict.explain(), "`f`: the edit would not find its own work on a second run");
+    assert_eq!(verdict.explain(), "`f`: a second run would not recognise this edit's own change");
     let (verdict, _) = one(APPEND, &vec![b'x'; crate::MAX_FILE_BYTES + 1]);
     assert_eq!(verdict.to_string(), "unreadable");
 }
@@ -129,7 +129,7 @@ fn one_failure_keeps_everything_back() {
             && outcome.diff().is_empty()
             && outcome.receipt().is_none()
     );
-    // What a failed patch began is taken back before the next one is judged.
+    // The changes of a failed patch are rolled back before the next one is judged.
     let half = format!("{REPLACE}{}", REPLACE.replace("switch", "lever"));
     let half = set(&[("a", &half), ("b", REPLACE)]);
     assert_eq!(verdicts(&run(&half, &tree, None, &[])), ["anchor-missing", "applied(1)"]);
@@ -146,7 +146,7 @@ fn parts_upstream_are_told_and_made_only_where_declared() {
     let declared = PatchSet::new(vec![parse_patch("p", &text).unwrap()]).unwrap();
     let outcome = run(&declared, &tree, None, &[]);
     assert_eq!((verdicts(&outcome)[0].as_str(), outcome.ok), ("partial-upstream", true));
-    assert_eq!(outcome.patches[0].explanation, "upstream has it at 1 of 2 places");
+    assert_eq!(outcome.patches[0].explanation, "upstream includes it at 1 of 2 places");
     assert_eq!(patched(&tree, &outcome), files(&[("f", b"list = \"gfx1151\"\nswitch off\n")]));
 }
 
@@ -169,8 +169,8 @@ fn versions_decide() {
         ("0.8.5 is before `>=0.9, <0.11.1`: too old".to_owned(), true)
     );
     assert_eq!(ask(&without, "0.10.2"), ("one place was changed".to_owned(), true));
-    assert_eq!(ask(&with, "0.12.0"), ("upstream has it".to_owned(), true));
-    let missing = "`f`: this version should have it (upstream), and does not".to_owned();
+    assert_eq!(ask(&with, "0.12.0"), ("upstream includes it".to_owned(), true));
+    let missing = "`f`: this version should include it (upstream), but does not".to_owned();
     assert_eq!(ask(&without, "0.12.0"), (missing, false));
     let refusing = text.replace("expect-satisfied", "refuse");
     let set = PatchSet::new(vec![parse_patch("p", &refusing).unwrap()]).unwrap();
@@ -206,7 +206,7 @@ fn receipts_tell_our_work_from_upstreams_and_take_it_back() {
     let json = serde_json::to_string(&receipt).unwrap();
     let receipt: Receipt = serde_json::from_str(&json).unwrap();
     assert_eq!(revert(&receipt, &after).unwrap(), tree);
-    assert_eq!(revert(&receipt, &tree).unwrap(), BTreeMap::new(), "reverted before");
+    assert_eq!(revert(&receipt, &tree).unwrap(), BTreeMap::new(), "reverted earlier");
 
     let again = run(&set, &after, None, std::slice::from_ref(&receipt));
     assert_eq!(again.patches[0].verdict, Verdict::AlreadyPresent { by: PresentBy::Ours });
@@ -222,7 +222,7 @@ fn receipts_tell_our_work_from_upstreams_and_take_it_back() {
         verdicts(&run(&set, &edited, None, std::slice::from_ref(&receipt)))[0],
         "base-dirty"
     );
-    // What was done to another version says nothing of this one: it was upgraded, not edited.
+    // A receipt for another version does not count: the files were upgraded, not edited.
     let old = Receipt { version: Some("1.0".to_owned()), ..receipt.clone() };
     let of = |version| {
         verdicts(&run(&set, &edited, Some(version), std::slice::from_ref(&old)))[0].clone()
@@ -268,7 +268,7 @@ fn patches_that_undo_each_other_are_in_conflict() {
     let outcome =
         run(&set(&[("a", REPLACE), ("b", &back)]), &files(&[("f", b"switch on\n")]), None, &[]);
     assert_eq!(verdicts(&outcome), ["conflict", "applied(1)"]);
-    assert_eq!(outcome.patches[0].explanation, "with `b`: a later patch undoes its work in `f`");
+    assert_eq!(outcome.patches[0].explanation, "with `b`: a later patch undoes its change in `f`");
     assert!(!outcome.ok);
     let outcome = run(
         &set(&[("a", &format!("{REPLACE}[relations]\nconflicts = [\"b\"]\n")), ("b", APPEND)]),
@@ -300,11 +300,11 @@ fn the_build_must_be_one_the_patch_is_for() {
     assert_eq!(ask(&[("TRITON", "TRUE")]), "one place was changed");
     assert_eq!(
         ask(&[]),
-        "the build's `TRITON` is not set and must be `TRUE`, or the patch does harm"
+        "the build's `TRITON` is not set and must be `TRUE`; otherwise the patch breaks the build"
     );
     assert_eq!(
         ask(&[("TRITON", "1")]),
-        "the build's `TRITON` is `1` and must be `TRUE`, or the patch does harm"
+        "the build's `TRITON` is `1` and must be `TRUE`; otherwise the patch breaks the build"
     );
 }
 
@@ -335,7 +335,7 @@ fn sets_are_ordered_and_checked() {
     let cycle = order(&[("a", requires("b")), ("b", requires("c")), ("c", requires("a"))]);
     assert_eq!(
         cycle.unwrap_err().to_string(),
-        "these patches wait for each other: `a`, `b` and `c`"
+        "these patches require each other in a circle: `a`, `b` and `c`"
     );
     let other =
         parse_patch("o", &patch_text("o", APPEND).replace("\"vllm\"", "\"aiter\"")).unwrap();
@@ -345,7 +345,7 @@ fn sets_are_ordered_and_checked() {
     ));
 }
 
-/// Answers every probe alike, and keeps the jobs.
+/// Gives the same answer to every probe, and keeps the jobs.
 struct Scripted(ProbeRun, RefCell<Vec<ProbeJob>>);
 
 impl Probes for Scripted {
@@ -391,12 +391,12 @@ fn probes_see_patched_files_and_decide() {
     let (said, changed, _) = ask(ended(false, "yes\n"));
     assert_eq!(
         (said.as_str(), changed),
-        ("probe `run`: it failed and should succeed; its last words: `last`", 0)
+        ("probe `run`: it failed, but should succeed; last line of its error output: `last`", 0)
     );
-    assert_eq!(ask(ended(true, "no\n")).0, "probe `run`: in its output `^yes$` matches nowhere");
+    assert_eq!(ask(ended(true, "no\n")).0, "probe `run`: in its output, `^yes$` does not match");
     assert_eq!(ask(ProbeRun::Stopped { reason: "too slow".to_owned() }).0, "probe `run`: too slow");
     let (_, changed, _) = ask(ProbeRun::NotRun { reason: "g++ is not installed".to_owned() });
-    assert_eq!(changed, 1, "a probe that cannot run is skipped, and said so");
+    assert_eq!(changed, 1, "a probe that cannot run is skipped and reported as skipped");
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn reports_and_diffs_are_for_machines_too() {
     assert_eq!(
         json["files"][0].as_object().unwrap().len(),
         4,
-        "contents are no part of the report"
+        "contents are not part of the report"
     );
 }
 
@@ -476,7 +476,8 @@ fn retirement_is_the_first_version_behind_the_last_need() {
 
 #[test]
 fn hostile_files_end_soon() {
-    // Iterating over all matches of this takes quadratic time; counting stops one above the expected count.
+    // Finding all matches of this takes quadratic time; counting stops one above the expected
+    // count.
     let edits =
         APPEND.replace("^list = \"(?P<list>[^\"]*)\"$", ".*[^A-Z](?P<list>x)?|[A-Z](?P<list2>x)?");
     let (verdict, _) = one(&edits, &b"A".repeat(400_000));

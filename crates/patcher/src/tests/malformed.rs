@@ -1,4 +1,4 @@
-//! Patch files that are wrong: each is refused with its place, the value and what would be right.
+//! Malformed patch files: each is refused with its place, the value and the correct form.
 
 use std::fmt::Write as _;
 
@@ -27,10 +27,13 @@ fn head_cases(base: &str) -> Cases {
         ("no id", base.replace("id = \"p\"\n", "")),
         ("an empty id", base.replace(r#"id = "p""#, r#"id = """#)),
         ("an id with capitals", base.replace(r#"id = "p""#, r#"id = "P q""#)),
-        ("an id that acts on terminals", base.replace(r#"id = "p""#, r#"id = "p\u001b[31m""#)),
+        (
+            "an id with terminal control characters",
+            base.replace(r#"id = "p""#, r#"id = "p\u001b[31m""#),
+        ),
         ("a number as component", base.replace(r#"component = "vllm""#, "component = 7")),
         ("no provenance", base.replace("[provenance]", "[history]")),
-        ("an origin of no kind", base.replace(r#"origin = "other""#, r#"origin = "found it""#)),
+        ("an invalid origin", base.replace(r#"origin = "other""#, r#"origin = "found it""#)),
         ("no author", base.replace("author = \"a\"\n", "")),
         (
             "a date in quotes",
@@ -43,15 +46,15 @@ fn head_cases(base: &str) -> Cases {
         ("no date", base.replace("last_update = 2026-11-20\n", "")),
         ("no versions", base.replace("versions = \"*\"\n", "")),
         ("a range without operator", base.replace(r#"versions = "*""#, r#"versions = "0.9.0""#)),
-        ("a range of no version", base.replace(r#"versions = "*""#, r#"versions = ">=main""#)),
+        ("a range without a version", base.replace(r#"versions = "*""#, r#"versions = ">=main""#)),
         ("an empty range", base.replace(r#"versions = "*""#, r#"versions = ">2, <1""#)),
         ("a bound twice", base.replace(r#"versions = "*""#, r#"versions = ">=1, >2""#)),
         (
-            "a bound without what holds there",
+            "a bound without a rule",
             base.replace(r#"versions = "*""#, r#"versions = ">=0.9.0, <0.11.1""#),
         ),
         (
-            "what holds beyond no bound",
+            "a rule without a bound",
             base.replace(
                 r#"versions = "*""#,
                 "versions = \"*\"\nabove = { then = \"skip\", because = \"x\" }",
@@ -69,7 +72,7 @@ fn head_cases(base: &str) -> Cases {
             base.replace(r#"versions = "*""#, "versions = \"<2\"\nabove = { then = \"skip\" }"),
         ),
         (
-            "a bad pattern of targets",
+            "a bad pattern for targets",
             base.replace(r#"versions = "*""#, "versions = \"*\"\ngpus = \"gfx(\""),
         ),
         (
@@ -91,7 +94,7 @@ fn place_cases(base: &str) -> Cases {
         ("a file above the tree", base.replace(r#"files = ["f"]"#, r#"files = ["../f"]"#)),
         ("an absolute file", base.replace(r#"files = ["f"]"#, r#"files = ["/etc/passwd"]"#)),
         (
-            "a file of git's",
+            "a file of git",
             base.replace(r#"files = ["f"]"#, r#"files = [".git/hooks/post-checkout"]"#),
         ),
         ("a backslash in a file", base.replace(r#"files = ["f"]"#, r#"files = ['a\f']"#)),
@@ -104,7 +107,7 @@ fn place_cases(base: &str) -> Cases {
             base.replace(r#"'''^list = ""#, &format!("'''^{}list = \"", "x".repeat(5000))),
         ),
         ("an anchor without its group", base.replace("(?P<list>", "(?P<lst>")),
-        ("an anchor of nothing", anchored("anchor = '(?P<list>x*)'")),
+        ("an anchor that matches the empty text", anchored("anchor = '(?P<list>x*)'")),
         ("an unknown placeholder", base.replace(r#"item = "{gpu}""#, r#"item = "{gpu_name}""#)),
         (
             "an unknown placeholder in a pattern",
@@ -116,8 +119,8 @@ fn place_cases(base: &str) -> Cases {
 fn op_cases(base: &str) -> Cases {
     vec![
         ("no count", base.replace("expect = 1\n", "")),
-        ("a count of none", base.replace("expect = 1", "expect = 0")),
-        ("a count below none", base.replace("expect = 1", "expect = -3")),
+        ("an expected count of zero", base.replace("expect = 1", "expect = 0")),
+        ("a negative count", base.replace("expect = 1", "expect = -3")),
         ("a count of thousands", base.replace("expect = 1", "expect = 65")),
         ("a count in quotes", base.replace("expect = 1", r#"expect = "1""#)),
         ("a fraction as count", base.replace("expect = 1", "expect = 1.5")),
@@ -153,13 +156,13 @@ fn op_cases(base: &str) -> Cases {
 
 fn part_cases(base: &str) -> Cases {
     vec![
-        ("an assert of nothing", format!("{base}{}", "[[assert]]\nfiles = [\"f\"]\n")),
+        ("an assert without a condition", format!("{base}{}", "[[assert]]\nfiles = [\"f\"]\n")),
         (
-            "an assert of both",
+            "an assert with both conditions",
             format!("{base}{}", "[[assert]]\nfiles = [\"f\"]\nmatches = 'a'\nabsent = 'b'\n"),
         ),
         (
-            "a count of nothing",
+            "a count without a pattern",
             format!("{base}{}", "[[assert]]\nfiles = [\"f\"]\nabsent = 'b'\ncount = 1\n"),
         ),
         (
@@ -167,7 +170,7 @@ fn part_cases(base: &str) -> Cases {
             format!("{base}{}", "[[assert]]\nfiles = [\"f\"]\nmatches = 'b'\ncount = 0\n"),
         ),
         (
-            "a probe of no kind",
+            "a probe of an unknown kind",
             format!("{base}{}", "[[probe]]\nname = \"x\"\nfiles = [\"f\"]\nkind = \"shell\"\n"),
         ),
         (
@@ -215,7 +218,7 @@ fn part_cases(base: &str) -> Cases {
             format!("{base}{}", "[[test]]\nname = \"t\"\nverdict = \"aplied(1)\"\n"),
         ),
         (
-            "a test for no target",
+            "a test for an invalid target",
             format!(
                 "{base}{}",
                 "[[test]]\nname = \"t\"\ngpu = \"rdna3\"\nverdict = \"applied(1)\"\n"

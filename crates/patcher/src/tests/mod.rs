@@ -1,4 +1,4 @@
-//! Tests of the crate through its public functions.
+//! Tests the crate through its public functions.
 
 mod behaviour;
 mod malformed;
@@ -11,7 +11,7 @@ use names::GpuTarget;
 use crate::{NoProbes, Outcome, Patch, PatchSet, Receipt, Subject, TreePath, apply, parse_patch};
 use names::Version;
 
-/// A patch whose edits are `edits`.
+/// Returns a patch with `edits`.
 fn patch_text(id: &str, edits: &str) -> String {
     format!(
         "schema = 1\nid = \"{id}\"\ncomponent = \"vllm\"\n\n[provenance]\ndescription = \"d\"\nauthor = \"a\"\n\
@@ -23,7 +23,7 @@ fn patch_text(id: &str, edits: &str) -> String {
 const APPEND: &str = "[[edit]]\nfiles = [\"f\"]\nanchor = '''^list = \"(?P<list>[^\"]*)\"$'''\nexpect = 1\n\
                       op = \"list-append\"\nitem = \"{gpu}\"\nsep = \";\"\n";
 
-/// Replaces `on` by `off` in `f`.
+/// Replaces `on` with `off` in `f`.
 const REPLACE: &str = "[[edit]]\nfiles = [\"f\"]\nanchor = '''^switch (?P<value>on|off)$'''\nexpect = 1\n\
                        op = \"replace-capture\"\nwith = \"off\"\n";
 

@@ -1,4 +1,4 @@
-//! What holds for every file, however it was mutated.
+//! Tests properties that every file must keep, however it was mutated.
 
 use std::sync::LazyLock;
 
@@ -27,8 +27,8 @@ const LINES: [&str; 13] = [
     "\t end",
 ];
 
-/// A file that has `needed` in order, with other lines between them: any line endings, with or
-/// without a byte order mark and a final newline, and sometimes one byte changed.
+/// A file that contains `needed` in order, with other lines in between. It has any line endings,
+/// with or without a byte order mark and a final newline, and sometimes one changed byte.
 fn file(needed: &'static [&'static [&'static str]]) -> impl Strategy<Value = Vec<u8>> {
     let others = prop::collection::vec((0..LINES.len() * 3, any::<bool>()), needed.len() + 1);
     let chosen = prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), needed.len());
@@ -37,7 +37,7 @@ fn file(needed: &'static [&'static [&'static str]]) -> impl Strategy<Value = Vec
         |(others, chosen, (mark, newline), noise)| {
             let mut lines = Vec::new();
             for (index, (other, has_return)) in others.iter().enumerate() {
-                // Two times in three nothing stands between.
+                // In two of three cases, nothing is in between.
                 lines.extend(LINES.get(*other).map(|line| (*line, *has_return)));
                 if let (Some(choices), Some((choice, has_return))) =
                     (needed.get(index), chosen.get(index))
@@ -61,14 +61,14 @@ fn file(needed: &'static [&'static [&'static str]]) -> impl Strategy<Value = Vec
     )
 }
 
-/// What `f` and `g` must have for the patches: a list, a switch; an end.
+/// The lines of `f` and `g` that the patches need: a list and a switch; an end.
 const F: &[&[&str]] = &[&LINES_OF_LIST, &["switch on", "switch off"]];
 const G: &[&[&str]] = &[&["end"]];
 const LINES_OF_LIST: [&str; 4] =
     ["list = \"a\"", "list = \"a;gfx1151\"", "list = \"gfx1151\"", "list = \"\""];
 
-/// Whether every character of `old` is still there, in order, beside little that is new. The
-/// switch is the one thing that is replaced.
+/// Returns whether every character of `old` is still there, in order, with few new ones. Only the
+/// switch is replaced.
 fn is_kept(old: &[u8], new: &[u8]) -> bool {
     let plain = |file: &[u8]| String::from_utf8_lossy(file).replace("switch on", "switch off");
     let (old, new) = (plain(old), plain(new));
@@ -78,7 +78,7 @@ fn is_kept(old: &[u8], new: &[u8]) -> bool {
 }
 
 fn config() -> Config {
-    // A pure crate's tests write no files either; a failing case is printed.
+    // The tests of this crate write no files either; a failing case is printed.
     Config {
         cases: 10_000,
         failure_persistence: None::<Box<FileFailurePersistence>>.map(|it| it as _),

@@ -1,7 +1,7 @@
 //! Replaces, adds and removes single lines of one table, byte by byte.
 //!
-//! It only has to be right for the ways in which people write tables: what comes out is read again
-//! by the caller, who refuses it where it says anything else than was wanted.
+//! This only has to handle the usual ways to write tables: the caller parses the result again and
+//! refuses any unintended change.
 
 use std::ops::Range;
 
@@ -10,33 +10,33 @@ use crate::problem::Report;
 use crate::reader::{Entry, Table, document};
 use names::PinName;
 
-/// What a table must say behind a key.
+/// The required content of a table for one key.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     pub(super) key: &'static str,
-    /// The value as TOML; without one the key must not be there, unless it stands as [`KEEP`].
+    /// The value as TOML. With `None` the key must be absent; [`KEEP`] leaves the value as it is.
     pub(super) value: Option<String>,
 }
 
-/// Stands for whatever the file says already.
+/// Means the value that is already in the file.
 const KEEP: &str = "";
 
 impl Line {
-    /// The same key, whose value stays as it is written.
+    /// Returns the same key with an unchanged value.
     pub(super) fn kept(self) -> Self {
         Self { value: Some(KEEP.to_owned()), ..self }
     }
 }
 
-/// One piece of the text that is replaced.
+/// A part of the text to replace.
 #[derive(Debug)]
 struct Splice {
     at: Range<usize>,
     with: String,
 }
 
-/// Returns `text` with `lines` in the table of the pin, and that time; nothing where the table or a
-/// place in it is not found.
+/// Returns `text` with `lines` in the table of the pin and `time` as `source-date-epoch`, or `None`
+/// if the table or a place in it is not found.
 pub(super) fn rewrite(
     text: &str,
     kind: PinKind,
@@ -70,7 +70,7 @@ pub(super) fn rewrite(
             }
         }
     }
-    // Stable, so that lines which are added at one place keep their order.
+    // The sort is stable, so lines that are added at one place keep their order.
     splices.sort_by_key(|splice| (splice.at.start, splice.at.end));
     let mut edited = String::with_capacity(text.len() + 256);
     let mut end = 0;
@@ -83,18 +83,19 @@ pub(super) fn rewrite(
     Some(edited)
 }
 
-/// Says whether an entry has that value already, in whichever quotes.
+/// Returns whether an entry already has that value, with either kind of quotes.
 fn is_same(entry: &Entry<'_>, text: &str, value: &str) -> bool {
     let source = text.get(entry.span.clone()).unwrap_or_default();
     source == value || source == value.replace('"', "'") && !value.contains('\\')
 }
 
-/// The line that an entry stands on, and whether it shares it with others as in `{ a = 1, b = 2 }`.
+/// Returns the line of an entry, and whether the line has other entries too, as in `{ a = 1, b = 2
+/// }`.
 #[derive(Debug)]
 struct Place<'t> {
-    /// From the start of the key's line to behind the line end of the value.
+    /// From the start of the key's line to after the line ending of the value.
     whole: Range<usize>,
-    /// What stands before the key.
+    /// The text before the key.
     indent: &'t str,
     is_inline: bool,
 }
@@ -122,7 +123,7 @@ fn insertion(text: &str, before: &Entry<'_>, key: &str, value: &str) -> Option<S
     let with = match (line.ends_with("\r\n"), line.ends_with('\n')) {
         (true, _) => format!("{added}\r\n"),
         (false, true) => format!("{added}\n"),
-        // The last line of a file that does not end with one.
+        // The last line of a file without a final newline.
         (false, false) if text.contains("\r\n") => format!("\r\n{added}"),
         (false, false) => format!("\n{added}"),
     };

@@ -1,8 +1,8 @@
-//! Changes one pin in the text of `versions.toml`, and nothing else of it.
+//! Changes one pin in the text of `versions.toml`, and nothing else in it.
 //!
-//! Start at [`PinChange::apply`]. The new text is made by replacing the bytes of single values, so
-//! comments, order, spaces, line ends and a byte order mark stay as they were. It is read again,
-//! and given out only if it says what the old text said with this one change.
+//! Start at [`PinChange::apply`]. It replaces the bytes of single values, so comments, order,
+//! spaces, line endings and a byte order mark stay as they were. The new text is parsed again, and
+//! returned only if this change is its only difference from the old text.
 
 mod edit;
 
@@ -14,30 +14,30 @@ use names::{CommitId, PinName, Sha256};
 
 use edit::{Line, rewrite};
 
-/// A new value for a pin, and what is recorded with it.
+/// A new value for a pin, and the facts recorded with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinChange {
     /// The pin.
     pub pin: PinName,
-    /// What it is bound to from now on.
+    /// The new value.
     pub value: NewValue,
     /// The day it was looked up, as `YYYY-MM-DD`.
     pub checked: String,
-    /// Where the value was read; `None` keeps what the file says.
+    /// Where the value was read; `None` keeps the text in the file.
     pub evidence: Option<String>,
-    /// The time of the change in seconds since 1970-01-01 UTC. It only ever raises
-    /// `source-date-epoch`, and only where the value is a new one.
+    /// The time of the change in seconds since 1970-01-01 UTC. `source-date-epoch` is raised to it
+    /// if the value changes, and is never lowered.
     pub time: u64,
 }
 
-/// What a pin is bound to.
+/// The value of a pin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewValue {
     /// For a git tree.
     Source {
-        /// The tag or branch it was found under.
+        /// The tag or branch that the commit was found under.
         git_ref: Option<String>,
-        /// The version this is.
+        /// The version.
         version: Option<String>,
         /// The commit.
         commit: CommitId,
@@ -49,60 +49,61 @@ pub enum NewValue {
         /// The hash of the archive.
         sha256: Sha256,
     },
-    /// For an image. Where the tag is another one, `rocm`, `gpus` and `expires` are removed: they
-    /// were said of another image.
+    /// For an image. If the tag changes, `rocm`, `gpus` and `expires` are removed, because they
+    /// describe the old image.
     Image {
-        /// The tag it was found under.
+        /// The tag that the digest was found under.
         tag: Option<Tag>,
         /// The digest.
         digest: Digest,
-        /// What it is the digest of, where that is known.
+        /// Whether it is the digest of an index or of a manifest, if known.
         kind: Option<ManifestKind>,
     },
 }
 
-/// The text of `versions.toml` before and after a change.
+/// The text of `versions.toml` after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     /// The new text.
     pub text: String,
-    /// What it says.
+    /// Its parsed content.
     pub pins: Pins,
-    /// Whether the pin stands for something else now. Otherwise only the day of its check is new.
+    /// Whether the value of the pin changed. Otherwise only the date of its check is new.
     pub is_new: bool,
-    /// Keys of the pin that were removed, because they spoke of the old value.
+    /// Keys of the pin that were removed because they described the old value.
     pub removed: Vec<&'static str>,
 }
 
-/// Why a pin cannot be changed.
+/// The reason why a pin cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// The file is wrong already.
+    /// The file was already invalid.
     #[error("the file cannot be read")]
     Parse(#[source] ParseError),
-    /// There is no such pin.
+    /// The pin does not exist.
     #[error("there is no pin `{0}`")]
     NoSuchPin(PinName),
-    /// The pin is of another kind than the value.
-    #[error("pin `{pin}` is of kind `{}`, and the new value is not", .kind.table())]
+    /// The pin has a different kind from the value.
+    #[error("pin `{pin}` is of kind `{}`, but the new value is not", .kind.table())]
     Kind {
         /// The pin.
         pin: PinName,
         /// Its kind.
         kind: PinKind,
     },
-    /// The pin is written in a way that is not edited.
+    /// The pin is written in a form that cannot be edited.
     #[error(
-        "pin `{0}` is written in a form that cannot be edited; write it as a table `[kind.{0}]` with one `key = value` on a line"
+        "pin `{0}` is written in a form that cannot be edited; write it as a table `[kind.{0}]` with one `key = value` on each line"
     )]
     Form(PinName),
 }
 
 impl PinChange {
-    /// Returns the text of `versions.toml` with this change. `file` is how messages name it.
+    /// Returns the text of `versions.toml` with this change. Messages call it `file`.
     ///
     /// # Errors
-    /// The file is wrong, has no such pin, or writes it in a way that is not edited.
+    /// Fails if the file is invalid, does not contain the pin, or writes it in a form that cannot
+    /// be edited.
     pub fn apply(&self, file: &str, text: &str) -> Result<Changed, ChangeError> {
         let old = parse_versions(file, text).map_err(ChangeError::Parse)?;
         let kind = old.names().get(&self.pin).copied();
@@ -125,7 +126,7 @@ impl PinChange {
         }
     }
 
-    /// Changes the pin in `pins`; returns the keys that went, or nothing where the kind is wrong.
+    /// Changes the pin in `pins`. Returns the removed keys, or `None` if the kind is wrong.
     fn change(&self, pins: &mut Pins) -> Option<Vec<&'static str>> {
         let mut removed = Vec::new();
         let facts = match &self.value {
@@ -168,7 +169,7 @@ impl PinChange {
         Some(removed)
     }
 
-    /// Says whether the pin stands for something else in `new` than in `old`.
+    /// Returns whether the value of the pin differs between `new` and `old`.
     fn is_new(&self, old: &Pins, new: &Pins) -> bool {
         fn differs<T: PartialEq, V>(
             old: &std::collections::BTreeMap<PinName, V>,
@@ -187,8 +188,8 @@ impl PinChange {
     }
 }
 
-/// Returns what the table of a pin must say, key by key in the order of the house; `None` is a key
-/// that must not be there.
+/// Returns the required content of a pin's table, key by key in the usual order; `None` is a key
+/// that must be absent.
 fn lines(pins: &Pins, name: &PinName, kind: PinKind) -> Vec<Line> {
     let text = |key, value: Option<String>| Line { key, value: value.map(|v| quoted(&v)) };
     let kept = |key| Line { key, value: None }.kept();

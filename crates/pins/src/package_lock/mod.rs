@@ -1,11 +1,12 @@
-//! `versions/locks/NAME.toml`: Debian packages, each bound to a version, a file and its SHA-256.
+//! `versions/locks/NAME.toml`: Debian packages, each pinned to a version, a file and its SHA-256.
 //!
-//! Start at [`PackageLock`]; `read` parses the file, [`PackageLock::to_toml`] writes it: sets and
-//! packages sorted, one package on a line, so that the difference of two locks reads well.
+//! Start at [`PackageLock`]. `read` parses the file, and [`PackageLock::to_toml`] writes it. Sets
+//! and packages are sorted, with one package per line, so that the difference between two locks is
+//! easy to read.
 //!
-//! A *set* is what one place installs. It stands on other sets, whose packages are there already,
-//! and names only what it adds. Where the files are downloaded from is not in the lock: a pool
-//! path is the same on every mirror of an archive.
+//! A *set* is what one step installs. It depends on other sets, whose packages are already
+//! installed, and lists only the packages that it adds. The lock does not contain the download
+//! location: a pool path is the same on every mirror of an archive.
 
 mod read;
 
@@ -19,9 +20,9 @@ pub use read::{parse_package_lock, parse_wanted_packages};
 /// The content of a package lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageLock {
-    /// The Debian release by its code name, for example `trixie`.
+    /// The code name of the Debian release, for example `trixie`.
     pub suite: String,
-    /// The architecture, as dpkg names it, for example `amd64`.
+    /// The architecture in dpkg's terms, for example `amd64`.
     pub architecture: String,
     /// The day on which the packages were looked up, as `YYYY-MM-DD`.
     pub checked: String,
@@ -29,25 +30,25 @@ pub struct PackageLock {
     pub sets: BTreeMap<PinName, PackageSet>,
 }
 
-/// What a person asks of a package lock: all of it but the packages that were found.
+/// The requirements in a package lock: everything except the packages that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedPackages {
-    /// The Debian release by its code name.
+    /// The code name of the Debian release.
     pub suite: String,
-    /// The architecture, as dpkg names it.
+    /// The architecture in dpkg's terms.
     pub architecture: String,
-    /// The sets by name: those that each stands on, and what was asked for.
+    /// The sets by name: the sets that each depends on, and the packages it wants.
     pub sets: BTreeMap<PinName, (BTreeSet<PinName>, BTreeSet<String>)>,
 }
 
 /// Packages that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageSet {
-    /// The sets that this one stands on.
+    /// The sets that this one depends on.
     pub on: BTreeSet<PinName>,
-    /// What a person asked for: package names, or `?essential`.
+    /// The requested packages: package names, or `?essential`.
     pub wanted: BTreeSet<String>,
-    /// All that is installed, beyond the packages of `on`, sorted by name.
+    /// All installed packages beyond those of `on`, sorted by name.
     pub packages: Vec<LockedPackage>,
 }
 
@@ -56,12 +57,12 @@ pub struct PackageSet {
 pub struct LockedPackage {
     /// The name of the binary package.
     pub name: String,
-    /// The whole version, with its epoch.
+    /// The full version, including the epoch.
     pub version: String,
     /// The lock's architecture, or `all`.
     pub architecture: String,
-    /// The path of the file below the archive, for example `pool/main/a/apt/apt_3.0.3_amd64.deb`.
-    /// In Debian's archive of security updates it begins with `pool/updates/`.
+    /// The path of the file in the archive, for example `pool/main/a/apt/apt_3.0.3_amd64.deb`. In
+    /// Debian's archive of security updates it starts with `pool/updates/`.
     pub file: String,
     /// The size of the file in bytes.
     pub size: u64,
@@ -75,15 +76,15 @@ impl LockedPackage {
         self.file.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Returns whether the file lies in Debian's archive of security updates.
+    /// Returns whether the file is in Debian's archive of security updates.
     pub fn is_security_update(&self) -> bool {
         self.file.starts_with("pool/updates/")
     }
 }
 
 impl PackageLock {
-    /// Returns all that is installed once `set` is: its packages and those of the sets below it,
-    /// sorted by name. Nothing where there is no such set.
+    /// Returns all packages that are installed with `set`: its own and those of the sets it depends
+    /// on, sorted by name. Returns `None` if the set does not exist.
     pub fn closure(&self, set: &str) -> Option<Vec<&LockedPackage>> {
         let mut open = vec![self.sets.get_key_value(&set.parse::<PinName>().ok()?)?];
         let mut seen = BTreeSet::new();
@@ -98,20 +99,20 @@ impl PackageLock {
         Some(packages)
     }
 
-    /// Returns the digest of all that is installed once `set` is: the SHA-256 over release,
-    /// architecture, and name, version, architecture and hash of each package, sorted. Other sets do
-    /// not change it, nor where a mirror has the files. Nothing where there is no such set.
+    /// Returns the digest of all packages that are installed with `set`: the SHA-256 of release,
+    /// architecture, and the name, version, architecture and hash of each package, sorted. Other
+    /// sets and the file paths do not affect it. Returns `None` if the set does not exist.
     pub fn digest_of(&self, set: &str) -> Option<Digest> {
         let mut text = format!("{} {}\n", self.suite, self.architecture);
         for package in self.closure(set)? {
             let LockedPackage { name, version, architecture, sha256, .. } = package;
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{name} {version} {architecture} {sha256}");
         }
         Some(Digest::of(text.as_bytes()))
     }
 
-    /// Returns the packages of the sets that `names` lists, and of no other, sorted, each file once.
+    /// Returns the packages of the sets in `names`, sorted, with each file once.
     pub fn packages<'a>(
         &'a self,
         names: impl IntoIterator<Item = &'a PinName>,
@@ -121,13 +122,13 @@ impl PackageLock {
         packages.into_iter().collect()
     }
 
-    /// Returns the text of the file, the same for the same lock.
+    /// Returns the text of the file; the same lock always gives the same text.
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
             "# Written by `build-pipeline lock`; do not edit. The hashes were read in indexes that Debian signed.\n",
         );
         let Self { suite, architecture, checked, sets } = self;
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "schema = 1\nsuite = \"{suite}\"\narchitecture = \"{architecture}\"\nchecked = {checked}\n"

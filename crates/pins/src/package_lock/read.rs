@@ -1,4 +1,4 @@
-//! Reads a package lock, and holds the rules that its parts keep among each other.
+//! Parses a package lock, and checks the rules between its parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong}
 use crate::reader::{Entry, Table, collect, document};
 use names::{PinName, Sha256};
 
-/// What every help says about a value that nobody writes by hand.
-const LOCK_AGAIN: &str = "`build-pipeline lock` writes the file anew";
+/// The advice for every value that nobody writes by hand.
+const LOCK_AGAIN: &str = "run `build-pipeline lock` to write the file again";
 
-/// What a package table looks like.
+/// An example of a package table.
 const EXAMPLE: &str = "{ name = \"apt\", version = \"3.0.3\", architecture = \"amd64\", file = \"pool/main/a/apt/apt_3.0.3_amd64.deb\", size = 1452192, sha256 = \"…\" }";
 
-/// Reads the text of a package lock. `file` is how messages name it.
+/// Parses the text of a package lock. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseError> {
     let mut report = Report::new(file, text);
     let lock = document(&mut report).and_then(|entries| {
@@ -27,11 +27,11 @@ pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseEr
     report.finish(lock)
 }
 
-/// Reads only what a person may write into a package lock, so that it can be looked up. The packages
-/// may lack what is wanted, because it was added just now.
+/// Parses only the requirements in a package lock, which a person edits, so that they can be looked
+/// up. The packages may lack a wanted one that was just added.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, ParseError> {
     let mut report = Report::new(file, text);
     let wanted = document(&mut report).and_then(|entries| {
@@ -165,7 +165,7 @@ fn read_package(
         match text == own || text == "all" {
             true => Ok(text.to_owned()),
             false => Err(wrong(
-                format!("{} is neither `{own}`, as the lock says, nor `all`", quote(text)),
+                format!("{} is not `{own}` (the architecture of the lock) or `all`", quote(text)),
                 LOCK_AGAIN,
             )),
         }
@@ -189,21 +189,21 @@ fn read_package(
         size: size?,
         sha256: sha256?,
     };
-    // dak names pool files so; an epoch is not part of the name (Debian policy, 5.6.12).
+    // dak names pool files in this way; the epoch is not part of the name (Debian policy, 5.6.12).
     let plain = package.version.split_once(':').map_or(package.version.as_str(), |(_, rest)| rest);
     let expected = format!("{}_{plain}_{}.deb", package.name, package.architecture);
     if package.file_name() != expected
         && let Some(entry) = table.get("file")
     {
         let message = format!("{} is not the file of {place}", quote(package.file_name()));
-        let help = format!("its name would be `{expected}`; {LOCK_AGAIN}");
+        let help = format!("its name should be `{expected}`; {LOCK_AGAIN}");
         return Err(report.add(&entry.span, wrong(message, help)));
     }
     Ok(package)
 }
 
 fn read_size(report: &mut Report<'_>, table: &Table<'_>) -> Result<u64, Reported> {
-    /// No package of Debian comes near: 8 GiB.
+    /// Larger than any package of Debian: 8 GiB.
     const MOST: i128 = 8 << 30;
     let Some(entry) = table.get("size") else {
         return Err(table.add_missing(report, "size", "size = 1452192"));
@@ -219,8 +219,8 @@ fn read_size(report: &mut Report<'_>, table: &Table<'_>) -> Result<u64, Reported
     }
 }
 
-/// Sets stand on sets that exist and on no circle, no package is there twice, and all that was
-/// wanted is there.
+/// Checks that sets depend on existing sets without a circle, that no package occurs twice, and
+/// that all wanted packages are present.
 fn check_sets(
     report: &mut Report<'_>,
     section: &Table<'_>,
@@ -237,11 +237,11 @@ fn check_sets(
                 || format!("add `[set.{below}]`, or remove it from `on`"),
                 |near| format!("did you mean `{near}`?"),
             );
-            let message = format!("{place} stands on `{below}`, which is no set of this file");
+            let message = format!("{place} depends on `{below}`, which is not a set in this file");
             failed = Some(report.add(&span, wrong(message, help)));
         }
         let Some(below) = sets_below(sets, name) else {
-            let message = format!("{place} stands on itself");
+            let message = format!("{place} depends on itself");
             failed = Some(report.add(&span, wrong(message, "remove one `on` of the circle")));
             continue;
         };
@@ -268,7 +268,7 @@ fn check_sets(
     failed.map_or(Ok(()), Err)
 }
 
-/// Returns the sets that `name` stands on, directly or not; nothing where it is one of them.
+/// Returns the sets that `name` depends on, directly or indirectly; `None` if it is one of them.
 fn sets_below<'a>(
     sets: &'a BTreeMap<PinName, PackageSet>,
     name: &'a PinName,
@@ -303,7 +303,7 @@ fn word(what: &'static str) -> impl Fn(&str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts what a set may want: a package, or all that are marked essential.
+/// Accepts an item of `wanted`: a package, or all packages that are marked essential.
 fn wanted(text: &str) -> Result<String, Wrong> {
     match text {
         "?essential" => Ok(text.to_owned()),
@@ -322,7 +322,7 @@ fn package_name(text: &str) -> Result<String, Wrong> {
         true => Ok(text.to_owned()),
         false => Err(wrong(
             format!("{} is not the name of a Debian package", quote(text)),
-            "a name is lower-case letters, digits, `+`, `-` and `.`, and starts with a letter or digit",
+            "a name has lower-case letters, digits, `+`, `-` and `.`, and starts with a letter or digit",
         )),
     }
 }
@@ -344,7 +344,7 @@ fn version(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts a path below an archive that leads to a package file.
+/// Accepts the path of a package file in an archive.
 fn pool_path(text: &str) -> Result<String, Wrong> {
     let is_part = |part: &str| {
         !part.is_empty()
@@ -359,7 +359,7 @@ fn pool_path(text: &str) -> Result<String, Wrong> {
         true => Ok(text.to_owned()),
         false => Err(wrong(
             format!("{} is not the path of a package file", quote(text)),
-            format!("it begins with `pool/` and ends with `.deb`; {LOCK_AGAIN}"),
+            format!("it starts with `pool/` and ends with `.deb`; {LOCK_AGAIN}"),
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! What is written is read again as the same lock; closures follow `on`.
+//! Tests that a written lock parses to the same lock, and that closures follow `on`.
 
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
 //! A Python lock: read as uv writes it, written as `pylock.NAME.toml` (PEP 751) and for pip.
 //!
-//! Where files are downloaded from is not in it, but for the index of a release: the same file lies
-//! on every copy of an index, and it is found by its hash. Its wheels are expected in the folder
-//! `wheels` beside the lock.
+//! Except for the index of a release, a lock does not contain download locations: a file is the
+//! same on every copy of an index, and its hash identifies it. The lock expects its wheels in the
+//! folder `wheels` next to it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,30 +13,30 @@ use toml::{Table, Value};
 use super::{PythonSet, normalised};
 use names::Sha256;
 
-/// Projects that PyTorch's own builds for ROCm exist of: the index's are for CUDA.
+/// Projects that PyTorch also builds for ROCm; the default index has the CUDA builds.
 const ROCM_BUILDS: [&str; 4] = ["torch", "torchaudio", "torchvision", "triton"];
 
-/// Why a lock cannot be used.
+/// The reason why a lock cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParsePythonLockError {
     /// A newer build-pipeline wrote it.
     #[error("it was written by a newer build-pipeline")]
     Newer,
-    /// It is damaged, or something else.
+    /// It is damaged, or not a lock.
     #[error("{0}")]
     Wrong(String),
 }
 
-/// Python projects, each bound to a version and the hashes of its wheels.
+/// Python projects, each pinned to a version and the hashes of its wheels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonLock {
-    /// The version of Python that it is for.
+    /// The version of Python.
     pub python: String,
-    /// The platform that it is for.
+    /// The platform.
     pub platform: String,
-    /// The digest of what it was made from, [`PythonSet::inputs`]; uv's own text has none.
+    /// The digest of the inputs, [`PythonSet::inputs`]; uv's own text has none.
     pub inputs: Option<Digest>,
-    /// The index of the release that it was made from, which is asked before the default one.
+    /// The index of the release in the inputs, which is queried before the default one.
     pub index: Option<String>,
     /// The projects, by normalised name.
     pub projects: BTreeMap<String, LockedProject>,
@@ -47,7 +47,7 @@ pub struct PythonLock {
 pub struct LockedProject {
     /// The version.
     pub version: String,
-    /// Its wheels that run on the platform; an installer takes the one that fits best.
+    /// The wheels that run on the platform; an installer takes the one that fits best.
     pub wheels: Vec<Wheel>,
 }
 
@@ -56,17 +56,17 @@ pub struct LockedProject {
 pub struct Wheel {
     /// The name of the file.
     pub file: String,
-    /// Its size in bytes, where the index tells.
+    /// Its size in bytes, if the index provides it.
     pub size: Option<u64>,
     /// The hash of the file.
     pub sha256: Sha256,
 }
 
 impl PythonLock {
-    /// Reads a `pylock.toml`: ours, or one that uv wrote for `set`.
+    /// Parses a `pylock.toml` that this tool wrote, or that uv wrote for `set`.
     ///
     /// # Errors
-    /// It is no lock, or holds what no wheel with a SHA-256 is.
+    /// Fails if the text is not a lock, or if a package is not a wheel with a SHA-256.
     pub fn parse(text: &str, set: Option<&PythonSet>) -> Result<Self, ParsePythonLockError> {
         let wrong = |what: &str| ParsePythonLockError::Wrong(what.to_owned());
         let table: Table = text.parse().map_err(|_| wrong("it is not valid TOML"))?;
@@ -78,7 +78,7 @@ impl PythonLock {
             None | Some((_, Some(1))) => {}
             Some((_, Some(2..))) => return Err(ParsePythonLockError::Newer),
             Some((number, _)) => {
-                return Err(wrong(&format!("its schema is `{number}`, which never was")));
+                return Err(wrong(&format!("its schema is `{number}`, which does not exist")));
             }
         }
         let word = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
@@ -88,7 +88,7 @@ impl PythonLock {
         for package in table.get("packages").and_then(Value::as_array).unwrap_or(&none) {
             let (name, project) = project(package)?;
             if projects.insert(name.clone(), project).is_some() {
-                return Err(ParsePythonLockError::Wrong(format!("`{name}` stands there twice")));
+                return Err(ParsePythonLockError::Wrong(format!("`{name}` is listed twice")));
             }
         }
         let of = |key, own: fn(&PythonSet) -> &String| {
@@ -99,20 +99,20 @@ impl PythonLock {
         Ok(Self {
             python: of("python", |set| &set.python)?,
             platform: of("platform", |set| &set.platform)?,
-            inputs: inputs.map_err(|_| wrong("`inputs` is no digest"))?,
+            inputs: inputs.map_err(|_| wrong("`inputs` is not a digest"))?,
             index: word("index").map(str::to_owned),
             projects,
         })
     }
 
-    /// Returns the text of `pylock.NAME.toml`, the same for the same lock.
+    /// Returns the text of `pylock.NAME.toml`; the same lock always gives the same text.
     pub fn to_pylock(&self) -> String {
         let Self { python, platform, inputs, index, projects } = self;
         let mut text = format!(
             "# Written by `build-pipeline lock`; do not edit. It is made from versions/python.toml.\nlock-version = \"1.0\"\nrequires-python = \">={python}\"\ncreated-by = \"build-pipeline\"\n"
         );
         for (name, LockedProject { version, wheels }) in projects {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(
                 text,
                 "\n[[packages]]\nname = \"{name}\"\nversion = \"{version}\"\nwheels = [\n"
@@ -139,7 +139,7 @@ impl PythonLock {
         text
     }
 
-    /// Returns the same as pip reads it.
+    /// Returns the same content in pip's format.
     pub fn to_requirements(&self) -> String {
         let mut text = String::from(
             "# Written by `build-pipeline lock`; do not edit.\n# pip install --require-hashes --no-deps --only-binary :all: -r FILE\n",
@@ -153,8 +153,8 @@ impl PythonLock {
         text
     }
 
-    /// Returns the projects that must not come from the default index: builds for CUDA, and those
-    /// that take the place of ROCm's own. ROCm's own say so in their versions: `2.11.0+rocm7.14.0`.
+    /// Returns the projects that must not come from the default index: CUDA builds, and projects
+    /// that replace ROCm's own. ROCm builds say so in their version: `2.11.0+rocm7.14.0`.
     pub fn for_cuda(&self) -> impl Iterator<Item = (&str, &LockedProject)> {
         self.projects.iter().map(|(name, project)| (name.as_str(), project)).filter(
             |(name, project)| {
@@ -178,16 +178,16 @@ fn project(package: &Value) -> Result<(String, LockedProject), ParsePythonLockEr
     let is_plain =
         |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-!".contains(&b));
     if !is_plain(&version) || !is_plain(&name) {
-        return Err(wrong("has a name or version that is none"));
+        return Err(wrong("has an invalid name or version"));
     }
-    // A `marker` is not kept: what is listed was chosen for the one platform that the lock is for.
+    // `marker` is not kept: the listed packages were chosen for the one platform of the lock.
     let wheels = package.get("wheels").and_then(Value::as_array).filter(|all| !all.is_empty());
     let wheels = wheels.ok_or_else(|| wrong("has no wheel"))?;
     let wheel = |wheel: &Value| {
         let place = text(wheel, "name").or(text(wheel, "path")).or(text(wheel, "url"))?;
         let place = place.split(['#', '?']).next().unwrap_or_default();
         let file = place.rsplit('/').next().filter(|file| file.ends_with(".whl"))?;
-        // `+` of a local version is written so in urls.
+        // In urls, the `+` of a local version is escaped.
         let file = file.replace("%2B", "+").replace("%2b", "+");
         let sha256 = text(wheel.get("hashes")?, "sha256")?.parse().ok()?;
         let size = wheel.get("size").and_then(Value::as_integer);

@@ -1,9 +1,9 @@
-//! `versions/python.toml`: what each Python lock is made from, and the locks themselves.
+//! `versions/python.toml`: the inputs of each Python lock, and the locks themselves.
 //!
-//! Start at [`PythonSet`], a table of that file, and [`PythonLock`], what came of it. `read` parses
-//! the file, `lock` reads and writes locks, `requirements` reads other people's requirement files.
-//! A set is for one version of Python on one platform: a lock then names few files, and each of
-//! them is one that is really installed.
+//! Start at [`PythonSet`], a table of that file, and [`PythonLock`], the result. `read` parses the
+//! file, `lock` reads and writes locks, and `requirements` reads other projects' requirement files.
+//! A set is for one version of Python on one platform, so a lock names only a few files, and all of
+//! them are installed.
 
 mod lock;
 mod read;
@@ -21,24 +21,24 @@ pub use lock::{LockedProject, ParsePythonLockError, PythonLock, Wheel};
 pub use read::{parse_python, parse_python_with};
 pub use requirements::{RequirementLine, RequirementsError, requirements};
 
-/// What a Python lock is made from.
+/// The inputs of a Python lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonSet {
     /// The version of Python, for example `3.13`.
     pub python: String,
-    /// What wheels must run on, as uv names it, for example `x86_64-manylinux_2_40`.
+    /// The platform of the wheels, in uv's terms, for example `x86_64-manylinux_2_40`.
     pub platform: String,
-    /// The source or archive pin that `files` are read from.
+    /// The source or archive pin that contains `files`.
     pub source: Option<PinName>,
-    /// Requirement files of that source; of a `pyproject.toml` what its build needs.
+    /// Requirement files of that source; from a `pyproject.toml`, the build requirements are used.
     pub files: Vec<String>,
-    /// The release pin whose packages are wanted at their versions. Its index comes before the
-    /// default one: what it has is taken from it alone.
+    /// The release pin whose packages are required at their exact versions. Its index is queried
+    /// before the default one, and packages that it has come only from it.
     pub release: Option<PinName>,
-    /// Requirements beside those (PEP 508).
+    /// Further requirements (PEP 508).
     pub requirements: BTreeSet<String>,
-    /// Packages that what the lock is installed on brings along. They are left out, also where
-    /// others need them.
+    /// Packages that are already present where the lock is installed. They are left out, even if
+    /// other packages need them.
     pub provided: BTreeSet<String>,
 }
 
@@ -46,8 +46,9 @@ pub struct PythonSet {
 pub type PythonSets = BTreeMap<PinName, PythonSet>;
 
 impl PythonSet {
-    /// Returns the digest of all that decides what is looked up; nothing where the source is
-    /// unresolved or no pin. It stands in the lock, so that a lock of other inputs is known for one.
+    /// Returns the digest of everything that determines the lookup, or `None` if the source is
+    /// unresolved or not a pin. The lock contains it, so a lock that was made from other inputs is
+    /// recognised.
     pub fn inputs(&self, pins: &Pins) -> Option<Digest> {
         let Self { python, platform, source, files, release, requirements, provided } = self;
         let mut text = format!("python {python}\nplatform {platform}\n");
@@ -62,7 +63,7 @@ impl PythonSet {
                 },
                 (None, None) => None,
             };
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "source {}", value?);
         }
         if let Some(name) = release {
@@ -86,7 +87,7 @@ impl PythonSet {
     }
 }
 
-/// Returns the name of a Python project as indexes write it (PEP 503).
+/// Returns the normalised name of a Python project, as indexes write it (PEP 503).
 pub fn normalised(name: &str) -> String {
     let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("-").to_ascii_lowercase()
@@ -97,7 +98,7 @@ pub fn python_lock_path(name: &str) -> String {
     format!("versions/locks/pylock.{name}.toml")
 }
 
-/// Returns the path of the same lock as pip reads it.
+/// Returns the path of the same lock in pip's format.
 pub fn requirements_lock_path(name: &str) -> String {
     format!("versions/locks/{name}.requirements.lock")
 }

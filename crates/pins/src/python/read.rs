@@ -8,18 +8,18 @@ use crate::problem::{ParseError, Report, Reported, Wrong, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use crate::{PinKind, Pins, built};
 
-/// Reads the text of `python.toml`. `file` is how messages name it.
+/// Parses the text of `python.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_python(file: &str, text: &str) -> Result<PythonSets, ParseError> {
     parse(file, text, None)
 }
 
-/// Reads the text as [`parse_python`] does, and checks that every source is a pin of `pins`.
+/// Parses the text like [`parse_python`], and checks that every source is a pin of `pins`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_python_with(file: &str, text: &str, pins: &Pins) -> Result<PythonSets, ParseError> {
     parse(file, text, Some(pins))
 }
@@ -87,7 +87,7 @@ fn read_set(
     })
 }
 
-/// Accepts a version of Python, as wheels are made for: major and minor.
+/// Accepts a version of Python in the form that wheels use: major and minor.
 fn python(text: &str) -> Result<String, Wrong> {
     let minor = text.strip_prefix("3.").and_then(|minor| minor.parse::<u8>().ok());
     match minor.filter(|minor| text == format!("3.{minor}")) {
@@ -99,7 +99,7 @@ fn python(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts the name of a platform, as uv has it: an architecture and a C library.
+/// Accepts the name of a platform in uv's terms: an architecture and a C library.
 fn platform(text: &str) -> Result<String, Wrong> {
     let number = |text: &str| text.parse::<u16>().is_ok_and(|n| n.to_string() == text);
     let is_valid = text.split_once('-').is_some_and(|(architecture, library)| {
@@ -124,20 +124,20 @@ pub(super) fn requirement(text: &str) -> Result<String, Wrong> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
     let (name, rest) = text.split_at(end.unwrap_or(text.len()));
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    // Behind the name come extras, versions or a marker; behind that of a file or url, something else.
+    // The name is followed by extras, versions or a marker; in a file or url, by something else.
     if !is_name
         || !(rest.is_empty()
             || rest.starts_with(['[', '(', '<', '>', '=', '!', '~', ';', ' ', '@']))
     {
         return Err(wrong(
             format!("{} is not a requirement", quote(&text)),
-            "write a package and which versions will do, for example `numpy>=2`; options are not taken",
+            "write a package and its accepted versions, for example `numpy>=2`; options are not supported",
         ));
     }
     if text.contains('@') {
         return Err(wrong(
             format!("{} is a file or a repository, not a package of the index", quote(&text)),
-            "make it a pin of `versions/versions.toml`, and name the package here",
+            "make it a pin of `versions/versions.toml`, and write the name of the package here",
         ));
     }
     Ok(text)

@@ -1,50 +1,50 @@
 //! Reads the requirement files of other projects: `pyproject.toml` and pip's text files.
 //!
-//! An option that says where packages come from is refused: what a lock is looked up in is ours to
-//! say, and an index that merges with another may slip CUDA wheels in.
+//! Options that select a package index are refused: this project decides where packages come from,
+//! and an index that is merged with another one may add CUDA wheels.
 
 use crate::problem::quote;
 
-/// Why a requirement file is not used.
+/// The reason why a requirement file is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequirementsError {
-    /// It is no TOML.
+    /// It is not valid TOML.
     #[error("`{file}` is not valid TOML")]
     Toml {
         /// The file.
         file: String,
     },
-    /// It does not say what its build needs.
+    /// It does not declare build requirements.
     #[error("`{file}` has no `[build-system]` with `requires`")]
     NoBuild {
         /// The file.
         file: String,
     },
-    /// A line is an option that is not followed, or no requirement.
-    #[error("line {line} of `{file}` is {text}, which is not followed")]
+    /// A line is an unsupported option, or not a requirement.
+    #[error("line {line} of `{file}` is {text}, which is not supported")]
     Line {
         /// The file.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What stands there, quoted.
+        /// The content of the line, quoted.
         text: String,
     },
 }
 
-/// A line that counts.
+/// A line with content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequirementLine {
     /// A requirement (PEP 508).
     Requirement(String),
-    /// Another file, as seen from the folder of this one.
+    /// Another file, relative to the folder of this one.
     Include(String),
 }
 
-/// Returns what a requirement file asks for. Of a `pyproject.toml` that is what its build needs.
+/// Returns the requirements in a requirement file; for a `pyproject.toml`, the build requirements.
 ///
 /// # Errors
-/// The file cannot be understood, or a line is an option other than `-r`.
+/// Fails if the file cannot be parsed, or if a line is an option other than `-r`.
 pub fn requirements(file: &str, text: &str) -> Result<Vec<RequirementLine>, RequirementsError> {
     match file.ends_with(".toml") {
         true => build_requirements(file, text),
@@ -65,7 +65,8 @@ fn build_requirements(file: &str, text: &str) -> Result<Vec<RequirementLine>, Re
     all.iter().map(one).collect()
 }
 
-/// Reads pip's form: one requirement a line, `#` comments, `\` at the end goes on.
+/// Reads pip's format: one requirement per line, `#` comments, and `\` at the end to continue a
+/// line.
 fn lines(file: &str, text: &str) -> Result<Vec<RequirementLine>, RequirementsError> {
     let mut found = Vec::new();
     let mut open = String::new();

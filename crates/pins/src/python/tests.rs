@@ -1,4 +1,4 @@
-//! Sets, other people's requirement files, and locks as uv writes them.
+//! Tests sets, requirement files of other projects, and locks as uv writes them.
 
 use super::*;
 use crate::{parse_versions, python::requirements::RequirementLine as Line};
@@ -29,7 +29,7 @@ fn whatever_decides_a_lock_is_in_the_digest_of_its_inputs() {
     for more in ["requirements = ['numpy']", "provided = ['torch']"] {
         assert_ne!(set(more).inputs(&pins(&one)).unwrap(), digest, "{more}");
     }
-    // The order of what is a set, and the spelling of names, do not count.
+    // The order of unordered lists and the spelling of names do not matter.
     let spelled = |text| set(text).inputs(&pins(&one)).unwrap();
     assert_eq!(spelled("provided = ['b_c', 'a']"), spelled("provided = ['a', 'B-C']"));
     assert_eq!(set("").inputs(&pins("unresolved")), None);
@@ -116,7 +116,7 @@ fn what_is_no_wheel_with_a_hash_is_refused() {
         ),
         (
             format!("[[packages]]\nname = 'a'\nversion = '1\"'\nwheels = [{{ url = 'https://h.example/a-1.whl', hashes = {{ sha256 = '{HASH}' }} }}]\n"),
-            "`a` has a name or version that is none",
+            "`a` has an invalid name or version",
         ),
     ] {
         let error = PythonLock::parse(&uv(&packages), Some(&set(""))).unwrap_err();

@@ -1,7 +1,7 @@
-//! `versions/versions.toml`: every input of every image, pinned.
+//! `versions/versions.toml`: the pins of all inputs of all images.
 //!
-//! Start at [`Pins`]; `read` in this folder fills it. The types hold what the file says and judge
-//! nothing: whether a pin is stale or dangerous is a matter of lints, not of the format.
+//! Start at [`Pins`]; `read` in this folder fills it. The types contain what the file says, without
+//! judging it: lints report stale or dangerous pins.
 
 mod read;
 
@@ -18,7 +18,8 @@ pub use read::parse_versions;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pins {
     /// `SOURCE_DATE_EPOCH` of every image, in seconds since 1970-01-01 UTC: the time of the newest
-    /// pin change, never "now" (reproducible-builds.org, "SOURCE_DATE_EPOCH specification").
+    /// pin change, never the current time (reproducible-builds.org, "SOURCE_DATE_EPOCH
+    /// specification").
     pub source_date_epoch: u64,
     /// Git trees, by pin name.
     pub sources: BTreeMap<PinName, SourcePin>,
@@ -30,29 +31,29 @@ pub struct Pins {
     pub releases: BTreeMap<PinName, Release>,
 }
 
-/// A value that is known for sure, or nobody could verify yet (`"unresolved"` in the file).
+/// A verified value, or one that nobody has been able to verify (`"unresolved"` in the file).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pinned<T> {
     /// The value.
     Resolved(T),
-    /// Nobody could verify a value.
+    /// Nobody has been able to verify a value.
     Unresolved,
 }
 
 /// A git tree at a full commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePin {
-    /// Where the repository lies; `https` only.
+    /// The url of the repository; `https` only.
     pub url: String,
-    /// The tag or branch the commit was found under, for readers; it may have moved since.
+    /// The tag or branch that the commit was found under, for readers; it may have moved since.
     pub git_ref: Option<String>,
-    /// The version this is, where it has one.
+    /// The version, if it has one.
     pub version: Option<String>,
-    /// The commit that is meant.
+    /// The commit.
     pub commit: Pinned<CommitId>,
     /// The component under `patches/` whose patches fit this tree, if there is one.
     pub patches: Option<String>,
-    /// Facts about the pin that hold for every kind.
+    /// Facts that every kind of pin has.
     pub facts: Facts,
 }
 
@@ -65,52 +66,52 @@ pub struct ArchivePin {
     pub version: String,
     /// The hash of the archive.
     pub sha256: Pinned<Sha256>,
-    /// The directory inside the archive that is meant, where it is not the whole.
+    /// The directory inside the archive to use, if not the whole archive.
     pub subdirectory: Option<String>,
     /// The component under `patches/` whose patches fit this tree, if there is one.
     pub patches: Option<String>,
-    /// Facts about the pin that hold for every kind.
+    /// Facts that every kind of pin has.
     pub facts: Facts,
 }
 
 /// A container image at a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImagePin {
-    /// Where the image lies.
+    /// The repository of the image.
     pub repository: Repository,
-    /// The tag the digest was found under, for readers; it may have moved since.
+    /// The tag that the digest was found under, for readers; it may have moved since.
     pub tag: Option<Tag>,
-    /// The digest that is meant.
+    /// The digest.
     pub digest: Pinned<Digest>,
-    /// Whether the digest is that of an index or of a platform manifest, where that is known.
+    /// Whether the digest is that of an index or of a platform manifest, if known.
     pub kind: Option<ManifestKind>,
-    /// Whether the tag is followed: its digest is asked for at each run and recorded.
+    /// Whether to follow the tag: its digest is looked up at each run and recorded.
     pub follow: bool,
-    /// The ROCm release inside, where that is known, for example `7.2.1`.
+    /// The ROCm release inside, if known, for example `7.2.1`.
     pub rocm: Option<String>,
-    /// GPU targets the image is known to have native code for.
+    /// GPU targets for which the image is known to contain native code.
     pub gpus: Vec<GpuTarget>,
-    /// Why the vendor no longer builds the image, and what follows it.
+    /// Why the vendor no longer builds the image, and what replaces it.
     pub discontinued: Option<String>,
-    /// Facts about the pin that hold for every kind.
+    /// Facts that every kind of pin has.
     pub facts: Facts,
 }
 
-/// A set of wheels or packages that belong together, and where they come from.
+/// A set of wheels or packages that belong together, and their source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// The index or repository the set comes from. It is a pin too: indexes move.
+    /// The index or repository that the set comes from. It is pinned too, because indexes move.
     pub index: String,
     /// Exact versions by package name.
     pub packages: BTreeMap<String, String>,
-    /// Facts about the pin that hold for every kind.
+    /// Facts that every kind of pin has.
     pub facts: Facts,
 }
 
-/// What is recorded about a pin of any kind.
+/// Recorded facts about a pin of any kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The day the pin was last checked, as `YYYY-MM-DD`.
+    /// The day on which the pin was last checked, as `YYYY-MM-DD`.
     pub checked: Option<String>,
     /// The day after which the pin is expected to be gone, as `YYYY-MM-DD`.
     pub expires: Option<String>,
@@ -118,7 +119,7 @@ pub struct Facts {
     pub evidence: Option<String>,
 }
 
-/// What a digest is the digest of.
+/// The kind of object that a digest identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ManifestKind {
     /// An image index (a list of platform manifests).
@@ -127,7 +128,7 @@ pub enum ManifestKind {
     Manifest,
 }
 
-/// The kind of a pin, as `versions.toml` names its tables.
+/// The kind of a pin, named after the tables of `versions.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinKind {
     /// `[source.NAME]`
@@ -141,7 +142,7 @@ pub enum PinKind {
 }
 
 impl Pins {
-    /// Returns the names of all pins with their kinds, in the order of the names.
+    /// Returns the names of all pins with their kinds, sorted by name.
     pub fn names(&self) -> BTreeMap<&PinName, PinKind> {
         let sources = self.sources.keys().map(|name| (name, PinKind::Source));
         let archives = self.archives.keys().map(|name| (name, PinKind::Archive));
@@ -150,7 +151,7 @@ impl Pins {
         sources.chain(archives).chain(images).chain(releases).collect()
     }
 
-    /// Returns the name of the pin that `name` was most likely meant to be, if one is near enough.
+    /// Returns the pin name that `name` was most likely meant to be, if one is similar enough.
     pub fn nearest_name(&self, name: &str) -> Option<&PinName> {
         let names = self.names();
         let near = nearest(name, names.keys().map(|name| name.as_str()))?;
@@ -162,7 +163,7 @@ impl PinKind {
     /// All kinds, in the order of their names in `versions.toml`.
     pub const ALL: [Self; 4] = [Self::Archive, Self::Image, Self::Release, Self::Source];
 
-    /// Returns the name of the table that holds the pins of this kind.
+    /// Returns the name of the table with the pins of this kind.
     pub fn table(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -174,7 +175,7 @@ impl PinKind {
 }
 
 impl ManifestKind {
-    /// Returns how `versions.toml` writes it.
+    /// Returns the spelling in `versions.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Index => "index",
@@ -184,7 +185,7 @@ impl ManifestKind {
 }
 
 impl<T> Pinned<T> {
-    /// Returns the value, where it is known.
+    /// Returns the value, if it is known.
     pub fn resolved(&self) -> Option<&T> {
         match self {
             Self::Resolved(value) => Some(value),

@@ -1,7 +1,7 @@
-//! Reads `versions.toml` into [`Pins`].
+//! Parses `versions.toml` into [`Pins`].
 //!
 //! Start at [`parse_versions`]. Every value of a pin is read before the first failure ends the pin,
-//! so that one run of a person's editor shows all mistakes.
+//! so that one run shows all mistakes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,19 +14,19 @@ use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong}
 use crate::reader::{Table, collect, document};
 use names::PinName;
 
-/// The earliest `source-date-epoch`, 2020-01-01: no pin of ours is older.
+/// The earliest `source-date-epoch`, 2020-01-01: no pin of this project is older.
 const EARLIEST_EPOCH: i128 = 1_577_836_800;
 
-/// The latest `source-date-epoch`, in 2106. A larger number is most likely in milliseconds.
+/// The latest `source-date-epoch`, in 2106. A larger number is probably in milliseconds.
 const LATEST_EPOCH: i128 = 1 << 32;
 
-/// The keys that pins of every kind have.
+/// The keys that every kind of pin has.
 const FACT_KEYS: [&str; 3] = ["checked", "expires", "evidence"];
 
-/// Reads the text of `versions.toml`. `file` is how messages name it.
+/// Parses the text of `versions.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Every problem of the file at once, each with its place, the value and what would be right.
+/// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_versions(file: &str, text: &str) -> Result<Pins, ParseError> {
     let mut report = Report::new(file, text);
     let pins = document(&mut report).and_then(|entries| {
@@ -66,7 +66,7 @@ fn read_epoch(report: &mut Report<'_>, root: &Table<'_>) -> Result<u64, Reported
             (Some(text), _) if text.bytes().all(|b| b.is_ascii_digit()) => {
                 format!("write it without quotes: `{KEY} = {text}`")
             }
-            (_, Some(day)) => format!("`date -u -d {day} +%s` prints its seconds"),
+            (_, Some(day)) => format!("`date -u -d {day} +%s` prints the seconds"),
             _ => format!("write seconds, for example `{EXAMPLE}`"),
         };
         return Err(entry.add_type(report, "a number of seconds since 1970 (UTC)", &help));
@@ -80,21 +80,21 @@ fn read_epoch(report: &mut Report<'_>, root: &Table<'_>) -> Result<u64, Reported
         20_000_101..=99_991_231 => {
             let (year, month, day) = (number / 10_000, number / 100 % 100, number % 100);
             format!(
-                "it looks like a date; `date -u -d {year}-{month:02}-{day:02} +%s` prints its seconds"
+                "it looks like a date; `date -u -d {year}-{month:02}-{day:02} +%s` prints the seconds"
             )
         }
         _ if (EARLIEST_EPOCH..=LATEST_EPOCH).contains(&(number / 1000)) => {
             format!("it looks like milliseconds; write `{KEY} = {}`", number / 1000)
         }
         _ => format!(
-            "it is the time of the newest pin change in seconds since 1970, from {EARLIEST_EPOCH} (2020) to {LATEST_EPOCH} (2106); `date -u +%s` prints the present"
+            "it is the time of the newest pin change in seconds since 1970, from {EARLIEST_EPOCH} (2020) to {LATEST_EPOCH} (2106); `date -u +%s` prints the current time"
         ),
     };
     let message = format!("`{KEY}` is out of range: {}", entry.source(report));
     Err(report.add(&entry.span, wrong(message, help)))
 }
 
-/// Reports each pin whose name another kind has already.
+/// Reports each pin whose name is already used by another kind.
 fn check_names_are_unique(report: &mut Report<'_>, root: &Table<'_>) {
     let mut pins: Vec<(Range<usize>, &str, PinKind)> = Vec::new();
     for kind in PinKind::ALL {
@@ -113,7 +113,7 @@ fn check_names_are_unique(report: &mut Report<'_>, root: &Table<'_>) {
                 earlier_kind.table(),
             );
             let help = format!(
-                "pins of all kinds share their names; rename one, for example to `{name}-{}`",
+                "pins of all kinds share one set of names; rename one, for example to `{name}-{}`",
                 kind.table()
             );
             report.add(&span, wrong(message, help));
@@ -123,7 +123,7 @@ fn check_names_are_unique(report: &mut Report<'_>, root: &Table<'_>) {
     }
 }
 
-/// Reads all pins of one kind. `read` gets the name of the pin in a form that is fit for messages.
+/// Reads all pins of one kind. `read` gets the name of the pin in a form for messages.
 fn read_kind<T>(
     report: &mut Report<'_>,
     root: &Table<'_>,
@@ -172,7 +172,7 @@ fn read_source(
     {
         let message = format!("version `{version}` and ref `{git_ref}` are not the same release");
         let help = format!(
-            "correct one of the two, and check that `commit` belongs to it; `build-pipeline bump {name} {git_ref}` writes all three"
+            "correct one of them, and check that `commit` belongs to it; `build-pipeline bump {name} {git_ref}` writes all three"
         );
         report.add(&entry.span, wrong(message, help));
     }
@@ -255,18 +255,18 @@ fn read_image(
     })
 }
 
-/// Reports an image without a tag that could only be found by one.
+/// Reports an image without a tag that can only be found by its tag.
 fn check_can_be_found(report: &mut Report<'_>, table: &Table<'_>, is_resolved: bool, follow: bool) {
     if let Some(entry) = table.get("follow")
         && follow
     {
-        let message = format!("{} has `follow = true` and no tag to follow", table.place());
+        let message = format!("{} has `follow = true`, but no tag to follow", table.place());
         let help = "add the tag, for example `tag = \"nightly\"`, or remove `follow`";
         report.add(&entry.span, wrong(message, help));
     } else if let Some(entry) = table.get("digest")
         && !is_resolved
     {
-        let message = format!("{} has neither a tag nor a digest: `unresolved`", table.place());
+        let message = format!("{} has no tag, and its digest is `unresolved`", table.place());
         let help =
             "add the tag under which the digest can be looked up, for example `tag = \"v0.19.0\"`";
         report.add(&entry.span, wrong(message, help));
@@ -282,7 +282,7 @@ fn manifest_kind(text: &str) -> Result<ManifestKind, Wrong> {
             let help = match (near, text) {
                 (Some(near), _) => format!("did you mean `{near}`?"),
                 (None, "list") => "write `index`, the OCI name of a manifest list".to_owned(),
-                (None, _) => "write `index` where the digest is that of a list of platforms, `manifest` where it is that of one platform, or remove the line".to_owned(),
+                (None, _) => "write `index` if the digest is that of a list of platforms, `manifest` if it is that of one platform, or remove the line".to_owned(),
             };
             Err(wrong(format!("{} is not a kind of digest", quote(text)), help))
         }
@@ -331,13 +331,14 @@ fn read_packages(
     let mut first: BTreeMap<String, &str> = BTreeMap::new();
     collect(report, packages.entries(), |report, entry| {
         let name = checks::package_name(entry.key).and_then(|name| {
-            // An index takes these spellings for one project (Python packaging, "Names and normalization").
+            // An index treats these spellings as one project (Python packaging, "Names and
+            // normalization").
             let plain = name.to_ascii_lowercase().replace(['_', '.'], "-");
             match first.insert(plain, entry.key) {
                 None => Ok(name),
                 Some(other) => Err(wrong(
                     format!("{} is the same package as `{other}`", quote(entry.key)),
-                    "case, `-`, `_` and `.` do not tell packages apart; remove one of the two",
+                    "case, `-`, `_` and `.` do not distinguish packages; remove one of the two",
                 )),
             }
         });
@@ -347,7 +348,7 @@ fn read_packages(
     })
 }
 
-/// Reports the keys that neither the kind nor every pin has.
+/// Reports keys that this kind of pin does not support.
 fn check_keys(report: &mut Report<'_>, table: &Table<'_>, of_kind: &[&str]) {
     let known: Vec<&str> = of_kind.iter().chain(&FACT_KEYS).copied().collect();
     table.check_keys(report, &known);
@@ -362,7 +363,7 @@ fn read_facts(report: &mut Report<'_>, table: &Table<'_>) -> Result<Facts, Repor
         && let Some(entry) = table.get("expires")
     {
         let message = format!("`expires` is `{expires}`, before `checked`, which is `{checked}`");
-        let help = "a pin that was already gone when it was checked is removed or marked unresolved; correct one of the two days";
+        let help = "a pin that no longer existed when it was checked must be removed or marked unresolved; correct one of the two dates";
         report.add(&entry.span, wrong(message, help));
     }
     Ok(Facts { checked: checked?, expires: expires?, evidence: evidence? })

@@ -1,17 +1,17 @@
-//! Malformed tables of what runs with what.
+//! Malformed compatibility tables.
 
-/// Cases of `compat.toml` behind `schema`.
+/// Cases of `compat.toml`, without the `schema` line.
 pub(crate) const COMPAT: &[(&str, &str)] = &[
     ("compat: unknown table", "[kernels.any]\nsince = \"6.18.4\"\n"),
-    ("compat: kind is no table", "kernel = \"6.18.4\"\n"),
-    ("compat: row is no table", "[kernel]\nany = \"6.18.4\"\n"),
+    ("compat: kind is not a table", "kernel = \"6.18.4\"\n"),
+    ("compat: row is not a table", "[kernel]\nany = \"6.18.4\"\n"),
     (
         "compat: name of a row",
         "[index.A_B]\nurl = \"https://a/b\"\ninstead = \"https://a/c\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     ("compat: a kernel without anything", "[kernel.any]\n"),
     (
-        "compat: a kernel that is none",
+        "compat: an invalid kernel",
         "[kernel.any]\ngpus = [\"gfx1151\"]\nsince = \"v6.18\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (
@@ -19,11 +19,11 @@ pub(crate) const COMPAT: &[(&str, &str)] = &[
         "[kernel.any]\ngpus = []\nsince = \"6.18.4\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (
-        "compat: a GPU that is none",
+        "compat: an invalid GPU",
         "[kernel.any]\ngpus = [\"11.5.1\"]\nsince = \"6.18.4\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (
-        "compat: range in another language",
+        "compat: range in another syntax",
         "[rocm.a]\ngpus = [\"gfx1151\"]\nreleases = [\">=7.2.1\"]\nbuilds = \"amd\"\nfixed-kernel = \"supported\"\nother-kernel = \"unstable\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (
@@ -39,7 +39,7 @@ pub(crate) const COMPAT: &[(&str, &str)] = &[
         "[rocm.a]\ngpus = [\"gfx1151\"]\nreleases = [\"7.2.1\"]\nbuilds = \"amd\"\nfixed-kernel = \"supported\"\nother-kernel = \"unstable\"\n",
     ),
     (
-        "compat: a version of MES that is none",
+        "compat: an invalid MES version",
         "[firmware.a]\ngpus = [\"gfx1151\"]\nbad = [\"20251125\"]\ngood = [\"20251111\"]\nbad-mes = [\"83\"]\nwhy = \"a\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (
@@ -59,7 +59,7 @@ pub(crate) const COMPAT: &[(&str, &str)] = &[
         "[bad.a]\npackage = \"rocm\"\nreleases = \"7.1\"\nwhy = \"a\"\ninstead = \"b\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (
-        "compat: a package that is none",
+        "compat: an invalid package name",
         "[bad.a]\npackage = \"torch[rocm]\"\nreleases = [\"2.11\"]\nwhy = \"a\"\ninstead = \"b\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (

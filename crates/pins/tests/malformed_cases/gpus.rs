@@ -1,6 +1,6 @@
 //! Malformed GPU targets.
 
-/// Cases of `gpus.toml` behind `schema`.
+/// Cases of `gpus.toml`, without the `schema` line.
 pub(crate) const GPUS: &[(&str, &str)] = &[
     (
         "spoof is a target name",

@@ -1,9 +1,9 @@
 //! Malformed package locks.
 
-/// Cases behind `schema`, `suite`, `architecture` and `checked`.
+/// Cases without the lines `schema`, `suite`, `architecture` and `checked`.
 pub(crate) const LOCKS: &[(&str, &str)] = &[
     ("no set", ""),
-    ("a set that is no table", "set.base = \"apt\"\n"),
+    ("a set that is not a table", "set.base = \"apt\"\n"),
     ("a key of a set mistyped", "[set.base]\nwants = [\"apt\"]\npackages = []\n"),
     ("nothing wanted", "[set.base]\npackages = []\n"),
     ("a set without packages", "[set.base]\nwanted = [\"?essential\"]\n"),
@@ -38,12 +38,12 @@ pub(crate) const LOCKS: &[(&str, &str)] = &[
         "[set.base]\nwanted = [\"bash\"]\npackages = [\n  { name = \"bash\", version = \"1\", architecture = \"amd64\", file = \"pool/main/b/bash/bash_1_amd64.deb\", size = 1, sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\" },\n  { name = \"bash\", version = \"2\", architecture = \"amd64\", file = \"pool/main/b/bash/bash_2_amd64.deb\", size = 1, sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\" },\n]\n",
     ),
     (
-        "a package in a set and in one below",
+        "a package in a set and in one that it depends on",
         "[set.base]\nwanted = [\"bash\"]\npackages = [\n  { name = \"bash\", version = \"1\", architecture = \"amd64\", file = \"pool/main/b/bash/bash_1_amd64.deb\", size = 1, sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\" },\n]\n[set.more]\non = [\"base\"]\nwanted = [\"bash\"]\npackages = [\n  { name = \"bash\", version = \"1\", architecture = \"amd64\", file = \"pool/main/b/bash/bash_1_amd64.deb\", size = 1, sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\" },\n]\n",
     ),
     ("wanted and not locked", "[set.base]\nwanted = [\"bash\"]\npackages = []\n"),
     (
-        "a set on one that is not there",
+        "a set that depends on a missing one",
         "[set.base]\nwanted = [\"?essential\"]\npackages = []\n[set.build]\non = [\"bose\"]\nwanted = [\"?essential\"]\npackages = []\n",
     ),
     (

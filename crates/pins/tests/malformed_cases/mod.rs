@@ -1,5 +1,5 @@
-//! The malformed texts, as tables of name and text, by data file. What is common to them stands in
-//! the test.
+//! The malformed texts, as tables of names and texts, one table per data file. The test adds the
+//! lines that they share.
 
 pub(crate) mod compat;
 pub(crate) mod gpus;

@@ -1,8 +1,8 @@
 //! Malformed requests for Python locks.
 
-/// Cases of `python.toml`, behind `schema`.
+/// Cases of `python.toml`, without the `schema` line.
 pub(crate) const PYTHON: &[(&str, &str)] = &[
-    ("a lock that is no table", "vllm = \"numpy\"\n"),
+    ("a lock that is not a table", "vllm = \"numpy\"\n"),
     (
         "the name of a lock",
         "[vLLM]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrequirements = [\"numpy\"]\n",
@@ -29,7 +29,7 @@ pub(crate) const PYTHON: &[(&str, &str)] = &[
         "[vllm]\npython = \"3.13\"\nplatform = \"x86_64-apple-darwin\"\nrequirements = [\"numpy\"]\n",
     ),
     (
-        "files of no source",
+        "files without a source",
         "[vllm]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nfiles = [\"pyproject.toml\"]\n",
     ),
     (
@@ -37,7 +37,7 @@ pub(crate) const PYTHON: &[(&str, &str)] = &[
         "[vllm]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nsource = \"vllm\"\n",
     ),
     (
-        "a source that is no pin",
+        "a source that is not a pin",
         "[vllm]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nsource = \"vlm\"\nfiles = [\"pyproject.toml\"]\n",
     ),
     (
@@ -61,7 +61,7 @@ pub(crate) const PYTHON: &[(&str, &str)] = &[
         "[vllm]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrequirements = [\"x @ https://h.example/x.whl\"]\n",
     ),
     (
-        "a version of what is provided",
+        "a version of a provided package",
         "[vllm]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrequirements = [\"numpy\"]\nprovided = [\"torch==2.8\"]\n",
     ),
 ];

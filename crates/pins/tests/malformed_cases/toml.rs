@@ -1,6 +1,6 @@
-//! Malformed files of any kind: broken TOML, and the head of a file.
+//! Malformed files of any kind: broken TOML, and invalid first lines.
 
-/// Cases that stand alone: broken TOML, and the head of a file.
+/// Cases of whole files: broken TOML, and invalid first lines.
 pub(crate) const TOML: &[(&str, &str)] = &[
     ("empty file", ""),
     ("only a comment", "# nothing here\n"),

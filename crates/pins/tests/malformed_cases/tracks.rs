@@ -1,6 +1,7 @@
 //! Malformed tracks.
 
-/// Cases of `tracks.toml` behind `schema`, read with two images: `vllm-openai-rocm` and `ollama`.
+/// Cases of `tracks.toml`, without the `schema` line, parsed with two images: `vllm-openai-rocm`
+/// and `ollama`.
 pub(crate) const TRACKS: &[(&str, &str)] = &[
     ("gpu missing", "[official]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\n"),
     ("gpu is a product", "gpu = \"Strix Halo\"\n"),
@@ -48,7 +49,7 @@ pub(crate) const TRACKS: &[(&str, &str)] = &[
         "gpu = \"gfx1151\"\n[official]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\n[official.env]\nAMD_SERIALIZE_KERNEL = \"3\"\nHIP_LAUNCH_BLOCKING = \"1\"\nTORCH_USE_HIP_DSA = \"1\"\n",
     ),
     (
-        "env of an option that never was",
+        "env with an option that never existed",
         "gpu = \"gfx1151\"\n[ollama]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nenv.OLLAMA_GPU_MEMORY = \"96GB\"\n",
     ),
     (
@@ -96,7 +97,7 @@ pub(crate) const TRACKS: &[(&str, &str)] = &[
         "gpu = \"gfx1151\"\n[official]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nenv = [\"A=1\"]\n",
     ),
     (
-        "rehearsal is no variant",
+        "rehearsal is not a variant",
         "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\nrehearsal = \"b\"\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\n",
     ),
     (

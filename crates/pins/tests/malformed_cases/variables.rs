@@ -1,6 +1,6 @@
 //! Malformed variables of GPU targets.
 
-/// Cases of `[variable.NAME]` in `gpus.toml`, behind `schema`.
+/// Cases of `[variable.NAME]` in `gpus.toml`, without the `schema` line.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     (
         "variable: one that does nothing",
@@ -15,7 +15,7 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
         "[variable.HSA_OVERRIDE_GFX_VERSION]\nvalue = \"11.0.0\"\nwhen = [\"run\"]\nwhy = \"a\"\nevidence = \"a\"\n",
     ),
     (
-        "variable: a time that is none",
+        "variable: an invalid time",
         "[variable.GPU_ARCHS]\nvalue = \"{gpu}\"\nwhen = [\"runtime\"]\nwhy = \"a\"\nevidence = \"a\"\n",
     ),
     ("variable: nothing in it", "[variable.GPU_ARCHS]\n"),

@@ -1,6 +1,6 @@
 //! Malformed pins.
 
-/// Cases of `versions.toml` behind `schema` and `source-date-epoch`.
+/// Cases of `versions.toml`, without `schema` and `source-date-epoch`.
 pub(crate) const VERSIONS: &[(&str, &str)] = &[
     // Tables and keys.
     (
@@ -45,7 +45,7 @@ pub(crate) const VERSIONS: &[(&str, &str)] = &[
         "[source.2-vllm]\nurl = \"https://github.com/a/b\"\ncommit = \"unresolved\"\n",
     ),
     (
-        "pin name of two kinds",
+        "pin name used by two kinds",
         "[source.ollama]\nurl = \"https://github.com/ollama/ollama\"\ncommit = \"unresolved\"\n\n[image.ollama]\nrepository = \"docker.io/ollama/ollama\"\ntag = \"rocm\"\ndigest = \"unresolved\"\n",
     ),
     ("everything missing", "[source.a]\n[archive.b]\n[image.c]\n[release.d]\n"),
@@ -116,7 +116,7 @@ pub(crate) const VERSIONS: &[(&str, &str)] = &[
         "[source.a]\nurl = \"https://github.com/a/b\"\ncommit = \"unresolved\"\nchecked = 12:00:00\n",
     ),
     (
-        "date of no leap year",
+        "date that exists only in leap years",
         "[source.a]\nurl = \"https://github.com/a/b\"\ncommit = \"unresolved\"\nchecked = 2025-02-29\n",
     ),
     (
@@ -153,7 +153,7 @@ pub(crate) const VERSIONS: &[(&str, &str)] = &[
         "url with detours",
         "[source.a]\nurl = \"https://github.com/a/../b\"\ncommit = \"unresolved\"\n",
     ),
-    ("url of a host alone", "[source.a]\nurl = \"https://github.com/\"\ncommit = \"unresolved\"\n"),
+    ("url without a path", "[source.a]\nurl = \"https://github.com/\"\ncommit = \"unresolved\"\n"),
     (
         "url with a bad host",
         "[source.a]\nurl = \"https://git_hub.com/a/b\"\ncommit = \"unresolved\"\n",
@@ -237,7 +237,7 @@ pub(crate) const VERSIONS: &[(&str, &str)] = &[
         "[source.vllm]\nurl = \"https://github.com/vllm-project/vllm\"\nref = \"v0.10.2\"\ncommit = \"01efc7ef781391e744ed08c3292817a773d654e\"\n",
     ),
     (
-        "commit has one digit more",
+        "commit has one extra digit",
         "[source.vllm]\nurl = \"https://github.com/vllm-project/vllm\"\ncommit = \"01efc7ef781391e744ed08c3292817a773d654e67\"\n",
     ),
     (
@@ -416,7 +416,7 @@ pub(crate) const VERSIONS: &[(&str, &str)] = &[
         "[image.a]\nrepository = \"docker.io/a/a\"\ndigest = \"unresolved\"\nfollow = true\n",
     ),
     (
-        "neither tag nor digest",
+        "no tag and no digest",
         "[image.a]\nrepository = \"docker.io/a/a\"\ndigest = \"unresolved\"\n",
     ),
     (

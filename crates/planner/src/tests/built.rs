@@ -1,4 +1,4 @@
-//! Tracks that an engine builds: their steps, keys and labels, and why they cannot be planned.
+//! Tests tracks that an engine builds: their steps, keys and labels, and the errors.
 
 use super::*;
 
@@ -95,7 +95,7 @@ fn input() -> PlanningInput {
     input
 }
 
-/// A set of patches, each with an id and what its table `[applies]` says beside `versions`.
+/// Returns a set of patches, each with an id and the content of its table `[applies]`.
 fn patches(all: &[(&str, &str)]) -> patcher::PatchSet {
     let patch = |(id, applies): &(&str, &str)| {
         let applies = if applies.contains("versions") {
@@ -128,7 +128,7 @@ fn a_change_in_a_set_of_a_lock_concerns_only_the_steps_that_fetch_it() {
     assert!(same.contains(&"bootstrap-base"), "{same:?}");
     assert!(!same.contains(&"fetch-packages") && !same.contains(&"build-tool"), "{same:?}");
 
-    // The day of the lock, or another set, changes no step that is built.
+    // The date of the lock, or another set, does not change any step.
     let mut newer = input();
     newer.files.insert(lock.to_owned(), digest('8'));
     let newer = make(&request, &newer).unwrap().plan;
@@ -143,7 +143,7 @@ fn a_lock_without_a_set_of_the_track_is_an_error() {
     let mut input = input();
     input.sets.get_mut("versions/locks/lock.toml").unwrap().remove("runtime");
     let error = make(&BuildRequest::new(Track::Vulkan), &input).unwrap_err();
-    let wanted = "`versions/locks/lock.toml` has no set `runtime`, which track `vulkan` needs";
+    let wanted = "`versions/locks/lock.toml` has no set `runtime`, but track `vulkan` needs it";
     assert_eq!(error.to_string(), wanted);
 }
 
@@ -190,7 +190,7 @@ fn tracks_share_the_key_of_a_step_that_they_share() {
         assert_eq!(vulkan[shared], source[shared], "{shared}");
     }
     assert_ne!(vulkan["seal-tool"], source["seal-two"]);
-    // So do variants: a stage that is put between does not build again what it stands on.
+    // Variants share steps too: inserting a stage does not rebuild the stages before it.
     let more = plan_of(&variant(Track::Source, "more"));
     let more = more.step_keys();
     assert_eq!(more["seal-one"], source["seal-one"]);
@@ -228,7 +228,7 @@ fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
         changed(commit),
         ["build-one", "build-two", "fetch-tree", "label-image", "seal-one", "seal-two"]
     );
-    // A title is a label and nothing else.
+    // A title affects only a label.
     let title = |input: &mut PlanningInput| {
         input.tracks.built.get_mut(&Track::Source).unwrap().title = "Other".to_owned();
     };
@@ -298,9 +298,10 @@ fn a_rehearsal_is_a_variant_of_its_own_and_says_so() {
         _ => None,
     });
     assert_eq!(args.unwrap()["DEVICE"], "none");
-    // Asked for by its name, it is a rehearsal all the same; nothing can pass for the real one.
+    // A rehearsal variant is a rehearsal even if it is requested by name, so it cannot pass for the
+    // real image.
     assert_eq!(plan_of(&variant(Track::Source, "small")), plan);
-    // As the usual variant is the usual image.
+    // Likewise, the default variant gives the default image.
     let usual = plan_of(&BuildRequest::new(Track::Source));
     assert_eq!(plan_of(&variant(Track::Source, "image")), usual);
 }
@@ -315,7 +316,7 @@ fn what_a_request_changes_is_read_back() {
     assert_eq!(read, request);
 }
 
-/// A patch that does harm to the version of the fixture.
+/// A patch that breaks the version in the fixture.
 const REFUSES: &str = "versions = \"<2.0\"\nabove = { then = \"refuse\", because = \"it breaks\" }";
 
 #[test]
@@ -359,7 +360,7 @@ fn patches_are_chosen_by_target_and_version_and_recorded_with_what_is_expected()
 
 #[test]
 fn an_override_of_a_pin_that_has_the_name_of_a_lock_is_refused() {
-    // The variant is made of the packages of a lock; here an image pin has the same name.
+    // The variant is made from the packages of a lock; here an image pin has the same name.
     let image = "[image.lock]\nrepository = \"registry.example.org/lock\"\ntag = \"1\"\ndigest = \"unresolved\"\n";
     let text = format!("{VERSIONS}{RELEASE}\n{image}");
     let with_lock = input_of(&text, GPUS, &format!("{TRACKS}{BUILT}"));

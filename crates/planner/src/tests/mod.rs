@@ -1,4 +1,4 @@
-//! The planner's tests. The input is a fixture of its own, so that no snapshot changes at a bump.
+//! Tests of the planner. They have their own data files, so that a bump does not change a snapshot.
 
 mod built;
 mod properties;
@@ -47,7 +47,7 @@ fn pin(name: &str) -> PinName {
     name.parse().unwrap()
 }
 
-/// A request in which one pin has another digest.
+/// Returns a request with another digest for one pin.
 fn overridden(track: Track, name: &str, tag: Option<&str>, digit: char) -> BuildRequest {
     let tag = tag.map(|tag| tag.parse::<Tag>().unwrap());
     let image = ImageOverride { tag, digest: digest(digit) };
@@ -206,7 +206,7 @@ fn facts_of_another_digest_are_forgotten() {
     let same = planned(&overridden(Track::Official, "vendor", None, '1')).plan;
     let other = planned(&overridden(Track::Official, "vendor", None, 'a')).plan;
     let resolved = planned(&overridden(Track::Official, "vendor", Some("v2"), 'a')).plan;
-    // The release and the kind were known of the pinned digest and of no other.
+    // The release and the kind are known only for the pinned digest.
     for (plan, rocm, has_kind) in
         [(&same, Some("7.2.1"), true), (&other, None, false), (&resolved, None, false)]
     {
@@ -217,7 +217,7 @@ fn facts_of_another_digest_are_forgotten() {
     let repository = "registry.example.org/vendor/inference";
     for (plan, name, version, hex) in [
         (&same, format!("{repository}:v1.2.3"), "v1.2.3", '1'),
-        // Nobody said that the old tag points to the new digest.
+        // The old tag may not point to the new digest.
         (&other, repository.to_owned(), "sha256:aaaaaaaaaaaa", 'a'),
         (&resolved, format!("{repository}:v2"), "v2", 'a'),
     ] {
@@ -254,7 +254,7 @@ fn every_override_stands_in_plan_and_label() {
         (BuildRequest::new(Track::LockedSpoof), vec![]),
         (overridden(Track::LockedSpoof, "old", None, 'a'), vec![("old", a.to_string())]),
         (for_gpu(Track::LockedSpoof, "gfx1031"), vec![("gpu", "gfx1031".to_owned())]),
-        // Also where it says what would be so anyway: the run said it.
+        // The label lists a change even if it equals the default, because the run requested it.
         (for_gpu(Track::LockedSpoof, "gfx1151"), vec![("gpu", "gfx1151".to_owned())]),
         (off, vec![("spoof", "off".to_owned())]),
         (with_spoof(Track::LockedSpoof, "9.0.0"), vec![("spoof", "9.0.0".to_owned())]),

@@ -1,11 +1,12 @@
-//! What holds for all inputs: plans depend on values alone, and labels are clean text.
+//! Tests properties that hold for all inputs: plans depend only on values, and labels contain clean
+//! text.
 
 use names::Digest;
 use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the head of a data file and its tables.
+/// Returns the first lines of a data file, and its tables.
 fn tables(text: &str) -> (String, Vec<String>) {
     let mut parts = text.split_inclusive('\n').fold(vec![String::new()], |mut parts, line| {
         if line.starts_with('[') {
@@ -18,7 +19,7 @@ fn tables(text: &str) -> (String, Vec<String>) {
     (head, parts)
 }
 
-/// Texts with the same values: tables in another order, comments, empty lines, CRLF.
+/// Returns texts with the same values: tables in another order, comments, empty lines, CRLF.
 fn same_values(text: &'static str) -> impl Strategy<Value = String> {
     let (head, parts) = tables(text);
     let noise = prop::collection::vec("(# [ -~]{0,20})?", parts.len() + 1);
@@ -115,7 +116,7 @@ proptest! {
         title in any::<String>(),
         description in "\\PC{0,30}[\u{0}-\u{1f}\u{7f}-\u{9f}]?\\PC{0,30}",
     ) {
-        // What stands in a data file is refused there; what gets through must be clean.
+        // The parser refuses bad values in a data file; accepted ones must be clean.
         let quoted = |text: &str| serde_json::to_string(text).unwrap();
         let tracks = TRACKS
             .replace("\"Locked\"", &quoted(&title))

@@ -1,9 +1,9 @@
-//! Every warning rule, tripped and not tripped, and what the image sets then.
+//! Tests every warning rule, tripped and not tripped, and the resulting settings of the image.
 
 use super::*;
 use crate::{OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
 
-/// The fixture with facts about the base of `locked-spoof` changed.
+/// Returns the fixture with changed facts about the base of `locked-spoof`.
 fn with_base(change: impl FnOnce(&mut pins::ImagePin)) -> PlanningInput {
     let mut input = input();
     change(input.pins.images.get_mut(&pin("old")).unwrap());
@@ -14,7 +14,7 @@ fn with_rocm(release: Option<&str>) -> PlanningInput {
     with_base(|base| base.rocm = release.map(str::to_owned))
 }
 
-/// Checks the rules that are tripped and the override that the image sets.
+/// Checks which rules are tripped, and which override the image sets.
 fn check(request: &BuildRequest, input: &PlanningInput, rules: &[&str], sets: Option<&str>) {
     let Planned { plan, warnings } = make(request, input).unwrap();
     let found: Vec<_> = warnings.iter().map(|warning| warning.rule).collect();
@@ -44,16 +44,16 @@ fn every_rule_is_tripped_by_its_case_and_by_no_other() {
     let off = BuildRequest { spoof: SpoofChoice::Off, ..locked() };
     let (unsupported, not_needed) = ("spoof-unsupported", "spoof-not-needed");
 
-    // base-discontinued: the fixture's base is, and without that it is not said.
+    // base-discontinued: the fixture's base is discontinued; otherwise there is no warning.
     check(&locked(), &input(), &["base-discontinued", unsupported], Some("11.0.0"));
     check(&locked(), &going_on(input()), &[unsupported], Some("11.0.0"));
     check(&plain(Track::Official), &input(), &[], None);
     check(&plain(Track::NightlySpoof), &input(), &[unsupported], Some("11.0.0"));
 
-    // spoof-not-needed by the list of GPUs: the spoof is left out.
+    // spoof-not-needed because of the list of GPUs: the spoof is left out.
     check(&locked(), &native_by_list, &[not_needed], None);
     check(&locked(), &for_another, &[unsupported], Some("11.0.0"));
-    // … and by the release inside.
+    // The same because of the ROCm release inside.
     for (release, native) in [
         (Some("7.2.1"), true),
         (Some("7.2.2"), true),
@@ -68,7 +68,7 @@ fn every_rule_is_tripped_by_its_case_and_by_no_other() {
         let (rule, sets) = if native { (not_needed, None) } else { (unsupported, Some("11.0.0")) };
         check(&locked(), &input, &[rule], sets);
     }
-    // A spoof that was asked for by its version is set all the same.
+    // An explicitly requested spoof is always set.
     check(
         &with_spoof(Track::LockedSpoof, "11.0.0"),
         &native_by_list,
@@ -81,18 +81,18 @@ fn every_rule_is_tripped_by_its_case_and_by_no_other() {
         &[unsupported],
         Some("11.0.0"),
     );
-    // Off is off, and nothing is said about it.
+    // With `off` there is no override and no warning.
     check(&off, &native_by_list, &[], None);
     check(&off, &going_on(input()), &[], None);
 
-    // spoof-is-identity: what the GPU is anyway, native or not.
+    // spoof-is-identity: the GPU's own version, natively supported or not.
     let identity = with_spoof(Track::LockedSpoof, "11.5.1");
     check(&identity, &going_on(input()), &["spoof-is-identity"], Some("11.5.1"));
     check(&identity, &native_by_list, &["spoof-is-identity"], Some("11.5.1"));
     let other = with_spoof(Track::LockedSpoof, "11.5.0");
     check(&other, &going_on(input()), &[unsupported], Some("11.5.0"));
 
-    // A GPU that no release is known to support natively.
+    // No release is known to support this GPU natively.
     check(
         &for_gpu(Track::LockedSpoof, "gfx1031"),
         &going_on(with_rocm(Some("99.0"))),

@@ -1,4 +1,4 @@
-//! What is another between two plans.
+//! Tests the comparison of two plans.
 
 use super::*;
 use crate::{InputChange, Standing, step_changes};

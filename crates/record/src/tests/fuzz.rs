@@ -1,11 +1,11 @@
-//! Fuzzes records: whatever a file says, it is a record that is written again as it is, or refused.
+//! Fuzzes records: every file is refused, or is a record that is written back unchanged.
 
 use testkit::{Corpus, fuzz_some};
 
 use super::{begun, full};
 use crate::BuildRecord;
 
-/// Bytes that mean something in records.
+/// Bytes that have a meaning in records.
 const WORDS: [&[u8]; 20] = [
     b"{",
     b"}",
@@ -48,5 +48,5 @@ fn fuzzed_records_are_read_or_refused() {
             }
         }
     });
-    assert!(good * 50 > runs, "only {good} of {runs} got through");
+    assert!(good * 50 > runs, "only {good} of {runs} were accepted");
 }

@@ -1,4 +1,4 @@
-//! The record's tests: its file, and the verification of images.
+//! Tests of the record's file and of the verification of images.
 
 mod changes;
 mod fuzz;
@@ -18,7 +18,7 @@ use crate::{
 
 const BASE: &str = "registry.example.org/base@sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
-/// A plan of the shape that the planner makes.
+/// Returns a plan in the form that the planner makes.
 fn plan() -> Plan {
     let all = [
         (labels::ARCHITECTURE, "x86_64"),
@@ -79,7 +79,7 @@ fn begun(began: &str) -> BuildRecord {
     BuildRecord::begin(plan(), run)
 }
 
-/// A record with something in every field.
+/// Returns a record with a value in every field.
 fn full() -> BuildRecord {
     let mut record = begun("2026-11-20T19:00:00Z");
     record.ended = Some("2026-11-20T19:00:01Z".to_owned());
@@ -140,12 +140,12 @@ fn a_record_is_read_back_from_its_file() {
         let read = BuildRecord::parse(&text).unwrap();
         assert_eq!(read, record);
         assert_eq!(read.to_text(), text);
-        // The plan in it is the one whose digest stands beside it.
+        // The plan in it must match the digest next to it.
         assert_eq!(read.plan.digest(), read.plan_digest);
     }
 }
 
-/// Records that earlier releases wrote name no engine.
+/// Records of earlier releases do not name an engine.
 #[test]
 fn a_record_without_an_engine_is_read() {
     let mut json: serde_json::Value = serde_json::from_str(&full().to_text()).unwrap();
@@ -173,16 +173,16 @@ fn parse_refuses_what_is_no_record() {
         text.replacen(from, to, 1)
     };
     let not_one = "the text is not a build record";
-    let newer = "the record has schema 3, this build-pipeline reads up to 2";
+    let newer = "the record has schema 3, but this build-pipeline reads only up to 2; update it";
     for (text, wanted) in [
         (String::new(), not_one),
         ("{}".to_owned(), not_one),
         (text[..text.len() / 2].to_owned(), not_one),
         (changed("\"status\": \"interrupted\"", "\"status\": \"gone\""), not_one),
         (changed("\"schema\": 2", "\"schema\": 3"), newer),
-        // Known to be newer before anything else of it is read.
+        // A newer schema is recognised before anything else is read.
         (r#"{"schema":3,"everything":"else"}"#.to_owned(), newer),
-        // A newer plan in a record of today is no plan of today.
+        // A newer plan in a current record is refused.
         (changed("\"gpu\"", "\"cpu\""), not_one),
     ] {
         assert_eq!(BuildRecord::parse(&text).unwrap_err().to_string(), wanted, "{text}");

@@ -1,4 +1,5 @@
-//! Verification: every part of an image is changed once, and exactly that part must be named.
+//! Tests verification: each part of an image is changed once, and exactly that part must be
+//! reported.
 
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ struct Image {
 }
 
 impl Image {
-    /// An image as `derive/1` makes it of [`plan`].
+    /// Returns the image that `derive/1` makes from [`plan`].
     fn derived() -> Self {
         let labels: Value =
             plan().final_labels().into_iter().map(|(k, v)| (k, Value::from(v))).collect();
@@ -59,7 +60,7 @@ impl Image {
         }
     }
 
-    /// Returns the bytes of both documents, the manifest naming the config.
+    /// Returns the bytes of both documents; the manifest names the config.
     fn bytes(&self) -> (Vec<u8>, Vec<u8>) {
         let config = self.config.to_string().into_bytes();
         let mut manifest = self.manifest.clone();
@@ -81,10 +82,10 @@ fn compared(expected: &Image, found: &Image) -> Vec<FieldCheck> {
 fn against_plan(found: &Image) -> Vec<FieldCheck> {
     let (manifest, config) = found.bytes();
     let found = Documents { manifest: &manifest, config: &config };
-    compare_with_plan(&plan(), found, "the base cannot be had").unwrap()
+    compare_with_plan(&plan(), found, "the base is not available").unwrap()
 }
 
-/// Returns the fields that are not as they must be, with how, the digests left out.
+/// Returns the fields that are wrong, with the reason, without the digests.
 fn bad(checks: &[FieldCheck]) -> Vec<(&str, &Verdict)> {
     let is_bad = |verdict: &Verdict| !matches!(verdict, Verdict::Same | Verdict::Unchecked { .. });
     let checks = checks.iter().filter(|check| is_bad(&check.verdict));
@@ -129,7 +130,7 @@ fn an_equal_image_is_proven() {
     let checks = compared(&image, &image);
     assert_eq!(bad(&checks), []);
     assert_eq!(outcome(&checks), Outcome::Proven);
-    // Every label, annotation and variable, and every other key, has a line of its own.
+    // Every label, annotation and variable, and every other key, has its own line.
     for field in [
         "manifest digest",
         "config digest",
@@ -186,7 +187,7 @@ fn a_change_of_the_config_is_named_exactly() {
         ("/config/Env/1", None, "variable HSA_OVERRIDE_GFX_VERSION", "missing"),
         ("/config/Env/2", some(json!("EMPTY=x")), "variable EMPTY", "differs"),
         ("/config/Env/-", some(json!("LD_PRELOAD=x")), "variable LD_PRELOAD", "unexpected"),
-        // A second value of a variable, which may be the one that counts.
+        // A second value of a variable may be the one that counts.
         (
             "/config/Env/-",
             some(json!("HSA_OVERRIDE_GFX_VERSION=9.0.0")),
@@ -299,7 +300,7 @@ fn an_image_that_is_nothing_like_it_differs() {
         let expected = Documents { manifest: &expected_manifest, config: &expected_config };
         let checks = compare(expected, found).unwrap();
         assert_eq!(kind(verdict_of(&checks, "label architecture")), "missing");
-        // It claims nothing, so it does not claim other pins.
+        // It claims no pins, so it does not claim other pins.
         assert_eq!(outcome(&checks), Outcome::Differs);
         let checks = compare_with_plan(&plan(), found, "why").unwrap();
         assert_eq!(outcome(&checks), Outcome::Differs);
@@ -323,7 +324,10 @@ fn without_the_base_nothing_is_proven_and_what_the_plan_says_is_compared() {
     let unchecked: Vec<_> = checks.iter().filter(|c| kind(&c.verdict) == "unchecked").collect();
     assert_eq!(unchecked.len(), 4);
     for check in unchecked {
-        assert_eq!(check.verdict, Verdict::Unchecked { why: "the base cannot be had".to_owned() });
+        assert_eq!(
+            check.verdict,
+            Verdict::Unchecked { why: "the base is not available".to_owned() }
+        );
     }
 }
 
@@ -334,16 +338,16 @@ fn without_the_base_a_change_of_what_the_plan_says_is_named_exactly() {
     let (pins_label, overrides_label) =
         (format!("label {}", labels::PINS_DIGEST), format!("label {}", labels::OVERRIDES));
     let variable = "variable HSA_OVERRIDE_GFX_VERSION";
-    let begin = "begin of the entrypoint";
+    let begin = "start of the entrypoint";
     let (differs, incomplete) = (Outcome::Differs, Outcome::Incomplete);
     let cases: Vec<(&str, Option<Value>, Vec<&str>, Outcome)> = vec![
         (&pins, Some(json!("sha256:other")), vec![&pins_label], Outcome::OtherPins),
         (&pins, None, vec![&pins_label], differs),
         ("/config/Labels/architecture", Some(json!("arm")), vec!["label architecture"], differs),
-        // A key that is always reset cannot come from the base.
+        // A key that is always dropped cannot come from the base.
         (&overrides, Some(json!("base=x")), vec![&overrides_label], differs),
         ("/config/Labels/vendor", Some(json!("AMD")), vec!["label vendor"], differs),
-        // Another may.
+        // Other keys can.
         ("/config/Labels/com.example.x", Some(json!("x")), vec![], incomplete),
         ("/config/Env/1", None, vec![variable], differs),
         ("/config/Env/-", Some(json!("HSA_OVERRIDE_GFX_VERSION=9.0.0")), vec![variable], differs),
