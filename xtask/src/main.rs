@@ -128,8 +128,11 @@ fn workflows() -> Result<()> {
 
 fn test(arguments: &[&str]) -> Result<()> {
     let all = [&["test", "--workspace", "--locked"], arguments].concat();
+    // Many tests wait for an engine or a registry, so two threads would leave two cores idle.
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| threads.max(4).to_string());
     // A new or changed snapshot must fail here, and must never be written.
-    run::cargo_with(&all, &[("INSTA_UPDATE", "no")])
+    run::cargo_with(&all, &[("INSTA_UPDATE", "no"), ("RUST_TEST_THREADS", &threads)])
 }
 
 /// Passes the schema of every document to `with`, as the tool prints it.

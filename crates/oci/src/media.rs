@@ -261,7 +261,7 @@ mod tests {
         for (text, stated, wanted) in [
             ("<html>".to_owned(), None, "cannot read the manifest"),
             (r#"{"schemaVersion":1}"#.to_owned(), None, "retired Docker schema 1"),
-            (format!(r#"{{"mediaType":"{OCI_INDEX}"}}"#), Some(OCI_MANIFEST), "where `application"),
+            (format!(r#"{{"mediaType":"{OCI_INDEX}"}}"#), Some(OCI_MANIFEST), "was declared"),
             (r#"{"manifests":[],"layers":[]}"#.to_owned(), None, "both layers and manifests"),
             ("{}".to_owned(), None, "no valid `config`"),
             (format!(r#"{{"config":{config}}}"#), None, "no valid `layers`"),

@@ -1,6 +1,7 @@
 //! Images with random content: the same for the same seed, and different for every other seed.
 
 use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -203,8 +204,17 @@ fn noise(seed: u64, size: usize) -> Vec<u8> {
     bytes
 }
 
+/// Pushes a blob that the repository does not have. Uploading one twice makes docker-registry rewrite a
+/// file that another request may be reading.
 fn push_blob(host: &str, path: &str, bytes: Vec<u8>) -> PushedBlob {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let digest = Digest::of(&bytes);
+    let target = format!("/v2/{path}/blobs/{digest}");
+    let (status, ..) = exchange(host, "HEAD", &target, &[], b"").expect("the registry answers");
+    if status == 200 {
+        return PushedBlob { digest, bytes };
+    }
     let target = format!("/v2/{path}/blobs/uploads/");
     let (status, head, _) =
         exchange(host, "POST", &target, &[], b"").expect("the registry answers");

@@ -77,7 +77,7 @@ fn labels_of_the_base_that_would_lie_are_reset_and_others_stay() {
     assert!(!labels.contains_key("org.opencontainers.image.ref.name"), "{labels:#?}");
     assert!(!labels.contains_key("maintainer"));
     assert_ne!(labels["org.opencontainers.image.version"], "24.04");
-    assert_eq!(labels["com.example.kept"], "a label that does not describe the image itself");
+    assert_eq!(labels["com.example.kept"], "a label that says nothing about the image itself");
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn latest_is_the_newest_that_is_no_pre_release() {
             && text.contains("checked = 2027-01-02\n")
     );
     let again = project.run(&format!("bump vllm {mirror}")).expect(0);
-    again.prints("vllm is at v0.33.0");
+    again.prints("vllm is already at v0.33.0");
     assert!(project.read(FILE).contains("source-date-epoch = 1798848000\n"));
     project.run(&format!("bump vllm v0.34.0rc1 {mirror}")).expect(0);
 }
@@ -367,7 +367,7 @@ fn pull_requests_have_a_title_and_a_body() {
 fn wrong_names_are_answered() {
     let project = Project::new();
     project.run("bump vlm").expect(2).says("did you mean `vllm`?");
-    project.run("bump vllm --mirror https://github.com=ftp://x").expect(2).says("cannot be used");
+    project.run("bump vllm --mirror https://github.com=ftp://x").expect(2).says("cannot use");
     project.run("bump").expect(2);
     project.write(FILE, "schema = 2\n");
     project.run("bump vllm").expect(2).says("made for a newer build-pipeline");

@@ -60,11 +60,11 @@ fn what_is_found_is_told_with_what_is_right_and_what_repairs_it() {
 
 #[test]
 fn a_machine_without_a_gpu_is_told_what_works() {
-    doctor("no-gpu", "", "").expect(0).prints("no GPU of AMD").prints(
+    doctor("no-gpu", "", "").expect(0).prints("no AMD GPU").prints(
         "this machine has no AMD GPU: it can build, verify and push images, but not run them on ROCm",
     );
     // A track that needs an engine gives another result.
-    doctor("no-gpu", "", "--track source").expect(3).prints("neither podman nor docker");
+    doctor("no-gpu", "", "--track source").expect(3).prints("no podman and no docker");
     doctor("no-gpu", "", "--track b,D").expect(3).prints("images   source, locked-spoof");
 }
 

@@ -211,7 +211,7 @@ fn newer_tags_of_an_image_are_those_of_the_same_form() {
         "{text}"
     );
     // The newest one stays, and so does a followed one.
-    project.run("bump newest latest").expect(0).prints("newest is at v1.10.0-rocm");
+    project.run("bump newest latest").expect(0).prints("newest is already at v1.10.0-rocm");
     project
         .run("bump followed")
         .expect(0)
@@ -280,7 +280,7 @@ fn archives_and_sets_are_told_apart() {
         ("gone", "vanished", "a source archive of `0.9`"),
         ("open", "unresolved", "its hash is"),
         ("set", "current", ""),
-        ("set-gone", "vanished", "no `torch` `2.12.0+rocm7.14.0`"),
+        ("set-gone", "vanished", "no longer has `torch` `2.12.0+rocm7.14.0`"),
     ] {
         let (found, said) = of(pin);
         assert_eq!(found, class, "{pin}: {said}");

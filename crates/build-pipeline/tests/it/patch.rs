@@ -110,7 +110,7 @@ fn every_verdict_is_told_and_failures_write_nothing() {
             _ => same(&project.files(), &before, kind),
         }
         if code == 7 {
-            applied.says("1 of 1 patches did not apply; nothing was written").says("hint: ");
+            applied.says("1 of 1 patches did not apply; nothing was written to `").says("hint: ");
         }
     }
 }

@@ -95,7 +95,7 @@ fn a_newest_that_is_a_pre_release_and_a_clock_that_is_behind_change_nothing() {
     let line = format!("bump a {}", upstream.mirror());
     project.run(&format!("{line} --check")).expect(0);
     same(&project.files(), &before, "a pre-release");
-    project.run(&line).expect(0).prints("a is at v1.1");
+    project.run(&line).expect(0).prints("a is already at v1.1");
     // Only the date of the check changes.
     let text = project.read(FILE);
     assert!(text.contains(&format!("commit = \"{}\"", upstream.commit("v1.1"))), "{text}");

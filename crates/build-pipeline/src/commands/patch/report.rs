@@ -324,15 +324,22 @@ impl PatchReport {
         self.patches().filter(|patch| holds(patch)).count()
     }
 
+    /// Returns the names of the trees.
+    fn roots(&self) -> String {
+        let roots: Vec<String> = self.trees.iter().map(|tree| format!("`{}`", tree.root)).collect();
+        roots.join(", ")
+    }
+
     /// Returns an error unless all patches succeeded.
     pub(crate) fn verdict(&self, options: &Options) -> Result<(), CommandError> {
         let failed: Vec<&PatchOutcome> = self.patches().filter(|patch| !patch.ok).collect();
         let fault = |what: String| CommandError::new(ExitCode::Patch, what);
         if let Some(first) = failed.first() {
             let told = fault(format!(
-                "{} of {} patches did not apply; nothing was written",
+                "{} of {} patches did not apply; nothing was written to {}",
                 failed.len(),
-                self.count(|_| true)
+                self.count(|_| true),
+                self.roots()
             ));
             return Err(hinted(told, first));
         }
