@@ -1,13 +1,13 @@
 //! Checks the pins of a plan: refuses stale locks, and adds findings of `lint` and of the
 //! compatibility table to the planner's warnings.
 
+use failure::Failure;
 use pins::Pins;
 use plan::{Action, Plan};
 use planner::Warning;
 
 use crate::commands::bump::{couplings, report::FILE, today};
 use crate::commands::lock;
-use crate::error::CommandError;
 use crate::project::Project;
 
 /// The `lint` rules that a plan quotes. The planner itself reports discontinued pins.
@@ -15,7 +15,7 @@ const QUOTED: [&str; 4] =
     ["index-moved", "known-bad-version", "packages-do-not-match", "pin-expired"];
 
 /// Refuses Python locks that a plan uses but that do not match the current `python.toml` and pins.
-pub(crate) fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), CommandError> {
+pub(crate) fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), Failure> {
     let is_used = |path: &str| {
         let reads =
             |action: &Action| matches!(action, Action::FetchWheels { input } if input == path);
@@ -35,11 +35,7 @@ pub(crate) fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result
 }
 
 /// Returns the known facts about the pins of a plan. A rehearsal uses no pin of the real image.
-pub(crate) fn advise(
-    project: &Project,
-    plan: &Plan,
-    pins: &Pins,
-) -> Result<Vec<Warning>, CommandError> {
+pub(crate) fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning>, Failure> {
     if plan.rehearsal {
         return Ok(Vec::new());
     }

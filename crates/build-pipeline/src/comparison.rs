@@ -1,14 +1,13 @@
 //! The differences between two images: fields of their manifests and configs, and files of their
 //! layers.
 
+use failure::{Failure, Kind};
 use names::Digest;
 use oci::client::RegistryClient;
 use record::verify::{Verdict, compare};
 use serde::Serialize;
 
 use crate::differences::{File, Files};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::image::Image;
 use crate::output::Page;
 use crate::sanitise::sanitise;
@@ -68,10 +67,10 @@ impl Comparison {
         left: &Image,
         right: &Image,
         client: &RegistryClient,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Failure> {
         let fields = compare(left.documents(), right.documents()).map_err(|error| {
             let what = "a manifest or config is not JSON";
-            CommandError::caused(ExitCode::Differs, what, &error)
+            Failure::caused(Kind::Differs, what, &error)
         })?;
         let fields = fields.into_iter().filter_map(|check| {
             let (left, right) = match check.verdict {

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
 
 use executor::SortedLayer;
+use failure::{Failure, Kind};
 use seal::{Entry, EntryPath, Listing};
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::environment;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::sanitise::sanitise;
 
 /// The maximum number of files of one kind that are shown for a layer.
@@ -36,7 +35,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// Compares two layers.
-    pub(crate) fn of(left: &SortedLayer, right: &SortedLayer) -> Result<Self, CommandError> {
+    pub(crate) fn of(left: &SortedLayer, right: &SortedLayer) -> Result<Self, Failure> {
         let compare = || -> io::Result<Self> {
             let mut all = BufWriter::new(spool()?);
             let mut causes: BTreeMap<String, (usize, Vec<File>)> = BTreeMap::new();
@@ -55,7 +54,7 @@ impl Files {
             Ok(Self { causes, all })
         };
         compare().map_err(|error| {
-            CommandError::caused(ExitCode::Machine, "comparing two layers failed", &error)
+            Failure::caused(Kind::Machine, "comparing two layers failed", &error)
                 .hint("their entries are sorted in files in the cache folder; check its free space")
         })
     }

@@ -10,12 +10,11 @@ use engine::{
     Address, Candidate, Capabilities, Chosen, Client, Discovery, DockerBuilder, Engine,
     EngineError, PassedOver, ServiceSettings, Surroundings, Trouble, candidates, discover, retried,
 };
+use failure::{Failure, Kind, engine_hints};
 use names::{Builder, EngineKind};
 use record::{EngineUse, Note};
 
 use crate::cli::AskedEngine;
-use crate::error::{CommandError, engine_hints};
-use crate::exit_code::ExitCode;
 use crate::{environment, output};
 
 /// How long `doctor` waits for an engine to answer.
@@ -35,14 +34,14 @@ pub(crate) struct FoundEngine {
 ///
 /// # Errors
 /// No engine answers, none works, or it is unknown whether the first one that answers works.
-pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine, CommandError> {
+pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine, Failure> {
     let search = Search::new(asked, store.to_owned())?;
     let around = search.surroundings();
     let attempt =
         async |candidate: &Candidate, address: &Address| search.probe(candidate, address).await;
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found }) = chosen else {
-        let none = CommandError::new(ExitCode::Machine, "no engine found to build with");
+        let none = Failure::new(Kind::Machine, "no engine found to build with");
         return Err(engine_hints(none.cause(search.nothing(&passed_over))));
     };
     let Tried { engine, can, fallback } = found;
@@ -68,14 +67,14 @@ pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine
 pub(crate) async fn reach(
     asked: AskedEngine,
     machine: &host::Snapshot,
-) -> Result<(Engine, host::Engine), CommandError> {
+) -> Result<(Engine, host::Engine), Failure> {
     let search = Search::new(asked, environment::store_folder()?)?;
     let around = search.surroundings();
     let attempt =
         async |candidate: &Candidate, address: &Address| search.connect(candidate, address).await;
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found: engine }) = chosen else {
-        return Err(CommandError::new(ExitCode::Machine, search.nothing(&passed_over))
+        return Err(Failure::new(Kind::Machine, search.nothing(&passed_over))
             .hint("install podman, or start docker; `--engine docker` selects it"));
     };
     for note in passed_over_notes(&passed_over, &candidate) {
@@ -86,7 +85,7 @@ pub(crate) async fn reach(
         _ => None,
     };
     let facts = facts(&engine, socket, machine).await.map_err(|error| {
-        CommandError::from_chain(ExitCode::Machine, &error)
+        Failure::from_chain(Kind::Machine, &error)
             .hint("`build-pipeline doctor` checks the engines on this machine")
     })?;
     Ok((engine, facts))
@@ -137,7 +136,7 @@ fn docker_builder(api_version: &str) -> Builder {
 }
 
 /// Returns the engines at sockets that variables and settings name, except those in `known`.
-pub(crate) async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, CommandError> {
+pub(crate) async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, Failure> {
     let search = Search::new(None, environment::store_folder()?)?;
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut seen: Vec<PathBuf> =
@@ -167,7 +166,7 @@ pub(crate) async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, 
 }
 
 /// Returns podman with a service that this program starts, if podman is installed.
-pub(crate) fn private_podman() -> Result<Option<Engine>, CommandError> {
+pub(crate) fn private_podman() -> Result<Option<Engine>, Failure> {
     let search = Search::new(Some(EngineKind::Podman), environment::store_folder()?)?;
     let program = environment::engines().podman_program;
     Ok(program.map(|program| Engine::podman(search.service(program))))
@@ -206,7 +205,7 @@ struct Search {
 }
 
 impl Search {
-    fn new(asked: AskedEngine, store: PathBuf) -> Result<Self, CommandError> {
+    fn new(asked: AskedEngine, store: PathBuf) -> Result<Self, Failure> {
         let sockets = environment::socket_folder()?;
         Ok(Self { asked, sockets, store, builder: environment::docker_builder() })
     }
@@ -230,7 +229,7 @@ impl Search {
         &self,
         candidate: &Candidate,
         address: &Address,
-    ) -> Result<Engine, Trouble<CommandError>> {
+    ) -> Result<Engine, Trouble<Failure>> {
         let socket = match address {
             Address::PodmanProgram(program) if program.is_file() => {
                 return Ok(Engine::podman(self.service(program.clone())));
@@ -266,7 +265,7 @@ impl Search {
         &self,
         candidate: &Candidate,
         address: &Address,
-    ) -> Result<Tried, Trouble<CommandError>> {
+    ) -> Result<Tried, Trouble<Failure>> {
         let engine = self.connect(candidate, address).await?;
         let (engine, probed, fallback) = match (engine.probe().await, address) {
             (Err(EngineError::Unavailable { detail, .. }), Address::Socket(socket)) => {
@@ -327,9 +326,9 @@ impl Search {
 }
 
 /// Returns the error that an engine could not be tested.
-fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<CommandError> {
+fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<Failure> {
     let what = format!("cannot test the engine (found by {})", candidate.origin);
-    let told = CommandError::caused(ExitCode::Machine, what, error);
+    let told = Failure::caused(Kind::Machine, what, error);
     Trouble::Failed(
         told.hint("several attempts failed; check the engine, then rerun the command")
             .hint("`--engine podman` or `--engine docker` selects another engine"),
@@ -337,12 +336,12 @@ fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<CommandError> {
 }
 
 /// Returns the error that docker lacks the BuildKit that was asked for.
-fn no_buildkit(candidate: &Candidate, detail: String) -> CommandError {
+fn no_buildkit(candidate: &Candidate, detail: String) -> Failure {
     let what = format!(
         "docker has no BuildKit (found by {}), but DOCKER_BUILDKIT requires it",
         candidate.origin
     );
-    CommandError::new(ExitCode::Machine, what)
+    Failure::new(Kind::Machine, what)
         .cause(detail)
         .hint("`DOCKER_BUILDKIT=0` builds with docker's classic builder")
         .hint("`--engine podman` builds with podman")

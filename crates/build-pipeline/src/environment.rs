@@ -4,10 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use engine::{DockerBuilder, Surroundings};
+use failure::{Failure, Kind};
 use names::Secret;
-
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 
 /// The variables that the program reads, for `build-pipeline help environment`.
 pub(crate) const TABLE: [(&str, &str); 29] = [
@@ -105,7 +103,7 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
 }
 
 /// Returns the folder for sockets, whose path must be short.
-pub(crate) fn socket_folder() -> Result<PathBuf, CommandError> {
+pub(crate) fn socket_folder() -> Result<PathBuf, Failure> {
     match path_variable("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir()) {
         Some(folder) => Ok(folder.join("build-pipeline")),
         None => Ok(state_folder()?.join("sockets")),
@@ -118,9 +116,9 @@ pub(crate) fn apt_folder() -> PathBuf {
 }
 
 /// Returns the folder of finished steps.
-pub(crate) fn store_folder() -> Result<PathBuf, CommandError> {
+pub(crate) fn store_folder() -> Result<PathBuf, Failure> {
     let cache = cache_folder().ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "no home directory to keep finished steps in")
+        Failure::new(Kind::Machine, "no home directory to keep finished steps in")
             .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
     })?;
     Ok(cache.join("store"))
@@ -169,9 +167,9 @@ pub(crate) fn python_index() -> Option<Secret> {
 }
 
 /// Returns the folder for records and locks.
-pub(crate) fn state_folder() -> Result<PathBuf, CommandError> {
+pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
     let folder = under_home("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "no home directory to keep records in")
+        Failure::new(Kind::Machine, "no home directory to keep records in")
             .hint("set `HOME` or `XDG_STATE_HOME` to an absolute path")
     })?;
     Ok(folder.join("build-pipeline"))
@@ -219,10 +217,10 @@ pub(crate) fn registries_conf_files() -> Vec<PathBuf> {
 }
 
 /// Returns the time of every image of this run, if the environment sets one.
-pub(crate) fn source_date_epoch() -> Result<Option<u64>, CommandError> {
+pub(crate) fn source_date_epoch() -> Result<Option<u64>, Failure> {
     let Some(text) = variable("SOURCE_DATE_EPOCH") else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
-        CommandError::new(ExitCode::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a number of seconds since 1970"))
+        Failure::new(Kind::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a number of seconds since 1970"))
             .hint("`date +%s` prints one; `unset SOURCE_DATE_EPOCH` selects the time in `versions/versions.toml`")
     })
 }
@@ -276,12 +274,12 @@ pub(crate) fn gpu_variables() -> std::collections::BTreeMap<String, String> {
 }
 
 /// Returns the user and group that should own a container's files, if the environment sets them.
-pub(crate) fn local_ids() -> Result<(Option<u32>, Option<u32>), CommandError> {
+pub(crate) fn local_ids() -> Result<(Option<u32>, Option<u32>), Failure> {
     let number = |name: &str| {
         match variable(name) {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
-            CommandError::new(ExitCode::Input, format!("{name} `{text}` is not a number"))
+            Failure::new(Kind::Input, format!("{name} `{text}` is not a number"))
                 .hint("`id -u` and `id -g` print yours, which are the default if the variables are not set")
         }),
     }
@@ -290,9 +288,9 @@ pub(crate) fn local_ids() -> Result<(Option<u32>, Option<u32>), CommandError> {
 }
 
 /// Returns the path of this program.
-pub(crate) fn program() -> Result<PathBuf, CommandError> {
+pub(crate) fn program() -> Result<PathBuf, Failure> {
     env::current_exe().map_err(|error| {
-        CommandError::caused(ExitCode::Machine, "cannot find this program's own path", &error)
+        Failure::caused(Kind::Machine, "cannot find this program's own path", &error)
     })
 }
 

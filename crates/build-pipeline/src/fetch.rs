@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use failure::{Failure, Kind, nearest};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use names::{CommitId, Sha256};
 use pins::{ArchivePin, Pinned, Pins, SourcePin};
@@ -15,8 +16,6 @@ use sources::{
 };
 
 use crate::cli::Global;
-use crate::error::{CommandError, nearest};
-use crate::exit_code::ExitCode;
 use crate::reporter::{Reporter, size};
 use crate::{environment, mirrors, output};
 
@@ -31,7 +30,7 @@ pub(crate) enum TreePin<'a> {
 
 impl<'a> TreePin<'a> {
     /// Returns the pin with the given name.
-    pub(crate) fn find(pins: &'a Pins, name: &str) -> Result<Self, CommandError> {
+    pub(crate) fn find(pins: &'a Pins, name: &str) -> Result<Self, Failure> {
         let of_name = |pin: &&names::PinName| pin.as_str() == name;
         if let Some(name) = pins.sources.keys().find(of_name) {
             return Ok(Self::Git(&pins.sources[name]));
@@ -39,7 +38,7 @@ impl<'a> TreePin<'a> {
         if let Some(name) = pins.archives.keys().find(of_name) {
             return Ok(Self::Archive(&pins.archives[name]));
         }
-        let told = CommandError::new(ExitCode::Input, format!("`{name}` is not a source pin"));
+        let told = Failure::new(Kind::Input, format!("`{name}` is not a source pin"));
         let known = pins.sources.keys().chain(pins.archives.keys()).map(names::PinName::as_str);
         Err(match nearest(name, known) {
             Some(near) => told.hint(format!("did you mean `{near}`?")),
@@ -100,7 +99,7 @@ pub(crate) struct Fetcher {
 
 impl Fetcher {
     /// Creates a fetcher. Makes no requests yet.
-    pub(crate) fn new(global: &Global) -> Result<Self, CommandError> {
+    pub(crate) fn new(global: &Global) -> Result<Self, Failure> {
         Ok(Self { sources: sources(global)?, runtime: crate::runtime()?, index: None })
     }
 
@@ -110,7 +109,7 @@ impl Fetcher {
     }
 
     /// Returns the URL of the Python index after applying mirrors.
-    pub(crate) fn index_place(&self, global: &Global) -> Result<SourceUrl, CommandError> {
+    pub(crate) fn index_place(&self, global: &Global) -> Result<SourceUrl, Failure> {
         mirrored(&mirrors::read(global)?.sources, &index(self.index.as_deref())?)
     }
 
@@ -120,7 +119,7 @@ impl Fetcher {
         name: &str,
         pin: TreePin<'_>,
         submodules: Submodules,
-    ) -> Result<Tree, CommandError> {
+    ) -> Result<Tree, Failure> {
         match pin {
             TreePin::Git(pin) => {
                 let Pinned::Resolved(commit) = &pin.commit else {
@@ -147,7 +146,7 @@ impl Fetcher {
         project: &str,
         version: &str,
         sha256: &Sha256,
-    ) -> Result<sources::Archive, CommandError> {
+    ) -> Result<sources::Archive, Failure> {
         let source = ArchiveSource {
             project: project.to_owned(),
             version: version.to_owned(),
@@ -164,7 +163,7 @@ impl Fetcher {
     }
 
     /// Returns the files that a project has released on the index that pip uses.
-    pub(crate) fn releases(&self, project: &str) -> Result<Vec<ReleaseFile>, CommandError> {
+    pub(crate) fn releases(&self, project: &str) -> Result<Vec<ReleaseFile>, Failure> {
         let index = url(&python_index())?;
         Ok(self.runtime.block_on(self.sources.releases(&index, project))?)
     }
@@ -175,7 +174,7 @@ impl Fetcher {
         project: &str,
         (version, file): (&str, &ReleaseFile),
         subdirectory: Option<&str>,
-    ) -> Result<Option<Tree>, CommandError> {
+    ) -> Result<Option<Tree>, Failure> {
         let Some(sha256) = &file.sha256 else { return Ok(None) };
         let source = ArchiveSource {
             project: project.to_owned(),
@@ -189,9 +188,9 @@ impl Fetcher {
 }
 
 /// Creates the client for sources, which shows progress.
-pub(crate) fn sources(global: &Global) -> Result<Sources, CommandError> {
+pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
     let cache = environment::cache_folder().ok_or_else(|| {
-        CommandError::new(ExitCode::Machine, "no home directory to keep sources in")
+        Failure::new(Kind::Machine, "no home directory to keep sources in")
             .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
     })?;
     let mirrors = mirrors::read(global)?.sources;
@@ -206,7 +205,7 @@ pub(crate) fn sources(global: &Global) -> Result<Sources, CommandError> {
 }
 
 /// Returns the Python index to use: the given one, or pip's.
-pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, CommandError> {
+pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, Failure> {
     match named {
         Some(text) => url(text),
         None => url(&python_index()),
@@ -214,19 +213,18 @@ pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, CommandError> {
 }
 
 /// Returns the URL after applying mirrors.
-pub(crate) fn mirrored(mirrors: &[Mirror], url: &SourceUrl) -> Result<SourceUrl, CommandError> {
-    Mirror::resolve(mirrors, url).map_err(|error| CommandError::from_chain(ExitCode::Input, &error))
+pub(crate) fn mirrored(mirrors: &[Mirror], url: &SourceUrl) -> Result<SourceUrl, Failure> {
+    Mirror::resolve(mirrors, url).map_err(|error| Failure::from_chain(Kind::Input, &error))
 }
 
 /// Parses the URL of a source.
-pub(crate) fn url(text: &str) -> Result<SourceUrl, CommandError> {
-    text.parse().map_err(|error: sources::ParseSourceError| {
-        CommandError::from_chain(ExitCode::Input, &error)
-    })
+pub(crate) fn url(text: &str) -> Result<SourceUrl, Failure> {
+    text.parse()
+        .map_err(|error: sources::ParseSourceError| Failure::from_chain(Kind::Input, &error))
 }
 
-fn unresolved(name: &str, key: &str, from: &str) -> CommandError {
-    CommandError::new(ExitCode::Input, format!("pin `{name}` is unresolved"))
+fn unresolved(name: &str, key: &str, from: &str) -> Failure {
+    Failure::new(Kind::Input, format!("pin `{name}` is unresolved"))
         .hint(format!(
             "look up its `{key}` at `{from}`, and write it into `versions/versions.toml`"
         ))

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use executor::SortedLayer;
+use failure::{Failure, Kind, registry_hints, registry_kind};
 use names::{Digest, ImageRef};
 use oci::LayoutImage;
 use oci::client::RegistryClient;
@@ -13,8 +14,6 @@ use pins::Track;
 use record::verify::Documents;
 
 use crate::environment;
-use crate::error::{CommandError, registry_code, registry_hints};
-use crate::exit_code::ExitCode;
 use crate::project::Project;
 
 /// An image whose manifest and config were read and match their digests.
@@ -42,7 +41,7 @@ impl Image {
         target: &str,
         folder: &Path,
         client: &RegistryClient,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Failure> {
         if let Some(track) = Track::from_name(target) {
             return Self::of_track(track, &Project::find(folder)?);
         }
@@ -56,8 +55,8 @@ impl Image {
         }
         match target.parse::<ImageRef>() {
             Ok(reference) => Self::on_registry(reference, client).await,
-            Err(error) => Err(CommandError::new(
-                ExitCode::Input,
+            Err(error) => Err(Failure::new(
+                Kind::Input,
                 format!("`{target}` is not a track, file or image reference"),
             )
             .hint(format!("{error}"))
@@ -67,15 +66,15 @@ impl Image {
         }
     }
 
-    fn of_track(track: Track, project: &Project) -> Result<Self, CommandError> {
+    fn of_track(track: Track, project: &Project) -> Result<Self, Failure> {
         let name = track.name();
         let path = project.root.join("dist").join(name);
         if path.exists() {
             return Self::at(&path);
         }
         let rehearsed = format!("rehearsal-{name}");
-        let told = CommandError::new(
-            ExitCode::Input,
+        let told = Failure::new(
+            Kind::Input,
             format!("no image of track `{name}` at `{}`", path.display()),
         );
         Err(match project.root.join("dist").join(&rehearsed).exists() {
@@ -87,15 +86,15 @@ impl Image {
     }
 
     /// Reads the image in a layout or archive.
-    pub(crate) fn at(path: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn at(path: &Path) -> Result<Self, Failure> {
         let image = LayoutImage::read(path).map_err(|error| {
             let code = match &error {
-                oci::LayoutError::Integrity { .. } => ExitCode::Integrity,
-                _ => ExitCode::Input,
+                oci::LayoutError::Integrity { .. } => Kind::Integrity,
+                _ => Kind::Input,
             };
-            let told = CommandError::from_chain(code, &error);
+            let told = Failure::from_chain(code, &error);
             match code {
-                ExitCode::Integrity => told.hint(
+                Kind::Integrity => told.hint(
                     "the file was changed or damaged after it was written; remove it and build again",
                 ),
                 _ => told.hint("name an OCI image layout or an archive of one"),
@@ -113,13 +112,10 @@ impl Image {
         })
     }
 
-    async fn on_registry(
-        reference: ImageRef,
-        client: &RegistryClient,
-    ) -> Result<Self, CommandError> {
+    async fn on_registry(reference: ImageRef, client: &RegistryClient) -> Result<Self, Failure> {
         let failed = |error: oci::client::RegistryError| {
-            let told = CommandError::caused(
-                registry_code(error.kind()),
+            let told = Failure::caused(
+                registry_kind(error.kind()),
                 format!("reading `{reference}` failed"),
                 &error,
             );
@@ -135,7 +131,7 @@ impl Image {
             .map_err(failed)?;
         oci::read_config(&config).map_err(|error| {
             let what = format!("cannot use the config of `{name}`");
-            CommandError::caused(ExitCode::Input, what, &error)
+            Failure::caused(Kind::Input, what, &error)
         })?;
         Ok(Self {
             name,
@@ -165,7 +161,7 @@ impl Image {
         &self,
         number: usize,
         client: &RegistryClient,
-    ) -> Result<Option<SortedLayer>, CommandError> {
+    ) -> Result<Option<SortedLayer>, Failure> {
         // The other image has more layers.
         let Some(layer) = self.layers.get(number) else { return Ok(Some(SortedLayer::default())) };
         let diff_id = self.diff_id(number);
@@ -175,14 +171,14 @@ impl Image {
             Place::Registry(reference) => reference,
             Place::Files(image) => {
                 let what = format!("reading layer `{}` of `{}` failed", layer.digest, self.name);
-                let opened = image.layer(&layer.digest).map_err(|error| {
-                    CommandError::caused(ExitCode::Failed, what.clone(), &error)
-                })?;
+                let opened = image
+                    .layer(&layer.digest)
+                    .map_err(|error| Failure::caused(Kind::Failed, what.clone(), &error))?;
                 if let Some(opened) = opened {
                     let read = || SortedLayer::read(opened, diff_id.as_ref(), folder.as_deref());
                     let read = tokio::task::block_in_place(read);
                     return read.map(Some).map_err(|error| {
-                        CommandError::caused(ExitCode::Integrity, what, &error)
+                        Failure::caused(Kind::Integrity, what, &error)
                             .hint("the layer is damaged; build or copy the image again")
                     });
                 }
@@ -193,7 +189,7 @@ impl Image {
         };
         let from = (client, reference);
         let read = SortedLayer::read_remote(from, layer, diff_id.as_ref(), folder.as_deref());
-        read.await.map(Some).map_err(|error| CommandError::from(&error))
+        read.await.map(Some).map_err(|error| Failure::from(&error))
     }
 
     /// Returns the digest of the layer's content according to the config.
@@ -218,18 +214,18 @@ pub(crate) fn name_in_engine(plan: &str) -> String {
 }
 
 /// Parses a manifest, which must not be an index.
-fn manifest(name: &str, bytes: &[u8], media_type: Option<&str>) -> Result<Manifest, CommandError> {
+fn manifest(name: &str, bytes: &[u8], media_type: Option<&str>) -> Result<Manifest, Failure> {
     match Document::parse(bytes, media_type) {
         Ok(Document::Manifest(parsed)) => Ok(parsed),
-        Ok(Document::Index(_)) => Err(CommandError::new(
-            ExitCode::Differs,
+        Ok(Document::Index(_)) => Err(Failure::new(
+            Kind::Differs,
             format!("`{name}` is an index, but build-pipeline needs a single manifest"),
         )
         .hint(
             "name the image that `build-pipeline --push` wrote, or a single manifest by its digest",
         )),
-        Err(error) => Err(CommandError::caused(
-            ExitCode::Failed,
+        Err(error) => Err(Failure::caused(
+            Kind::Failed,
             format!("cannot parse the manifest of `{name}`"),
             &error,
         )),

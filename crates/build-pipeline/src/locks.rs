@@ -14,11 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use executor::Output;
+use failure::{Failure, Kind};
 use names::Digest;
 use rustix::fs::OFlags;
 
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::{environment, output, typed};
 
 /// How long a run waits for another by default: longer than it takes to push a large image.
@@ -48,7 +47,7 @@ impl Locks {
         outputs: &[&Output],
         timeout: Option<u64>,
         words: &[String],
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Failure> {
         let folder = environment::state_folder()?.join("locks");
         fs::create_dir_all(&folder).map_err(|error| failed("making", &folder, &error))?;
         let limit = timeout.map_or(TIMEOUT, Duration::from_secs);
@@ -75,7 +74,7 @@ impl Locks {
         place: Option<&Path>,
         name: &str,
         wait: &mut Wait<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Failure> {
         let no_follow = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).custom_flags(no_follow);
@@ -107,7 +106,7 @@ impl Wait<'_> {
         path: &Path,
         note: &File,
         name: &str,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Failure> {
         let mut is_told = false;
         loop {
             match lock.try_lock() {
@@ -119,7 +118,7 @@ impl Wait<'_> {
                 Err(TryLockError::WouldBlock) if self.started.elapsed() >= self.limit => {
                     let (holder, seconds) = (holder(note), self.limit.as_secs());
                     let message = format!("`{name}` is still held by {holder} after {seconds} s");
-                    return Err(CommandError::new(ExitCode::Busy, message).hint(
+                    return Err(Failure::new(Kind::Busy, message).hint(
                         "wait for that run, stop it, or wait longer with `--lock-timeout SECONDS`",
                     ));
                 }
@@ -148,7 +147,7 @@ fn holder(mut file: &File) -> String {
 }
 
 /// Returns the places to lock for some outputs. Creates their parent folders.
-fn wanted(outputs: &[&Output]) -> Result<Wanted, CommandError> {
+fn wanted(outputs: &[&Output]) -> Result<Wanted, Failure> {
     let mut wanted = Wanted::new();
     for output in outputs {
         for (key, place) in identities(output)? {
@@ -159,13 +158,13 @@ fn wanted(outputs: &[&Output]) -> Result<Wanted, CommandError> {
 }
 
 /// Returns whether two outputs are the same place, whatever their names.
-pub(crate) fn are_one(one: &Output, other: &Output) -> Result<bool, CommandError> {
+pub(crate) fn are_one(one: &Output, other: &Output) -> Result<bool, Failure> {
     let [one, other] = [identities(one)?, identities(other)?];
     Ok(one.iter().any(|(key, _)| other.iter().any(|(found, _)| found == key)))
 }
 
 /// Returns the identities of an output, whatever its name, with its folder if it exists.
-fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, CommandError> {
+fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, Failure> {
     let (path, is_folder) = match output {
         Output::Layout { path, .. } => (path, true),
         Output::Archive { path } => (path, false),
@@ -196,11 +195,11 @@ fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, Command
     Ok(all)
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> CommandError {
+fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
     unusable(what, path, error)
         .hint("locks are under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
 }
 
-fn unusable(what: &str, path: &Path, error: &io::Error) -> CommandError {
-    CommandError::caused(ExitCode::Machine, format!("{what} `{}` failed", path.display()), error)
+fn unusable(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::caused(Kind::Machine, format!("{what} `{}` failed", path.display()), error)
 }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::{DockerBuilder, Engine};
+use failure::{Failure, Kind, nearest};
 use host::failures::{Failures, parse_failures};
 use host::run::{Rows, parse_rows};
 use host::{Caller, Gpu, Snapshot};
@@ -13,8 +14,6 @@ use names::{EngineKind, GpuTarget};
 use pins::{Compat, Gpus, ParseError, Pins, Setting, Tracks, When};
 
 use crate::cli::Global;
-use crate::error::{CommandError, nearest};
-use crate::exit_code::ExitCode;
 use crate::project::Project;
 use crate::{engines, environment, output, working_folder};
 
@@ -63,52 +62,52 @@ pub(crate) struct Data {
 
 impl Data {
     /// Finds the project that the program works in, if there is one.
-    pub(crate) fn find(global: &Global) -> Result<Self, CommandError> {
+    pub(crate) fn find(global: &Global) -> Result<Self, Failure> {
         Ok(Self { project: Project::find(&working_folder(global)?).ok() })
     }
 
     /// Reads `gpus.toml`.
-    pub(crate) fn gpus(&self) -> Result<Gpus, CommandError> {
+    pub(crate) fn gpus(&self) -> Result<Gpus, Failure> {
         self.parse(GPUS, pins::parse_gpus)
     }
 
     /// Reads `tracks.toml`.
-    pub(crate) fn tracks(&self) -> Result<Tracks, CommandError> {
+    pub(crate) fn tracks(&self) -> Result<Tracks, Failure> {
         self.parse(TRACKS, pins::parse_tracks)
     }
 
     /// Reads `versions.toml`.
-    pub(crate) fn pins(&self) -> Result<Pins, CommandError> {
+    pub(crate) fn pins(&self) -> Result<Pins, Failure> {
         self.parse(VERSIONS, pins::parse_versions)
     }
 
     /// Reads `compat.toml`.
-    pub(crate) fn compat(&self) -> Result<Compat, CommandError> {
+    pub(crate) fn compat(&self) -> Result<Compat, Failure> {
         self.parse(COMPAT, pins::parse_compat)
     }
 
     /// Reads `failures.toml`.
-    pub(crate) fn failures(&self) -> Result<Failures, CommandError> {
+    pub(crate) fn failures(&self) -> Result<Failures, Failure> {
         self.parse(FAILURES, parse_failures)
     }
 
     /// Reads `run.toml`.
-    pub(crate) fn run(&self) -> Result<Rows, CommandError> {
+    pub(crate) fn run(&self) -> Result<Rows, Failure> {
         self.parse(RUN, parse_rows)
     }
 
     /// Reads a `smoke` script.
-    pub(crate) fn script(&self, name: &str) -> Result<String, CommandError> {
+    pub(crate) fn script(&self, name: &str) -> Result<String, Failure> {
         let Some(project) = &self.project else {
             let built_in = SCRIPTS.iter().find(|(known, _)| *known == name);
-            return built_in.map(|(_, text)| (*text).to_owned()).ok_or_else(|| {
-                CommandError::new(ExitCode::Bug, format!("there is no script `{name}`"))
-            });
+            return built_in
+                .map(|(_, text)| (*text).to_owned())
+                .ok_or_else(|| Failure::new(Kind::Bug, format!("there is no script `{name}`")));
         };
         let path = project.root.join("versions/smoke").join(name);
         std::fs::read_to_string(&path).map_err(|error| {
             let what = format!("reading `{}` failed", path.display());
-            CommandError::caused(ExitCode::Input, what, &error)
+            Failure::caused(Kind::Input, what, &error)
                 .hint("versions/run.toml names it; create it, or name another one")
         })
     }
@@ -119,23 +118,22 @@ impl Data {
         &self,
         (name, built_in): DataFile,
         parse: impl FnOnce(&str, &str) -> Result<T, ParseError>,
-    ) -> Result<T, CommandError> {
+    ) -> Result<T, Failure> {
         match &self.project {
             Some(project) => project.parse(name, parse),
-            None => parse(name, built_in)
-                .map_err(|error| CommandError::from_chain(ExitCode::Bug, &error)),
+            None => parse(name, built_in).map_err(|error| Failure::from_chain(Kind::Bug, &error)),
         }
     }
 }
 
 /// Returns the root of the machine to check.
-pub(crate) fn root(global: &Global, host_root: Option<&Path>) -> Result<PathBuf, CommandError> {
+pub(crate) fn root(global: &Global, host_root: Option<&Path>) -> Result<PathBuf, Failure> {
     let Some(host_root) = host_root else { return Ok(PathBuf::from("/")) };
     let root = working_folder(global)?.join(host_root);
     match root.is_dir() {
         true => Ok(root),
-        false => Err(CommandError::new(
-            ExitCode::Input,
+        false => Err(Failure::new(
+            Kind::Input,
             format!("`--host-root {}` is not a folder", host_root.display()),
         )
         .hint("name the folder that contains the machine's `proc`, `sys` and `etc`")),
@@ -150,7 +148,7 @@ pub(crate) fn look(root: &Path) -> Snapshot {
 /// Asks the engines of this machine for what no file contains: version, runtime, builder, and
 /// whether they are rootless. Leaves engines that do not answer unchanged. Adds engines at sockets
 /// that variables name.
-pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), CommandError> {
+pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
     // podman would create a store if there is none, but asking must change nothing.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
     let runtime = crate::runtime()?;
@@ -187,7 +185,7 @@ pub(crate) fn choose_gpu(
     gpus: &Gpus,
     found: &[Gpu],
     data: &Data,
-) -> Result<(GpuTarget, String), CommandError> {
+) -> Result<(GpuTarget, String), Failure> {
     if let Some(text) = asked {
         return Ok((known_gpu(text, gpus)?, "--gpu".to_owned()));
     }
@@ -232,18 +230,16 @@ pub(crate) fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
 }
 
 /// Parses the name of a GPU target that `gpus.toml` contains.
-pub(crate) fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, CommandError> {
+pub(crate) fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
     let target: GpuTarget = text.parse().map_err(|error| {
-        CommandError::from_chain(ExitCode::Input, &error).hint("a target looks like `gfx1151`")
+        Failure::from_chain(Kind::Input, &error).hint("a target looks like `gfx1151`")
     })?;
     if gpus.gpus.contains_key(&target) {
         return Ok(target);
     }
     let names: Vec<&str> = gpus.gpus.keys().map(GpuTarget::as_str).collect();
-    let told = CommandError::new(
-        ExitCode::Input,
-        format!("`versions/gpus.toml` does not contain `{target}`"),
-    );
+    let told =
+        Failure::new(Kind::Input, format!("`versions/gpus.toml` does not contain `{target}`"));
     Err(match nearest(text, names.iter().copied()) {
         Some(near) => told.hint(format!("did you mean `{near}`?")),
         None => told.hint(format!("known targets are {}", names.join(", "))),

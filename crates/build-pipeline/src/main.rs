@@ -3,10 +3,10 @@
 //! Overview: [`cli`] defines the command line, and `commands` has one module per command. `project`
 //! reads the data files, and `request` creates build requests from both. `planner` makes the plan,
 //! and `executor` runs it. `state` keeps records and locks, and `typed` writes the command line for
-//! them. `error` explains what went wrong and what to do next, with the codes of `exit_code`.
+//! them. The crate `failure` explains what went wrong and what to do next; `exit_code` gives each
+//! kind of failure its code.
 //! `prepare` makes plans, and `advice` adds findings about their pins. `fetch` fetches pinned
-//! sources, and `engines` finds the engine. `patching` contains the local parts of patching, and
-//! `machine` those of checking a machine. Only `output` prints, and only `environment` reads
+//! sources, and `engines` finds the engine. `patches` reads patch files, and `machine` looks at the machine. Only `output` prints, and only `environment` reads
 //! variables.
 
 mod advice;
@@ -17,7 +17,6 @@ mod comparison;
 mod differences;
 mod engines;
 mod environment;
-mod error;
 mod exit_code;
 mod fetch;
 mod image;
@@ -25,7 +24,7 @@ mod locks;
 mod machine;
 mod mirrors;
 mod output;
-mod patching;
+mod patches;
 mod prepare;
 mod project;
 mod rebuild;
@@ -36,7 +35,6 @@ mod render;
 mod reporter;
 mod request;
 mod sanitise;
-mod sed;
 mod signals;
 mod state;
 mod typed;
@@ -45,11 +43,11 @@ mod workshop;
 use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
+use failure::{Failure, Kind};
 use names::Secret;
 
 use crate::cli::{Cli, Color, Command, Global};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
+use crate::exit_code::code_of;
 
 fn main() -> std::process::ExitCode {
     hide_secrets_in_panics();
@@ -70,7 +68,7 @@ fn main() -> std::process::ExitCode {
         Ok(code) => code,
         Err(error) => {
             output::error(&error);
-            error.code.into()
+            code_of(error.kind).into()
         }
     }
 }
@@ -92,7 +90,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
             output::talk_json();
         }
         output::error(&error);
-        return Err(error.code.into());
+        return Err(code_of(error.kind).into());
     }
     cli.global.words = typed::words(&command, &matches);
     Ok(cli)
@@ -110,15 +108,15 @@ fn hide_secrets_in_panics() {
 }
 
 /// Runs the command. If the command runs another program, returns that program's exit code.
-fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, CommandError> {
+fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, Failure> {
     match &cli.command {
         Some(Command::Run(args)) => commands::run::run(&cli.global, args).map(Into::into),
-        _ => of_ours(cli).map(|()| ExitCode::Done.into()),
+        _ => of_ours(cli).map(|()| std::process::ExitCode::SUCCESS),
     }
 }
 
 /// Runs a command that uses this program's own exit codes.
-fn of_ours(cli: &Cli) -> Result<(), CommandError> {
+fn of_ours(cli: &Cli) -> Result<(), Failure> {
     let Some(command) = &cli.command else {
         let nothing_asked =
             cli::Build { lock_timeout: cli.build.lock_timeout, ..cli::Build::default() };
@@ -128,11 +126,8 @@ fn of_ours(cli: &Cli) -> Result<(), CommandError> {
         };
     };
     if !cli.build.subject.tracks.is_empty() {
-        return Err(CommandError::new(
-            ExitCode::Input,
-            "`--track` is not allowed before the command",
-        )
-        .hint("write it after the command: `build-pipeline plan --track locked-spoof`"));
+        return Err(Failure::new(Kind::Input, "`--track` is not allowed before the command")
+            .hint("write it after the command: `build-pipeline plan --track locked-spoof`"));
     }
     match command {
         Command::Build(args) => commands::build::run(&cli.global, args),
@@ -165,12 +160,12 @@ fn of_ours(cli: &Cli) -> Result<(), CommandError> {
 }
 
 /// Writes one manual page per command.
-fn man(folder: &std::path::Path) -> Result<(), CommandError> {
+fn man(folder: &std::path::Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
         .map_err(|error| {
-            CommandError::caused(
-                ExitCode::Machine,
+            Failure::caused(
+                Kind::Machine,
                 format!("writing manual pages into `{}` failed", folder.display()),
                 &error,
             )
@@ -178,9 +173,9 @@ fn man(folder: &std::path::Path) -> Result<(), CommandError> {
 }
 
 /// Returns the folder that the program runs in.
-fn working_folder(global: &Global) -> Result<PathBuf, CommandError> {
+fn working_folder(global: &Global) -> Result<PathBuf, Failure> {
     let here = std::env::current_dir().map_err(|error| {
-        CommandError::caused(ExitCode::Machine, "cannot read the current folder", &error)
+        Failure::caused(Kind::Machine, "cannot read the current folder", &error)
     })?;
     match &global.directory {
         None => Ok(here),
@@ -188,19 +183,16 @@ fn working_folder(global: &Global) -> Result<PathBuf, CommandError> {
             .ok()
             .filter(|path| path.is_dir())
             .ok_or_else(|| {
-                CommandError::new(
-                    ExitCode::Input,
-                    format!("`-C {}` is not a folder", folder.display()),
-                )
-                .hint("name the folder that contains `versions/`")
+                Failure::new(Kind::Input, format!("`-C {}` is not a folder", folder.display()))
+                    .hint("name the folder that contains `versions/`")
             }),
     }
 }
 
 /// Creates the runtime for commands that use a network or an engine.
-fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let failed = |error: std::io::Error| {
-        CommandError::caused(ExitCode::Machine, "cannot start threads", &error)
+        Failure::caused(Kind::Machine, "cannot start threads", &error)
             .hint("allow this user more processes; `ulimit -u` shows the limit")
     };
     check_threads().map_err(failed)?;

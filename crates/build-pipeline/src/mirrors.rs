@@ -4,14 +4,13 @@
 //! repositories and package indexes; otherwise it is for registries. Rules on the command line take
 //! precedence over the file.
 
+use failure::{Failure, Kind};
 use names::Secret;
 use pins::ParseError;
 use pins::reader::{Report, Reported, Table, document, quote, wrong};
 
 use crate::cli::Global;
 use crate::environment;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::project::read_text;
 
 /// An example of each kind of rule.
@@ -65,7 +64,7 @@ impl Extend<Rule> for Mirrors {
 }
 
 /// Reads the rules on the command line, then those in the user's configuration.
-pub(crate) fn read(global: &Global) -> Result<Mirrors, CommandError> {
+pub(crate) fn read(global: &Global) -> Result<Mirrors, Failure> {
     let mut mirrors = Mirrors::default();
     for text in &global.mirror {
         let parts = text
@@ -74,8 +73,8 @@ pub(crate) fn read(global: &Global) -> Result<Mirrors, CommandError> {
             .ok_or_else(|| "it does not have the form FROM=TO".to_owned());
         let rule = parts.and_then(|(from, to)| Rule::new(from, to)).map_err(|because| {
             let message = format!("cannot use `--mirror {text}`");
-            let told = CommandError::new(ExitCode::Input, message);
-            EXAMPLES.iter().fold(CommandError { causes: vec![because], ..told }, |told, example| {
+            let told = Failure::new(Kind::Input, message);
+            EXAMPLES.iter().fold(Failure { causes: vec![because], ..told }, |told, example| {
                 told.hint(format!("write `--mirror {example}`"))
             })
         })?;
@@ -86,9 +85,9 @@ pub(crate) fn read(global: &Global) -> Result<Mirrors, CommandError> {
     };
     let name = file.display().to_string();
     let text = read_text(&file).map_err(|error| {
-        CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &error)
+        Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
     })?;
-    mirrors.extend(parse(&name, &text).map_err(|error| CommandError::places(error, text))?);
+    mirrors.extend(parse(&name, &text).map_err(|error| Failure::places(error, text))?);
     Ok(mirrors)
 }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
+use failure::{Failure, Kind, Message};
 use names::Secret;
 
-use crate::error::{CommandError, Message};
-use crate::exit_code::ExitCode;
+use crate::exit_code::code_of;
 use crate::sanitise::{sanitise, sanitise_in_place, sanitise_json, sanitise_line};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -111,17 +111,17 @@ pub(crate) fn json_line(object: &impl serde::Serialize) {
 }
 
 /// Prints a result. It is not an error if the reader has closed the pipe (`| head`).
-pub(crate) fn result(text: &str) -> Result<(), CommandError> {
+pub(crate) fn result(text: &str) -> Result<(), Failure> {
     written(anstream::stdout().write_all(text.as_bytes()).and_then(|()| anstream::stdout().flush()))
 }
 
 /// Prints a result that may contain untrusted text.
-pub(crate) fn sanitised_result(text: &str) -> Result<(), CommandError> {
+pub(crate) fn sanitised_result(text: &str) -> Result<(), Failure> {
     result(&sanitise(text))
 }
 
 /// Prints a result unchanged, unless it goes to a terminal.
-pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), CommandError> {
+pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), Failure> {
     match io::stdout().is_terminal() {
         true => sanitised_result(&String::from_utf8_lossy(bytes)),
         false => written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())),
@@ -129,10 +129,9 @@ pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), CommandError> {
 }
 
 /// Prints a document as indented JSON.
-pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CommandError> {
-    let bug = |e: serde_json::Error| {
-        CommandError::caused(ExitCode::Bug, "cannot write a result as JSON", &e)
-    };
+pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    let bug =
+        |e: serde_json::Error| Failure::caused(Kind::Bug, "cannot write a result as JSON", &e);
     let mut value = serde_json::to_value(document).map_err(bug)?;
     sanitise_json(&mut value);
     result(&format!("{value:#}\n"))
@@ -140,14 +139,14 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CommandError>
 
 /// Prints a document like [`json`], but piece by piece, because it may be large. Its texts must be
 /// sanitised.
-pub(crate) fn large_json(document: &impl serde::Serialize) -> Result<(), CommandError> {
+pub(crate) fn large_json(document: &impl serde::Serialize) -> Result<(), Failure> {
     let mut writer = io::BufWriter::new(anstream::stdout());
     let done = serde_json::to_writer_pretty(&mut writer, document).map_err(io::Error::from);
     written(done.and_then(|()| writer.write_all(b"\n")).and_then(|()| writer.flush()))
 }
 
 /// Passes on the output of a program that the user started, unchanged, to the same stream.
-pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), CommandError> {
+pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), Failure> {
     match is_error {
         false => written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())),
         true => {
@@ -158,14 +157,14 @@ pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), CommandError> 
     }
 }
 
-fn written(done: io::Result<()>) -> Result<(), CommandError> {
+fn written(done: io::Result<()>) -> Result<(), Failure> {
     match done {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Err(CommandError::told(ExitCode::Done))
+            Err(Failure::told(Kind::ReaderLeft))
         }
         Err(error) => {
-            Err(CommandError::caused(ExitCode::Machine, "cannot write to standard output", &error))
+            Err(Failure::caused(Kind::Machine, "cannot write to standard output", &error))
         }
     }
 }
@@ -221,12 +220,12 @@ pub(crate) fn hint(message: &str) {
 }
 
 /// Prints an error: what, why, and what to do next.
-pub(crate) fn error(error: &CommandError) {
+pub(crate) fn error(error: &Failure) {
     if matches!(error.message, Message::Told) {
         return;
     }
     let as_talk = || Talk::Error {
-        exit_code: error.code as u8,
+        exit_code: code_of(error.kind),
         message: error.lines().into_iter().next().unwrap_or_default(),
         causes: error.causes.clone(),
         log: error.log.clone(),
@@ -309,7 +308,7 @@ impl io::Write for LogWriter {
 
 /// Prints clap's output: help to standard output, errors to standard error. Errors quote the
 /// arguments, so secrets are hidden.
-pub(crate) fn clap_error(error: &clap::Error, typed: &[Secret]) -> Result<(), CommandError> {
+pub(crate) fn clap_error(error: &clap::Error, typed: &[Secret]) -> Result<(), Failure> {
     let text = error.render().ansi().to_string();
     // Mask each argument separately first: in the text, a quote in a password would end it.
     let text = typed

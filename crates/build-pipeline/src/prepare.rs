@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use executor::Materials;
+use failure::{Failure, Kind};
 use names::Digest;
 use oci::stand_in::StandIn;
 use plan::{Plan, Revision, labels};
@@ -17,9 +18,7 @@ use planner::{PlanError, Planned, PlanningInput, Warning};
 use record::Recipe;
 
 use crate::cli::{Global, Subject};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
-use crate::patching::patches;
+use crate::patches;
 use crate::project::{DATA_FILES, Project};
 use crate::request::{self, PendingRequest, RevisionChoice};
 use crate::{advice, mirrors, recipe, registry, rehearsal};
@@ -70,7 +69,7 @@ pub(crate) fn prepare(
     global: &Global,
     project: &Project,
     subject: &Subject,
-) -> Result<Preparation, CommandError> {
+) -> Result<Preparation, Failure> {
     // An invalid mirror is an error even if nothing is fetched.
     mirrors::read(global)?;
     let mut preparer = Preparer::new(project)?;
@@ -81,7 +80,7 @@ pub(crate) fn prepare(
             for one in &mut pending {
                 request::resolve(one, &preparer.input, &client).await?;
             }
-            Ok::<_, CommandError>(())
+            Ok::<_, Failure>(())
         })?;
     }
     let mut plans = Vec::new();
@@ -101,7 +100,7 @@ pub(crate) struct Preparer<'a> {
 
 impl<'a> Preparer<'a> {
     /// Reads the data files.
-    pub(crate) fn new(project: &'a Project) -> Result<Self, CommandError> {
+    pub(crate) fn new(project: &'a Project) -> Result<Self, Failure> {
         Ok(Self { project, input: project.data()?, materials: Materials::default() })
     }
 
@@ -111,7 +110,7 @@ impl<'a> Preparer<'a> {
     }
 
     /// Makes the plan of a request whose tags are already resolved.
-    pub(crate) fn plan(&mut self, pending: PendingRequest) -> Result<Prepared, CommandError> {
+    pub(crate) fn plan(&mut self, pending: PendingRequest) -> Result<Prepared, Failure> {
         let PendingRequest { mut request, revision, of_image, .. } = pending;
         let refused = |error: PlanError| refused(error, of_image.as_deref());
         let stand_in = rehearsal::stand_in(&mut request, &self.input)?;
@@ -142,7 +141,7 @@ impl<'a> Preparer<'a> {
 
     /// Reads the other files that a plan needs. Leaves missing files to the planner, which knows
     /// why they are needed.
-    fn read(&mut self, needs: &planner::Needs) -> Result<(), CommandError> {
+    fn read(&mut self, needs: &planner::Needs) -> Result<(), Failure> {
         for component in &needs.components {
             if !self.input.patches.contains_key(component) {
                 let set = patches::read_set(self.project, component)?;
@@ -168,7 +167,7 @@ impl<'a> Preparer<'a> {
     }
 
     /// Returns the files that a plan was made from, with their digests.
-    fn files_of(&self, plan: &Plan, needs: &planner::Needs) -> Result<recipe::Files, CommandError> {
+    fn files_of(&self, plan: &Plan, needs: &planner::Needs) -> Result<recipe::Files, Failure> {
         let mut names: BTreeSet<String> = DATA_FILES.map(str::to_owned).into();
         names.extend(needs.files.iter().cloned());
         let patches = plan.patches().into_iter();
@@ -207,7 +206,7 @@ impl<'a> Preparer<'a> {
 
 /// Turns an error of the planner into a command error. If the labels of an image request something
 /// that no build produces, the image is at fault, not the command.
-fn refused(error: PlanError, of_image: Option<&str>) -> CommandError {
+fn refused(error: PlanError, of_image: Option<&str>) -> Failure {
     let is_of_request = matches!(
         error,
         PlanError::UnknownVariant { .. }
@@ -224,7 +223,7 @@ fn refused(error: PlanError, of_image: Option<&str>) -> CommandError {
     match of_image {
         Some(image) if is_of_request => {
             let what = format!("no build of this project would produce the labels of `{image}`");
-            CommandError::caused(ExitCode::Differs, what, &error)
+            Failure::caused(Kind::Differs, what, &error)
                 .hint("the labels were changed, or another project built the image")
         }
         _ => error.into(),
@@ -232,9 +231,9 @@ fn refused(error: PlanError, of_image: Option<&str>) -> CommandError {
 }
 
 /// Returns the commit that last changed a file of the plan.
-fn own_revision(recipe: &Recipe) -> Result<Revision, CommandError> {
+fn own_revision(recipe: &Recipe) -> Result<Revision, Failure> {
     let refuse = |why: String| {
-        CommandError::new(ExitCode::Input, format!("cannot label the image with a commit: {why}"))
+        Failure::new(Kind::Input, format!("cannot label the image with a commit: {why}"))
     };
     let Some(commit) = &recipe.commit else {
         let why = recipe.unknown.clone().unwrap_or_else(|| "the commit is unknown".to_owned());

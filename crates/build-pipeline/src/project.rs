@@ -6,12 +6,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use failure::{Failure, Kind};
 use names::GpuTarget;
 use pins::ParseError;
 use planner::PlanningInput;
-
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 
 /// The data files that every plan uses: pins, GPU targets, tracks.
 pub(crate) const DATA_FILES: [&str; 3] =
@@ -34,12 +32,12 @@ pub(crate) struct Project {
 impl Project {
     /// Finds the project that contains `start`: the nearest parent folder with
     /// `versions/versions.toml`.
-    pub(crate) fn find(start: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn find(start: &Path) -> Result<Self, Failure> {
         let is_project = |folder: &&Path| folder.join("versions/versions.toml").is_file();
         match start.ancestors().find(is_project) {
             Some(root) => Ok(Self { root: root.to_owned(), texts: Arc::default() }),
-            None => Err(CommandError::new(
-                ExitCode::Input,
+            None => Err(Failure::new(
+                Kind::Input,
                 format!(
                     "no project found: no `versions/versions.toml` in `{}` or any parent folder",
                     start.display()
@@ -50,7 +48,7 @@ impl Project {
     }
 
     /// Reads the data files. Patches, Dockerfiles and locks are read for each plan that needs them.
-    pub(crate) fn data(&self) -> Result<PlanningInput, CommandError> {
+    pub(crate) fn data(&self) -> Result<PlanningInput, Failure> {
         let [_, gpus, tracks] = DATA_FILES;
         let pins = self.pins()?;
         let gpus = self.parse(gpus, pins::parse_gpus)?;
@@ -74,23 +72,23 @@ impl Project {
 
     /// Returns the text of a file like [`Project::text`], with a hint on how to restore a missing
     /// file.
-    pub(crate) fn told_text(&self, name: &str) -> Result<Arc<str>, CommandError> {
+    pub(crate) fn told_text(&self, name: &str) -> Result<Arc<str>, Failure> {
         let path = || self.root.join(name).display().to_string();
         self.text(name).map_err(|error| unreadable(&path(), name, &error))
     }
 
     /// Reads only the pins.
-    pub(crate) fn pins(&self) -> Result<pins::Pins, CommandError> {
+    pub(crate) fn pins(&self) -> Result<pins::Pins, Failure> {
         self.parse(DATA_FILES[0], pins::parse_versions)
     }
 
     /// Reads the default GPU target of images.
-    pub(crate) fn default_gpu(&self) -> Result<GpuTarget, CommandError> {
+    pub(crate) fn default_gpu(&self) -> Result<GpuTarget, Failure> {
         Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
     }
 
     /// Reads the requirements of Python locks, if the project has any.
-    pub(crate) fn python_sets(&self) -> Result<pins::PythonSets, CommandError> {
+    pub(crate) fn python_sets(&self) -> Result<pins::PythonSets, Failure> {
         const NAME: &str = "versions/python.toml";
         if !self.root.join(NAME).exists() {
             return Ok(pins::PythonSets::new());
@@ -100,7 +98,7 @@ impl Project {
     }
 
     /// Reads the compatibility table, if the project has one.
-    pub(crate) fn compat(&self) -> Result<Option<pins::Compat>, CommandError> {
+    pub(crate) fn compat(&self) -> Result<Option<pins::Compat>, Failure> {
         const NAME: &str = "versions/compat.toml";
         if !self.root.join(NAME).exists() {
             return Ok(None);
@@ -113,9 +111,9 @@ impl Project {
         &self,
         name: &str,
         parse: impl FnOnce(&str, &str) -> Result<T, ParseError>,
-    ) -> Result<T, CommandError> {
+    ) -> Result<T, Failure> {
         let text = self.told_text(name)?;
-        parse(name, &text).map_err(|error| CommandError::places(error, text.to_string()))
+        parse(name, &text).map_err(|error| Failure::places(error, text.to_string()))
     }
 }
 
@@ -125,8 +123,8 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
 }
 
 /// Creates the error for a project file that cannot be read. `name` is its path from the root.
-pub(crate) fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> CommandError {
-    let told = CommandError::caused(ExitCode::Input, format!("reading `{shown}` failed"), error);
+pub(crate) fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> Failure {
+    let told = Failure::caused(Kind::Input, format!("reading `{shown}` failed"), error);
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
             told.hint("check the permissions of the file and its parent folders")

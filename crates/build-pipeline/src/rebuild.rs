@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use executor::{BlobCache, End, Executor, Job, Materials, Output, Settings, needs_engine};
+use failure::{Failure, Kind};
 use oci::client::RegistryClient;
 use plan::Plan;
 use tempfile::TempDir;
 
 use crate::cli::{AskedEngine, Global};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::image::Image;
 use crate::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
@@ -31,7 +30,7 @@ pub(crate) async fn rebuild(
     plan: &Arc<Plan>,
     client: &RegistryClient,
     asked: AskedEngine,
-) -> Result<Rebuilt, CommandError> {
+) -> Result<Rebuilt, Failure> {
     let folder = folder()?;
     let layout = folder.path().join("image");
     let is_built = plan.is_built();
@@ -70,8 +69,8 @@ pub(crate) async fn rebuild(
         (End::Failed(error), _) => return Err((&*error).into()),
         (_, Some(code)) => return Err(interrupted(code)),
         _ => {
-            return Err(CommandError::new(
-                ExitCode::Bug,
+            return Err(Failure::new(
+                Kind::Bug,
                 "internal error: the build task stopped unexpectedly",
             ));
         }
@@ -83,12 +82,12 @@ pub(crate) async fn rebuild(
 }
 
 /// Creates the folder next to the store of finished steps, where there is space for engines.
-fn folder() -> Result<TempDir, CommandError> {
+fn folder() -> Result<TempDir, Failure> {
     let work: PathBuf = environment::store_folder()?.join("work");
     let made = std::fs::create_dir_all(&work)
         .and_then(|()| tempfile::Builder::new().prefix("rebuild-").tempdir_in(&work));
     made.map_err(|error| {
         let what = format!("writing into `{}` failed", work.display());
-        CommandError::caused(ExitCode::Machine, what, &error)
+        Failure::caused(Kind::Machine, what, &error)
     })
 }

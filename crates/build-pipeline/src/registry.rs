@@ -1,12 +1,11 @@
 //! Creates the registry client from the command line and the machine's files.
 
+use failure::{Failure, Kind};
 use oci::client::{ClientSettings, Mirror, ParseMirrorError, RegistryClient};
 use oci::credentials::CredentialFiles;
 use oci::registries_conf::RegistriesConf;
 
 use crate::cli::Global;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::{environment, mirrors};
 
 /// Returns the `User-Agent` of all requests.
@@ -15,7 +14,7 @@ fn user_agent() -> String {
 }
 
 /// Creates the client of a real run.
-pub(crate) fn client(global: &Global) -> Result<RegistryClient, CommandError> {
+pub(crate) fn client(global: &Global) -> Result<RegistryClient, Failure> {
     let settings = ClientSettings {
         credentials: CredentialFiles {
             files: environment::credential_files(),
@@ -31,27 +30,27 @@ pub(crate) fn client(global: &Global) -> Result<RegistryClient, CommandError> {
 
 /// Creates the client of a rehearsal. It reads everything from the registry inside this process,
 /// and no file of the machine.
-pub(crate) fn rehearsal_client(bases: &[&str], host: &str) -> Result<RegistryClient, CommandError> {
+pub(crate) fn rehearsal_client(bases: &[&str], host: &str) -> Result<RegistryClient, Failure> {
     let mirrors: Result<_, ParseMirrorError> =
         bases.iter().map(|base| Mirror::new(base, host)).collect();
-    let mirrors = mirrors.map_err(|error| CommandError::from_chain(ExitCode::Bug, &error))?;
+    let mirrors = mirrors.map_err(|error| Failure::from_chain(Kind::Bug, &error))?;
     let settings =
         ClientSettings { mirrors, user_agent: user_agent(), ..ClientSettings::default() };
     Ok(RegistryClient::new(settings))
 }
 
-fn registries_conf() -> Result<RegistriesConf, CommandError> {
+fn registries_conf() -> Result<RegistriesConf, Failure> {
     let mut texts = Vec::new();
     for file in environment::registries_conf_files() {
         let name = file.display().to_string();
         let text = std::fs::read_to_string(&file).map_err(|e| {
-            CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &e)
+            Failure::caused(Kind::Input, format!("reading `{name}` failed"), &e)
                 .hint("`CONTAINERS_REGISTRIES_CONF=FILE` selects another file")
         })?;
         texts.push((name, text));
     }
     RegistriesConf::parse(texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(|e| {
-        CommandError::from_chain(ExitCode::Input, &e)
+        Failure::from_chain(Kind::Input, &e)
             .hint("containers-registries.conf(5) describes the format; `CONTAINERS_REGISTRIES_CONF=FILE` selects another file")
     })
 }

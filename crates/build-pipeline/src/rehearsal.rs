@@ -1,12 +1,11 @@
 //! Rehearsals: the same plan, client and outputs as in a real run, on small stand-in bases.
 
+use failure::{Failure, Kind};
 use oci::client::RegistryClient;
 use oci::loopback::LoopbackRegistry;
 use oci::stand_in::StandIn;
 use planner::{BuildRequest, PlanningInput};
 
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::registry;
 
 /// Creates the stand-in for the track's base, and names it in the request. Serves nothing yet. A
@@ -14,7 +13,7 @@ use crate::registry;
 pub(crate) fn stand_in(
     request: &mut BuildRequest,
     input: &PlanningInput,
-) -> Result<Option<StandIn>, CommandError> {
+) -> Result<Option<StandIn>, Failure> {
     if !request.rehearse || request.track.is_built() {
         return Ok(None);
     }
@@ -37,10 +36,10 @@ pub(crate) struct Rehearsal {
 
 impl Rehearsal {
     /// Starts to serve stand-ins.
-    pub(crate) async fn start(stand_ins: &[StandIn]) -> Result<Self, CommandError> {
+    pub(crate) async fn start(stand_ins: &[StandIn]) -> Result<Self, Failure> {
         let registry = LoopbackRegistry::start().await.map_err(|e| {
-            CommandError::caused(
-                ExitCode::Machine,
+            Failure::caused(
+                Kind::Machine,
                 "cannot open a port on 127.0.0.1 for the rehearsal's registry",
                 &e,
             )

@@ -1,5 +1,6 @@
 //! Turns the command line into build requests, and resolves the tags in them.
 
+use failure::{Failure, Kind, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Tag};
 use names::{GpuTarget, PinName};
 use oci::client::{ErrorKind, RegistryClient};
@@ -8,8 +9,6 @@ use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice
 
 use crate::cli::Subject;
 use crate::environment;
-use crate::error::{CommandError, registry_code, registry_hints};
-use crate::exit_code::ExitCode;
 
 /// A request, and what to look up before it can be planned.
 #[derive(Debug)]
@@ -51,11 +50,11 @@ impl PendingRequest {
 pub(crate) fn read(
     subject: &Subject,
     input: &PlanningInput,
-) -> Result<Vec<PendingRequest>, CommandError> {
+) -> Result<Vec<PendingRequest>, Failure> {
     let tracks = subject.tracks.iter().map(|name| track(name)).collect::<Result<Vec<_>, _>>()?;
     if subject.rehearse && !subject.set.is_empty() {
-        return Err(CommandError::new(
-            ExitCode::Input,
+        return Err(Failure::new(
+            Kind::Input,
             "`--set` changes an image pin, but a rehearsal uses no image pins: it builds on stand-ins",
         )
         .hint("leave out `--set` or `--rehearse`"));
@@ -66,7 +65,7 @@ pub(crate) fn read(
         .enumerate()
         .find_map(|(number, (pin, _))| set[..number].iter().find(|(other, _)| other == pin))
     {
-        return Err(CommandError::new(ExitCode::Input, format!("`--set {pin}=…` is given twice"))
+        return Err(Failure::new(Kind::Input, format!("`--set {pin}=…` is given twice"))
             .hint("a pin can have only one value in a run"));
     }
     let gpu = subject.gpu.as_deref().map(gpu).transpose()?;
@@ -114,7 +113,7 @@ pub(crate) fn followed_tag(
     request: &BuildRequest,
     set: &[TagOfPin],
     input: &PlanningInput,
-) -> Result<Option<TagOfPin>, CommandError> {
+) -> Result<Option<TagOfPin>, Failure> {
     if request.track.is_built() {
         return Ok(None);
     }
@@ -132,13 +131,13 @@ pub(crate) async fn resolve(
     pending: &mut PendingRequest,
     input: &PlanningInput,
     client: &RegistryClient,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     for TagOfPin { pin: name, tag } in std::mem::take(&mut pending.tags) {
         let Some(pin) = input.pins.images.get(&name) else { continue };
         let reference: ImageRef = pin.repository.tagged(&tag);
         let found = client.manifest_digest(&reference).await.map_err(|error| {
-            let told = CommandError::caused(
-                registry_code(error.kind()),
+            let told = Failure::caused(
+                registry_kind(error.kind()),
                 format!("cannot resolve tag `{reference}`"),
                 &error,
             );
@@ -146,11 +145,10 @@ pub(crate) async fn resolve(
                 .hint(format!("`--set {name}=sha256:…` uses a digest that you know"))
         })?;
         let Some(digest) = found else {
-            let told =
-                CommandError::new(ExitCode::Network, format!("tag `{reference}` does not exist"));
+            let told = Failure::new(Kind::Network, format!("tag `{reference}` does not exist"));
             let why = pin.discontinued.as_ref().map(|why| format!("pin `{name}`: {why}"));
             let told = registry_hints(told, ErrorKind::NotFound);
-            return Err(why.into_iter().fold(told, CommandError::hint));
+            return Err(why.into_iter().fold(told, Failure::hint));
         };
         pending.request.overrides.insert(name, ImageOverride { tag: Some(tag), digest });
     }
@@ -158,11 +156,11 @@ pub(crate) async fn resolve(
 }
 
 /// Returns the track with a name that the command line accepted.
-pub(crate) fn track(name: &str) -> Result<Track, CommandError> {
+pub(crate) fn track(name: &str) -> Result<Track, Failure> {
     let has_letter = |track: &Track| name.eq_ignore_ascii_case(&track.letter().to_string());
     Track::from_name(name)
         .or_else(|| Track::ALL.into_iter().find(has_letter))
-        .ok_or_else(|| CommandError::new(ExitCode::Input, format!("there is no track `{name}`")))
+        .ok_or_else(|| Failure::new(Kind::Input, format!("there is no track `{name}`")))
 }
 
 enum Value {
@@ -171,8 +169,8 @@ enum Value {
 }
 
 /// Reads `PIN=VALUE`.
-fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), CommandError> {
-    let bad = |what: String| CommandError::new(ExitCode::Input, what);
+fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Failure> {
+    let bad = |what: String| Failure::new(Kind::Input, what);
     let form = "write `--set PIN=sha256:…` with a digest, or `--set PIN=TAG` to resolve a tag now";
     let (name, value) =
         text.split_once('=').ok_or_else(|| bad(format!("`--set {text}` has no `=`")).hint(form))?;
@@ -194,8 +192,8 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Comman
     }
     if value.contains(':') {
         let digest = value.parse().map_err(|e| {
-            CommandError::caused(
-                ExitCode::Input,
+            Failure::caused(
+                Kind::Input,
                 format!("`--set {text}` does not contain a valid digest"),
                 &e,
             )
@@ -204,29 +202,25 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Comman
         return Ok((pin, Value::Digest(digest)));
     }
     let tag = value.parse().map_err(|e| {
-        CommandError::caused(
-            ExitCode::Input,
-            format!("`--set {text}` does not contain a valid tag"),
-            &e,
-        )
-        .hint(form)
+        Failure::caused(Kind::Input, format!("`--set {text}` does not contain a valid tag"), &e)
+            .hint(form)
     })?;
     Ok((pin, Value::Tag(tag)))
 }
 
-fn gpu(text: &str) -> Result<GpuTarget, CommandError> {
+fn gpu(text: &str) -> Result<GpuTarget, Failure> {
     text.parse().map_err(|e: names::ParseNameError| {
-        CommandError::from_chain(ExitCode::Input, &e).hint("`versions/gpus.toml` lists the targets")
+        Failure::from_chain(Kind::Input, &e).hint("`versions/gpus.toml` lists the targets")
     })
 }
 
-fn spoof(text: Option<&str>) -> Result<SpoofChoice, CommandError> {
+fn spoof(text: Option<&str>) -> Result<SpoofChoice, Failure> {
     match text {
         None | Some("auto") => Ok(SpoofChoice::Auto),
         Some("off") => Ok(SpoofChoice::Off),
         Some(text) => {
             text.parse().map(SpoofChoice::Version).map_err(|e: names::ParseGfxVersionError| {
-                CommandError::caused(ExitCode::Input, format!("cannot use `--spoof {text}`"), &e)
+                Failure::caused(Kind::Input, format!("cannot use `--spoof {text}`"), &e)
                     .hint("write `--spoof x.y.z`, `--spoof off` or `--spoof auto`")
             })
         }

@@ -1,19 +1,17 @@
 //! The signals that end a run cleanly.
 
+use failure::{Failure, Kind};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
-
 /// Listens for the signals that end a run cleanly.
-pub(crate) struct Signals(Vec<(tokio::signal::unix::Signal, ExitCode)>);
+pub(crate) struct Signals(Vec<(tokio::signal::unix::Signal, Kind)>);
 
 impl Signals {
     pub(crate) fn listen() -> Self {
         let codes = [
-            (SignalKind::interrupt(), ExitCode::Interrupted),
-            (SignalKind::terminate(), ExitCode::Terminated),
-            (SignalKind::hangup(), ExitCode::Terminated),
+            (SignalKind::interrupt(), Kind::Interrupted),
+            (SignalKind::terminate(), Kind::Terminated),
+            (SignalKind::hangup(), Kind::Terminated),
         ];
         // A signal that cannot be handled keeps its default, which ends the process.
         Self(
@@ -22,7 +20,7 @@ impl Signals {
     }
 
     /// Waits for one of the signals. Returns its exit code.
-    pub(crate) async fn next(&mut self) -> ExitCode {
+    pub(crate) async fn next(&mut self) -> Kind {
         std::future::poll_fn(|context| {
             for (signal, code) in &mut self.0 {
                 if signal.poll_recv(context).is_ready() {
@@ -36,7 +34,7 @@ impl Signals {
 }
 
 /// Returns the error for a run that a signal ended.
-pub(crate) fn interrupted(code: ExitCode) -> CommandError {
-    CommandError::new(code, "interrupted; existing output was not changed")
+pub(crate) fn interrupted(code: Kind) -> Failure {
+    Failure::new(code, "interrupted; existing output was not changed")
         .hint("rerun the same command to continue from the cache")
 }

@@ -6,28 +6,27 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
+use failure::{Failure, Kind};
 use record::{BuildRecord, Status, StepState};
 
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::sanitise::sanitise_json;
 use crate::{environment, output};
 
 /// How many recent runs to search for step durations.
 const LATEST: usize = 20;
 
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandError {
-    CommandError::caused(ExitCode::Machine, format!("{what} `{}` failed", path.display()), error)
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::caused(Kind::Machine, format!("{what} `{}` failed", path.display()), error)
         .hint("records are under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
 }
 
 /// Returns the folder of records.
-fn records_folder() -> Result<PathBuf, CommandError> {
+fn records_folder() -> Result<PathBuf, Failure> {
     Ok(environment::state_folder()?.join("records"))
 }
 
 /// Checks that records can be written before there is anything to record.
-pub(crate) fn check_records() -> Result<(), CommandError> {
+pub(crate) fn check_records() -> Result<(), Failure> {
     let folder = records_folder()?;
     fs::create_dir_all(&folder)
         .and_then(|()| Ok(rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK)?))
@@ -35,7 +34,7 @@ pub(crate) fn check_records() -> Result<(), CommandError> {
 }
 
 /// Writes a record atomically: to a temporary file that is synced and renamed. Returns its path.
-pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, CommandError> {
+pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, Failure> {
     let folder = records_folder()?;
     let path = folder.join(format!("{}.json", record.id));
     let write = || {
@@ -59,7 +58,7 @@ fn without_secrets(record: &BuildRecord) -> BuildRecord {
 }
 
 /// Returns the files of all records, oldest first.
-fn record_files() -> Result<Vec<PathBuf>, CommandError> {
+fn record_files() -> Result<Vec<PathBuf>, Failure> {
     let folder = records_folder()?;
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -96,7 +95,7 @@ pub(crate) fn last_times(image: &str) -> BTreeMap<String, u64> {
 }
 
 /// Reads all records, oldest first. Warns about files that are not records.
-pub(crate) fn read_records() -> Result<Vec<BuildRecord>, CommandError> {
+pub(crate) fn read_records() -> Result<Vec<BuildRecord>, Failure> {
     let mut records = Vec::new();
     for path in record_files()? {
         match read_record(&path) {

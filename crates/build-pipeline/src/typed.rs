@@ -6,10 +6,8 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use failure::{Failure, Kind};
 use names::Secret;
-
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 
 /// Options and arguments that name an image, or a place to fetch from or push to.
 const PLACES: [&str; 8] = ["mirror", "outputs", "push", "set", "url", "target", "left", "right"];
@@ -42,7 +40,7 @@ pub(crate) fn line(words: &[String]) -> String {
 ///
 /// Call it before splitting any of them: a password may contain any separator, and a part of a
 /// password cannot be recognised as one.
-pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), CommandError> {
+pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     let (mut command, mut matches) = (command, matches);
     loop {
         for one in command.get_arguments().filter(|one| PLACES.contains(&one.get_id().as_str())) {
@@ -54,7 +52,7 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Comma
     }
 }
 
-fn check_one(arg: &Arg, value: &Secret) -> Result<(), CommandError> {
+fn check_one(arg: &Arg, value: &Secret) -> Result<(), Failure> {
     let is_mirror = arg.get_id() == "mirror";
     // A comma in a password split the value here.
     let is_rest = is_mirror && value.expose().contains('@') && !value.expose().contains('=');
@@ -64,10 +62,8 @@ fn check_one(arg: &Arg, value: &Secret) -> Result<(), CommandError> {
     let shown = if is_rest { "***".to_owned() } else { value.to_string() };
     let what =
         arg.get_long().map_or_else(|| format!("`{shown}`"), |long| format!("`--{long} {shown}`"));
-    let refused = CommandError::new(
-        ExitCode::Input,
-        format!("{what} contains a user name, a password or a token"),
-    );
+    let refused =
+        Failure::new(Kind::Input, format!("{what} contains a user name, a password or a token"));
     let is_url = is_mirror || arg.get_id() == "url";
     let refused = if is_url { refused.hint(SOURCE_HINT) } else { refused };
     Err(refused.hint(LOGIN_HINT))

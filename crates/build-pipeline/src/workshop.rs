@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use engine::RunId;
 use executor::{Lookup, Materials, Store, Tools, Workshop};
+use failure::{Failure, Kind};
 
 use crate::cli::Global;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::{environment, fetch};
 
 /// How steps are executed.
@@ -27,11 +26,11 @@ pub(crate) struct Way {
 /// Returns a name for this run: the process number, by which `clean` sees whether the run is alive,
 /// and a random number. Runs in several containers or on several machines may share an engine and
 /// have the same process number, and no run may remove what belongs to another.
-pub(crate) fn new_run() -> Result<RunId, CommandError> {
+pub(crate) fn new_run() -> Result<RunId, Failure> {
     let random = RandomState::new().build_hasher().finish();
     let name = format!("run-{}-{random:016x}", std::process::id());
     RunId::parse(&name)
-        .ok_or_else(|| CommandError::new(ExitCode::Bug, "the generated run name is not valid"))
+        .ok_or_else(|| Failure::new(Kind::Bug, "the generated run name is not valid"))
 }
 
 /// Creates the workshop. Fetches nothing yet.
@@ -39,7 +38,7 @@ pub(crate) fn open(
     global: &Global,
     materials: Arc<Materials>,
     way: Way,
-) -> Result<Workshop, CommandError> {
+) -> Result<Workshop, Failure> {
     let Way { is_fresh, keeps_failed, store } = way;
     let run = new_run()?;
     let path = environment::program_path();

@@ -8,6 +8,7 @@ use executor::{
     BlobCache, End, ExecuteError, Execution, Executor, Job, Materials, Output, Settings, Workshop,
     needs_engine,
 };
+use failure::{Failure, Kind};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use names::ImageRef;
@@ -19,8 +20,6 @@ use tokio::task::JoinHandle;
 
 use crate::cli::{Build, Format, Global, StepArgs};
 use crate::commands::{diagnose, verify};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::image::name_in_engine;
 use crate::locks::{self, Locks};
 use crate::machine::Data;
@@ -34,9 +33,9 @@ use crate::workshop::Way;
 use crate::{engines, environment, output, registry, render, state, workshop};
 
 /// Builds the requested tracks, all at the same time.
-pub(crate) fn run(global: &Global, args: &Build) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
     if args.subject.tracks.is_empty() {
-        return Err(CommandError::new(ExitCode::Input, "no track given")
+        return Err(Failure::new(Kind::Input, "no track given")
             .hint("write `--track locked-spoof`, or `--track locked-spoof --rehearse` to try it without a network"));
     }
     let project = Project::find(&crate::working_folder(global)?)?;
@@ -79,13 +78,13 @@ struct Begun {
 }
 
 /// The initial record of a build, while it is being written.
-type Beginning = JoinHandle<Result<PathBuf, CommandError>>;
+type Beginning = JoinHandle<Result<PathBuf, Failure>>;
 
 /// A build that ended and was recorded.
 struct Ended {
     record: BuildRecord,
     /// The path of the record.
-    written: Result<PathBuf, CommandError>,
+    written: Result<PathBuf, Failure>,
     /// Why the build failed, unless a signal or an earlier error ended it.
     failure: Option<Arc<ExecuteError>>,
 }
@@ -97,7 +96,7 @@ impl Ended {
         begun: &Begun,
         beginning: Beginning,
         execution: Execution,
-        early: Option<&CommandError>,
+        early: Option<&Failure>,
     ) -> Self {
         let Execution { steps, image, outputs, notes, traffic, end } = execution;
         let mut record = begun.record.clone();
@@ -115,12 +114,12 @@ impl Ended {
             End::Succeeded | End::Interrupted | End::NotBegun => None,
         };
         if record.status != Status::Succeeded {
-            let own = failure.as_deref().map(CommandError::from);
-            record.error = own.as_ref().or(early).map(CommandError::lines).unwrap_or_default();
+            let own = failure.as_deref().map(Failure::from);
+            record.error = own.as_ref().or(early).map(Failure::lines).unwrap_or_default();
         }
         let beginning = beginning.await.unwrap_or_else(|error| {
             let what = "internal error: the task that writes a record stopped unexpectedly";
-            Err(CommandError::caused(ExitCode::Bug, what, &error))
+            Err(Failure::caused(Kind::Bug, what, &error))
         });
         let written = beginning.and(state::write_record(&record));
         Self { record, written, failure }
@@ -146,7 +145,7 @@ impl Begun {
 }
 
 impl Session<'_> {
-    async fn all(&self, mut plans: Vec<Prepared>) -> Result<(), CommandError> {
+    async fn all(&self, mut plans: Vec<Prepared>) -> Result<(), Failure> {
         let stand_ins: Vec<_> = plans.iter_mut().filter_map(|one| one.stand_in.take()).collect();
         // The rehearsal serves the stand-ins until the builds end.
         let rehearsal = match stand_ins.is_empty() {
@@ -183,7 +182,7 @@ impl Session<'_> {
         self.carry_out(begun).await
     }
 
-    fn workshop(&self) -> Result<Arc<Workshop>, CommandError> {
+    fn workshop(&self) -> Result<Arc<Workshop>, Failure> {
         let StepArgs { engine: _, fresh: is_fresh, keep_failed: keeps_failed } = self.args.steps;
         let way = Way { is_fresh, keeps_failed, store: environment::store_folder()? };
         Ok(Arc::new(workshop::open(self.global, Arc::clone(&self.materials), way)?))
@@ -191,7 +190,7 @@ impl Session<'_> {
 
     /// Runs plans, and records each as soon as it ends, even if it failed. Prints all errors but
     /// the first, and returns the first.
-    async fn carry_out(&self, mut begun: Vec<Begun>) -> Result<(), CommandError> {
+    async fn carry_out(&self, mut begun: Vec<Begun>) -> Result<(), Failure> {
         // Listen before the first record is written: an unhandled signal would leave it unfinished.
         let signals = Signals::listen();
         // Sync the records while the first request is in progress.
@@ -207,12 +206,12 @@ impl Session<'_> {
         for (one, Ended { record, written, failure }) in begun.iter().zip(ended) {
             let name = one.prepared.plan.name.as_str();
             let failure = failure.map(|cause| {
-                let error = CommandError::from(&*cause);
+                let error = Failure::from(&*cause);
                 // A step that several plans need fails only once.
                 if let Some((_, first)) = told.iter().find(|(other, _)| Arc::ptr_eq(other, &cause))
                 {
-                    return CommandError::new(
-                        error.code,
+                    return Failure::new(
+                        error.kind,
                         format!("it needs a step of `{first}` that failed"),
                     );
                 }
@@ -264,12 +263,12 @@ impl Session<'_> {
         record: &BuildRecord,
         settings: &Settings,
         path: &Path,
-    ) -> Result<Built, CommandError> {
+    ) -> Result<Built, Failure> {
         for warning in settings.client.warnings() {
             output::warn("mirror-distrusted", &warning);
         }
         let Some(image) = &record.image else {
-            return Err(CommandError::new(ExitCode::Bug, "the plan did not produce an image"));
+            return Err(Failure::new(Kind::Bug, "the plan did not produce an image"));
         };
         if self.args.format == Format::Text {
             output::sanitised_result(&summary(record, image, path))?;
@@ -288,7 +287,7 @@ impl Session<'_> {
     }
 
     /// Prints the known failures in the last lines of a RUN.
-    fn offer(&self, failure: &CommandError) {
+    fn offer(&self, failure: &Failure) {
         if failure.log.is_empty() {
             return;
         }
@@ -309,7 +308,7 @@ impl Session<'_> {
         begun: &mut [Begun],
         beginnings: Vec<Beginning>,
         mut signals: Signals,
-    ) -> (Vec<Ended>, Option<CommandError>) {
+    ) -> (Vec<Ended>, Option<Failure>) {
         let ready = tokio::select! {
             ready = self.ready(begun) => ready.map_err(|error| (None, error)),
             code = signals.next() => Err((Some(code), interrupted(code))),
@@ -351,7 +350,7 @@ impl Session<'_> {
     /// Returns the locks, which are held until the plans have run, and the engine, if a plan needs
     /// one. Finds the engine before fetching anything, and after waiting for other runs, because
     /// those may have finished the steps that need it.
-    async fn ready(&self, begun: &mut [Begun]) -> Result<(Locks, Option<Engine>), CommandError> {
+    async fn ready(&self, begun: &mut [Begun]) -> Result<(Locks, Option<Engine>), Failure> {
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         let locks = self.take_locks(outputs.collect()).await?;
         let mut needing: Vec<&mut Begun> = begun
@@ -370,14 +369,14 @@ impl Session<'_> {
         Ok((locks, Some(found.engine)))
     }
 
-    async fn take_locks(&self, outputs: Vec<&Output>) -> Result<Locks, CommandError> {
+    async fn take_locks(&self, outputs: Vec<&Output>) -> Result<Locks, Failure> {
         let is_on_disk =
             |output: &&&Output| matches!(output, Output::Layout { .. } | Output::Archive { .. });
         for (number, output) in outputs.iter().enumerate().filter(|(_, one)| is_on_disk(one)) {
             for other in outputs.iter().skip(number + 1) {
                 if locks::are_one(output, other)? {
                     let what = format!("`{output}` and `{other}` are the same place");
-                    return Err(CommandError::new(ExitCode::Input, what)
+                    return Err(Failure::new(Kind::Input, what)
                         .hint("name each place once, and give each track its own"));
                 }
             }
@@ -387,7 +386,7 @@ impl Session<'_> {
 
     /// Shows what a newcomer wants to know about a rehearsal: the labels, the proof, and the next
     /// steps.
-    async fn show_rehearsed(&self, plan: &Plan, settings: &Settings) -> Result<(), CommandError> {
+    async fn show_rehearsed(&self, plan: &Plan, settings: &Settings) -> Result<(), Failure> {
         let mut text = Page::default();
         text.line(format_args!("\nlabels"));
         for (key, value) in plan.final_labels() {
@@ -416,7 +415,7 @@ impl Session<'_> {
     }
 
     /// Returns the outputs of a plan.
-    fn outputs(&self, plan: &Plan, several: bool) -> Result<Vec<Output>, CommandError> {
+    fn outputs(&self, plan: &Plan, several: bool) -> Result<Vec<Output>, Failure> {
         let pushes = self.args.push.iter().map(|one| format!("registry:{}", one.expose()));
         let named = self.args.outputs.iter().map(|one| one.expose().to_owned());
         let load = self.args.load.then(|| ENGINE.to_owned());
@@ -426,8 +425,8 @@ impl Session<'_> {
             let is_for_all = text == ENGINE
                 || matches!(&output, Output::Registry { reference } if reference.tag.is_none());
             if several && !is_for_all {
-                return Err(CommandError::new(
-                    ExitCode::Input,
+                return Err(Failure::new(
+                    Kind::Input,
                     format!("`--output {text}` is a single place, but there are several images"),
                 )
                 .hint(
@@ -461,17 +460,17 @@ impl Session<'_> {
 }
 
 /// Refuses to publish a rehearsed image, or to push to something other than a tag.
-fn check_push(plan: &Plan, reference: &ImageRef) -> Result<(), CommandError> {
+fn check_push(plan: &Plan, reference: &ImageRef) -> Result<(), Failure> {
     if reference.digest.is_some() {
-        return Err(CommandError::new(
-            ExitCode::Input,
+        return Err(Failure::new(
+            Kind::Input,
             format!("`{reference}` contains a digest, but images are pushed to a tag"),
         )
         .hint("leave out `@sha256:…`; without a tag, the image is pushed by its own digest"));
     }
     if plan.rehearsal && !is_loopback(reference.repository.registry()) {
-        return Err(CommandError::new(
-            ExitCode::Input,
+        return Err(Failure::new(
+            Kind::Input,
             format!(
                 "a rehearsed image cannot be pushed to `{reference}`: it is based on a stand-in"
             ),
@@ -494,17 +493,13 @@ fn is_loopback(registry: &str) -> bool {
 const ENGINE: &str = "engine";
 
 /// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
-fn parse_output(text: &str, plan: &Plan, with_layers: bool) -> Result<Output, CommandError> {
+fn parse_output(text: &str, plan: &Plan, with_layers: bool) -> Result<Output, Failure> {
     let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
-    let bad = |what: String| CommandError::new(ExitCode::Input, what).hint(form);
-    let engine = |name: &str| -> Result<Output, CommandError> {
+    let bad = |what: String| Failure::new(Kind::Input, what).hint(form);
+    let engine = |name: &str| -> Result<Output, Failure> {
         let reference: ImageRef = name.parse().map_err(|e| {
-            CommandError::caused(
-                ExitCode::Input,
-                format!("`--output {text}` does not name an image"),
-                &e,
-            )
-            .hint("write the full name: `localhost/NAME:TAG`")
+            Failure::caused(Kind::Input, format!("`--output {text}` does not name an image"), &e)
+                .hint("write the full name: `localhost/NAME:TAG`")
         })?;
         match (&reference.tag, &reference.digest) {
             (Some(_), None) => Ok(Output::Engine { reference }),
@@ -519,7 +514,7 @@ fn parse_output(text: &str, plan: &Plan, with_layers: bool) -> Result<Output, Co
         Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
         Some(("registry", reference)) => {
             let reference = reference.parse().map_err(|e| {
-                CommandError::caused(ExitCode::Input, format!("`--output {text}` does not name an image"), &e)
+                Failure::caused(Kind::Input, format!("`--output {text}` does not name an image"), &e)
                     .hint("write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/locked-spoof:latest`")
             })?;
             Ok(Output::Registry { reference })

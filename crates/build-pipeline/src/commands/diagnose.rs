@@ -5,13 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use failure::{Failure, Kind};
 use host::failures::{Diagnoses, Diagnosis};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Format, Global};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::machine::Data;
 use crate::output::{self, Page};
 use crate::working_folder;
@@ -70,14 +69,13 @@ struct Line {
 }
 
 /// Reads the log and prints the known failures in it.
-pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), Failure> {
     let failures = Data::find(global)?.failures()?;
     let is_input = args.log == Path::new("-");
     let log = working_folder(global)?.join(&args.log);
     let named = || if is_input { "standard input".to_owned() } else { log.display().to_string() };
     let unread = |error: io::Error| {
-        let told =
-            CommandError::caused(ExitCode::Input, format!("reading `{}` failed", named()), &error);
+        let told = Failure::caused(Kind::Input, format!("reading `{}` failed", named()), &error);
         told.hint("name the log of a build or a run, or `-` for standard input")
     };
     let found = match is_input {
@@ -96,7 +94,7 @@ pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), CommandError> 
     }
     match found.found.is_empty() {
         true => Ok(()),
-        false => Err(CommandError::told(ExitCode::Failed)),
+        false => Err(Failure::told(Kind::Failed)),
     }
 }
 

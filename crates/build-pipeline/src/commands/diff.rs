@@ -1,15 +1,15 @@
 //! `build-pipeline diff`: compares two images file by file.
 
+use failure::{Failure, Kind};
+
 use crate::cli::{Diff, Format, Global};
 use crate::comparison::Comparison;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::image::Image;
 use crate::output::Page;
 use crate::{output, registry};
 
 /// Compares the two given images.
-pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), Failure> {
     let folder = crate::working_folder(global)?;
     let client = registry::client(global)?;
     let comparison = crate::runtime()?.block_on(async {
@@ -27,6 +27,6 @@ pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), CommandError> {
     }
     match comparison.is_same {
         true => Ok(()),
-        false => Err(CommandError::told(ExitCode::Differs)),
+        false => Err(Failure::told(Kind::Differs)),
     }
 }

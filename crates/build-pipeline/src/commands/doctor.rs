@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use failure::{Failure, Kind};
 use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
 use pins::{Pins, Track, Tracks};
@@ -10,8 +11,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Format, Global, track_names};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::machine::{self, Data};
 use crate::output::{self, Page};
 
@@ -112,7 +111,7 @@ struct PinnedImage {
 }
 
 /// Runs the checks and prints the report.
-pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
     let data = Data::find(global)?;
     let (gpus, tracks) = (data.gpus()?, data.tracks()?);
     let wanted = match &args.gpu {
@@ -148,8 +147,8 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), CommandError> {
     }
     match worst {
         None | Some(Severity::Note) => Ok(()),
-        Some(Severity::Warning) => Err(CommandError::told(ExitCode::Failed)),
-        Some(Severity::Error) => Err(CommandError::told(ExitCode::Machine)),
+        Some(Severity::Warning) => Err(Failure::told(Kind::Failed)),
+        Some(Severity::Error) => Err(Failure::told(Kind::Machine)),
     }
 }
 

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use failure::{Failure, Kind};
 use host::shell_word;
 use names::GpuTarget;
 use pins::{OVERRIDE, Releases, Setting, When};
@@ -11,8 +12,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::Global;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::machine::{self, Data};
 use crate::output::{self, Page};
 
@@ -86,17 +85,14 @@ struct Variable {
 }
 
 /// Prints the environment.
-pub(crate) fn run(global: &Global, args: &Env) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
     let data = Data::find(global)?;
     let gpus = data.gpus()?;
     if let Some(rocm) = &args.rocm
         && format!("{rocm} or newer").parse::<Releases>().is_err()
     {
-        return Err(CommandError::new(
-            ExitCode::Input,
-            format!("`--rocm {rocm}` is not a ROCm release"),
-        )
-        .hint("write two or three numbers, for example `--rocm 7.2.1`"));
+        return Err(Failure::new(Kind::Input, format!("`--rocm {rocm}` is not a ROCm release"))
+            .hint("write two or three numbers, for example `--rocm 7.2.1`"));
     }
     let found = host::gpus(&machine::root(global, args.host_root.as_deref())?);
     let (gpu, gpu_from) = machine::choose_gpu(args.gpu.as_deref(), &gpus, &found, &data)?;

@@ -1,13 +1,13 @@
 //! `build-pipeline explain`: explains a `lint` rule, or why a track needs a rebuild.
 
 use clap::Args;
+use failure::Failure;
 use record::{BuildRecord, InputChange, Standing, Status, StepChange, step_changes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Format, Global, Subject};
 use crate::commands::lint;
-use crate::error::CommandError;
 use crate::output::Page;
 use crate::prepare::prepare;
 use crate::project::Project;
@@ -48,7 +48,7 @@ pub(crate) struct ExplainReport {
 }
 
 /// Runs `explain`.
-pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
     let Some(track) = args.name.as_deref().and_then(|name| request::track(name).ok()) else {
         return lint::explain(args.name.as_deref());
     };
@@ -112,7 +112,7 @@ fn text(report: &ExplainReport) -> String {
                     ));
                 }
                 (Some(before), None) => {
-                    page.line(format_args!("      {input} was removed: {before}"))
+                    page.line(format_args!("      {input} was removed: {before}"));
                 }
                 (None, after) => {
                     let after = after.as_deref().unwrap_or_default();

@@ -2,22 +2,21 @@
 //! command.
 
 use clap::CommandFactory as _;
+use failure::{Failure, Kind, nearest};
 
 use crate::cli::Cli;
-use crate::error::{CommandError, nearest};
-use crate::exit_code::ExitCode;
 use crate::{environment, output};
 
 const TOPICS: [&str; 2] = ["exit-codes", "environment"];
 
 /// Prints the help of a command or topic.
-pub(crate) fn run(topic: Option<&str>) -> Result<(), CommandError> {
+pub(crate) fn run(topic: Option<&str>) -> Result<(), Failure> {
     let mut cli = Cli::command();
     match topic {
         None => output::result(&cli.render_long_help().ansi().to_string()),
         Some("exit-codes") => {
             let lines =
-                ExitCode::TABLE.map(|(code, meaning)| format!("{:>4}  {meaning}\n", code as u8));
+                crate::exit_code::TABLE.map(|(code, meaning)| format!("{code:>4}  {meaning}\n"));
             output::result(&lines.concat())
         }
         Some("environment") => {
@@ -32,10 +31,7 @@ pub(crate) fn run(topic: Option<&str>) -> Result<(), CommandError> {
             }
             let names: Vec<&str> =
                 cli.get_subcommands().map(clap::Command::get_name).chain(TOPICS).collect();
-            let told = CommandError::new(
-                ExitCode::Input,
-                format!("there is no command or topic `{name}`"),
-            );
+            let told = Failure::new(Kind::Input, format!("there is no command or topic `{name}`"));
             Err(match nearest(name, names.iter().copied()) {
                 Some(near) => told.hint(format!("did you mean `build-pipeline help {near}`?")),
                 None => told.hint(format!("known topics and commands are {}", names.join(", "))),

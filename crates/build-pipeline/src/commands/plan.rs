@@ -1,16 +1,16 @@
 //! `build-pipeline plan`: prints plans, and builds nothing.
 
+use failure::{Failure, Kind};
+
 use crate::cli::{Global, PlanArgs, PlanFormat};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::prepare::prepare;
 use crate::project::Project;
 use crate::{output, render};
 
 /// Prints the plans of the requested tracks.
-pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
     if args.subject.tracks.is_empty() {
-        return Err(CommandError::new(ExitCode::Input, "no track given")
+        return Err(Failure::new(Kind::Input, "no track given")
             .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan, ollama and trainer"));
     }
     let project = Project::find(&crate::working_folder(global)?)?;

@@ -1,15 +1,14 @@
 //! `build-pipeline records`: prints past builds and their results.
 
+use failure::{Failure, Kind};
 use record::{BuildRecord, Status};
 
 use crate::cli::{Format, Records};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::output::Page;
 use crate::{output, state, typed};
 
 /// Lists the records, or shows one.
-pub(crate) fn run(args: &Records) -> Result<(), CommandError> {
+pub(crate) fn run(args: &Records) -> Result<(), Failure> {
     let records = state::read_records()?;
     let Some(wanted) = &args.record else {
         return match args.format {
@@ -26,19 +25,17 @@ pub(crate) fn run(args: &Records) -> Result<(), CommandError> {
     match (matching.as_slice(), args.format) {
         ([one], Format::Json) => output::json(one),
         ([one], Format::Text) => output::sanitised_result(&text(one)),
-        ([], _) => {
-            Err(CommandError::new(ExitCode::Input, format!("there is no record `{wanted}`"))
-                .hint("`build-pipeline records` lists them"))
-        }
-        (several, _) => Err(CommandError::new(
-            ExitCode::Input,
+        ([], _) => Err(Failure::new(Kind::Input, format!("there is no record `{wanted}`"))
+            .hint("`build-pipeline records` lists them")),
+        (several, _) => Err(Failure::new(
+            Kind::Input,
             format!("{} records begin or end with `{wanted}`", several.len()),
         )
         .hint(format!("write the full name, for example `{}`", several[several.len() - 1].id))),
     }
 }
 
-fn list(records: &[BuildRecord]) -> Result<(), CommandError> {
+fn list(records: &[BuildRecord]) -> Result<(), Failure> {
     if records.is_empty() {
         output::say("no builds yet");
         return Ok(());

@@ -1,5 +1,7 @@
 //! `build-pipeline schema`: prints the JSON schemas of the tool's documents.
 
+use failure::Failure;
+
 use crate::cli::{Document, SchemaArgs};
 use crate::commands::bump::report::BumpReport;
 use crate::commands::clean::CleanReport;
@@ -17,7 +19,6 @@ use crate::commands::pins::form::VersionsFile;
 use crate::commands::smoke::SmokeReport;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;
-use crate::error::CommandError;
 use crate::output;
 
 /// A line of `--progress json`.
@@ -30,7 +31,7 @@ enum Line {
 }
 
 /// Prints the schema of a document.
-pub(crate) fn run(args: &SchemaArgs) -> Result<(), CommandError> {
+pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     let schema = match args.document {
         Document::Plan => schemars::schema_for!(plan::Plan),
         Document::Record => schemars::schema_for!(record::BuildRecord),

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use engine::Engine;
+use failure::{Failure, Kind};
 use host::run::trial::{self, Ending};
 use host::run::{Level, Needs, Trial};
 use schemars::JsonSchema;
@@ -11,8 +12,6 @@ use crate::cli::{Format, Global, track_names};
 use crate::commands::diagnose::{self, Known};
 use crate::commands::run::prepare::{self, Given, Prepared};
 use crate::commands::run::session;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::machine::Data;
 use crate::output::{self, Page};
 
@@ -118,7 +117,7 @@ impl From<LevelChoice> for Level {
 }
 
 /// Runs the levels and reports the results.
-pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), Failure> {
     let report = crate::runtime()?.block_on(async {
         let mut prepared = Prepared::read(global, &args.track, &args.given, true, None).await?;
         // Levels that need no GPU run even without one.
@@ -141,9 +140,9 @@ pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), CommandError> {
     let asked = args.level.map(Level::from);
     let is_tried = |tried: &Tried| tried.outcome != Outcome::NotTried;
     match asked {
-        _ if !report.passed => Err(CommandError::told(ExitCode::Failed)),
+        _ if !report.passed => Err(Failure::told(Kind::Failed)),
         Some(level) if !report.levels.iter().any(|one| one.level == level && is_tried(one)) => {
-            Err(CommandError::told(ExitCode::Machine))
+            Err(Failure::told(Kind::Machine))
         }
         _ => Ok(()),
     }
@@ -159,7 +158,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    async fn levels(&self, engine: &Engine) -> Result<SmokeReport, CommandError> {
+    async fn levels(&self, engine: &Engine) -> Result<SmokeReport, Failure> {
         let last = self.args.level.map_or(Level::Serve, Level::from);
         let mut levels = Vec::new();
         let mut failed: Option<Level> = None;
@@ -198,12 +197,7 @@ impl Session<'_> {
         is_without.then(|| "it needs a model: name one with `--model`".to_owned())
     }
 
-    async fn level(
-        &self,
-        engine: &Engine,
-        level: Level,
-        trial: &Trial,
-    ) -> Result<Tried, CommandError> {
+    async fn level(&self, engine: &Engine, level: Level, trial: &Trial) -> Result<Tried, Failure> {
         let mut wish = self.prepared.wish()?;
         wish.entrypoint = Some(trial.program().to_owned());
         wish.command = vec!["-c".to_owned(), self.data.script(&trial.script)?];
@@ -232,11 +226,10 @@ impl Session<'_> {
         trial: &Trial,
         (ending, status, said): (&Ending, i64, &[u8]),
         kernel: Option<Vec<String>>,
-    ) -> Result<Tried, CommandError> {
+    ) -> Result<Tried, Failure> {
         let failures = self.data.failures()?;
-        let unread = |error| {
-            CommandError::caused(ExitCode::Bug, "cannot read the output of a level", &error)
-        };
+        let unread =
+            |error| Failure::caused(Kind::Bug, "cannot read the output of a level", &error);
         let driver = kernel.clone().unwrap_or_default().join("\n");
         let driver = failures.diagnose(driver.as_bytes()).map_err(unread)?;
         // A failure in the kernel log counts even if the program did not notice it.

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use executor::{BlobCache, Settings, derive_image, fetch_base};
+use failure::{Failure, Kind};
 use names::Digest;
 use oci::client::RegistryClient;
 use pins::Track;
@@ -17,8 +18,6 @@ use serde_json::Value;
 
 use crate::cli::{Format, Global, Verify};
 use crate::comparison::Comparison;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::image::Image;
 use crate::output::Page;
 use crate::prepare::{Preparer, Unconfirmed};
@@ -71,7 +70,7 @@ impl Verification {
 }
 
 /// Verifies the given image.
-pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
     let folder = crate::working_folder(global)?;
     let project = Project::find(&folder)?;
     let client = registry::client(global)?;
@@ -126,7 +125,7 @@ pub(crate) async fn verify_path(
     path: &Path,
     plan: &Plan,
     settings: &Settings,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let found = Image::at(path)?;
     let verification = verified(&found, plan, &settings.client, &settings.cache).await?;
     output::sanitised_result(&text(&verification, plan))?;
@@ -135,14 +134,14 @@ pub(crate) async fn verify_path(
 
 /// Reads the build request from an image's labels. If the labels are wrong, the comparison shows
 /// it.
-fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
+fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
     let config: Value = serde_json::from_slice(&found.config).unwrap_or_default();
     let label = |key: &str| {
         config.pointer("/config/Labels").and_then(|all| all.get(key)).and_then(Value::as_str)
     };
     let Some(track) = label(labels::TRACK).and_then(Track::from_name) else {
-        return Err(CommandError::new(
-            ExitCode::Differs,
+        return Err(Failure::new(
+            Kind::Differs,
             format!(
                 "`{}` has no label `{}`: build-pipeline did not build it",
                 found.name,
@@ -156,8 +155,8 @@ fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
     request.variant = label(labels::VARIANT).map(str::to_owned);
     let overrides = label(labels::OVERRIDES).unwrap_or_default();
     request.read_overrides(overrides).map_err(|error| {
-        CommandError::caused(
-            ExitCode::Differs,
+        Failure::caused(
+            Kind::Differs,
             format!("another tool changed label `{}` of `{}`", labels::OVERRIDES, found.name),
             &error,
         )
@@ -165,7 +164,7 @@ fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
     })?;
     if request.rehearse && !request.overrides.is_empty() {
         let what = format!("`{}` is a rehearsal, but its labels name other pins", found.name);
-        return Err(CommandError::new(ExitCode::Differs, what).hint("build the image again"));
+        return Err(Failure::new(Kind::Differs, what).hint("build the image again"));
     }
     let of_image = Some(found.name.clone());
     let mut pending = PendingRequest { of_image, ..PendingRequest::new(request) };
@@ -173,7 +172,7 @@ fn request_of(found: &Image) -> Result<PendingRequest, CommandError> {
         let commit = commit.parse().map_err(|error| {
             let label = labels::REVISION;
             let what = format!("label `{label}` of `{}` does not contain a commit", found.name);
-            CommandError::caused(ExitCode::Differs, what, &error).hint("build the image again")
+            Failure::caused(Kind::Differs, what, &error).hint("build the image again")
         })?;
         let url = label(labels::SOURCE).map(str::to_owned);
         pending.revision = RevisionChoice::OfImage(Revision { url, commit });
@@ -188,7 +187,7 @@ async fn verified(
     plan: &Plan,
     client: &RegistryClient,
     cache: &BlobCache,
-) -> Result<Verification, CommandError> {
+) -> Result<Verification, Failure> {
     let documents = found.documents();
     let not_json = |error: serde_json::Error| not_json(found, &error);
     let is_built = plan.is_built();
@@ -207,13 +206,13 @@ async fn verified(
         }
         Some(Ok(base)) => {
             let expected = derive_image(plan, &base, plan.image_edit())
-                .map_err(|error| CommandError::from(&error))?;
+                .map_err(|error| Failure::from(&error))?;
             let expected = Documents { manifest: &expected.manifest, config: &expected.config };
             compare(expected, documents).map_err(not_json)?
         }
         Some(Err(error)) => {
-            let told = CommandError::from(&error);
-            if told.code == ExitCode::Integrity {
+            let told = Failure::from(&error);
+            if told.kind == Kind::Integrity {
                 return Err(told);
             }
             compare_with_plan(plan, documents, &told.lines().join(": ")).map_err(not_json)?
@@ -235,9 +234,9 @@ async fn verified(
     })
 }
 
-fn not_json(found: &Image, error: &serde_json::Error) -> CommandError {
+fn not_json(found: &Image, error: &serde_json::Error) -> Failure {
     let what = format!("the manifest or config of `{}` is not JSON", found.name);
-    CommandError::caused(ExitCode::Differs, what, error)
+    Failure::caused(Kind::Differs, what, error)
 }
 
 /// Returns the verification as text: every difference, and the number of correct fields.
@@ -302,11 +301,11 @@ fn text(verification: &Verification, plan: &Plan) -> String {
 }
 
 /// Returns the result of the command for an outcome.
-fn verdict(verification: &Verification) -> Result<(), CommandError> {
+fn verdict(verification: &Verification) -> Result<(), Failure> {
     match verification.outcome {
         Outcome::Proven | Outcome::AsPlanned => Ok(()),
-        Outcome::Differs => Err(CommandError::told(ExitCode::Differs)),
-        Outcome::OtherPins => Err(CommandError::told(ExitCode::OutOfDate)),
-        Outcome::Incomplete => Err(CommandError::told(ExitCode::Network)),
+        Outcome::Differs => Err(Failure::told(Kind::Differs)),
+        Outcome::OtherPins => Err(Failure::told(Kind::OutOfDate)),
+        Outcome::Incomplete => Err(Failure::told(Kind::Network)),
     }
 }

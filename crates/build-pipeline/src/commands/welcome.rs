@@ -1,17 +1,17 @@
 //! `build-pipeline` without arguments: shows a newcomer the next steps.
 
+use failure::Failure;
 use pins::Track;
 use planner::BuildRequest;
 
 use crate::cli::Global;
-use crate::error::CommandError;
 use crate::output::{self, Page};
 use crate::prepare::Preparer;
 use crate::project::Project;
 use crate::request::{self, PendingRequest};
 
 /// Prints what the user can do here.
-pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global) -> Result<(), Failure> {
     let mut page = Page::default();
     page.line(format_args!(
         "build-pipeline builds reproducible container images for AMD gfx1151 (Strix Halo).\n"
@@ -48,7 +48,7 @@ pub(crate) fn run(global: &Global) -> Result<(), CommandError> {
 }
 
 /// Returns the title of a track, and what prevents building it, if anything.
-fn about(preparer: &mut Preparer<'_>, track: Track) -> Result<String, CommandError> {
+fn about(preparer: &mut Preparer<'_>, track: Track) -> Result<String, Failure> {
     let tracks = &preparer.input.tracks;
     let of_built = tracks.built.get(&track).map(|settings| &settings.title);
     let title = tracks.tracks.get(&track).map(|settings| &settings.title).or(of_built);

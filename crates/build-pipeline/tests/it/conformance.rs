@@ -215,7 +215,6 @@ fn killed(site: &Site, before: &Contents) -> String {
         clean();
         if site.engine_name() == "docker" && site.contents() != *before {
             // docker may finish a pull after the client that asked for it has died.
-            println!("round {round}: {:?}", site.contents());
             std::thread::sleep(Duration::from_secs(10));
             clean();
             late += 1;

@@ -249,7 +249,10 @@ fn what_cannot_be_started_is_answered() {
         ("run vulkan --no-gpu --models nowhere --dry-run", "`nowhere` cannot be mounted"),
         ("run trainer --work / --dry-run", "`/` is too large to mount"),
         ("run vulkan --publish high --dry-run", "`--publish high` is not an address"),
-        ("run vulkan --print quadlet --engine docker --host-root machine", "quadlets work only with podman"),
+        (
+            "run vulkan --print quadlet --engine docker --host-root machine",
+            "quadlets work only with podman",
+        ),
         ("run official --gpu 8060S --print shell", "a target looks like `gfx1151`"),
     ] {
         if line.contains("--host-root") {

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use failure::{Failure, Kind};
 use names::Version;
 use names::{CommitId, PinName};
 use patcher::{NoProbes, PatchSet, Subject, Tree as _};
+use patching::pinned::PinnedTree;
 use pins::{Compat, Pins};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,10 +15,7 @@ use sources::{ArchiveLimits, ArchiveSource, GitSource, Sources, Submodules, Tree
 
 use super::resolve::{Found, Origin};
 use super::torch::{self, TorchNeed};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
-use crate::patching::patches;
-use crate::patching::pinned::PinnedTree;
+use crate::patches;
 use crate::project::Project;
 
 /// The result of one patch.
@@ -56,7 +55,7 @@ pub(super) async fn try_patches(
     name: &PinName,
     found: &Found,
     sources: &Sources,
-) -> Result<PatchCheck, CommandError> {
+) -> Result<PatchCheck, Failure> {
     let component = match (pins.sources.get(name), pins.archives.get(name)) {
         (Some(pin), _) => pin.patches.as_deref(),
         (None, Some(pin)) => pin.patches.as_deref(),
@@ -126,8 +125,8 @@ async fn fetch(
     name: &PinName,
     found: &Found,
     sources: &Sources,
-) -> Result<Option<Tree>, CommandError> {
-    let failed = |error| CommandError::from(error).hint("nothing was changed");
+) -> Result<Option<Tree>, Failure> {
+    let failed = |error| Failure::from(error).hint("nothing was changed");
     match (&found.origin, &found.value) {
         (Origin::Git { url, commit }, _) => {
             Ok(Some(git_tree(sources, url, commit).await.map_err(failed)?))
@@ -159,11 +158,7 @@ async fn git_tree(
 }
 
 /// Refuses a source that patches do not fit.
-pub(super) fn refuse_broken(
-    check: &PatchCheck,
-    pin: &PinName,
-    name: &str,
-) -> Result<(), CommandError> {
+pub(super) fn refuse_broken(check: &PatchCheck, pin: &PinName, name: &str) -> Result<(), Failure> {
     let broken: Vec<&PatchVerdict> = check.broken().collect();
     if broken.is_empty() {
         return Ok(());
@@ -172,8 +167,7 @@ pub(super) fn refuse_broken(
         1 => "a patch does".to_owned(),
         count => format!("{count} patches do"),
     };
-    let mut told =
-        CommandError::new(ExitCode::Patch, format!("{many} not fit `{pin}` at `{name}`"));
+    let mut told = Failure::new(Kind::Patch, format!("{many} not fit `{pin}` at `{name}`"));
     told.causes = broken.iter().map(|one| format!("`{}`: {}", one.id, one.explanation)).collect();
     Err(told
         .hint("nothing was written; fix the patches under `patches/`, or use `versions` to limit the releases that they are for")

@@ -17,6 +17,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
+use failure::{Failure, Kind};
 use jiff::Timestamp;
 use names::PinName;
 use pins::{ChangeError, Changed, PinChange, Pins};
@@ -26,13 +27,11 @@ pub(crate) use self::checks::couplings;
 use self::args::{Bump, BumpFormat};
 use self::report::{BumpReport, FILE};
 use crate::cli::Global;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::project::{Project, read_text, unreadable};
 use crate::{environment, fetch, output, registry};
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let project = Project::find(&crate::working_folder(global)?)?;
     let path = project.root.join(FILE);
     let (text, pins) = read(&path)?;
@@ -41,7 +40,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
     let (found, patches) = crate::runtime()?.block_on(async {
         let found = resolve::resolve(args, &name, &pins, &sources, &client).await?;
         let patches = checks::try_patches(&project, &pins, &name, &found, &sources).await?;
-        Ok::<_, CommandError>((found, patches))
+        Ok::<_, Failure>((found, patches))
     })?;
     if let Some(need) = &patches.torch {
         torch::check(&pins, &name, need, &found.name)?;
@@ -86,22 +85,22 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), CommandError> {
 }
 
 /// Reads the pins and the text of their file.
-pub(crate) fn read(path: &Path) -> Result<(String, Pins), CommandError> {
+pub(crate) fn read(path: &Path) -> Result<(String, Pins), Failure> {
     let shown = path.display().to_string();
     let text = read_text(path).map_err(|error| unreadable(&shown, FILE, &error))?;
     match pins::parse_versions(FILE, &text) {
         Ok(pins) => Ok((text, pins)),
-        Err(error) => Err(CommandError::places(error, text)),
+        Err(error) => Err(Failure::places(error, text)),
     }
 }
 
 /// Returns the pin with the given name.
-pub(crate) fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, CommandError> {
+pub(crate) fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, Failure> {
     let known = pins.names();
     if let Some(name) = typed.parse::<PinName>().ok().filter(|name| known.contains_key(name)) {
         return Ok(name);
     }
-    let told = CommandError::new(ExitCode::Input, format!("there is no pin `{typed}`"));
+    let told = Failure::new(Kind::Input, format!("there is no pin `{typed}`"));
     Err(match pins.nearest_name(typed) {
         Some(near) => told.hint(format!("did you mean `{near}`?")),
         None => told.hint("`build-pipeline pins show` lists the pins"),
@@ -109,9 +108,9 @@ pub(crate) fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, CommandError
 }
 
 /// Returns the start of today in seconds since 1970, and today's date, both in UTC.
-pub(crate) fn today() -> Result<(u64, String), CommandError> {
+pub(crate) fn today() -> Result<(u64, String), Failure> {
     let bad = |error: jiff::Error| {
-        CommandError::caused(ExitCode::Input, "SOURCE_DATE_EPOCH is out of range", &error)
+        Failure::caused(Kind::Input, "SOURCE_DATE_EPOCH is out of range", &error)
     };
     let now = match environment::source_date_epoch()? {
         Some(seconds) => {
@@ -124,30 +123,21 @@ pub(crate) fn today() -> Result<(u64, String), CommandError> {
     Ok((midnight, now.strftime("%Y-%m-%d").to_string()))
 }
 
-fn cannot_edit(error: ChangeError, text: &str) -> CommandError {
+fn cannot_edit(error: ChangeError, text: &str) -> Failure {
     match error {
-        ChangeError::Parse(error) => CommandError::places(error, text.to_owned()),
+        ChangeError::Parse(error) => Failure::places(error, text.to_owned()),
         error @ (ChangeError::NoSuchPin(_) | ChangeError::Kind { .. } | ChangeError::Form(_)) => {
-            CommandError::from_chain(ExitCode::Input, &error).hint("nothing was changed")
+            Failure::from_chain(Kind::Input, &error).hint("nothing was changed")
         }
     }
 }
 
 /// Writes the change atomically: to a temporary file that is synced and renamed. If another bump
 /// has changed the file meanwhile, applies the change to the new content.
-fn write(
-    path: &Path,
-    seen: &str,
-    change: &PinChange,
-    changed: Changed,
-) -> Result<(), CommandError> {
+fn write(path: &Path, seen: &str, change: &PinChange, changed: Changed) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| {
-        CommandError::caused(
-            ExitCode::Machine,
-            format!("writing `{}` failed", path.display()),
-            error,
-        )
-        .hint("the file was not changed; check the space and permissions of its folder")
+        Failure::caused(Kind::Machine, format!("writing `{}` failed", path.display()), error)
+            .hint("the file was not changed; check the space and permissions of its folder")
     };
     let path = std::fs::canonicalize(path).map_err(|error| failed(&error))?;
     let folder =

@@ -1,6 +1,7 @@
 //! Looks up the new value of a pin at git servers, registries and indexes. Refuses unexpected
 //! values: names that do not exist, older versions, tags that moved.
 
+use failure::{Failure, Kind, nearest, registry_hints, registry_kind};
 use names::{CommitId, PinName};
 use names::{Digest, ImageRef, Tag};
 use oci::client::RegistryClient;
@@ -9,8 +10,6 @@ use sources::{GitRef, RemoteRefs, SourceUrl, Sources};
 
 use super::args::Bump;
 use super::choice::{Neighbours, Releases, TagForm, version_of, version_text};
-use crate::error::{CommandError, nearest, registry_code, registry_hints};
-use crate::exit_code::ExitCode;
 use crate::fetch;
 
 /// The new value of a pin.
@@ -47,7 +46,7 @@ pub(super) async fn resolve(
     pins: &Pins,
     sources: &Sources,
     client: &RegistryClient,
-) -> Result<Found, CommandError> {
+) -> Result<Found, Failure> {
     if let Some(pin) = pins.sources.get(name) {
         source(args, name, pin, sources).await
     } else if let Some(pin) = pins.images.get(name) {
@@ -55,25 +54,25 @@ pub(super) async fn resolve(
     } else if let Some(pin) = pins.archives.get(name) {
         archive(args, name, pin, sources).await
     } else {
-        Err(CommandError::new(
-            ExitCode::Input,
+        Err(Failure::new(
+            Kind::Input,
             format!("pin `{name}` is a set of packages, which has no single value to look up"),
         )
         .hint("edit its versions together in `versions/versions.toml`; `build-pipeline outdated` checks each of them on its index, and `build-pipeline lint` checks that they fit together"))
     }
 }
 
-fn refuse(code: ExitCode, message: String) -> CommandError {
-    CommandError::new(code, message)
+fn refuse(code: Kind, message: String) -> Failure {
+    Failure::new(code, message)
 }
 
 /// Refuses a version that is older than the pinned one.
-fn check_order(args: &Bump, old: Option<&str>, new: &str) -> Result<(), CommandError> {
+fn check_order(args: &Bump, old: Option<&str>, new: &str) -> Result<(), Failure> {
     let (Some(old), Some(new)) = (old.and_then(version_of), version_of(new)) else { return Ok(()) };
     if new < old && !args.accept.allow_downgrade {
         let pin = &args.pin;
         return Err(refuse(
-            ExitCode::Input,
+            Kind::Input,
             format!("`{new}` is older than `{old}`, the pinned version of `{pin}`"),
         )
         .hint(format!("`build-pipeline bump {pin} {new} --allow-downgrade` accepts it")));
@@ -88,13 +87,13 @@ fn check_moved(
     old: &str,
     new: &str,
     since: Option<&str>,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     if args.accept.accept_moved {
         return Ok(());
     }
     let since = since.map_or_else(String::new, |day| format!(" on {day}"));
     Err(refuse(
-        ExitCode::Integrity,
+        Kind::Integrity,
         format!("{what} moved: it was `{old}` when it was pinned{since}, and is now `{new}`"),
     )
     .hint("nothing was written; find out why it moved before you trust it")
@@ -105,8 +104,8 @@ fn check_moved(
 }
 
 /// Creates the error for a name that does not exist.
-fn missing(args: &Bump, what: String, releases: &Releases, others: &[&str]) -> CommandError {
-    let mut told = refuse(ExitCode::Input, what);
+fn missing(args: &Bump, what: String, releases: &Releases, others: &[&str]) -> Failure {
+    let mut told = refuse(Kind::Input, what);
     let around = version_of(&args.value).map(|version| releases.neighbours(&version));
     let suggested = match around {
         Some(Neighbours { below, above, newest }) => {
@@ -143,9 +142,9 @@ async fn source(
     name: &PinName,
     pin: &SourcePin,
     sources: &Sources,
-) -> Result<Found, CommandError> {
+) -> Result<Found, Failure> {
     let url = fetch::url(&pin.url)?;
-    let refs = sources.refs(&url).await.map_err(CommandError::from)?;
+    let refs = sources.refs(&url).await.map_err(Failure::from)?;
     let current = pin.git_ref.as_deref();
     let releases = Releases::new(refs.tags(), current);
     let (git_ref, commit) = match args.value.parse::<CommitId>() {
@@ -215,7 +214,7 @@ fn named(
     pin: &SourcePin,
     refs: &RemoteRefs,
     releases: &Releases,
-) -> Result<(String, CommitId), CommandError> {
+) -> Result<(String, CommitId), Failure> {
     let current = pin.git_ref.as_deref();
     let value = match (args.value.as_str(), current) {
         ("latest", Some(branch)) if version_of(branch).is_none() => branch,
@@ -224,7 +223,7 @@ fn named(
                 pin.version.as_deref().and_then(version_of).is_some_and(|v| v.is_pre_release());
             let newest = releases.newest(with_pre).ok_or_else(|| {
                 refuse(
-                    ExitCode::Input,
+                    Kind::Input,
                     format!("no tag of {} is a version, so there is no newest one", pin.url),
                 )
                 .hint(format!("name a tag, branch or commit: `build-pipeline bump {name} main`"))
@@ -245,7 +244,7 @@ fn named(
         let git_ref: GitRef = match candidate.parse() {
             Ok(git_ref) => git_ref,
             Err(error) if candidate == value => {
-                return Err(CommandError::from_chain(ExitCode::Input, &error)
+                return Err(Failure::from_chain(Kind::Input, &error)
                     .hint("write a version, a tag, a branch, or a full commit (40 hex digits)"));
             }
             Err(_) => continue,
@@ -253,7 +252,7 @@ fn named(
         if let Some(found) = refs.find(&git_ref) {
             let commit = found.target().parse().map_err(|_| {
                 refuse(
-                    ExitCode::Failed,
+                    Kind::Failed,
                     format!("`{}` of {} does not lead to a commit", found.name, pin.url),
                 )
             })?;
@@ -275,10 +274,10 @@ async fn image(
     name: &PinName,
     pin: &ImagePin,
     client: &RegistryClient,
-) -> Result<Found, CommandError> {
+) -> Result<Found, Failure> {
     let asked = args.value.strip_prefix(':').unwrap_or(&args.value);
     let bad = |error: &dyn std::error::Error| {
-        CommandError::from_chain(ExitCode::Input, error)
+        Failure::from_chain(Kind::Input, error)
             .hint("write a tag, or a digest (`sha256:` and 64 hex digits)")
     };
     let own_tag = pin.tag.as_ref().filter(|_| args.value == "latest");
@@ -290,7 +289,7 @@ async fn image(
         }
         None if args.value == "latest" => {
             return Err(refuse(
-                ExitCode::Input,
+                Kind::Input,
                 format!("pin `{name}` has no tag to look up a digest for"),
             )
             .hint(format!("name a tag or digest: `build-pipeline bump {name} TAG`")));
@@ -305,8 +304,8 @@ async fn image(
         }
     };
     let manifest = client.manifest(&reference).await.map_err(|error| {
-        let told = CommandError::caused(
-            registry_code(error.kind()),
+        let told = Failure::caused(
+            registry_kind(error.kind()),
             format!("cannot resolve tag `{reference}`"),
             &error,
         );
@@ -363,9 +362,9 @@ async fn archive(
     name: &PinName,
     pin: &ArchivePin,
     sources: &Sources,
-) -> Result<Found, CommandError> {
+) -> Result<Found, Failure> {
     let index = fetch::index(args.index.url.as_deref())?;
-    let files = sources.releases(&index, &pin.project).await.map_err(CommandError::from)?;
+    let files = sources.releases(&index, &pin.project).await.map_err(Failure::from)?;
     let project = pin.project.as_str();
     let is_whole = |file: &&sources::ReleaseFile| file.yanked.is_none();
     let versions = files.iter().filter(is_whole).filter_map(|file| file.source_version(project));
@@ -386,18 +385,15 @@ async fn archive(
     };
     if let Some(reason) = &file.yanked {
         let reason = if reason.is_empty() { "no reason given" } else { reason };
-        return Err(refuse(
-            ExitCode::Input,
-            format!("`{project}` `{version}` was yanked: {reason}"),
-        )
-        .hint(format!(
-            "`build-pipeline bump {name}` uses the newest release that was not yanked"
-        )));
+        return Err(refuse(Kind::Input, format!("`{project}` `{version}` was yanked: {reason}"))
+            .hint(format!(
+                "`build-pipeline bump {name}` uses the newest release that was not yanked"
+            )));
     }
     check_order(args, Some(&pin.version), version)?;
     let Some(sha256) = file.sha256.clone() else {
         return Err(refuse(
-            ExitCode::Failed,
+            Kind::Failed,
             format!("the index provides no SHA-256 for `{}`", file.name),
         )
         .hint("use an index that provides one; hashes are never made up"));

@@ -3,15 +3,14 @@
 //! vLLM states it in several files. The one for ROCm takes precedence: `pyproject.toml` is for
 //! CUDA.
 
+use failure::{Failure, Kind};
 use names::PinName;
 use names::Version;
 use patcher::{Position, Tree as _, VersionRange};
+use patching::pinned::PinnedTree;
 use pins::{Pins, RequirementLine};
 
 use super::checks::package;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
-use crate::patching::pinned::PinnedTree;
 
 /// Files in which vLLM states its build requirements, ROCm's own first.
 const FILES: [&str; 3] =
@@ -64,7 +63,7 @@ pub(super) fn check(
     name: &PinName,
     need: &TorchNeed,
     found: &str,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     // Pins of one set have the same suffix: `vllm-legacy` goes with `pytorch-legacy`.
     let ending =
         |name: &PinName| name.as_str().split_once('-').map(|(_, ending)| ending.to_owned());
@@ -83,8 +82,8 @@ pub(super) fn check(
         return Ok(());
     }
     let TorchNeed { file, text, .. } = need;
-    let told = CommandError::new(
-        ExitCode::Input,
+    let told = Failure::new(
+        Kind::Input,
         format!("`{found}` needs torch {text} ({file}), but pin `{torch}` is at {version}"),
     );
     let wanted = text.trim_start_matches(['=', '<', '>', ' ']).split(['+', ',', ' ']).next();

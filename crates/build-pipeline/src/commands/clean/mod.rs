@@ -11,13 +11,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use engine::ServiceSettings;
+use failure::{Failure, Kind as FailureKind};
 use names::EngineKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::Format;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
 use crate::reporter::size;
 use crate::{engines, environment, state};
@@ -183,7 +182,7 @@ impl Task {
 }
 
 /// Finds leftovers, removes them, and reports the result.
-pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
+pub(crate) fn run(args: &Clean) -> Result<(), Failure> {
     let wanted = match args.engine {
         Some(Only::Engine(kind)) => Some(kind),
         Some(Only::None) | None => None,
@@ -216,7 +215,7 @@ pub(crate) fn run(args: &Clean) -> Result<(), CommandError> {
         Format::Text => output::sanitised_result(&page(&report))?,
     }
     match report.found.iter().any(|one| one.state == State::Kept) || !report.unanswered.is_empty() {
-        true => Err(CommandError::told(ExitCode::Failed)),
+        true => Err(Failure::told(FailureKind::Failed)),
         false => Ok(()),
     }
 }

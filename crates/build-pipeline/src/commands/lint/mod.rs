@@ -7,14 +7,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use failure::{Failure, Kind, nearest};
 use lint::{Context, Exists, Finding, RULES, Severity};
 
 pub(crate) use self::report::LintFindings;
 use crate::annotations::{self, Annotation, Level};
 use crate::cli::Global;
 use crate::commands::bump::today;
-use crate::error::{CommandError, nearest};
-use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
 use crate::project::{Project, read_text};
 
@@ -58,7 +57,7 @@ impl Exists for Folder<'_> {
 }
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     let here = crate::working_folder(global)?;
     // Files outside a project can be checked too; inside one, its tables are used.
     let project = Project::find(&here);
@@ -100,7 +99,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), CommandError> {
         Severity::Information => false,
     };
     match found.iter().any(fails) {
-        true => Err(CommandError::told(ExitCode::Failed)),
+        true => Err(Failure::told(Kind::Failed)),
         false => Ok(()),
     }
 }
@@ -119,20 +118,18 @@ fn mark(finding: &Finding) -> Annotation<'_> {
     }
 }
 
-fn read(here: &Path, file: &Path) -> Result<(String, String), CommandError> {
+fn read(here: &Path, file: &Path) -> Result<(String, String), Failure> {
     let name = file.display().to_string();
     match read_text(&here.join(file)) {
         Ok(text) => Ok((name, text)),
-        Err(error) => {
-            Err(CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &error)
-                .hint("name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`"))
-        }
+        Err(error) => Err(Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
+            .hint("name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`")),
     }
 }
 
 /// Returns the pins, the tracks, the requirements of Python locks, and everything below
 /// `dockerfiles/`.
-fn project_files(project: &Project) -> Result<Vec<(String, String)>, CommandError> {
+fn project_files(project: &Project) -> Result<Vec<(String, String)>, Failure> {
     let data = ["versions/versions.toml", "versions/tracks.toml", "versions/python.toml"];
     let mut names: Vec<PathBuf> = data.map(PathBuf::from).into();
     names.retain(|name| project.root.join(name).exists());
@@ -153,7 +150,7 @@ fn project_files(project: &Project) -> Result<Vec<(String, String)>, CommandErro
 }
 
 /// Explains a rule, or lists all rules.
-pub(crate) fn explain(name: Option<&str>) -> Result<(), CommandError> {
+pub(crate) fn explain(name: Option<&str>) -> Result<(), Failure> {
     let mut page = Page::default();
     let Some(name) = name else {
         for rule in RULES {
@@ -162,8 +159,7 @@ pub(crate) fn explain(name: Option<&str>) -> Result<(), CommandError> {
         return output::result(&page.into_text());
     };
     let Some(rule) = lint::rule(name) else {
-        let told =
-            CommandError::new(ExitCode::Input, format!("there is no rule or track `{name}`"));
+        let told = Failure::new(Kind::Input, format!("there is no rule or track `{name}`"));
         let tracks = pins::Track::ALL.map(pins::Track::name);
         return Err(match nearest(name, RULES.iter().map(|rule| rule.id).chain(tracks)) {
             Some(near) => told.hint(format!("did you mean `build-pipeline explain {near}`?")),

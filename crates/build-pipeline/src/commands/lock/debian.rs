@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use debian::{Mirror, Mirrors, Programs, Resolve, ResolveError, WantedSet};
+use failure::{Failure, Kind};
 use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
 
 use super::{Content, FOLDER, Found, Locked};
 use crate::cli::Global;
 use crate::commands::bump::today;
 use crate::environment;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::project::{Project, read_text, unreadable};
 
 /// Debian's public keys, from the package debian-archive-keyring.
@@ -24,7 +23,7 @@ fn path(name: &str) -> String {
     format!("{FOLDER}/{name}.toml")
 }
 
-fn read(project: &Project, file: &str) -> Result<String, CommandError> {
+fn read(project: &Project, file: &str) -> Result<String, Failure> {
     read_text(&project.root.join(file)).map_err(|error| unreadable(file, file, &error))
 }
 
@@ -33,18 +32,17 @@ pub(super) fn look_up(
     (global, project): (&Global, &Project),
     name: &str,
     is_snapshot: bool,
-) -> Result<Found, CommandError> {
+) -> Result<Found, Failure> {
     let file = path(name);
     let text = read(project, &file)?;
     let wanted = match parse_wanted_packages(&file, &text) {
         Ok(wanted) => wanted,
-        Err(error) => return Err(CommandError::places(error, text)),
+        Err(error) => return Err(Failure::places(error, text)),
     };
     // Packages that no longer match the requirements are what this command fixes.
     let old = parse_package_lock(&file, &text).ok();
-    let machine = |what: &str, error: &dyn std::error::Error| {
-        CommandError::caused(ExitCode::Machine, what, error)
-    };
+    let machine =
+        |what: &str, error: &dyn std::error::Error| Failure::caused(Kind::Machine, what, error);
     let mirrors = mirrored(global, Mirrors::of_machine(&environment::apt_folder()))?;
     let work =
         tempfile::tempdir().map_err(|error| machine("cannot create a temporary folder", &error))?;
@@ -79,9 +77,9 @@ pub(super) fn look_up(
 }
 
 /// Returns the mirrors with the rules of `--mirror` applied.
-fn mirrored(global: &Global, mirrors: Mirrors) -> Result<Mirrors, CommandError> {
+fn mirrored(global: &Global, mirrors: Mirrors) -> Result<Mirrors, Failure> {
     let rules = crate::mirrors::read(global)?.sources;
-    let one = |mirror: Mirror| -> Result<Mirror, CommandError> {
+    let one = |mirror: Mirror| -> Result<Mirror, Failure> {
         // Rules are about https. apt may read an index by http, because it is signed.
         let url = crate::fetch::url(mirror.file("").trim_end_matches('/'))?;
         let asked = crate::fetch::mirrored(&rules, &url)?;
@@ -89,7 +87,7 @@ fn mirrored(global: &Global, mirrors: Mirrors) -> Result<Mirrors, CommandError> 
             return Ok(mirror);
         }
         let parsed = asked.as_str().parse::<Mirror>();
-        parsed.map_err(|error| CommandError::from_chain(ExitCode::Input, &error))
+        parsed.map_err(|error| Failure::from_chain(Kind::Input, &error))
     };
     let all = |list: Vec<Mirror>| list.into_iter().map(one).collect::<Result<Vec<_>, _>>();
     Ok(Mirrors { archive: all(mirrors.archive)?, security: all(mirrors.security)? })
@@ -104,33 +102,33 @@ fn content(lock: &PackageLock) -> Content {
     packages.iter().map(one).collect()
 }
 
-fn failed(error: &ResolveError, is_snapshot: bool) -> CommandError {
+fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
     let code = match error {
-        ResolveError::NoMirror { .. } | ResolveError::Setup { .. } => ExitCode::Machine,
-        ResolveError::Order { .. } | ResolveError::Choose { .. } => ExitCode::Input,
-        ResolveError::Update { .. } => ExitCode::Network,
-        ResolveError::Answer { .. } => ExitCode::Failed,
+        ResolveError::NoMirror { .. } | ResolveError::Setup { .. } => Kind::Machine,
+        ResolveError::Order { .. } | ResolveError::Choose { .. } => Kind::Input,
+        ResolveError::Update { .. } => Kind::Network,
+        ResolveError::Answer { .. } => Kind::Failed,
     };
-    let mut told = CommandError::from_chain(code, error);
+    let mut told = Failure::from_chain(code, error);
     told.log = error.last_lines().to_vec();
     told = told.hint("nothing was written");
     match error {
         ResolveError::Update { .. } if !is_snapshot => told
             .hint("`--snapshot` accepts the package indexes of a mirror that is a copy of an earlier day")
-            .hint(crate::error::DEBIAN_MIRROR),
+            .hint(failure::DEBIAN_MIRROR),
         ResolveError::Choose { .. } => told.hint("change `wanted` of that set in its lock"),
         _ => told,
     }
 }
 
 /// Returns why a lock does not match the requirements, if it does not.
-pub(super) fn stale(project: &Project, name: &str) -> Result<Option<String>, CommandError> {
+pub(super) fn stale(project: &Project, name: &str) -> Result<Option<String>, Failure> {
     let file = path(name);
     let text = read(project, &file)?;
     let Err(error) = parse_package_lock(&file, &text) else { return Ok(None) };
     // If the lock can be looked up again, the user should do that; otherwise, somebody damaged it.
     match parse_wanted_packages(&file, &text) {
         Ok(_) => Ok(error.problems.first().map(|first| first.message.clone())),
-        Err(error) => Err(CommandError::places(error, text)),
+        Err(error) => Err(Failure::places(error, text)),
     }
 }

@@ -18,14 +18,13 @@ use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
 use clap::Args;
+use failure::{Failure, Kind, nearest};
 use names::PinName;
 use pins::{Track, VariantBase};
 
 use self::report::{LockChange, LockReport};
 use crate::cli::{Format, Global};
 use crate::commands::bump::args::Index;
-use crate::error::{CommandError, nearest};
-use crate::exit_code::ExitCode;
 use crate::output;
 use crate::project::Project;
 
@@ -96,7 +95,7 @@ struct Locks {
 }
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
     let project = Project::find(&crate::working_folder(global)?)?;
     let chosen = choose(&project, &args.names)?;
     if args.check {
@@ -129,12 +128,12 @@ pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), CommandError> {
 }
 
 /// Returns the given locks, and the locks of the given tracks.
-fn choose(project: &Project, names: &[String]) -> Result<Locks, CommandError> {
+fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
     let mut all = Locks { debian: debian_locks(project)?, python: project.python_sets()? };
     let twice = all.python.keys().find(|name| all.debian.contains(name.as_str()));
     if let Some(name) = twice {
-        return Err(CommandError::new(
-            ExitCode::Input,
+        return Err(Failure::new(
+            Kind::Input,
             format!("`{name}` is the name of both a Debian lock and a Python lock"),
         )
         .hint("rename the table in `versions/python.toml`"));
@@ -157,8 +156,8 @@ fn choose(project: &Project, names: &[String]) -> Result<Locks, CommandError> {
     Ok(all)
 }
 
-fn unknown(name: &str, all: &Locks) -> CommandError {
-    let told = CommandError::new(ExitCode::Input, format!("there is no lock or track `{name}`"));
+fn unknown(name: &str, all: &Locks) -> Failure {
+    let told = Failure::new(Kind::Input, format!("there is no lock or track `{name}`"));
     let known =
         || all.debian.iter().map(String::as_str).chain(all.python.keys().map(PinName::as_str));
     match nearest(name, known().chain(Track::ALL.map(Track::name))) {
@@ -168,14 +167,14 @@ fn unknown(name: &str, all: &Locks) -> CommandError {
 }
 
 /// Returns the names of the Debian locks.
-fn debian_locks(project: &Project) -> Result<BTreeSet<String>, CommandError> {
+fn debian_locks(project: &Project) -> Result<BTreeSet<String>, Failure> {
     let folder = project.root.join(FOLDER);
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         Err(error) => {
             let what = format!("reading `{}` failed", folder.display());
-            return Err(CommandError::caused(ExitCode::Input, what, &error));
+            return Err(Failure::caused(Kind::Input, what, &error));
         }
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -184,7 +183,7 @@ fn debian_locks(project: &Project) -> Result<BTreeSet<String>, CommandError> {
 }
 
 /// Returns the names of the locks that a track's variants use.
-fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, CommandError> {
+fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, Failure> {
     let tracks = project.parse("versions/tracks.toml", pins::parse_tracks)?;
     let variants = tracks.built.get(&track).map(|settings| settings.variants.values());
     let mut names = BTreeSet::new();
@@ -196,14 +195,14 @@ fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, Command
     }
     if names.is_empty() {
         let message = format!("track `{}` uses no lock", track.name());
-        return Err(CommandError::new(ExitCode::Input, message)
+        return Err(Failure::new(Kind::Input, message)
             .hint("`build-pipeline lock` without a name looks up all locks"));
     }
     Ok(names)
 }
 
 /// Reports stale locks.
-fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), CommandError> {
+fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> {
     let mut stale = Vec::new();
     for name in &chosen.debian {
         stale.extend(debian::stale(project, name)?.map(|why| (name.clone(), why)));
@@ -241,23 +240,22 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), CommandEr
 }
 
 /// Creates the error for locks that do not match the current requirements.
-pub(crate) fn refuse_stale(stale: Vec<(String, String)>) -> CommandError {
+pub(crate) fn refuse_stale(stale: Vec<(String, String)>) -> Failure {
     let names: Vec<String> = stale.iter().map(|(name, _)| name.clone()).collect();
     let message = match stale.as_slice() {
         [(name, why)] => format!("lock `{name}` is stale: {why}"),
         all => format!("{} locks are stale", all.len()),
     };
-    let told = CommandError::new(ExitCode::OutOfDate, message);
+    let told = Failure::new(Kind::OutOfDate, message);
     let causes = match stale.as_slice() {
         [_] => Vec::new(),
         all => all.iter().map(|(name, why)| format!("`{name}`: {why}")).collect(),
     };
-    CommandError { causes, ..told }
-        .hint(format!("`build-pipeline lock {}` updates it", names.join(" ")))
+    Failure { causes, ..told }.hint(format!("`build-pipeline lock {}` updates it", names.join(" ")))
 }
 
 /// Refuses a file whose content changed although its name did not.
-fn refuse_moved(found: &Found) -> Result<(), CommandError> {
+fn refuse_moved(found: &Found) -> Result<(), Failure> {
     for (name, now) in &found.after {
         let Some(old) = found.before.get(name).filter(|old| old.version == now.version) else {
             continue;
@@ -271,7 +269,7 @@ fn refuse_moved(found: &Found) -> Result<(), CommandError> {
                 "`{file}` of lock `{}` has changed: its hash was `{before}`, and is now `{hash}`",
                 found.name
             );
-            return Err(CommandError::new(ExitCode::Integrity, message)
+            return Err(Failure::new(Kind::Integrity, message)
                 .hint("nothing was written; find out why it changed before you trust it")
                 .hint(format!(
                     "`build-pipeline lock {} --accept-moved` accepts the new file",
@@ -283,7 +281,7 @@ fn refuse_moved(found: &Found) -> Result<(), CommandError> {
 }
 
 /// Writes the files of a lock that differ, atomically. Returns their names.
-fn write(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, CommandError> {
+fn write(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, Failure> {
     let mut written = Vec::new();
     for (name, text) in &found.files {
         let path = project.root.join(name);
@@ -293,7 +291,7 @@ fn write(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, 
         if !is_dry {
             put(&path, text).map_err(|error| {
                 let what = format!("writing `{}` failed", path.display());
-                CommandError::caused(ExitCode::Machine, what, &error)
+                Failure::caused(Kind::Machine, what, &error)
                     .hint("the file was not changed; check the space and permissions of its folder")
             })?;
         }

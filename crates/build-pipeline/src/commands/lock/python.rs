@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use failure::{Failure, Kind};
 use names::PinName;
 use pins::{
     Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
@@ -11,8 +12,6 @@ use sources::{Mirror, SourceUrl, Submodules, Tree};
 use super::uv::{Form, Uv, chain};
 use super::{Content, Found, Locked};
 use crate::cli::Global;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::fetch::{self, Fetcher, TreePin};
 use crate::mirrors;
 use crate::project::{Project, unreadable};
@@ -35,7 +34,7 @@ impl<'a> Asking<'a> {
         global: &Global,
         project: &'a Project,
         index: Option<&str>,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Failure> {
         let fetcher = Fetcher::new(global)?.at(index);
         let uv = Uv::find(&fetcher.index_place(global)?)?;
         let mirrors = mirrors::read(global)?.sources;
@@ -43,11 +42,7 @@ impl<'a> Asking<'a> {
     }
 
     /// Looks up a set.
-    pub(super) fn look_up(
-        &mut self,
-        name: &PinName,
-        set: &PythonSet,
-    ) -> Result<Found, CommandError> {
+    pub(super) fn look_up(&mut self, name: &PinName, set: &PythonSet) -> Result<Found, Failure> {
         let before = self.before(name)?;
         let inputs = set.inputs(&self.pins);
         let texts = self.requirements(set)?;
@@ -55,7 +50,7 @@ impl<'a> Asking<'a> {
         let asked = (&texts, index.as_ref());
         let written = self.uv.compile(set, asked, Form::Pylock)?;
         let odd = |error: pins::ParsePythonLockError| {
-            CommandError::caused(ExitCode::Failed, format!("cannot create lock `{name}`"), &error)
+            Failure::caused(Kind::Failed, format!("cannot create lock `{name}`"), &error)
                 .hint("write requirements that can be met together on one platform and one version of Python")
         };
         let mut lock = PythonLock::parse(&written, Some(set)).map_err(odd)?;
@@ -74,13 +69,13 @@ impl<'a> Asking<'a> {
     }
 
     /// Returns the current content of the lock. Refuses a lock that a newer program wrote.
-    fn before(&self, name: &PinName) -> Result<Content, CommandError> {
+    fn before(&self, name: &PinName) -> Result<Content, Failure> {
         match read(self.project, name.as_str())? {
             Some((_, Ok(old))) => Ok(content(&old)),
             Some((_, Err(error @ pins::ParsePythonLockError::Newer))) => {
                 let file = python_lock_path(name.as_str());
                 let what = format!("cannot replace `{file}`");
-                Err(CommandError::caused(ExitCode::Input, what, &error)
+                Err(Failure::caused(Kind::Input, what, &error)
                     .hint("update build-pipeline; nothing was changed"))
             }
             Some((_, Err(_))) | None => Ok(Content::new()),
@@ -88,7 +83,7 @@ impl<'a> Asking<'a> {
     }
 
     /// Returns the index URL of a set's release.
-    fn index_of(&self, set: &PythonSet) -> Result<Option<SourceUrl>, CommandError> {
+    fn index_of(&self, set: &PythonSet) -> Result<Option<SourceUrl>, Failure> {
         let url =
             |release: &pins::Release| fetch::mirrored(&self.mirrors, &fetch::url(&release.index)?);
         self.release_of(set).map(url).transpose()
@@ -99,10 +94,7 @@ impl<'a> Asking<'a> {
     }
 
     /// Returns the requirements of a set, by the file that contains them.
-    fn requirements(
-        &self,
-        set: &PythonSet,
-    ) -> Result<BTreeMap<String, BTreeSet<String>>, CommandError> {
+    fn requirements(&self, set: &PythonSet) -> Result<BTreeMap<String, BTreeSet<String>>, Failure> {
         let mut texts = BTreeMap::new();
         let mut own = set.requirements.clone();
         let release = self.release_of(set);
@@ -133,10 +125,10 @@ impl<'a> Asking<'a> {
 }
 
 /// Reads a requirements file of a source.
-fn lines(tree: &Tree, pin: &PinName, file: &str) -> Result<Vec<RequirementLine>, CommandError> {
+fn lines(tree: &Tree, pin: &PinName, file: &str) -> Result<Vec<RequirementLine>, Failure> {
     let wrong = |error: &dyn std::error::Error| {
         let what = format!("cannot use `{file}` of pin `{pin}`");
-        CommandError::caused(ExitCode::Input, what, error).hint(
+        Failure::caused(Kind::Input, what, error).hint(
             "name another file in `versions/python.toml`, or list its packages in `requirements`",
         )
     };
@@ -160,7 +152,7 @@ fn beside(file: &str, path: &str) -> String {
 }
 
 /// Refuses CUDA packages, and reports which requirements caused them.
-fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> CommandError {
+fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> Failure {
     let all: Vec<(&str, &str)> =
         lock.for_cuda().map(|(name, project)| (name, project.version.as_str())).collect();
     let is_one = |package: &str| all.iter().any(|(name, _)| *name == package);
@@ -176,8 +168,8 @@ fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> CommandError
         .or(all.first())
         .copied()
         .unwrap_or_default();
-    let told = CommandError::new(
-        ExitCode::Input,
+    let told = Failure::new(
+        Kind::Input,
         format!(
             "lock `{name}` would contain `{first}` {version} from the default index, which is for CUDA or replaces ROCm's"
         ),
@@ -191,7 +183,7 @@ fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> CommandError
     if !others.is_empty() {
         causes.push(format!("it also adds {}", others.join(", ")));
     }
-    CommandError { causes, ..told }
+    Failure { causes, ..told }
         .hint(format!("nothing was written; if the image already contains it, add it to `provided` in `[{name}]` in `versions/python.toml`"))
         .hint("wheels for ROCm come from AMD's index, `[release.…]` in `versions/versions.toml`, never from this one")
 }
@@ -208,7 +200,7 @@ fn content(lock: &PythonLock) -> Content {
 type Read = (String, Result<PythonLock, pins::ParsePythonLockError>);
 
 /// Reads a lock of the project, if it exists.
-fn read(project: &Project, name: &str) -> Result<Option<Read>, CommandError> {
+fn read(project: &Project, name: &str) -> Result<Option<Read>, Failure> {
     let file = python_lock_path(name);
     match project.text(&file) {
         Ok(text) => {
@@ -231,7 +223,7 @@ pub(crate) fn stale(
     pins: &Pins,
     name: &str,
     set: &PythonSet,
-) -> Result<Option<String>, CommandError> {
+) -> Result<Option<String>, Failure> {
     let Some((text, lock)) = read(project, name)? else {
         return Ok(Some(format!("`{}` does not exist", python_lock_path(name))));
     };

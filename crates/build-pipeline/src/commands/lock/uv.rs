@@ -7,12 +7,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use failure::{Failure, Kind};
 use pins::PythonSet;
 use sources::SourceUrl;
 
 use crate::environment;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::output;
 
 /// The version of uv to install if there is none, with the hashes of its wheels for Linux on x86_64
@@ -50,9 +49,9 @@ pub(super) enum Form {
 
 impl Uv {
     /// Finds uv, or installs it from the index at `index`.
-    pub(super) fn find(index: &SourceUrl) -> Result<Self, CommandError> {
+    pub(super) fn find(index: &SourceUrl) -> Result<Self, Failure> {
         let cache = environment::cache_folder().ok_or_else(|| {
-            CommandError::new(ExitCode::Machine, "no home directory to keep uv's cache in")
+            Failure::new(Kind::Machine, "no home directory to keep uv's cache in")
                 .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
         })?;
         let found = environment::program_in_path("uv").filter(|program| can(program));
@@ -70,9 +69,9 @@ impl Uv {
         set: &PythonSet,
         (texts, index): (&BTreeMap<String, BTreeSet<String>>, Option<&SourceUrl>),
         form: Form,
-    ) -> Result<String, CommandError> {
+    ) -> Result<String, Failure> {
         let machine = |error: std::io::Error| {
-            CommandError::caused(ExitCode::Machine, "cannot write files for uv", &error)
+            Failure::caused(Kind::Machine, "cannot write files for uv", &error)
                 .hint("temporary files are under `TMPDIR` (default `/tmp`); check its space and permissions")
         };
         let work = tempfile::tempdir().map_err(machine)?;
@@ -119,7 +118,7 @@ impl Uv {
         }
     }
 
-    fn call(&self, arguments: &[&str], folder: &Path) -> Result<Output, CommandError> {
+    fn call(&self, arguments: &[&str], folder: &Path) -> Result<Output, Failure> {
         let mut command = Command::new(&self.program);
         let said = command
             .args(arguments)
@@ -140,7 +139,7 @@ impl Uv {
             .output();
         said.map_err(|error| {
             let what = format!("running `{}` failed", self.program.display());
-            CommandError::caused(ExitCode::Machine, what, &error)
+            Failure::caused(Kind::Machine, what, &error)
         })
     }
 }
@@ -162,7 +161,7 @@ fn can(program: &Path) -> bool {
 }
 
 /// Installs uv below `folder` with pip, which checks its hash. Returns the path of the program.
-fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
+fn installed(folder: &Path, index: &str) -> Result<PathBuf, Failure> {
     let home = folder.join(format!("uv-{VERSION}"));
     let program = home.join("bin/uv");
     if program.is_file() {
@@ -171,7 +170,7 @@ fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
     output::fetching(&format!("installing uv {VERSION} from the Python index"));
     let machine = |error: std::io::Error| {
         let what = format!("writing into `{}` failed", folder.display());
-        CommandError::caused(ExitCode::Machine, what, &error).hint(
+        Failure::caused(Kind::Machine, what, &error).hint(
             "it is under `XDG_CACHE_HOME` (default `~/.cache`); check its space and permissions",
         )
     };
@@ -201,12 +200,12 @@ fn installed(folder: &Path, index: &str) -> Result<PathBuf, CommandError> {
         .stdin(Stdio::null())
         .output();
     let output = output.map_err(|error| {
-        CommandError::caused(ExitCode::Machine, "running `python3 -m pip` failed", &error)
+        Failure::caused(Kind::Machine, "running `python3 -m pip` failed", &error)
             .hint("install uv, or python3 with pip")
     })?;
     if !output.status.success() {
-        let told = CommandError::new(ExitCode::Network, format!("cannot install uv {VERSION}"));
-        return Err(CommandError { log: last_lines(&output.stderr), ..told }
+        let told = Failure::new(Kind::Network, format!("cannot install uv {VERSION}"));
+        return Err(Failure { log: last_lines(&output.stderr), ..told }
             .hint("install uv in another way; the tool uses a uv on the `PATH`"));
     }
     // Another run may have been faster; its files are the same.
@@ -223,18 +222,18 @@ fn last_lines(bytes: &[u8]) -> Vec<String> {
     lines[from..].iter().map(|line| (*line).to_owned()).collect()
 }
 
-fn failed(output: &Output) -> CommandError {
+fn failed(output: &Output) -> Failure {
     let said = String::from_utf8_lossy(&output.stderr);
     let has_none = said.contains("No solution found") || said.contains("was not found in the");
     let (code, hint) = match has_none {
         true => (
-            ExitCode::Input,
+            Kind::Input,
             "change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing",
         ),
-        false => (ExitCode::Network, "check the network, `HTTPS_PROXY` and `--index`"),
+        false => (Kind::Network, "check the network, `HTTPS_PROXY` and `--index`"),
     };
-    let told = CommandError::new(code, "uv found no set of packages that meets the requirements");
-    CommandError { log: last_lines(&output.stderr), ..told }.hint("nothing was written").hint(hint)
+    let told = Failure::new(code, "uv found no set of packages that meets the requirements");
+    Failure { log: last_lines(&output.stderr), ..told }.hint("nothing was written").hint(hint)
 }
 
 /// Returns the origin of a package from uv's `# via` comments: a file, packages, the package.

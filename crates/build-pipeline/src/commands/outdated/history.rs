@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use atomic_write_file::AtomicWriteFile;
+use failure::{Failure, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::{environment, output};
 
 /// The version of the file format.
@@ -44,7 +43,7 @@ struct Seen {
 
 impl History {
     /// Reads the history. If it cannot be read, starts a new one and warns.
-    pub(super) fn read() -> Result<Self, CommandError> {
+    pub(super) fn read() -> Result<Self, Failure> {
         let path = environment::state_folder()?.join("outdated.json");
         let fresh = Self { schema: SCHEMA, seen: BTreeMap::new() };
         let text = match std::fs::read_to_string(&path) {
@@ -56,8 +55,8 @@ impl History {
         let parsed =
             text.and_then(|text| serde_json::from_str::<Self>(&text).map_err(|e| e.to_string()));
         match (number, parsed) {
-            (Some(Numbered { schema }), _) if schema != SCHEMA => Err(CommandError::new(
-                ExitCode::Input,
+            (Some(Numbered { schema }), _) if schema != SCHEMA => Err(Failure::new(
+                Kind::Input,
                 format!(
                     "`{}` has schema {schema}, but this build-pipeline reads only {SCHEMA}",
                     path.display()
@@ -85,7 +84,7 @@ impl History {
     }
 
     /// Writes the history atomically.
-    pub(super) fn write(mut self) -> Result<(), CommandError> {
+    pub(super) fn write(mut self) -> Result<(), Failure> {
         if self.seen.len() > MOST {
             let mut days: Vec<String> = self.seen.values().map(|seen| seen.last.clone()).collect();
             days.sort_unstable();
@@ -101,7 +100,7 @@ impl History {
             file.commit()
         };
         write().map_err(|error: std::io::Error| {
-            CommandError::caused(ExitCode::Machine, format!("writing `{}` failed", path.display()), &error)
+            Failure::caused(Kind::Machine, format!("writing `{}` failed", path.display()), &error)
                 .hint("the file is under `XDG_STATE_HOME` (default `~/.local/state`); check its space and permissions")
         })
     }

@@ -6,6 +6,7 @@ mod history;
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
+use failure::{Failure, Kind};
 use names::PinName;
 use pins::{PinKind, Pins};
 use schemars::JsonSchema;
@@ -17,8 +18,6 @@ use crate::annotations::{Annotation, Level};
 use crate::cli::Global;
 use crate::commands::bump::args::Index;
 use crate::commands::bump::{pin_name, read, report::FILE, today};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
 use crate::project::Project;
 use crate::{annotations, fetch, registry};
@@ -86,17 +85,17 @@ impl Class {
         }
     }
 
-    fn code(self) -> ExitCode {
+    fn code(self) -> Kind {
         match self {
-            Self::Current => ExitCode::Done,
-            Self::Newer => ExitCode::Newer,
-            Self::Unresolved => ExitCode::Unresolved,
-            Self::Unreachable => ExitCode::Network,
-            Self::Expired => ExitCode::Expired,
-            Self::Moved => ExitCode::Moved,
-            Self::Rewritten => ExitCode::Rewritten,
-            Self::Yanked => ExitCode::Yanked,
-            Self::Vanished => ExitCode::Vanished,
+            Self::Current => Kind::ReaderLeft,
+            Self::Newer => Kind::Newer,
+            Self::Unresolved => Kind::Unresolved,
+            Self::Unreachable => Kind::Network,
+            Self::Expired => Kind::Expired,
+            Self::Moved => Kind::Moved,
+            Self::Rewritten => Kind::Rewritten,
+            Self::Yanked => Kind::Yanked,
+            Self::Vanished => Kind::Vanished,
         }
     }
 
@@ -169,7 +168,7 @@ struct PinReport {
 }
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     let project = Project::find(&crate::working_folder(global)?)?;
     let (text, mut pins) = read(&project.root.join(FILE))?;
     if !args.pins.is_empty() {
@@ -200,8 +199,8 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), CommandError> 
         OutdatedFormat::Github => output::sanitised_result(&report.annotations())?,
     }
     match report.worst.code() {
-        ExitCode::Done => Ok(()),
-        code => Err(CommandError::told(code)),
+        Kind::ReaderLeft => Ok(()),
+        code => Err(Failure::told(code)),
     }
 }
 

@@ -5,16 +5,15 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
+use failure::{Failure, Kind};
+use patching::directory::Directory;
+use patching::replace::{ReplaceError, Replacement};
 use sources::{Submodules, TarSummary, WriteTarError};
 
 use crate::cli::Global;
 use crate::commands::patch::args::Apply;
 use crate::commands::patch::report::{self, PatchReport, TreeReport};
 use crate::commands::patch::subject::Prepared;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
-use crate::patching::directory::Directory;
-use crate::patching::replace::{ReplaceError, Replacement};
 use crate::project::Project;
 use crate::{environment, output};
 
@@ -28,7 +27,7 @@ pub(crate) fn run(
     project: &Project,
     component: &str,
     (args, root): (&Apply, &Path),
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let prepared = Prepared::new(here, project, component, (&args.options, root))?;
     let tree = apply(prepared, project, args, Vec::new())?;
     report::print(&PatchReport::new("apply", vec![tree]), &args.options)
@@ -40,10 +39,10 @@ pub(crate) fn export(
     here: &Path,
     project: &Project,
     (component, args): (&str, &Apply),
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let Some(output) = &args.output else {
-        return Err(CommandError::new(
-            ExitCode::Input,
+        return Err(Failure::new(
+            Kind::Input,
             format!("no output given for the patched tree of `{component}`"),
         )
         .hint("write `--root DIR` to patch a folder, or `--output FILE.tar` to write the pinned source, patched"));
@@ -94,9 +93,9 @@ fn write_file(
     Ok(summary)
 }
 
-fn not_written(output: &Path, error: &WriteTarError) -> CommandError {
+fn not_written(output: &Path, error: &WriteTarError) -> Failure {
     let told = format!("cannot write `{}`", output.display());
-    CommandError::caused(ExitCode::Machine, told, error).hint(
+    Failure::caused(Kind::Machine, told, error).hint(
         "check the free disk space and the folder's permissions; existing output was not changed",
     )
 }
@@ -107,7 +106,7 @@ pub(crate) fn apply(
     project: &Project,
     args: &Apply,
     left_out: Vec<report::LeftOut>,
-) -> Result<TreeReport, CommandError> {
+) -> Result<TreeReport, Failure> {
     let why_not = why_not(prepared.tree.path(), &project.root, args);
     let lock = match why_not {
         Some(_) => None,
@@ -134,19 +133,19 @@ pub(crate) fn apply(
     Ok(tree)
 }
 
-/// Writes the ledger, the files, and the ledger again.
-fn write(prepared: &Prepared<Directory>, tree: &TreeReport) -> Result<(), CommandError> {
-    let (directory, ledger) = (&prepared.tree, &prepared.ledger);
+/// Writes the receipt_list, the files, and the receipt_list again.
+fn write(prepared: &Prepared<Directory>, tree: &TreeReport) -> Result<(), Failure> {
+    let (directory, receipt_list) = (&prepared.tree, &prepared.receipt_list);
     let outcome = tree.outcome();
     let all: Vec<Replacement<'_>> = outcome
         .files
         .iter()
         .map(|file| Replacement { path: &file.path, old: &file.old, new: &file.new })
         .collect();
-    let next = ledger.with(outcome.receipt());
-    replace(directory, &all, || next.write(directory), || ledger.write(directory))?;
+    let next = receipt_list.with(outcome.receipt());
+    replace(directory, &all, || next.write(directory), || receipt_list.write(directory))?;
     let settled = next.settled(directory);
-    let on_disk = if all.is_empty() { ledger } else { &next };
+    let on_disk = if all.is_empty() { receipt_list } else { &next };
     if settled != *on_disk {
         settled.write(directory).map_err(|error| failed(&error))?;
     }
@@ -159,7 +158,7 @@ pub(crate) fn replace(
     all: &[Replacement<'_>],
     commit: impl FnOnce() -> Result<(), ReplaceError>,
     take_back: impl FnOnce() -> Result<(), ReplaceError>,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     if all.is_empty() {
         return Ok(());
     }
@@ -175,31 +174,31 @@ pub(crate) fn replace(
 }
 
 /// Turns a write error into a command error.
-pub(crate) fn failed(error: &ReplaceError) -> CommandError {
+pub(crate) fn failed(error: &ReplaceError) -> Failure {
     match error {
-        ReplaceError::Changed(_) => CommandError::from_chain(ExitCode::Busy, error)
+        ReplaceError::Changed(_) => Failure::from_chain(Kind::Busy, error)
             .hint("nothing was written; stop the program that changes the tree, then try again"),
         ReplaceError::Read(..) => {
-            CommandError::from_chain(ExitCode::Input, error).hint("nothing was written")
+            Failure::from_chain(Kind::Input, error).hint("nothing was written")
         }
-        ReplaceError::Write(..) => CommandError::from_chain(ExitCode::Machine, error)
+        ReplaceError::Write(..) => Failure::from_chain(Kind::Machine, error)
             .hint("no file was changed; check the free disk space and the folder's permissions"),
-        ReplaceError::Stuck { .. } => CommandError::from_chain(ExitCode::Machine, error)
+        ReplaceError::Stuck { .. } => Failure::from_chain(Kind::Machine, error)
             .hint("`build-pipeline patch revert` restores it once the disk is writable"),
     }
 }
 
 /// Takes the lock of a tree, which is released on drop.
-pub(crate) fn lock(directory: &Directory) -> Result<std::fs::File, CommandError> {
+pub(crate) fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
     let failed = |error: &std::io::Error| {
         let shown = directory.path().display();
-        CommandError::caused(ExitCode::Machine, format!("locking `{shown}` failed"), error)
+        Failure::caused(Kind::Machine, format!("locking `{shown}` failed"), error)
     };
     let root = directory.root().try_clone().map_err(|error| failed(&error))?;
     match root.try_lock() {
         Ok(()) => Ok(root),
-        Err(TryLockError::WouldBlock) => Err(CommandError::new(
-            ExitCode::Busy,
+        Err(TryLockError::WouldBlock) => Err(Failure::new(
+            Kind::Busy,
             format!("another run is patching `{}`", directory.path().display()),
         )
         .hint("wait for that run")),

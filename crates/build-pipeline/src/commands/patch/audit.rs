@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use executor::Tools;
+use failure::{Failure, Kind};
 use names::GpuTarget;
 use names::{ParseVersionError, Version};
 use patcher::{
     NoProbes, Outcome, PatchSet, Position, Probes, Retirement, Subject, VersionRange, retirement,
 };
+use patching::pinned::PinnedTree;
+use patching::{Rooted, version};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::{ReleaseFile, Submodules};
@@ -19,12 +22,9 @@ use crate::commands::patch::args::Audit;
 use crate::commands::patch::report::SCHEMA;
 use crate::commands::patch::subject;
 use crate::environment;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::fetch::{Fetcher, TreePin};
 use crate::output::{self, Page};
-use crate::patching::pinned::PinnedTree;
-use crate::patching::{Rooted, patches, version};
+use crate::patches;
 use crate::project::Project;
 
 /// The output of `patch audit --format json`.
@@ -54,7 +54,7 @@ struct Row {
 }
 
 /// Tries the patches on one tree of the given version.
-type TryOn<'a> = dyn FnMut(&dyn Rooted, Option<Version>) -> Result<(), CommandError> + 'a;
+type TryOn<'a> = dyn FnMut(&dyn Rooted, Option<Version>) -> Result<(), Failure> + 'a;
 
 /// Tries the patches of a component on many trees.
 pub(crate) fn run(
@@ -62,7 +62,7 @@ pub(crate) fn run(
     here: &Path,
     project: &Project,
     args: &Audit,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let set = patches::select(patches::read(project, &args.component)?, &[])?;
     let gpu = subject::gpu(project, args.gpu.as_deref())?;
     let tools = Tools::new(&environment::program_path());
@@ -70,7 +70,7 @@ pub(crate) fn run(
     let mut versions = Vec::new();
     let mut try_on = |tree: &dyn Rooted, stated| {
         versions.push(row((tree, stated), &set, &gpu, (&args.component, probes))?);
-        Ok::<_, CommandError>(())
+        Ok::<_, Failure>(())
     };
     match &args.releases {
         Some(range) => releases(global, project, (&args.component, range), &mut try_on)?,
@@ -112,7 +112,7 @@ fn pins(
     project: &Project,
     component: &str,
     try_on: &mut TryOn<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let pins = project.pins()?;
     let fetcher = Fetcher::new(global)?;
     let mut tried = 0;
@@ -132,8 +132,8 @@ fn pins(
         tried += 1;
     }
     match tried {
-        0 => Err(CommandError::new(
-            ExitCode::Input,
+        0 => Err(Failure::new(
+            Kind::Input,
             format!("no resolved pin uses the patches of `{component}`"),
         )
         .hint(
@@ -149,9 +149,9 @@ fn releases(
     project: &Project,
     (component, range): (&str, &str),
     try_on: &mut TryOn<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let range: VersionRange = range.parse().map_err(|error: ParseVersionError| {
-        CommandError::from_chain(ExitCode::Input, &error).hint("write `--releases '>=0.9, <0.12'`")
+        Failure::from_chain(Kind::Input, &error).hint("write `--releases '>=0.9, <0.12'`")
     })?;
     let pins = project.pins()?;
     let archive = TreePin::of_component(&pins, component).into_values().find_map(|pin| match pin {
@@ -159,8 +159,8 @@ fn releases(
         TreePin::Git(_) => None,
     });
     let archive = archive.ok_or_else(|| {
-        CommandError::new(
-            ExitCode::Input,
+        Failure::new(
+            Kind::Input,
             format!("no archive of `{component}` is pinned, so its project on the index is not known"),
         )
         .hint(format!("add a table `[archive.NAME]` with `patches = \"{component}\"` to `versions/versions.toml`"))
@@ -179,7 +179,7 @@ fn releases(
     if found.is_empty() {
         let told =
             format!("the index has no source archive of `{}` in that range", archive.project);
-        return Err(CommandError::new(ExitCode::Input, told).hint("`--releases '*'` selects all"));
+        return Err(Failure::new(Kind::Input, told).hint("`--releases '*'` selects all"));
     }
     for (version, file) in found {
         let wanted = (version.as_str(), &file);
@@ -187,7 +187,10 @@ fn releases(
         match fetcher.release(&archive.project, wanted, subdirectory)? {
             Some(tree) => try_on(&PinnedTree::new(tree, file.name.clone()), Some(version))?,
             None => {
-                output::warn("no-hash", &format!("skipped: the index has no hash of {}", file.name))
+                output::warn(
+                    "no-hash",
+                    &format!("skipped: the index has no hash of {}", file.name),
+                );
             }
         }
     }
@@ -199,12 +202,12 @@ fn row(
     set: &PatchSet,
     gpu: &GpuTarget,
     (component, probes): (&str, &dyn Probes),
-) -> Result<Row, CommandError> {
+) -> Result<Row, Failure> {
     let shown = tree.shown();
     let detected = version::detect(tree, component).map(|found| found.version);
     let version = detected.or(stated).ok_or_else(|| {
-        CommandError::new(
-            ExitCode::Input,
+        Failure::new(
+            Kind::Input,
             format!("cannot determine the version of `{component}` in `{shown}`"),
         )
         .hint("rename the folder to its version, for example `0.10.2`")
@@ -267,7 +270,7 @@ fn text(report: &AuditReport) -> String {
     page.into_text()
 }
 
-fn verdict(report: &AuditReport) -> Result<(), CommandError> {
+fn verdict(report: &AuditReport) -> Result<(), Failure> {
     let failed: usize = report
         .versions
         .iter()
@@ -275,8 +278,8 @@ fn verdict(report: &AuditReport) -> Result<(), CommandError> {
         .sum();
     match failed {
         0 => Ok(()),
-        count => Err(CommandError::new(
-            ExitCode::Patch,
+        count => Err(Failure::new(
+            Kind::Patch,
             format!("{count} verdicts are failures; nothing was written"),
         )
         .hint("the report above shows the reason and the line of each")),

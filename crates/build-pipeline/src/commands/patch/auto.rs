@@ -2,24 +2,24 @@
 
 use std::path::Path;
 
+use failure::{Failure, Kind};
 use names::GpuTarget;
 use names::Version;
 use patcher::{Patch, PatchSet, Tree as _};
+use patching::directory::Directory;
+use patching::{installed, version};
 
 use crate::commands::patch::apply::{apply, why_not};
 use crate::commands::patch::args::Apply;
 use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport, TreeReport};
 use crate::commands::patch::subject::{self, Prepared};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
-use crate::patching::directory::Directory;
-use crate::patching::{installed, patches, version};
+use crate::patches;
 use crate::project::Project;
 
 /// Applies all patches for components that are installed under a root.
-pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), CommandError> {
+pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Failure> {
     let Some(root) = &args.options.root else {
-        return Err(CommandError::new(ExitCode::Input, "no system given")
+        return Err(Failure::new(Kind::Input, "no system given")
             .hint("write `--root DIR`; `--root /` is this system"));
     };
     let all = patches::read_all(project)?;
@@ -63,10 +63,10 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Co
 }
 
 /// Returns the GPU target and its origin.
-fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), CommandError> {
+fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), Failure> {
     if let Some(text) = &args.options.gpu {
         let parsed = text.parse().map_err(|error| {
-            CommandError::from_chain(ExitCode::Input, &error).hint("a target looks like `gfx1151`")
+            Failure::from_chain(Kind::Input, &error).hint("a target looks like `gfx1151`")
         })?;
         return Ok((parsed, "--gpu".to_owned()));
     }
@@ -74,15 +74,15 @@ fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), CommandError> {
     let mut found = installed::gpus(&host);
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(CommandError::new(
-            ExitCode::Input,
+        0 => Err(Failure::new(
+            Kind::Input,
             format!("the kernel reports no AMD GPU under `{}`", host.display()),
         )
         .hint("name the target with `--gpu gfx1151`, for example in a container's build")),
         _ => {
             let names: Vec<&str> = found.iter().map(|(target, _)| target.as_str()).collect();
-            Err(CommandError::new(
-                ExitCode::Input,
+            Err(Failure::new(
+                Kind::Input,
                 format!("there are GPUs of several targets: {}", names.join(", ")),
             )
             .hint(format!("name one with `--gpu {}`", names[0])))
@@ -96,10 +96,10 @@ fn prepare(
     patches: &[Patch],
     place: &Directory,
     (gpu, rocm): (&GpuTarget, Option<(&Version, &str)>),
-) -> Result<(Prepared<Directory>, Vec<LeftOut>), CommandError> {
+) -> Result<(Prepared<Directory>, Vec<LeftOut>), Failure> {
     let directory = place.again().map_err(|error| {
         let shown = place.path().display();
-        CommandError::caused(ExitCode::Machine, format!("opening `{shown}` again failed"), &error)
+        Failure::caused(Kind::Machine, format!("opening `{shown}` again failed"), &error)
     })?;
     let is_rocm = component == "therock";
     let found = version::detect(&directory, component).or_else(|| {
@@ -137,8 +137,7 @@ fn prepare(
             break;
         }
     }
-    let set =
-        PatchSet::new(chosen).map_err(|error| CommandError::from_chain(ExitCode::Input, &error))?;
+    let set = PatchSet::new(chosen).map_err(|error| Failure::from_chain(Kind::Input, &error))?;
     let prepared = Prepared::in_directory(component, set, gpu.clone(), found, directory)?;
     Ok((prepared, left_out))
 }

@@ -7,21 +7,20 @@
 
 use std::path::Path;
 
+use failure::{Failure, Kind};
+
 use crate::commands::patch::args::{Hook, Manager};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::project::Project;
 use crate::{environment, output};
 
 /// Prints a hook.
-pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), CommandError> {
+pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Failure> {
     let root = std::path::absolute(here.join(&args.root)).unwrap_or_else(|_| args.root.clone());
     let gpu = match &args.gpu {
         None => String::new(),
         Some(text) => {
             let target: names::GpuTarget = text.parse().map_err(|error| {
-                CommandError::from_chain(ExitCode::Input, &error)
-                    .hint("a target looks like `gfx1151`")
+                Failure::from_chain(Kind::Input, &error).hint("a target looks like `gfx1151`")
             })?;
             format!(" --gpu {target}")
         }
@@ -38,12 +37,12 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Com
 }
 
 /// Returns a path that needs no quotes in any hook.
-fn plain(path: &Path) -> Result<String, CommandError> {
+fn plain(path: &Path) -> Result<String, Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+-".contains(c);
     match path.to_str().filter(|text| text.chars().all(is_plain)) {
         Some(text) => Ok(text.to_owned()),
-        None => Err(CommandError::new(
-            ExitCode::Input,
+        None => Err(Failure::new(
+            Kind::Input,
             format!("`{}` cannot be used in a hook", path.display()),
         )
         .hint("hooks accept only letters, digits and `/._+-` in paths; move or link the folder")),

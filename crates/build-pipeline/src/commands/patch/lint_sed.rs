@@ -3,8 +3,13 @@
 use std::path::Path;
 
 use executor::Tools;
+use failure::{Failure, Kind};
+use lint::shell::commands;
 use names::GpuTarget;
 use patcher::{NoProbes, Patch, PatchSet, Subject, TreePath, Verdict};
+use patching::sed::sed_call;
+use patching::sed::{Bench, Judgement, Rule};
+use patching::{Rooted, version};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,14 +18,9 @@ use crate::commands::patch::args::LintSed;
 use crate::commands::patch::report::SCHEMA;
 use crate::commands::patch::subject;
 use crate::environment;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
-use crate::patching::{Rooted, patches, version};
+use crate::patches;
 use crate::project::{Project, read_text};
-use crate::sed::call::sed_call;
-use crate::sed::judge::{Bench, Judgement, Rule};
-use lint::shell::commands;
 
 /// The output of `patch lint-sed --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -64,7 +64,7 @@ pub(crate) fn run(
     here: &Path,
     project: &Project,
     args: &LintSed,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let tree: Option<Box<dyn Rooted>> = match (&args.root, &args.pin) {
         (Some(root), _) => Some(Box::new(subject::open(here, root)?)),
         (None, Some(name)) => Some(Box::new(subject::fetch(global, project, name)?)),
@@ -84,7 +84,7 @@ pub(crate) fn run(
     for file in &args.files {
         let name = file.display().to_string();
         let text = read_text(&here.join(file)).map_err(|error| {
-            CommandError::caused(ExitCode::Input, format!("reading `{name}` failed"), &error)
+            Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
                 .hint("name a Dockerfile or a shell script")
         })?;
         // Each file starts with the original tree.
@@ -119,7 +119,7 @@ pub(crate) fn run(
         count => {
             let s = if count == 1 { "" } else { "s" };
             let told = format!("{count} fault{s} in {} calls of `sed -i`", report.calls);
-            Err(CommandError::new(ExitCode::Failed, told)
+            Err(Failure::new(Kind::Failed, told)
                 .hint("an anchored patch reports when it does not fit; `build-pipeline patch check` tries the project's patches"))
         }
     }

@@ -16,20 +16,20 @@ mod revert;
 mod subject;
 
 use executor::Tools;
+use failure::Failure;
 use patcher::{NoProbes, Outcome};
+use patching::Rooted;
 use sources::Submodules;
 
 use crate::cli::{Format, Global};
 use crate::commands::patch::args::{Check, Options, Patch, PatchCommand};
 use crate::commands::patch::report::{PatchReport, TreeReport};
 use crate::commands::patch::subject::Prepared;
-use crate::error::CommandError;
-use crate::patching::Rooted;
 use crate::project::Project;
 use crate::{environment, output};
 
 /// Runs a subcommand of `patch`.
-pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), Failure> {
     let here = crate::working_folder(global)?;
     let project = Project::find(&here)?;
     match &patch.command {
@@ -56,7 +56,7 @@ fn work_out(
     here: &std::path::Path,
     project: &Project,
     Check { component, options }: &Check,
-) -> Result<(TreeReport, Vec<u8>), CommandError> {
+) -> Result<(TreeReport, Vec<u8>), Failure> {
     fn worked_out<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> (TreeReport, Vec<u8>) {
         let outcome = outcome(prepared, no_probes);
         let diff = outcome.diff();
@@ -88,7 +88,7 @@ fn outcome<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> Outcome {
     }
 }
 
-fn diff((mut tree, diff): (TreeReport, Vec<u8>), options: &Options) -> Result<(), CommandError> {
+fn diff((mut tree, diff): (TreeReport, Vec<u8>), options: &Options) -> Result<(), Failure> {
     if options.format == Format::Json {
         tree.set_diff(&diff);
         return report::print(&PatchReport::new("diff", vec![tree]), options);

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use failure::{Failure, Kind};
 use patcher::{EditOutcome, FileChange, Outcome, PatchOutcome, PresentBy, Verdict};
+use patching::Rooted;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::TarSummary;
@@ -10,10 +12,7 @@ use sources::TarSummary;
 use crate::cli::Format;
 use crate::commands::patch::args::Options;
 use crate::commands::patch::subject::Prepared;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
-use crate::patching::Rooted;
 
 /// The version of the JSON formats of `patch`.
 pub(crate) const SCHEMA: u32 = 1;
@@ -331,9 +330,9 @@ impl PatchReport {
     }
 
     /// Returns an error unless all patches succeeded.
-    pub(crate) fn verdict(&self, options: &Options) -> Result<(), CommandError> {
+    pub(crate) fn verdict(&self, options: &Options) -> Result<(), Failure> {
         let failed: Vec<&PatchOutcome> = self.patches().filter(|patch| !patch.ok).collect();
-        let fault = |what: String| CommandError::new(ExitCode::Patch, what);
+        let fault = |what: String| Failure::new(Kind::Patch, what);
         if let Some(first) = failed.first() {
             let told = fault(format!(
                 "{} of {} patches did not apply; nothing was written to {}",
@@ -374,7 +373,7 @@ impl PatchReport {
     }
 }
 
-fn hinted(told: CommandError, patch: &PatchOutcome) -> CommandError {
+fn hinted(told: Failure, patch: &PatchOutcome) -> Failure {
     match &patch.verdict {
         Verdict::AnchorMissing { .. } | Verdict::Ambiguous { .. } => told.hint(format!(
             "the anchor of `{}` does not match upstream's text; is the version right (`--version`)? If so, the patch file needs work",
@@ -394,7 +393,7 @@ fn hinted(told: CommandError, patch: &PatchOutcome) -> CommandError {
 }
 
 /// Prints a report and returns its verdict.
-pub(crate) fn print(report: &PatchReport, options: &Options) -> Result<(), CommandError> {
+pub(crate) fn print(report: &PatchReport, options: &Options) -> Result<(), Failure> {
     report.warn_of_probes();
     match options.format {
         Format::Json => output::json(report)?,

@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use failure::{Failure, Kind, nearest};
 use patcher::{RevertError, Tree, TreePath, Unreadable};
+use patching::directory::Directory;
+use patching::installed;
+use patching::receipts::ReceiptList;
+use patching::replace::Replacement;
 
 use crate::cli::Format;
 use crate::commands::patch::apply::{failed, lock, replace};
 use crate::commands::patch::args::Revert;
 use crate::commands::patch::report::{RevertReport, Reverted, SCHEMA};
 use crate::commands::patch::subject;
-use crate::error::{CommandError, nearest};
-use crate::exit_code::ExitCode;
 use crate::output::{self, Page};
-use crate::patching::directory::Directory;
-use crate::patching::installed;
-use crate::patching::ledger::Ledger;
-use crate::patching::replace::Replacement;
 
 /// A tree in which some files are already restored.
 struct Overlay<'a> {
@@ -34,9 +33,9 @@ impl Tree for Overlay<'_> {
 }
 
 /// Undoes applied patches.
-pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), CommandError> {
+pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), Failure> {
     let Some(root) = &args.root else {
-        return Err(CommandError::new(ExitCode::Input, "no tree given").hint("write `--root DIR`"));
+        return Err(Failure::new(Kind::Input, "no tree given").hint("write `--root DIR`"));
     };
     let directory = subject::open(here, root)?;
     let trees = match &args.component {
@@ -51,13 +50,13 @@ pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), CommandError> {
 }
 
 /// Undoes all patches of a tree and of the Python packages in it.
-fn revert_all(directory: Directory) -> Result<Vec<Reverted>, CommandError> {
+fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
     let mut reverted = Vec::new();
     let shown = directory.path().display().to_string();
     for place in installed::places(directory) {
-        let ledger = Ledger::read(&place)?;
+        let receipt_list = ReceiptList::read(&place)?;
         let mut components: Vec<&str> =
-            ledger.receipts.iter().rev().map(|receipt| receipt.component.as_str()).collect();
+            receipt_list.receipts.iter().rev().map(|receipt| receipt.component.as_str()).collect();
         components.dedup();
         for component in components {
             reverted.push(revert(&place, component)?);
@@ -65,8 +64,8 @@ fn revert_all(directory: Directory) -> Result<Vec<Reverted>, CommandError> {
     }
     match reverted.is_empty() {
         false => Ok(reverted),
-        true => Err(CommandError::new(
-            ExitCode::Input,
+        true => Err(Failure::new(
+            Kind::Input,
             format!("no patch was applied to `{shown}` or to Python packages in it"),
         )
         .hint("`revert` can undo only what `build-pipeline patch apply` did")),
@@ -74,18 +73,18 @@ fn revert_all(directory: Directory) -> Result<Vec<Reverted>, CommandError> {
 }
 
 /// Undoes the patches of one component in one tree.
-pub(crate) fn revert(directory: &Directory, component: &str) -> Result<Reverted, CommandError> {
+pub(crate) fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failure> {
     let lock = lock(directory)?;
-    let ledger = Ledger::read(directory)?;
-    directory.sweep(ledger.files());
+    let receipt_list = ReceiptList::read(directory)?;
+    directory.sweep(receipt_list.files());
     let shown = directory.path().display().to_string();
-    if !ledger.receipts.iter().any(|receipt| receipt.component == component) {
-        let told = CommandError::new(
-            ExitCode::Input,
+    if !receipt_list.receipts.iter().any(|receipt| receipt.component == component) {
+        let told = Failure::new(
+            Kind::Input,
             format!("no patch of `{component}` was applied to `{shown}`"),
         );
         let others: Vec<&str> =
-            ledger.receipts.iter().map(|receipt| receipt.component.as_str()).collect();
+            receipt_list.receipts.iter().map(|receipt| receipt.component.as_str()).collect();
         return Err(match (nearest(component, others.iter().copied()), others.is_empty()) {
             (Some(near), _) => told.hint(format!("did you mean `{near}`?")),
             (None, false) => told.hint(format!("there are receipts for {}", others.join(", "))),
@@ -96,7 +95,7 @@ pub(crate) fn revert(directory: &Directory, component: &str) -> Result<Reverted,
     }
     let mut overlay = Overlay { tree: directory, files: BTreeMap::new() };
     let mut patches = Vec::new();
-    for receipt in ledger.receipts.iter().rev().filter(|one| one.component == component) {
+    for receipt in receipt_list.receipts.iter().rev().filter(|one| one.component == component) {
         let back = patcher::revert(receipt, &overlay).map_err(|error| refused(&error))?;
         overlay.files.extend(back);
         patches.extend(receipt.patches.iter().map(|patch| patch.id.clone()));
@@ -114,7 +113,7 @@ pub(crate) fn revert(directory: &Directory, component: &str) -> Result<Reverted,
         .map(|(path, old, new)| Replacement { path, old, new })
         .collect();
     replace(directory, &all, || Ok(()), || Ok(()))?;
-    let mut rest = ledger.clone();
+    let mut rest = receipt_list.clone();
     rest.receipts.retain(|receipt| receipt.component != component);
     rest.write(directory).map_err(|error| failed(&error))?;
     drop(lock);
@@ -122,8 +121,8 @@ pub(crate) fn revert(directory: &Directory, component: &str) -> Result<Reverted,
     Ok(Reverted { root: shown, component: component.to_owned(), patches, files })
 }
 
-fn refused(error: &RevertError) -> CommandError {
-    let told = CommandError::from_chain(ExitCode::Patch, error);
+fn refused(error: &RevertError) -> Failure {
+    let told = Failure::from_chain(Kind::Patch, error);
     match error {
         RevertError::Changed { .. } | RevertError::Missing(_) => told.hint(
             "nothing was written; undo the other change first, or reinstall the package and remove `.build-pipeline/patches.json`",

@@ -5,20 +5,20 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use failure::{Failure, Kind};
 use names::Version;
 use names::{GpuTarget, Sha256};
 use patcher::{PatchSet, Subject, Tree, TreePath};
+use patching::directory::Directory;
+use patching::pinned::PinnedTree;
+use patching::receipts::ReceiptList;
+use patching::{Rooted, version};
 use sources::Submodules;
 
 use crate::cli::Global;
 use crate::commands::patch::args::Options;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::fetch::{Fetcher, TreePin};
-use crate::patching::directory::Directory;
-use crate::patching::ledger::Ledger;
-use crate::patching::pinned::PinnedTree;
-use crate::patching::{Rooted, patches, version};
+use crate::patches;
 use crate::project::Project;
 
 /// Everything that is needed to try a patch.
@@ -28,7 +28,7 @@ pub(crate) struct Prepared<T> {
     pub(crate) set: PatchSet,
     pub(crate) gpu: GpuTarget,
     pub(crate) version: Option<version::Found>,
-    pub(crate) ledger: Ledger,
+    pub(crate) receipt_list: ReceiptList,
     pub(crate) tree: T,
     /// Whether the tree is known to be unchanged from upstream.
     is_pristine: bool,
@@ -42,7 +42,7 @@ impl Prepared<PinnedTree> {
         project: &Project,
         component: &str,
         (options, submodules): (&Options, Submodules),
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Failure> {
         let all = patches::read(project, component)?;
         let set = patches::select(all, &options.only)?;
         let gpu = gpu(project, options.gpu.as_deref())?;
@@ -53,9 +53,9 @@ impl Prepared<PinnedTree> {
         let stated = pin.version().and_then(|version| version.parse().ok());
         let stated = stated.map(|version| version::Found { version, from: format!("pin {name}") });
         let version = version_of(&tree, component, &set, (options, stated))?;
-        let (ledger, base) = (Ledger::empty(), BTreeMap::new());
+        let (receipt_list, base) = (ReceiptList::empty(), BTreeMap::new());
         let component = component.to_owned();
-        Ok(Self { component, set, gpu, version, ledger, tree, is_pristine: true, base })
+        Ok(Self { component, set, gpu, version, receipt_list, tree, is_pristine: true, base })
     }
 }
 
@@ -66,7 +66,7 @@ impl Prepared<Directory> {
         project: &Project,
         component: &str,
         (options, root): (&Options, &Path),
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Failure> {
         let all = patches::read(project, component)?;
         let set = patches::select(all, &options.only)?;
         let directory = open(here, root)?;
@@ -82,21 +82,21 @@ impl Prepared<Directory> {
         gpu: GpuTarget,
         version: Option<version::Found>,
         directory: Directory,
-    ) -> Result<Self, CommandError> {
-        let ledger = Ledger::read(&directory)?;
+    ) -> Result<Self, Failure> {
+        let receipt_list = ReceiptList::read(&directory)?;
         let base = version::untouched(&directory, component, set.patches());
         let component = component.to_owned();
         let (tree, is_pristine) = (directory, false);
-        Ok(Self { component, set, gpu, version, ledger, tree, is_pristine, base })
+        Ok(Self { component, set, gpu, version, receipt_list, tree, is_pristine, base })
     }
 
     /// Rereads what another run may have changed before the tree was locked, and removes leftovers
     /// of a killed run.
-    pub(crate) fn refresh(&mut self) -> Result<(), CommandError> {
+    pub(crate) fn refresh(&mut self) -> Result<(), Failure> {
         let edits = self.set.patches().iter().flat_map(|patch| &patch.edits);
         self.tree.sweep(edits.flat_map(|edit| &edit.files));
-        self.ledger = Ledger::read(&self.tree)?;
-        self.tree.sweep(self.ledger.files());
+        self.receipt_list = ReceiptList::read(&self.tree)?;
+        self.tree.sweep(self.receipt_list.files());
         self.base = version::untouched(&self.tree, &self.component, self.set.patches());
         Ok(())
     }
@@ -111,7 +111,7 @@ impl<T: Rooted> Prepared<T> {
             build_env: None,
             is_pristine: self.is_pristine,
             base: &self.base,
-            receipts: &self.ledger.receipts,
+            receipts: &self.receipt_list.receipts,
         }
     }
 
@@ -127,7 +127,7 @@ fn pin_of<'a>(
     pins: &'a pins::Pins,
     component: &str,
     asked: Option<&'a str>,
-) -> Result<(&'a str, TreePin<'a>), CommandError> {
+) -> Result<(&'a str, TreePin<'a>), Failure> {
     if let Some(name) = asked {
         return Ok((name, TreePin::find(pins, name)?));
     }
@@ -139,13 +139,13 @@ fn pin_of<'a>(
     let names: Vec<&str> = of_component.keys().copied().collect();
     match names[..] {
         [name] => Ok((name, of_component[name])),
-        [] => Err(CommandError::new(
-            ExitCode::Input,
+        [] => Err(Failure::new(
+            Kind::Input,
             format!("no pin uses `patches = \"{component}\"`, and no tree was given"),
         )
         .hint("write `--root DIR`")),
-        [first, ..] => Err(CommandError::new(
-            ExitCode::Input,
+        [first, ..] => Err(Failure::new(
+            Kind::Input,
             format!("several pins have the patches of `{component}`: {}", names.join(", ")),
         )
         .hint(format!("name one: `--pin {first}`"))),
@@ -153,11 +153,7 @@ fn pin_of<'a>(
 }
 
 /// Fetches the source of a pin.
-pub(crate) fn fetch(
-    global: &Global,
-    project: &Project,
-    name: &str,
-) -> Result<PinnedTree, CommandError> {
+pub(crate) fn fetch(global: &Global, project: &Project, name: &str) -> Result<PinnedTree, Failure> {
     let pins = project.pins()?;
     let pin = TreePin::find(&pins, name)?;
     let tree = Fetcher::new(global)?.tree(name, pin, Submodules::None)?;
@@ -165,10 +161,10 @@ pub(crate) fn fetch(
 }
 
 /// Opens a directory that was given on the command line.
-pub(crate) fn open(here: &Path, root: &Path) -> Result<Directory, CommandError> {
+pub(crate) fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
     Directory::open(&here.join(root)).map_err(|error| {
-        CommandError::caused(
-            ExitCode::Input,
+        Failure::caused(
+            Kind::Input,
             format!("cannot open `{}` as a directory", root.display()),
             &error,
         )
@@ -177,11 +173,11 @@ pub(crate) fn open(here: &Path, root: &Path) -> Result<Directory, CommandError> 
 }
 
 /// Parses `--gpu`, or returns the project's target.
-pub(crate) fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, CommandError> {
+pub(crate) fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
     match asked {
         None => project.default_gpu(),
         Some(text) => text.parse().map_err(|error| {
-            CommandError::from_chain(ExitCode::Input, &error)
+            Failure::from_chain(Kind::Input, &error)
                 .hint("a target looks like `gfx1151`; `versions/gpus.toml` lists some")
         }),
     }
@@ -192,16 +188,16 @@ fn version_of(
     component: &str,
     set: &PatchSet,
     (options, stated): (&Options, Option<version::Found>),
-) -> Result<Option<version::Found>, CommandError> {
+) -> Result<Option<version::Found>, Failure> {
     if let Some(text) = &options.version {
         let version = text.parse::<Version>().map_err(|error| {
-            CommandError::from_chain(ExitCode::Input, &error).hint("write `--version 0.11.0`")
+            Failure::from_chain(Kind::Input, &error).hint("write `--version 0.11.0`")
         })?;
         return Ok(Some(version::Found { version, from: "--version".to_owned() }));
     }
     match stated.or_else(|| version::detect(tree, component)) {
-        None if version::is_needed(set.patches()) => Err(CommandError::new(
-            ExitCode::Input,
+        None if version::is_needed(set.patches()) => Err(Failure::new(
+            Kind::Input,
             format!("cannot determine the version of `{component}` in {}", tree.shown()),
         )
         .hint("specify it with `--version VERSION`")),

@@ -5,6 +5,7 @@ pub(crate) mod form;
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand, ValueEnum};
+use failure::Failure;
 use names::PinName;
 use pins::{Pinned, Pins};
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use crate::cli::{Format, Global};
 use crate::commands::bump::report::FILE;
 use crate::commands::bump::{pin_name, read};
-use crate::error::CommandError;
 use crate::output::{self, Page};
 use crate::project::Project;
 
@@ -52,7 +52,7 @@ enum ExportFormat {
 }
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), Failure> {
     let project = Project::find(&crate::working_folder(global)?)?;
     let (_, pins) = read(&project.root.join(FILE))?;
     match &args.command {

@@ -9,15 +9,14 @@ pub(crate) mod session;
 mod terminal;
 
 use clap::{Args, ValueEnum};
+use failure::{Failure, Kind};
 use host::run::{Container, Form, Groups};
+use prepare::{Given, Prepared};
 
 use crate::cli::{Global, track_names};
 use crate::commands::diagnose;
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::machine::Data;
 use crate::output::{self, Page};
-use prepare::{Given, Prepared};
 
 /// Start a track's image with only the rights it needs, or write a file that does
 #[derive(Debug, Args)]
@@ -67,7 +66,7 @@ enum PrintForm {
 }
 
 /// Starts the container or prints it. Returns the exit status of its command.
-pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, CommandError> {
+pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     let is_started = args.print.is_none() && !args.dry_run;
     let runtime = crate::runtime()?;
     let ended = runtime.block_on(async {
@@ -113,10 +112,9 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, CommandError> {
 }
 
 /// Prints the known failures in the last output, if there are any.
-fn offer(global: &Global, last: &[u8]) -> Result<(), CommandError> {
+fn offer(global: &Global, last: &[u8]) -> Result<(), Failure> {
     let failures = Data::find(global)?.failures()?;
-    let unread =
-        |error| CommandError::caused(ExitCode::Bug, "cannot read the command's output", &error);
+    let unread = |error| Failure::caused(Kind::Bug, "cannot read the command's output", &error);
     diagnose::offer(&failures.diagnose(last).map_err(unread)?);
     Ok(())
 }

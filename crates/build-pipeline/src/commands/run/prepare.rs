@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use engine::Engine;
+use failure::{Failure, Kind};
 use host::Snapshot;
 use host::run::{self, Container, GpuWay, Row, RunError, Wish};
 use names::EngineKind;
 use pins::{OVERRIDE, Track, When};
 
 use crate::cli::{AskedEngine, Global, engine_names};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::image::name_in_engine;
 use crate::machine::{self, Data};
 use crate::{engines, environment, output, request, working_folder};
@@ -84,12 +83,12 @@ impl Prepared {
         given: &Given,
         is_started: bool,
         work: Option<&Path>,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Failure> {
         let track = request::track(track)?;
         let data = Data::find(global)?;
         let Some(row) = data.run()?.remove(&track) else {
             let what = format!("`versions/run.toml` has no table `[{}]`", track.name());
-            return Err(CommandError::new(ExitCode::Input, what)
+            return Err(Failure::new(Kind::Input, what)
                 .hint("`git checkout -- versions/run.toml` restores it"));
         };
         let root = machine::root(global, given.host_root.as_deref())?;
@@ -131,7 +130,7 @@ impl Prepared {
     }
 
     /// Returns the container's settings; the caller can add more.
-    pub(crate) fn wish(&self) -> Result<Wish<'_>, CommandError> {
+    pub(crate) fn wish(&self) -> Result<Wish<'_>, Failure> {
         Ok(Wish {
             track: self.track,
             row: &self.row,
@@ -151,8 +150,8 @@ impl Prepared {
     }
 
     /// Returns the engine that answered.
-    pub(crate) fn engine(&self) -> Result<&Engine, CommandError> {
-        let none = || CommandError::new(ExitCode::Bug, "no engine was requested");
+    pub(crate) fn engine(&self) -> Result<&Engine, Failure> {
+        let none = || Failure::new(Kind::Bug, "no engine was requested");
         self.engine.as_ref().ok_or_else(none)
     }
 
@@ -162,7 +161,7 @@ impl Prepared {
     }
 
     /// Returns the owner of files: `LOCAL_UID` and `LOCAL_GID`, or else the caller.
-    fn owner(&self) -> Result<(u32, u32), CommandError> {
+    fn owner(&self) -> Result<(u32, u32), Failure> {
         let (uid, gid) = environment::local_ids()?;
         let user = &self.machine.user;
         let own_gid = rustix::process::getegid().as_raw();
@@ -175,7 +174,7 @@ async fn engine(
     given: &Given,
     machine: &Snapshot,
     is_started: bool,
-) -> Result<(Option<Engine>, host::Engine), CommandError> {
+) -> Result<(Option<Engine>, host::Engine), Failure> {
     if is_started || given.host_root.is_none() {
         match engines::reach(given.engine, machine).await {
             Ok((engine, facts)) => return Ok((Some(engine), facts)),
@@ -209,7 +208,7 @@ fn variables(
     data: &Data,
     track: Track,
     (row, machine): (&Row, &Snapshot),
-) -> Result<BTreeMap<String, String>, CommandError> {
+) -> Result<BTreeMap<String, String>, Failure> {
     if row.gpu != GpuWay::Rocm || given.no_gpu {
         return Ok(BTreeMap::new());
     }
@@ -227,22 +226,18 @@ fn variables(
 
 /// Refuses a working folder that is the whole machine, or a whole home directory whose files
 /// SELinux would have to relabel.
-fn check_work(work: &str, machine: &Snapshot) -> Result<(), CommandError> {
+fn check_work(work: &str, machine: &Snapshot) -> Result<(), Failure> {
     let is_home = machine.variable("HOME").is_some_and(|home| Path::new(home) == Path::new(work));
     let is_relabelled = machine.selinux_enforces == Some(true);
     if work != "/" && !(is_home && is_relabelled) {
         return Ok(());
     }
-    Err(CommandError::new(
-        ExitCode::Input,
-        format!("`{work}` is too large to mount as a working folder"),
-    )
-    .hint("go to the folder with the code, or name it with `--work DIR`"))
+    Err(Failure::new(Kind::Input, format!("`{work}` is too large to mount as a working folder"))
+        .hint("go to the folder with the code, or name it with `--work DIR`"))
 }
 
-fn full_folder(here: &Path, path: &Path) -> Result<String, CommandError> {
-    let wrong =
-        |why: String| CommandError::new(ExitCode::Input, why).hint("name an existing folder");
+fn full_folder(here: &Path, path: &Path) -> Result<String, Failure> {
+    let wrong = |why: String| Failure::new(Kind::Input, why).hint("name an existing folder");
     let full = here
         .join(path)
         .canonicalize()
@@ -254,14 +249,14 @@ fn full_folder(here: &Path, path: &Path) -> Result<String, CommandError> {
 }
 
 /// Parses `[ADDRESS:]PORT`.
-pub(crate) fn publish(text: &str) -> Result<(String, Option<u16>), CommandError> {
+pub(crate) fn publish(text: &str) -> Result<(String, Option<u16>), Failure> {
     let (address, port) = text.rsplit_once(':').unwrap_or(("127.0.0.1", text));
     let inside = address.trim_start_matches('[').trim_end_matches(']');
     let is_address = inside.parse::<std::net::IpAddr>().is_ok();
     match port.parse::<u16>() {
         Ok(port) if is_address && port > 0 => Ok((address.to_owned(), Some(port))),
-        _ => Err(CommandError::new(
-            ExitCode::Input,
+        _ => Err(Failure::new(
+            Kind::Input,
             format!("`--publish {text}` is not an address and port"),
         )
         .hint("write `--publish 8001`, or `--publish 0.0.0.0:8001` to give other machines access")),
@@ -269,12 +264,12 @@ pub(crate) fn publish(text: &str) -> Result<(String, Option<u16>), CommandError>
 }
 
 /// Turns the error of an impossible container into a command error with hints.
-pub(crate) fn run_error(error: RunError) -> CommandError {
+pub(crate) fn run_error(error: RunError) -> Failure {
     let code = match &error {
-        RunError::NoDevice { .. } => ExitCode::Machine,
-        RunError::Path { .. } | RunError::Quadlet => ExitCode::Input,
+        RunError::NoDevice { .. } => Kind::Machine,
+        RunError::Path { .. } | RunError::Quadlet => Kind::Input,
     };
-    let told = CommandError::from_chain(code, &error);
+    let told = Failure::from_chain(code, &error);
     match error {
         RunError::NoDevice { .. } => told
             .hint("`build-pipeline doctor` shows the reason and the fix")
@@ -285,24 +280,24 @@ pub(crate) fn run_error(error: RunError) -> CommandError {
 }
 
 /// Returns the path of a folder, with `~` replaced by the caller's home directory.
-pub(crate) fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, CommandError> {
+pub(crate) fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, Failure> {
     match (path.strip_prefix("~/"), home) {
         (None, _) => Ok(PathBuf::from(path)),
         (Some(rest), Some(home)) => Ok(Path::new(home).join(rest)),
         (Some(_), None) => {
             let what = format!("there is no home directory for `{path}`");
-            Err(CommandError::new(ExitCode::Machine, what).hint("set `HOME` to an absolute path"))
+            Err(Failure::new(Kind::Machine, what).hint("set `HOME` to an absolute path"))
         }
     }
 }
 
 /// Creates the host folders that a container needs, if this tool may create them.
-pub(crate) fn make_folders(container: &Container, home: Option<&str>) -> Result<(), CommandError> {
+pub(crate) fn make_folders(container: &Container, home: Option<&str>) -> Result<(), Failure> {
     for folder in container.folders.iter().filter(|folder| folder.is_made) {
         let path = on_host(&folder.host, home)?;
         std::fs::create_dir_all(&path).map_err(|error| {
             let what = format!("making the folder `{}` failed", path.display());
-            CommandError::caused(ExitCode::Machine, what, &error)
+            Failure::caused(Kind::Machine, what, &error)
                 .hint("check its permissions, or name another with `--models DIR`")
         })?;
     }

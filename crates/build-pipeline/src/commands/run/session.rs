@@ -9,14 +9,13 @@ use std::task::Poll;
 use engine::{
     ContainerRequest, Device, Engine, EngineError, Mount, Network, Output, PublishedPort,
 };
+use failure::{Failure, Kind};
 use host::run::{Container, Groups};
 use rustix::process::{Resource, getrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::prepare::{self, Prepared};
 use super::terminal::{self, Raw};
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
 use crate::output;
 
 /// How many bytes at the end of the output are kept.
@@ -51,7 +50,7 @@ pub(crate) async fn attended(
     prepared: &Prepared,
     container: &Container,
     is_interactive: bool,
-) -> Result<Ended, CommandError> {
+) -> Result<Ended, Failure> {
     let has_terminal = terminal::is_terminal();
     let has_input = has_terminal || is_interactive;
     run(engine, prepared, container, Audience::Attended { has_terminal, has_input }).await
@@ -62,7 +61,7 @@ pub(crate) async fn kept(
     engine: &Engine,
     prepared: &Prepared,
     container: &Container,
-) -> Result<Ended, CommandError> {
+) -> Result<Ended, Failure> {
     run(engine, prepared, container, Audience::Kept).await
 }
 
@@ -71,7 +70,7 @@ async fn run(
     prepared: &Prepared,
     container: &Container,
     audience: Audience,
-) -> Result<Ended, CommandError> {
+) -> Result<Ended, Failure> {
     if let Err(error) = engine.inspect(&container.image).await {
         return Err(no_image(&error, prepared, container));
     }
@@ -93,7 +92,7 @@ async fn through(
     id: &str,
     audience: Audience,
     mut signals: Signals,
-) -> Result<Ended, CommandError> {
+) -> Result<Ended, Failure> {
     let (has_terminal, has_input) = match audience {
         Audience::Attended { has_terminal, has_input } => (has_terminal, has_input),
         Audience::Kept => (false, false),
@@ -176,7 +175,7 @@ fn request(
     prepared: &Prepared,
     container: &Container,
     audience: Audience,
-) -> Result<ContainerRequest, CommandError> {
+) -> Result<ContainerRequest, Failure> {
     let run = crate::workshop::new_run()?;
     let mut mounts = Vec::new();
     for folder in &container.folders {
@@ -250,8 +249,8 @@ fn limits(prepared: &Prepared) -> (Option<i64>, Option<i64>) {
     (lower(Resource::Nofile, 1 << 20, 1 << 20), lower(Resource::Nproc, 4 << 20, numbers))
 }
 
-fn failed(error: EngineError) -> CommandError {
-    let told = CommandError::from_chain(ExitCode::Machine, &error);
+fn failed(error: EngineError) -> Failure {
+    let told = Failure::from_chain(Kind::Machine, &error);
     match error {
         EngineError::Runtime { .. } | EngineError::Refused { .. } => {
             told.hint("`build-pipeline doctor` checks devices, groups and engines")
@@ -260,13 +259,13 @@ fn failed(error: EngineError) -> CommandError {
     }
 }
 
-fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> CommandError {
+fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> Failure {
     let (image, track) = (&container.image, container.track.name());
     let EngineError::NotFound { .. } = error else {
-        return CommandError::from_chain(ExitCode::Machine, error);
+        return Failure::from_chain(Kind::Machine, error);
     };
     let engine = prepared.engine_name();
-    let told = CommandError::new(ExitCode::Machine, format!("{engine} has no image `{image}`"));
+    let told = Failure::new(Kind::Machine, format!("{engine} has no image `{image}`"));
     match image.starts_with("localhost/") {
         true => told
             .hint(format!(

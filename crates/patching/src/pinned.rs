@@ -3,23 +3,23 @@
 use executor::SourceTree;
 use patcher::{Tree, TreePath, Unreadable};
 
-use crate::patching::Rooted;
+use crate::Rooted;
 
 /// The tree of a pin.
 #[derive(Debug)]
-pub(crate) struct PinnedTree {
+pub struct PinnedTree {
     tree: SourceTree,
     shown: String,
 }
 
 impl PinnedTree {
     /// Wraps a fetched tree; `shown` is its name for people.
-    pub(crate) fn new(tree: sources::Tree, shown: String) -> Self {
+    pub fn new(tree: sources::Tree, shown: String) -> Self {
         Self { tree: SourceTree(tree), shown }
     }
 
     /// Returns the tree with some files replaced.
-    pub(crate) fn with<'f>(
+    pub fn with<'f>(
         &self,
         files: impl IntoIterator<Item = (&'f TreePath, &'f [u8])>,
     ) -> Result<sources::Tree, sources::SourceError> {

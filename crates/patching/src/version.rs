@@ -1,15 +1,16 @@
 //! Detects the version of a tree from what its packaging wrote into it.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use names::Sha256;
 use names::Version;
 use patcher::{Patch, Tree, TreePath};
 use regex::Regex;
-use std::collections::BTreeMap;
 
-use crate::patching::Rooted;
-use crate::patching::ledger::hash;
+use crate::Rooted;
+use crate::receipts::hash;
 
 /// `__version__ = "1.2.3"`, also in the form of setuptools-scm with a second name.
 const PYTHON: &str =
@@ -40,21 +41,26 @@ const SOURCES: [Source; 5] = [
 
 /// A version, and where it was found.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
-    pub(crate) version: Version,
-    pub(crate) from: String,
+pub struct Found {
+    /// The version.
+    pub version: Version,
+    /// Where it was found.
+    pub from: String,
 }
 
 /// A folder with the metadata of an installed Python package.
 #[derive(Debug, Clone)]
-pub(crate) struct DistInfo {
-    pub(crate) folder: String,
-    pub(crate) name: String,
-    pub(crate) version: String,
+pub struct DistInfo {
+    /// The name of the folder.
+    pub folder: String,
+    /// The name of the package.
+    pub name: String,
+    /// Its version.
+    pub version: String,
 }
 
 /// Returns the installed Python packages whose metadata is in the root of a tree.
-pub(crate) fn dist_infos(tree: &dyn Rooted) -> Vec<DistInfo> {
+pub fn dist_infos(tree: &dyn Rooted) -> Vec<DistInfo> {
     let folders = tree.names().into_iter().filter(|name| name.ends_with(".dist-info"));
     folders
         .filter_map(|folder| {
@@ -66,13 +72,13 @@ pub(crate) fn dist_infos(tree: &dyn Rooted) -> Vec<DistInfo> {
 }
 
 /// Returns the names of a component's Python packages.
-pub(crate) fn package_names(component: &str) -> Vec<&str> {
+pub fn package_names(component: &str) -> Vec<&str> {
     let source = SOURCES.iter().find(|(name, ..)| *name == component);
     source.map_or_else(|| vec![component], |(_, packages, _)| packages.to_vec())
 }
 
 /// Returns the folder from which a component's Python package is imported, if it has one.
-pub(crate) fn package_folder(component: &str) -> Option<&'static str> {
+pub fn package_folder(component: &str) -> Option<&'static str> {
     match component {
         "vllm" => Some("vllm"),
         "flash-attention" => Some("flash_attn"),
@@ -84,7 +90,7 @@ pub(crate) fn package_folder(component: &str) -> Option<&'static str> {
 }
 
 /// Returns the version of a component's tree, if the tree contains it.
-pub(crate) fn detect(tree: &dyn Rooted, component: &str) -> Option<Found> {
+pub fn detect(tree: &dyn Rooted, component: &str) -> Option<Found> {
     let packages = package_names(component);
     let is_package = |name: &str| packages.contains(&name);
     let parsed =
@@ -108,7 +114,7 @@ pub(crate) fn detect(tree: &dyn Rooted, component: &str) -> Option<Found> {
 }
 
 /// Returns whether the patches depend on the version.
-pub(crate) fn is_needed(patches: &[Patch]) -> bool {
+pub fn is_needed(patches: &[Patch]) -> bool {
     patches.iter().any(|patch| {
         let applies = &patch.applies;
         let is_bounded = applies.versions.has_lower() || applies.versions.has_upper();
@@ -118,7 +124,7 @@ pub(crate) fn is_needed(patches: &[Patch]) -> bool {
 
 /// Returns those files of `patches` that match an installed package's RECORD, with their hashes.
 /// Other files may have been changed on purpose, so they are left out.
-pub(crate) fn untouched(
+pub fn untouched(
     tree: &dyn Rooted,
     component: &str,
     patches: &[Patch],

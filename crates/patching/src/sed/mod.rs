@@ -4,7 +4,10 @@
 //! sed script, `lists` finds the lists in a text, and `judge` runs a call twice on a copy of its
 //! file and examines the result.
 
-pub(crate) mod call;
-pub(crate) mod judge;
+mod call;
+mod judge;
 mod lists;
 mod script;
+
+pub use call::{SedCall, sed_call};
+pub use judge::{Bench, Judgement, Rule};

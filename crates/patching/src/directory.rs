@@ -13,7 +13,7 @@ use patcher::{MAX_FILE_BYTES, Tree, TreePath, Unreadable};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use crate::patching::Rooted;
+use crate::Rooted;
 
 /// Flags for opening a folder in a path.
 const FOLDER: OFlags =
@@ -21,53 +21,55 @@ const FOLDER: OFlags =
 
 /// An open directory.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub struct Directory {
     root: File,
     path: PathBuf,
 }
 
 /// The location of a file: its open folder and its name in that folder.
 #[derive(Debug)]
-pub(crate) struct Place<'p> {
-    pub(crate) folder: OwnedFd,
-    pub(crate) name: &'p str,
+pub struct Place<'p> {
+    /// The open folder.
+    pub folder: OwnedFd,
+    /// The name in it.
+    pub name: &'p str,
 }
 
 impl Directory {
     /// Opens the directory at `path`. Links in `path` itself are followed, because the caller chose
     /// it.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self { root: File::from(root), path: fs::canonicalize(path)? })
     }
 
     /// Opens the directory again.
-    pub(crate) fn again(&self) -> io::Result<Self> {
+    pub fn again(&self) -> io::Result<Self> {
         // Not a copy of the descriptor, which would share the read position and the lock.
         let root = openat(&self.root, ".", FOLDER, Mode::empty())?;
         Ok(Self { root: File::from(root), path: self.path.clone() })
     }
 
     /// Returns its path, with links resolved.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the root directory, for locking.
-    pub(crate) fn root(&self) -> &File {
+    pub fn root(&self) -> &File {
         &self.root
     }
 
     /// Opens a folder inside, unless it is missing or reached through a link.
-    pub(crate) fn inside(&self, path: &TreePath) -> Option<Self> {
+    pub fn inside(&self, path: &TreePath) -> Option<Self> {
         let place = self.place(path).ok().flatten()?;
         let root = openat(&place.folder, place.name, FOLDER, Mode::empty()).ok()?;
         Some(Self { root: File::from(root), path: self.path.join(path.as_str()) })
     }
 
     /// Opens the folders on the path to a file. Returns `None` if one of them is missing.
-    pub(crate) fn place<'p>(&self, path: &'p TreePath) -> Result<Option<Place<'p>>, Unreadable> {
+    pub fn place<'p>(&self, path: &'p TreePath) -> Result<Option<Place<'p>>, Unreadable> {
         let unreadable = |at: &str, error: &io::Error| Unreadable(format!("`{at}`: {error}"));
         let text = path.as_str();
         let mut folder: OwnedFd =
@@ -98,7 +100,7 @@ fn link(path: &str) -> Unreadable {
 
 impl Place<'_> {
     /// Opens the file for reading, if it exists. Refuses anything other than a regular file.
-    pub(crate) fn open(&self, path: &TreePath) -> Result<Option<File>, Unreadable> {
+    pub fn open(&self, path: &TreePath) -> Result<Option<File>, Unreadable> {
         let unreadable = |error: Errno| Unreadable(io::Error::from(error).to_string());
         // Check the type before opening: opening a device or a pipe may have side effects.
         match statat(&self.folder, self.name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -4,14 +4,13 @@
 //! it contains one receipt per component. A run that was killed between two files can therefore be
 //! continued or undone.
 
+use failure::{Failure, Kind};
 use names::Sha256;
 use patcher::{PatchReceipt, Receipt, Tree as _, TreePath, Unreadable};
 use serde::{Deserialize, Serialize};
 
-use crate::error::CommandError;
-use crate::exit_code::ExitCode;
-use crate::patching::directory::Directory;
-use crate::patching::replace::ReplaceError;
+use crate::directory::Directory;
+use crate::replace::ReplaceError;
 
 /// The version of the ledger format.
 const SCHEMA: u32 = 1;
@@ -20,14 +19,15 @@ const SCHEMA: u32 = 1;
 const DAMAGED: &str = "it was damaged or edited; without it nothing can be reverted, but if you remove it, the patches can be applied again";
 
 /// The path of the ledger in a tree.
-pub(crate) const PATH: &str = ".build-pipeline/patches.json";
+pub const PATH: &str = ".build-pipeline/patches.json";
 
 /// All receipts of a tree, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Ledger {
+pub struct ReceiptList {
     schema: u32,
-    pub(crate) receipts: Vec<Receipt>,
+    /// The receipts.
+    pub receipts: Vec<Receipt>,
 }
 
 fn path() -> TreePath {
@@ -35,22 +35,21 @@ fn path() -> TreePath {
 }
 
 /// Returns the hash of a file's content.
-pub(crate) fn hash(bytes: &[u8]) -> Sha256 {
+pub fn hash(bytes: &[u8]) -> Sha256 {
     names::Digest::of(bytes).hex().parse().expect("a digest has 64 hexadecimal digits")
 }
 
-impl Ledger {
+impl ReceiptList {
     /// Returns the ledger of a tree without patches.
-    pub(crate) fn empty() -> Self {
+    pub fn empty() -> Self {
         Self { schema: SCHEMA, receipts: Vec::new() }
     }
 
     /// Reads the ledger of a tree. A missing ledger is empty.
-    pub(crate) fn read(tree: &Directory) -> Result<Self, CommandError> {
+    pub fn read(tree: &Directory) -> Result<Self, Failure> {
         let shown = tree.path().join(PATH);
-        let fault = |what: String| {
-            CommandError::new(ExitCode::Input, format!("`{}` {what}", shown.display()))
-        };
+        let fault =
+            |what: String| Failure::new(Kind::Input, format!("`{}` {what}", shown.display()));
         let bytes = match tree.read(&path()) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Self::empty()),
@@ -81,7 +80,7 @@ impl Ledger {
     }
 
     /// Writes the ledger, or removes it if it is empty.
-    pub(crate) fn write(&self, tree: &Directory) -> Result<(), ReplaceError> {
+    pub fn write(&self, tree: &Directory) -> Result<(), ReplaceError> {
         if self.receipts.is_empty() {
             return tree.remove_own(&path());
         }
@@ -90,19 +89,19 @@ impl Ledger {
     }
 
     /// Returns the files of all receipts.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &TreePath> {
+    pub fn files(&self) -> impl Iterator<Item = &TreePath> {
         self.receipts.iter().flat_map(|receipt| &receipt.files).map(|file| &file.path)
     }
 
     /// Returns the ledger with another receipt.
-    pub(crate) fn with(&self, receipt: Option<Receipt>) -> Self {
+    pub fn with(&self, receipt: Option<Receipt>) -> Self {
         let receipts = self.receipts.iter().cloned().chain(receipt).collect();
         Self { schema: SCHEMA, receipts }
     }
 
     /// Returns the ledger with one receipt per component that describes the current files. Leaves
     /// out files that were restored or replaced since.
-    pub(crate) fn settled(&self, tree: &Directory) -> Self {
+    pub fn settled(&self, tree: &Directory) -> Self {
         let mut receipts: Vec<Receipt> = Vec::new();
         for receipt in &self.receipts {
             match receipts.iter_mut().find(|one| one.component == receipt.component) {

@@ -4,13 +4,13 @@
 //! piece.
 
 /// Returns the commands of a script. Joined by newlines, they do the same as the script.
-pub(crate) fn pieces(script: &str) -> Vec<String> {
+pub(super) fn pieces(script: &str) -> Vec<String> {
     split(script).unwrap_or_else(|| vec![script.to_owned()])
 }
 
 /// Returns whether a pattern of `script` contains a newline, which it never sees because sed reads
 /// line by line.
-pub(crate) fn waits_for_line_ends(script: &str, options: &[String]) -> bool {
+pub(super) fn waits_for_line_ends(script: &str, options: &[String]) -> bool {
     if options.iter().any(|option| option == "-z") {
         return false;
     }

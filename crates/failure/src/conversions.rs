@@ -1,109 +1,13 @@
-//! Errors for people: what went wrong, why, and what to do next.
-//!
-//! Library errors know nothing about flags and commands. Hints are written here.
-
-use std::error::Error;
+//! The failures of libraries, each with its kind and with what to do next.
 
 use executor::ErrorKind as ExecuteKind;
 use oci::client::ErrorKind as RegistryKind;
 use planner::{PlanError, UsedPins};
 
-use crate::exit_code::ExitCode;
-
-/// An error that ends the program.
-#[derive(Debug)]
-pub(crate) struct CommandError {
-    pub(crate) code: ExitCode,
-    pub(crate) message: Message,
-    /// The causes of the error, outermost first.
-    pub(crate) causes: Vec<String>,
-    /// The last log lines of what failed, if there are any.
-    pub(crate) log: Vec<String>,
-    /// What to do next. Each hint names a command or a file.
-    pub(crate) hints: Vec<String>,
-}
-
-/// How the first line of an error is shown.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// On one line.
-    Line(String),
-    /// As annotated places in data files, with the text of each file.
-    Places(Vec<(pins::ParseError, String)>),
-    /// The message was already printed; only the exit code is left.
-    Told,
-}
-
-impl CommandError {
-    pub(crate) fn new(code: ExitCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: Message::Line(message.into()),
-            causes: Vec::new(),
-            log: Vec::new(),
-            hints: Vec::new(),
-        }
-    }
-
-    /// Creates an error from `message` and the causes of `source`.
-    pub(crate) fn caused(code: ExitCode, message: impl Into<String>, source: &dyn Error) -> Self {
-        Self { causes: chain(source), ..Self::new(code, message) }
-    }
-
-    /// Creates an error from an error and its causes.
-    pub(crate) fn from_chain(code: ExitCode, error: &dyn Error) -> Self {
-        let mut all = chain(error).into_iter();
-        let first = all.next().unwrap_or_default();
-        Self { causes: all.collect(), ..Self::new(code, first) }
-    }
-
-    pub(crate) fn told(code: ExitCode) -> Self {
-        Self { message: Message::Told, ..Self::new(code, "") }
-    }
-
-    pub(crate) fn places(error: pins::ParseError, text: String) -> Self {
-        Self::all_places(vec![(error, text)])
-    }
-
-    /// Creates an error from the problems in several data files.
-    pub(crate) fn all_places(files: Vec<(pins::ParseError, String)>) -> Self {
-        Self { message: Message::Places(files), ..Self::new(ExitCode::Input, "") }
-    }
-
-    /// Adds a cause.
-    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
-        self.causes.push(cause.into());
-        self
-    }
-
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
-        self
-    }
-
-    /// Adds which of several things went wrong.
-    pub(crate) fn within(mut self, what: &str) -> Self {
-        if let Message::Line(line) = &mut self.message {
-            *line = format!("{what}: {line}");
-        }
-        self
-    }
-
-    /// Returns the lines that a record keeps: the message and its causes. The caller hides secrets.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let first = match &self.message {
-            Message::Line(line) => line.clone(),
-            Message::Places(files) => {
-                files.iter().map(|(error, _)| error.to_string()).collect::<Vec<_>>().join("\n")
-            }
-            Message::Told => String::new(),
-        };
-        [first].into_iter().chain(self.causes.iter().cloned()).collect()
-    }
-}
+use crate::{Failure, Kind, nearest};
 
 /// Adds hints about the pins that a plan uses instead of the given one.
-fn unused_pin(told: CommandError, used: &UsedPins) -> CommandError {
+fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
     let told = match used.images.as_slice() {
         [] => told.hint("it uses no image pins, and `--set` changes only images: leave it out"),
         images => {
@@ -118,31 +22,9 @@ fn unused_pin(told: CommandError, used: &UsedPins) -> CommandError {
     told.hint(format!("its other pins are `{others}`; change them in `versions/`"))
 }
 
-fn chain(error: &dyn Error) -> Vec<String> {
-    let mut all = vec![error.to_string()];
-    let mut next = error.source();
-    while let Some(error) = next {
-        all.push(error.to_string());
-        next = error.source();
-    }
-    all
-}
-
-/// Returns the closest of `known` to the given text, if one is close enough.
-pub(crate) fn nearest<'a>(
-    typed: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    let scored = known.into_iter().map(|name| (strsim::damerau_levenshtein(typed, name), name));
-    let (distance, name) = scored.min()?;
-    let is_part =
-        name.len() >= 4 && typed.len() >= 4 && (name.contains(typed) || typed.contains(name));
-    (distance <= 1 + typed.len() / 4 || is_part).then_some(name)
-}
-
-impl From<PlanError> for CommandError {
+impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
-        let told = Self::from_chain(ExitCode::Input, &error);
+        let told = Self::from_chain(Kind::Input, &error);
         match &error {
             PlanError::NeedsEngine { .. } => told.hint(
                 "tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine",
@@ -217,7 +99,7 @@ impl From<PlanError> for CommandError {
                 "narrow `applies` in `patches/{component}/{first}.toml`, or remove one of the two patches"
             )),
             PlanError::Invalid { .. } => {
-                Self { code: ExitCode::Bug, ..told }.hint("this is a bug in build-pipeline: please report it with the command")
+                Self { kind: Kind::Bug, ..told }.hint("this is a bug in build-pipeline: please report it with the command")
             }
             PlanError::UnknownGpu { gpu, known } => {
                 match nearest(gpu, known.iter().map(String::as_str)) {
@@ -236,25 +118,25 @@ impl From<PlanError> for CommandError {
     }
 }
 
-impl From<&executor::ExecuteError> for CommandError {
+impl From<&executor::ExecuteError> for Failure {
     fn from(error: &executor::ExecuteError) -> Self {
-        let code = match error.kind() {
-            ExecuteKind::Registry(kind) => registry_code(kind),
-            ExecuteKind::Integrity => ExitCode::Integrity,
-            ExecuteKind::Base => ExitCode::Failed,
-            ExecuteKind::Disk { .. } => ExitCode::Machine,
-            ExecuteKind::Target => ExitCode::Input,
-            ExecuteKind::Plan => ExitCode::Bug,
-            ExecuteKind::Source(kind) => source_code(kind),
-            ExecuteKind::Patch => ExitCode::Patch,
-            ExecuteKind::Changed => ExitCode::Bug,
-            ExecuteKind::Engine => ExitCode::Machine,
-            ExecuteKind::Build | ExecuteKind::Capture => ExitCode::Failed,
-            ExecuteKind::Dockerfile => ExitCode::Input,
-            ExecuteKind::Packages => ExitCode::Network,
-            ExecuteKind::Lock => ExitCode::Integrity,
+        let kind = match error.kind() {
+            ExecuteKind::Registry(kind) => registry_kind(kind),
+            ExecuteKind::Integrity => Kind::Integrity,
+            ExecuteKind::Base => Kind::Failed,
+            ExecuteKind::Disk { .. } => Kind::Machine,
+            ExecuteKind::Target => Kind::Input,
+            ExecuteKind::Plan => Kind::Bug,
+            ExecuteKind::Source(kind) => source_kind(kind),
+            ExecuteKind::Patch => Kind::Patch,
+            ExecuteKind::Changed => Kind::Bug,
+            ExecuteKind::Engine => Kind::Machine,
+            ExecuteKind::Build | ExecuteKind::Capture => Kind::Failed,
+            ExecuteKind::Dockerfile => Kind::Input,
+            ExecuteKind::Packages => Kind::Network,
+            ExecuteKind::Lock => Kind::Integrity,
         };
-        let mut told = Self::from_chain(code, error);
+        let mut told = Self::from_chain(kind, error);
         if let Some(failure) = error.run_failure() {
             told.log = failure.log.clone();
         }
@@ -284,10 +166,10 @@ impl From<&executor::ExecuteError> for CommandError {
 }
 
 /// Where Debian packages come from, and how to change that.
-pub(crate) const DEBIAN_MIRROR: &str = "packages come from the mirrors in `/etc/apt`, or from https://deb.debian.org if it names none; `--mirror https://deb.debian.org=URL` selects another mirror";
+pub const DEBIAN_MIRROR: &str = "packages come from the mirrors in `/etc/apt`, or from https://deb.debian.org if it names none; `--mirror https://deb.debian.org=URL` selects another mirror";
 
 /// Adds hints for the case that no engine can build.
-pub(crate) fn engine_hints(told: CommandError) -> CommandError {
+pub fn engine_hints(told: Failure) -> Failure {
     told.hint(
         "podman or docker is required: `build-pipeline doctor` checks both, `--engine` selects one",
     )
@@ -296,17 +178,17 @@ pub(crate) fn engine_hints(told: CommandError) -> CommandError {
     )
 }
 
-/// Returns the exit code for a registry error.
-pub(crate) fn registry_code(kind: RegistryKind) -> ExitCode {
+/// Returns the kind of a registry error.
+pub fn registry_kind(kind: RegistryKind) -> Kind {
     match kind {
-        RegistryKind::Authentication | RegistryKind::Denied => ExitCode::Authentication,
-        RegistryKind::Integrity => ExitCode::Integrity,
-        _ => ExitCode::Network,
+        RegistryKind::Authentication | RegistryKind::Denied => Kind::Authentication,
+        RegistryKind::Integrity => Kind::Integrity,
+        _ => Kind::Network,
     }
 }
 
 /// Adds hints for a registry error.
-pub(crate) fn registry_hints(told: CommandError, kind: RegistryKind) -> CommandError {
+pub fn registry_hints(told: Failure, kind: RegistryKind) -> Failure {
     match kind {
         RegistryKind::NotFound => told.hint(
             "the vendor may have deleted it; if you have a copy, `--mirror docker.io=HOST` reads from there",
@@ -325,39 +207,41 @@ pub(crate) fn registry_hints(told: CommandError, kind: RegistryKind) -> CommandE
     }
 }
 
-impl From<sources::SourceError> for CommandError {
+impl From<sources::SourceError> for Failure {
     fn from(error: sources::SourceError) -> Self {
         let kind = error.kind();
-        source_hints(Self::from_chain(source_code(kind), &error), kind)
+        source_hints(Self::from_chain(source_kind(kind), &error), kind)
     }
 }
 
-/// Returns the exit code for a source that cannot be fetched.
-fn source_code(kind: sources::ErrorKind) -> ExitCode {
-    use sources::ErrorKind as Kind;
+/// Returns the kind of a source that cannot be fetched.
+fn source_kind(kind: sources::ErrorKind) -> Kind {
+    use sources::ErrorKind as SourceKind;
     match kind {
-        Kind::NotFound | Kind::Unreachable | Kind::Timeout | Kind::Tool => ExitCode::Network,
-        Kind::Authentication => ExitCode::Authentication,
-        Kind::Integrity => ExitCode::Integrity,
-        Kind::Moved => ExitCode::OutOfDate,
-        Kind::Refused => ExitCode::Input,
-        Kind::Disk => ExitCode::Machine,
+        SourceKind::NotFound | SourceKind::Unreachable | SourceKind::Timeout | SourceKind::Tool => {
+            Kind::Network
+        }
+        SourceKind::Authentication => Kind::Authentication,
+        SourceKind::Integrity => Kind::Integrity,
+        SourceKind::Moved => Kind::OutOfDate,
+        SourceKind::Refused => Kind::Input,
+        SourceKind::Disk => Kind::Machine,
     }
 }
 
 /// Adds hints for a source that cannot be fetched.
-fn source_hints(told: CommandError, kind: sources::ErrorKind) -> CommandError {
-    use sources::ErrorKind as Kind;
+fn source_hints(told: Failure, kind: sources::ErrorKind) -> Failure {
+    use sources::ErrorKind as SourceKind;
     match kind {
-            Kind::Unreachable | Kind::Timeout => told.hint(
+            SourceKind::Unreachable | SourceKind::Timeout => told.hint(
                 "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server that you can reach",
             )
             .hint("`build-pipeline patch` can also use a pinned release archive from the Python index: `--pin NAME`"),
-            Kind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
-            Kind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
-            Kind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, check what the mirror serves"),
-            Kind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
-            Kind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
-            Kind::Tool | Kind::Refused => told,
+            SourceKind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
+            SourceKind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
+            SourceKind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, check what the mirror serves"),
+            SourceKind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
+            SourceKind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
+            SourceKind::Tool | SourceKind::Refused => told,
     }
 }

@@ -6,18 +6,18 @@ use regex::Regex;
 
 /// A list of items, and the line where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct List {
-    pub(crate) line: usize,
-    pub(crate) items: Vec<String>,
+pub(super) struct List {
+    pub line: usize,
+    pub items: Vec<String>,
 }
 
 /// The effect of a change on the lists of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Difference {
+pub(super) struct Difference {
     /// Items that occur more than once and more often than before, with the line of their list.
-    pub(crate) doubled: Vec<(usize, String)>,
+    pub doubled: Vec<(usize, String)>,
     /// Items that were removed from a list that still exists.
-    pub(crate) dropped: Vec<(usize, String)>,
+    pub dropped: Vec<(usize, String)>,
 }
 
 /// Returns the list syntaxes: `"a;b"`, `["a", "b"]`, `("a", "b")`, `defined(A) || defined(B)`, and
@@ -37,7 +37,7 @@ fn forms() -> Vec<(Regex, Regex)> {
 }
 
 /// Compares the lists of a text before and after a change.
-pub(crate) fn compare(before: &str, after: &str) -> Difference {
+pub(super) fn compare(before: &str, after: &str) -> Difference {
     let mut difference = Difference::default();
     for (form, item) in forms() {
         let old = find(before, &form, &item);

@@ -4,27 +4,27 @@ use lint::shell::{ShellCommand, UNKNOWN, Word};
 
 /// A call of `sed -i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SedCall {
+pub struct SedCall {
     /// The line where it starts.
-    pub(crate) line: usize,
+    pub line: usize,
     /// The text after `-i`, empty if there is none.
-    pub(crate) suffix: String,
+    pub suffix: String,
     /// The options that affect how the script is read: `-E`, `-n`, `-s`, `-z`.
-    pub(crate) options: Vec<String>,
+    pub options: Vec<String>,
     /// The scripts, in order.
-    pub(crate) scripts: Vec<String>,
+    pub scripts: Vec<String>,
     /// The file that contains the script, if it is not on the command line.
-    pub(crate) script_file: Option<String>,
+    pub script_file: Option<String>,
     /// The files, relative to `folder`.
-    pub(crate) files: Vec<String>,
+    pub files: Vec<String>,
     /// The working folder of the command.
-    pub(crate) folder: String,
+    pub folder: String,
     /// The program that chooses the files, if any: `find`, `xargs`.
-    pub(crate) chooser: Option<String>,
+    pub chooser: Option<String>,
 }
 
 /// Returns the call of `sed -i` in a command, if there is one.
-pub(crate) fn sed_call(command: &ShellCommand) -> Option<SedCall> {
+pub fn sed_call(command: &ShellCommand) -> Option<SedCall> {
     let is_sed = |word: &Word| matches!(word.text.rsplit('/').next(), Some("sed" | "gsed"));
     let at = command.words.iter().position(is_sed)?;
     let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
@@ -117,7 +117,7 @@ fn read(call: &mut SedCall, words: &[Word]) -> bool {
 
 impl SedCall {
     /// Returns why the call cannot be checked, if so.
-    pub(crate) fn obstacle(&self) -> Option<String> {
+    pub fn obstacle(&self) -> Option<String> {
         if let Some(file) = &self.script_file {
             return Some(format!("its script is in `{file}`"));
         }
@@ -131,7 +131,7 @@ impl SedCall {
     }
 
     /// Returns the scripts, shortened for messages.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         const LONGEST: usize = 70;
         let text = self.scripts.join("; ").replace('\n', "\\n").replace(UNKNOWN, "…");
         match text.char_indices().nth(LONGEST) {

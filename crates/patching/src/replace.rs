@@ -13,19 +13,22 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use patcher::{Tree as _, TreePath, Unreadable};
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, mkdirat, openat, renameat, unlinkat};
 
-use crate::patching::directory::{Directory, Place};
+use crate::directory::{Directory, Place};
 
 /// A file with its old and new contents.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Replacement<'a> {
-    pub(crate) path: &'a TreePath,
-    pub(crate) old: &'a [u8],
-    pub(crate) new: &'a [u8],
+pub struct Replacement<'a> {
+    /// The file.
+    pub path: &'a TreePath,
+    /// Its old contents.
+    pub old: &'a [u8],
+    /// Its new contents.
+    pub new: &'a [u8],
 }
 
 /// Why files were not replaced. All but [`Self::Stuck`] leave every file unchanged.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ReplaceError {
+pub enum ReplaceError {
     /// Something else changed a file after it was read.
     #[error("`{0}` was changed while it was being patched")]
     Changed(TreePath),
@@ -40,9 +43,13 @@ pub(crate) enum ReplaceError {
         "cannot write `{path}`, and cannot restore `{stuck}`; its old content is next to it as `{beside}`"
     )]
     Stuck {
+        /// The file that cannot be written.
         path: String,
+        /// The file that cannot be restored.
         stuck: String,
+        /// The file with its old content.
         beside: String,
+        /// Why the first one cannot be written.
         #[source]
         error: io::Error,
     },
@@ -79,7 +86,7 @@ impl Ready<'_> {
 impl Directory {
     /// Replaces files, all or none. Calls `commit` when everything is ready, before the first
     /// rename; if `commit` fails, nothing is renamed.
-    pub(crate) fn replace(
+    pub fn replace(
         &self,
         all: &[Replacement<'_>],
         commit: impl FnOnce() -> Result<(), ReplaceError>,
@@ -117,7 +124,7 @@ impl Directory {
     }
 
     /// Removes the temporary files that a killed run left. The caller holds the tree's lock.
-    pub(crate) fn sweep<'p>(&self, paths: impl IntoIterator<Item = &'p TreePath>) {
+    pub fn sweep<'p>(&self, paths: impl IntoIterator<Item = &'p TreePath>) {
         for path in paths {
             if let Ok(Some(place)) = self.place(path) {
                 Ready { path, place }.clean();
@@ -158,7 +165,7 @@ impl Directory {
     }
 
     /// Writes a small file into one of the tool's own folders, atomically.
-    pub(crate) fn write_own(&self, path: &TreePath, bytes: &[u8]) -> Result<(), ReplaceError> {
+    pub fn write_own(&self, path: &TreePath, bytes: &[u8]) -> Result<(), ReplaceError> {
         let written = |error: io::Error| ReplaceError::Write(path.to_string(), error);
         if let Some((folder, _)) = path.as_str().split_once('/') {
             match mkdirat(self.root(), folder, Mode::from_raw_mode(0o755)) {
@@ -185,7 +192,7 @@ impl Directory {
     }
 
     /// Removes one of the tool's own files, and its folder if that is then empty.
-    pub(crate) fn remove_own(&self, path: &TreePath) -> Result<(), ReplaceError> {
+    pub fn remove_own(&self, path: &TreePath) -> Result<(), ReplaceError> {
         let Ok(Some(place)) = self.place(path) else { return Ok(()) };
         match unlinkat(&place.folder, place.name, AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => {}

@@ -6,19 +6,19 @@
 use std::collections::BTreeMap;
 
 use executor::{Edited, Tools};
+use lint::shell::UNKNOWN;
 use patcher::{ProbeJob, ProbeRun, Probes as _, Tool, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::patching::Rooted;
+use crate::Rooted;
 use crate::sed::call::SedCall;
 use crate::sed::lists;
 use crate::sed::script::{pieces, waits_for_line_ends};
-use lint::shell::UNKNOWN;
 
 /// A problem with a `sed -i` call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-pub(crate) enum Rule {
+pub enum Rule {
     /// Sed refuses the script.
     #[serde(rename = "sed-error")]
     Error,
@@ -56,7 +56,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// Returns the rule's name, as reports print it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Error => "sed-error",
             Self::NoOp => "sed-no-op",
@@ -73,23 +73,25 @@ impl Rule {
     }
 
     /// Returns whether the problem is a fault and not only a note.
-    pub(crate) fn is_fault(self) -> bool {
+    pub fn is_fault(self) -> bool {
         !matches!(self, Self::NoFile | Self::NotChecked)
     }
 }
 
 /// A finding about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Judgement {
-    pub(crate) rule: Rule,
-    pub(crate) message: String,
+pub struct Judgement {
+    /// What was found.
+    pub rule: Rule,
+    /// The finding in words.
+    pub message: String,
     /// The affected file of the tree.
-    pub(crate) target: Option<TreePath>,
+    pub target: Option<TreePath>,
 }
 
 /// An in-memory copy of a tree on which calls are tried.
 #[derive(Debug)]
-pub(crate) struct Bench<'a> {
+pub struct Bench<'a> {
     tree: Option<&'a dyn Rooted>,
     tools: &'a Tools,
     contents: BTreeMap<TreePath, Vec<u8>>,
@@ -101,12 +103,12 @@ const COMPILE: &str = "import sys\nname = sys.argv[1]\n\
 
 impl<'a> Bench<'a> {
     /// Starts with the given tree, or without one.
-    pub(crate) fn new(tree: Option<&'a dyn Rooted>, tools: &'a Tools) -> Self {
+    pub fn new(tree: Option<&'a dyn Rooted>, tools: &'a Tools) -> Self {
         Self { tree, tools, contents: BTreeMap::new() }
     }
 
     /// Checks a call by its text and by its effect on the tree.
-    pub(crate) fn judge(&mut self, call: &SedCall) -> Vec<Judgement> {
+    pub fn judge(&mut self, call: &SedCall) -> Vec<Judgement> {
         let mut all = Vec::new();
         let mut say = |rule, message: String| all.push(Judgement { rule, message, target: None });
         if !call.suffix.is_empty() && call.suffix.chars().all(|c| "Eenrsz".contains(c)) {

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use failure::{Failure, Kind, nearest};
 use patcher::{Patch, PatchPlace, PatchSet, PatchSetError, parse_patch_at};
 
-use crate::error::{CommandError, nearest};
-use crate::exit_code::ExitCode;
 use crate::project::Project;
 
 /// Returns the names of the components that have patches, in order.
-pub(crate) fn components(project: &Project) -> Result<Vec<String>, CommandError> {
+pub(crate) fn components(project: &Project) -> Result<Vec<String>, Failure> {
     let folder = project.root.join("patches");
     let mut names: Vec<String> = entries(&folder)?
         .into_iter()
@@ -22,13 +21,11 @@ pub(crate) fn components(project: &Project) -> Result<Vec<String>, CommandError>
 }
 
 /// Reads the patches of a component. Reports all problems in all its files at once.
-pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, CommandError> {
+pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
     let known = components(project)?;
     if !known.iter().any(|name| name == component) {
-        let told = CommandError::new(
-            ExitCode::Input,
-            format!("there are no patches for component `{component}`"),
-        );
+        let told =
+            Failure::new(Kind::Input, format!("there are no patches for component `{component}`"));
         return Err(match nearest(component, known.iter().map(String::as_str)) {
             Some(near) => told.hint(format!("did you mean `{near}`?")),
             None => told.hint(format!("`patches/` has {}", known.join(", "))),
@@ -53,7 +50,7 @@ pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Com
     }
     match problems.is_empty() {
         true => Ok(patches),
-        false => Err(CommandError::all_places(problems)),
+        false => Err(Failure::all_places(problems)),
     }
 }
 
@@ -64,15 +61,15 @@ pub(crate) fn file_of(component: &str, id: &str) -> String {
 
 /// Returns the patch id in a file name. Refuses a file that looks like a misnamed patch, so that no
 /// patch is skipped silently.
-fn id_of(path: &Path) -> Result<Option<String>, CommandError> {
+fn id_of(path: &Path) -> Result<Option<String>, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with('.') || name.ends_with('~') || name.starts_with("README") {
         return Ok(None);
     }
     match name.strip_suffix(".toml").filter(|id| !id.is_empty()) {
         Some(id) => Ok(Some(id.to_owned())),
-        None => Err(CommandError::new(
-            ExitCode::Input,
+        None => Err(Failure::new(
+            Kind::Input,
             format!("`{}` is not a patch file: its name does not end with `.toml`", path.display()),
         )
         .hint("rename it to `ID.toml` to use it, or move it out of the folder")),
@@ -80,10 +77,10 @@ fn id_of(path: &Path) -> Result<Option<String>, CommandError> {
 }
 
 /// Returns a set of the given patches, or of all patches if none is given.
-pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, CommandError> {
+pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, Failure> {
     let ids: Vec<String> = patches.iter().map(|patch| patch.id.clone()).collect();
     if let Some(id) = only.iter().find(|id| !ids.contains(id)) {
-        let told = CommandError::new(ExitCode::Input, format!("there is no patch `{id}`"));
+        let told = Failure::new(Kind::Input, format!("there is no patch `{id}`"));
         return Err(match nearest(id, ids.iter().map(String::as_str)) {
             Some(near) => told.hint(format!("did you mean `--only {near}`?")),
             None => told.hint(format!("known patches are {}", ids.join(", "))),
@@ -92,7 +89,7 @@ pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, C
     let is_wanted = |patch: &Patch| only.is_empty() || only.contains(&patch.id);
     let wanted = patches.into_iter().filter(is_wanted).collect();
     PatchSet::new(wanted).map_err(|error| {
-        let told = CommandError::from_chain(ExitCode::Input, &error);
+        let told = Failure::from_chain(Kind::Input, &error);
         match &error {
             PatchSetError::Missing { required, .. } => {
                 told.hint(format!("add `--only {required}`, or leave out `--only`"))
@@ -106,23 +103,23 @@ pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, C
 }
 
 /// Reads the patches of a component as one set.
-pub(crate) fn read_set(project: &Project, component: &str) -> Result<PatchSet, CommandError> {
+pub(crate) fn read_set(project: &Project, component: &str) -> Result<PatchSet, Failure> {
     select(read(project, component)?, &[])
 }
 
 /// Reads the patches of every component.
-pub(crate) fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>, CommandError> {
+pub(crate) fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>, Failure> {
     let components = components(project)?;
     components.into_iter().map(|name| Ok((name.clone(), read(project, &name)?))).collect()
 }
 
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
     let paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
     paths.map_err(|error| failed(folder, &error))
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> CommandError {
-    CommandError::caused(ExitCode::Input, format!("reading `{}` failed", path.display()), error)
+fn failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::caused(Kind::Input, format!("reading `{}` failed", path.display()), error)
         .hint("`git checkout -- patches` restores the files")
 }

@@ -6,15 +6,15 @@ use names::GpuTarget;
 use names::Version;
 use patcher::{Tree as _, TreePath};
 
-use crate::patching::Rooted as _;
-use crate::patching::directory::Directory;
-use crate::patching::version::dist_infos;
+use crate::Rooted as _;
+use crate::directory::Directory;
+use crate::version::dist_infos;
 
 /// Folders that contain `lib/python3…`, in addition to all folders in `opt`.
 const PREFIXES: [&str; 5] = ["", "usr", "usr/local", ".venv", "venv"];
 
 /// Returns the tree itself and its folders of Python packages. Ignores folders behind links.
-pub(crate) fn places(root: Directory) -> Vec<Directory> {
+pub fn places(root: Directory) -> Vec<Directory> {
     let inside = |path: &str| root.inside(&path.parse::<TreePath>().ok()?);
     let joined = |prefix: &str, name: &str| match prefix {
         "" => name.to_owned(),
@@ -41,7 +41,7 @@ pub(crate) fn places(root: Directory) -> Vec<Directory> {
 
 /// Returns the version of ROCm in a system, and where it was found. `/opt/rocm` is often a link, so
 /// this also checks the folders next to it; the newest version wins.
-pub(crate) fn rocm(places: &[Directory]) -> Option<(Version, String)> {
+pub fn rocm(places: &[Directory]) -> Option<(Version, String)> {
     let root = places.first()?;
     let opt = root.inside(&"opt".parse().ok()?);
     let folders = opt.map(|opt| opt.names()).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(crate) fn rocm(places: &[Directory]) -> Option<(Version, String)> {
 
 /// Returns the GPU targets that a system's kernel reports, without duplicates. An override of the
 /// HSA runtime has no effect on this.
-pub(crate) fn gpus(host: &Path) -> Vec<(GpuTarget, String)> {
+pub fn gpus(host: &Path) -> Vec<(GpuTarget, String)> {
     let mut found: Vec<(GpuTarget, String)> = Vec::new();
     for gpu in host::gpus(host) {
         if let (Some(target), Some(node)) = (gpu.target, gpu.node)

@@ -1,0 +1,48 @@
+//! The kinds of failure.
+
+/// What kind of failure it is, in the order of severity in which `outdated` reports them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// No failure: the reader closed the output.
+    ReaderLeft,
+    /// The build or check failed for a reason without its own code.
+    Failed,
+    /// Arguments or input files are wrong.
+    Input,
+    /// The machine lacks something.
+    Machine,
+    /// A registry needs other credentials.
+    Authentication,
+    /// A registry cannot be reached, or failed after all tries.
+    Network,
+    /// Content does not match its digest or pin.
+    Integrity,
+    /// A patch did not apply.
+    Patch,
+    /// The image was made from pins other than the current ones.
+    OutOfDate,
+    /// Another run held a needed lock for too long.
+    Busy,
+    /// The image differs from what the plan and the pins define.
+    Differs,
+    /// Newer releases exist.
+    Newer,
+    /// Pins are unresolved.
+    Unresolved,
+    /// Pins have expired.
+    Expired,
+    /// A tag or release changed since it was pinned.
+    Moved,
+    /// A branch was rewritten and no longer contains the pinned commit.
+    Rewritten,
+    /// A release was yanked.
+    Yanked,
+    /// A pin is gone from its source.
+    Vanished,
+    /// A bug in build-pipeline.
+    Bug,
+    /// Ctrl-C.
+    Interrupted,
+    /// SIGTERM.
+    Terminated,
+}
