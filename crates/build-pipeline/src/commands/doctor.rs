@@ -20,8 +20,8 @@ use crate::output::{self, Page};
     after_help = "The exit code is 0 if there is nothing worse than a note, 1 if there is a warning, and 3 if something does not work."
 )]
 pub(crate) struct Doctor {
-    /// Check what this track's image needs; takes a name or letter (repeatable) [default: all
-    /// tracks]
+    /// Check what this track's image needs; takes a name or letter (repeatable) [default: the
+    /// tracks that need no engine]
     #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
     tracks: Vec<String>,
     /// The GPU target of the images [default: the one in tracks.toml]
@@ -152,7 +152,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
     }
 }
 
-/// Returns the images of the requested tracks, or of all tracks that have one.
+/// Returns the images of the requested tracks, or of all tracks that need no engine.
 fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Vec<Image> {
     let is_asked = |track: &Track| match asked.is_empty() {
         true => tracks.tracks.contains_key(track),
