@@ -26,8 +26,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
   tidy          check the project rules that no linter checks
   workflows     check .github/workflows with zizmor and the schema
   nightly [OPT] check the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
-  engines       test the podman and docker of every test machine, and update the table in
-                README.md; an hour or more
+  engines [NAMES] test the podman and docker of the test machines (bookworm, trixie, sid,
+                experimental), and `hosts`, where tracks are compiled; default all; update their
+                lines in README.md; hours
   gates [NUMBERS] run the tests of all reliability promises with the promised numbers of cases, and
                 print a table; two hours
   vulkan [ENGINES] build track vulkan with a real engine, run it, and rebuild it with each engine
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => setup::install().and_then(|()| test(rest)),
         ["tidy"] => tidy::check(),
         ["workflows"] => workflows(),
-        ["engines"] => setup::install().and_then(|()| engines::run()),
+        ["engines", names @ ..] => setup::install().and_then(|()| engines::run(names)),
         ["gates", numbers @ ..] => setup::install().and_then(|()| gates::run(numbers)),
         ["vulkan"] => vulkan::run(None),
         ["vulkan", engines] => vulkan::run(Some(engines)),

@@ -18,9 +18,6 @@ use serde_json::Value;
 use crate::run::{cargo, root};
 use crate::say;
 
-/// The tracks that need no engine, so they run anywhere.
-const TRACKS: [&str; 4] = ["official", "nightly-spoof", "locked-spoof", "ollama"];
-
 /// GitHub drops a summary of more than 1 MiB.
 const LONGEST_SUMMARY: usize = 1_000_000;
 
@@ -170,12 +167,23 @@ fn locks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
+/// Returns the tracks that need no engine, so they run anywhere: those without variants.
+fn engineless(project: &std::path::Path) -> Result<Vec<String>> {
+    let path = project.join("versions/tracks.toml");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let tables: toml::Table = text.parse().with_context(|| path.display().to_string())?;
+    let is_engineless = |table: &toml::Value| table.is_table() && table.get("variants").is_none();
+    let names = tables.into_iter().filter(|(_, table)| is_engineless(table));
+    Ok(names.map(|(name, _)| name).collect())
+}
+
 /// Builds and verifies each track whose current plan has no finished build on this machine.
 fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     writeln!(nightly.summary, "\n## Tracks\n\n| track | | |\n|---|---|---|")?;
     let records = tool.json(&["records", "--format", "json"]).unwrap_or(Value::Array(Vec::new()));
     let mut built = Vec::new();
-    for track in TRACKS {
+    for track in engineless(&tool.project)? {
+        let track = track.as_str();
         let plan = match tool.json(&["plan", "--track", track, "--format", "json"]) {
             Ok(plan) => plan,
             Err(why) => {
@@ -195,7 +203,7 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
         }
         let is_good = quoted(tool, &["--track", track])? && quoted(tool, &["verify", track])?;
         match is_good {
-            true => built.push(track),
+            true => built.push(track.to_owned()),
             false => nightly.failures.push(format!("track {track} was not built and verified")),
         }
         let word = if is_good { "built and verified" } else { "**failed**" };
@@ -366,9 +374,13 @@ mod tests {
             small.read("versions/versions.toml").contains("ref = \"v1.0\""),
             "it proposes only"
         );
-        for part in ["## Pins", "## Lint", "## Locks", "## Tracks", "| official | not planned |"] {
+        for part in ["## Pins", "## Lint", "## Locks", "## Tracks"] {
             assert!(summary.contains(part), "{part}: {summary}");
         }
+        for track in ["official", "nightly-spoof", "locked-spoof", "ollama", "trainer"] {
+            assert!(summary.contains(&format!("| {track} | not planned |")), "{track}: {summary}");
+        }
+        assert!(!summary.contains("| vulkan |") && !summary.contains("| source |"), "{summary}");
 
         let moved = small.nightly("v1.1", &small.commits[0]).unwrap_err().to_string();
         let first = format!("pin demo moved: tag `v1.1` was `{}`", small.commits[0]);

@@ -276,28 +276,53 @@ fn the_newest_docker_conforms() {
     conforms("sid", Way::BuildKitInContainerd);
 }
 
-/// Prints the table of all engines.
+/// The variable with the machines to test, separated by commas; without it, all are tested.
 #[cfg(feature = "engines")]
-#[test]
-fn every_engine_conforms() {
-    use Way::{BuildKit, BuildKitInContainerd, Classic, ClassicInContainerd};
+const SUITES_VARIABLE: &str = "BUILD_PIPELINE_TEST_SUITES";
+
+/// Returns every engine of the wanted machines.
+#[cfg(feature = "engines")]
+fn engines() -> Vec<(&'static str, Way)> {
+    use Way::{
+        BuildKit, BuildKitInContainerd, Classic, ClassicInContainerd, Podman, RootlessPodman,
+    };
     let podman = ["bookworm", "trixie", "sid", "experimental"];
-    let podman =
-        podman.iter().flat_map(|suite| [(*suite, Way::Podman), (*suite, Way::RootlessPodman)]);
+    let podman = podman.iter().flat_map(|suite| [Podman, RootlessPodman].map(|way| (*suite, way)));
     let docker = ["trixie", "sid"].iter().flat_map(|suite| {
         [Classic, BuildKit, ClassicInContainerd, BuildKitInContainerd].map(|way| (*suite, way))
     });
     // docker 20.10 has no containerd image store.
     let docker = [("bookworm", Classic), ("bookworm", BuildKit)].into_iter().chain(docker);
-    let mut failures = Vec::new();
-    let columns = DOCKERFILES.map(|(name, _)| name).into_iter().chain(DEEDS);
-    let columns: Vec<&str> = columns.collect();
+    let wanted = std::env::var(SUITES_VARIABLE).ok();
+    let is_wanted =
+        |suite: &str| wanted.as_ref().is_none_or(|all| all.split(',').any(|one| one == suite));
+    podman.chain(docker).filter(|(suite, _)| is_wanted(suite)).collect()
+}
+
+/// Prints the table of all engines. Two engines are tested at the same time, because a killed build
+/// is mostly waiting.
+#[cfg(feature = "engines")]
+#[test]
+fn every_engine_conforms() {
+    let engines = engines();
+    assert!(!engines.is_empty(), "{SUITES_VARIABLE} names no machine");
+    let columns: Vec<&str> = DOCKERFILES.map(|(name, _)| name).into_iter().chain(DEEDS).collect();
     println!("\n| engine | {} |", columns.join(" | "));
     println!("|---|{}", "---|".repeat(columns.len()));
-    for (suite, way) in podman.chain(docker) {
-        let row = row(suite, way);
-        println!("\n{}", row.line());
-        failures.extend(row.failures().iter().map(|why| format!("{}: {why}", row.engine)));
-    }
+    let queue = Mutex::new(engines.iter());
+    let failures = Mutex::new(Vec::new());
+    let work = || loop {
+        let Some((suite, way)) = queue.lock().unwrap().next() else { return };
+        let begin = Instant::now();
+        let row = row(suite, *way);
+        println!("\n{}\n{} took {} s", row.line(), row.engine, begin.elapsed().as_secs());
+        let why = row.failures().into_iter().map(|why| format!("{}: {why}", row.engine));
+        failures.lock().unwrap().extend(why);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
