@@ -187,8 +187,8 @@ impl Image {
                 &base
             }
         };
-        let from = (client, reference);
-        let read = SortedLayer::read_remote(from, layer, diff_id.as_ref(), folder.as_deref());
+        let (diff_id, folder) = (diff_id.as_ref(), folder.as_deref());
+        let read = SortedLayer::read_remote(client, reference, layer, diff_id, folder);
         read.await.map(Some).map_err(|error| Failure::from(&error))
     }
 

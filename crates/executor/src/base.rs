@@ -10,7 +10,7 @@ use crate::{BlobCache, ExecuteError};
 
 /// A base image: its documents, without layers.
 #[derive(Debug, Clone)]
-pub struct Base {
+pub struct BaseImage {
     /// The image, as named in the plan.
     pub image: ImageRef,
     /// The digest of the index, if the pin names one.
@@ -35,7 +35,7 @@ pub async fn fetch_base(
     image: &ImageRef,
     kind: Option<ManifestKind>,
     platform: &Platform,
-) -> Result<Base, ExecuteError> {
+) -> Result<BaseImage, ExecuteError> {
     let Some(pinned) = &image.digest else {
         return Err(ExecuteError::plan(format!("`{image}` has no digest")));
     };
@@ -67,7 +67,7 @@ pub async fn fetch_base(
     };
     let (config, cached) = source.config(&manifest).await?;
     was_cached &= cached;
-    Ok(Base { image: image.clone(), index, manifest_digest, manifest, config, was_cached })
+    Ok(BaseImage { image: image.clone(), index, manifest_digest, manifest, config, was_cached })
 }
 
 /// The sources of one image's documents.

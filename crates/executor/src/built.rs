@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::RUN_LABEL;
-use names::{Digest, ImageRef};
+use names::Digest;
 use plan::{Action, Input, Plan, Step};
 use record::StepState;
 use seal::EntryPath;
 use sources::Tree;
 
 use crate::run::{Product, Products, Run};
-use crate::workshop::{Captured, Instructions, Made, SourceStep, Workshop};
-use crate::{Base, Event, ExecuteError, Output, Settings};
+use crate::workshop::{Instructions, RawBuild, SourceStep, StoredImage, Workshop};
+use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
 /// The product of a step, and the step's state.
 type Outcome = Result<(Product, StepState), ExecuteError>;
@@ -44,7 +44,7 @@ fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -
         let has_image =
             matches!(step.action, Action::SealImage { .. } | Action::BootstrapBase { .. });
         let key = keys.get(&step.id).filter(|_| has_image)?;
-        Some((step.id.clone(), Product::Made(Arc::new(workshop.store.finished(key)?))))
+        Some((step.id.clone(), Product::Stored(Arc::new(workshop.store.finished(key)?))))
     });
     made.collect()
 }
@@ -83,7 +83,7 @@ impl Run {
     }
 
     /// Runs a step in the workshop.
-    pub(crate) async fn in_workshop(
+    pub(crate) async fn run_build_step(
         &self,
         step: &Step,
         action: &Action,
@@ -107,11 +107,11 @@ impl Run {
             }
             Action::FetchPackages { input, sets } => {
                 let digest = self.digest_of(step)?;
-                Product::Packages(Arc::new(workshop.fetch_packages((input, digest), sets).await?))
+                Product::Packages(Arc::new(workshop.fetch_packages(input, digest, sets).await?))
             }
             Action::FetchWheels { input } => {
                 let digest = self.digest_of(step)?;
-                Product::Wheels(Arc::new(workshop.fetch_wheels((input, digest)).await?))
+                Product::Wheels(Arc::new(workshop.fetch_wheels(input, digest).await?))
             }
             Action::BootstrapBase { packages, set, created, seal, contract: _ } => {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
@@ -132,10 +132,10 @@ impl Run {
                     network: false,
                     epoch: seal.epoch,
                 };
-                let captured = self.build(workshop, &instructions, tree).await?;
-                let made = workshop.base_image(&captured, found, (seal, created))?;
+                let raw = self.build(workshop, &instructions, tree).await?;
+                let made = workshop.base_image(&raw, found, seal, created)?;
                 self.finish(workshop, step, &made)?;
-                Product::Made(Arc::new(made))
+                Product::Stored(Arc::new(made))
             }
             Action::BuildImage { base, dockerfile, args, context, network } => {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
@@ -160,8 +160,7 @@ impl Run {
                 };
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let client = &self.settings.client;
-                let (made, sealed) =
-                    workshop.seal_image((built, &base), (seal, edit), client).await?;
+                let (made, sealed) = workshop.seal_image(built, &base, seal, edit, client).await?;
                 let report = &sealed.report;
                 self.note_broken_links(&step.id, &report.broken_links);
                 (self.on_event)(Event::LayerSealed {
@@ -172,7 +171,7 @@ impl Run {
                     stale_bytecode: report.bytecode.stale.len(),
                 });
                 self.finish(workshop, step, &made)?;
-                Product::Made(Arc::new(made))
+                Product::Stored(Arc::new(made))
             }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
                 return Err(ExecuteError::plan(format!(
@@ -190,10 +189,11 @@ impl Run {
         workshop: &Workshop,
         instructions: &Instructions<'_>,
         context: Tree,
-    ) -> Result<Captured, ExecuteError> {
-        let way = (self.sink().await?, &self.settings.client);
+    ) -> Result<RawBuild, ExecuteError> {
+        let sink = self.sink().await?;
         let engine = self.engine(&format!("step `{}`", instructions.step))?;
-        workshop.build_image(engine, instructions, context, way, &self.on_event).await
+        let client = &self.settings.client;
+        workshop.build_image(engine, instructions, context, sink, client, &self.on_event).await
     }
 
     /// Warns about hard links that depend on the engine's storage driver.
@@ -246,7 +246,12 @@ impl Run {
         key.ok_or_else(|| ExecuteError::plan(format!("step `{}` has no key", step.id)))
     }
 
-    fn finish(&self, workshop: &Workshop, step: &Step, made: &Made) -> Result<(), ExecuteError> {
+    fn finish(
+        &self,
+        workshop: &Workshop,
+        step: &Step,
+        made: &StoredImage,
+    ) -> Result<(), ExecuteError> {
         workshop.store.finish(self.key_of(step)?, made)
     }
 
@@ -282,13 +287,13 @@ impl Run {
     }
 
     /// Offers an image on the in-process registry, for delivery from there.
-    pub(crate) async fn offered(&self, made: &Made) -> Result<Base, ExecuteError> {
+    pub(crate) async fn offered(&self, made: &StoredImage) -> Result<BaseImage, ExecuteError> {
         let Some(workshop) = &self.settings.workshop else {
             return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
         };
-        let way = (&workshop.store, &self.settings.client);
-        let reference: ImageRef = self.sink().await?.offer(&self.plan.name, made, way)?;
-        Ok(Base {
+        let (store, client) = (&workshop.store, &self.settings.client);
+        let reference = self.sink().await?.offer(&self.plan.name, made, store, client)?;
+        Ok(BaseImage {
             image: reference,
             index: None,
             manifest_digest: Digest::of(&made.manifest_bytes),
@@ -300,10 +305,10 @@ impl Run {
 }
 
 /// Returns the product of a step as a base for another step.
-fn base_of(product: Option<&Product>) -> Option<Made> {
+fn base_of(product: Option<&Product>) -> Option<StoredImage> {
     match product? {
-        Product::Made(made) => Some(Made::clone(made)),
-        Product::Base(base) => Made::of_base(base),
+        Product::Stored(made) => Some(StoredImage::clone(made)),
+        Product::Base(base) => StoredImage::of_base(base),
         _ => None,
     }
 }

@@ -20,8 +20,8 @@ use record::{OutputOutcome, OutputState};
 use tokio::task::{JoinHandle, JoinSet, block_in_place};
 
 use crate::run::Run;
-use crate::workshop::Made;
-use crate::{Base, Event, ExecuteError, Output, Settings};
+use crate::workshop::StoredImage;
+use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
 /// How many layers are copied at once. More streams do not use a connection better, and registries
 /// limit connections (podman and skopeo copy 6, docker 3).
@@ -51,7 +51,7 @@ pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
 /// Writes an image to all outputs, one after the other.
 pub(crate) async fn deliver(
     run: &Run,
-    base: &Base,
+    base: &BaseImage,
     image: &DerivedImage,
     targets: Vec<Target>,
 ) -> Result<(), ExecuteError> {
@@ -107,7 +107,7 @@ pub(crate) async fn deliver(
 /// An output that is being written.
 struct Delivery<'a> {
     run: &'a Run,
-    base: &'a Base,
+    base: &'a BaseImage,
     image: &'a DerivedImage,
     output: &'a str,
     copied: usize,
@@ -136,10 +136,9 @@ impl Delivery<'_> {
         let Some(workshop) = &self.run.settings.workshop else {
             return Err(ExecuteError::plan(format!("`{}` needs an engine", self.output)));
         };
-        let made = Made::new(self.image, Some(self.base.image.clone()))?;
-        let way = (&workshop.store, self.client());
+        let made = StoredImage::new(self.image, Some(self.base.image.clone()))?;
         let sink = self.run.sink().await?;
-        let offered = sink.offer(&self.run.plan.name, &made, way)?;
+        let offered = sink.offer(&self.run.plan.name, &made, &workshop.store, self.client())?;
         let engine = self.run.engine(self.output)?;
         workshop.load(engine, self.image, &offered, name).await
     }

@@ -10,7 +10,7 @@ use oci::media::MediaError;
 use oci::{DeriveError, LayoutError};
 use sources::SourceError;
 
-use crate::{Base, LayerError};
+use crate::{BaseImage, LayerError};
 
 /// Why a plan failed. The command line adds hints.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::Base, source: Some(Box::new(source)) }
     }
 
-    pub(crate) fn derive(base: &Base, source: DeriveError) -> Self {
+    pub(crate) fn derive(base: &BaseImage, source: DeriveError) -> Self {
         let what = format!("deriving an image from `{}` failed", base.image);
         Self { what, kind: ErrorKind::Base, source: Some(Box::new(source)) }
     }

@@ -29,7 +29,7 @@ use oci::{DerivedImage, Verified};
 use plan::{ImageEdit, Plan, Platform};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
 
-pub use base::{Base, fetch_base};
+pub use base::{BaseImage, fetch_base};
 pub use built::needs_engine;
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
@@ -220,7 +220,7 @@ impl Executor {
 /// Fails if the base is not an image for the platform, or if its parts do not fit together.
 pub fn derive_image(
     plan: &Plan,
-    base: &Base,
+    base: &BaseImage,
     edit: &ImageEdit,
 ) -> Result<DerivedImage, ExecuteError> {
     oci::derive(&base.manifest, &base.config, &Platform::linux_amd64(), edit, &plan.final_labels())

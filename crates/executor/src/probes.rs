@@ -160,12 +160,7 @@ impl Tools {
     }
 
     /// Runs a program on a copy of one file, under the limits of probes.
-    pub fn edit(
-        &self,
-        program: &str,
-        arguments: &[String],
-        (name, content): (&str, &[u8]),
-    ) -> Edited {
+    pub fn edit(&self, program: &str, arguments: &[String], name: &str, content: &[u8]) -> Edited {
         let Some(found) = self.find(&[program]) else {
             return Edited::NotRun(format!("{program} is not installed"));
         };

@@ -19,9 +19,9 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::built::keys;
-use crate::workshop::{Captured, Made, Packages, Sink, Wheels};
+use crate::workshop::{Packages, RawBuild, Sink, StoredImage, Wheels};
 use crate::{
-    Base, End, Event, ExecuteError, Execution, Job, OnEvent, Settings, deliver, derive_image,
+    BaseImage, End, Event, ExecuteError, Execution, Job, OnEvent, Settings, deliver, derive_image,
     event, fetch_base, in_order,
 };
 
@@ -87,13 +87,13 @@ pub(crate) struct Progress {
 /// What a step passes to those that need it.
 #[derive(Clone)]
 pub(crate) enum Product {
-    Base(Arc<Base>),
-    Image(Arc<(Base, DerivedImage)>),
+    Base(Arc<BaseImage>),
+    Image(Arc<(BaseImage, DerivedImage)>),
     Source(Tree),
     Packages(Arc<Packages>),
     Wheels(Arc<Wheels>),
-    Built(Arc<Captured>),
-    Made(Arc<Made>),
+    Built(Arc<RawBuild>),
+    Stored(Arc<StoredImage>),
 }
 
 /// The products that a step needs, by the names of the steps that made them.
@@ -226,8 +226,8 @@ impl Run {
             Action::FetchBase { platform, .. } => self.fetch_base(step, platform).await,
             Action::DeriveImage { base, edit, .. } => {
                 let base = match needs.get(base.as_str()) {
-                    Some(Product::Base(base)) => Ok(Base::clone(base)),
-                    Some(Product::Made(made)) => self.offered(made).await,
+                    Some(Product::Base(base)) => Ok(BaseImage::clone(base)),
+                    Some(Product::Stored(made)) => self.offered(made).await,
                     _ => Err(ExecuteError::plan(format!(
                         "step `{}` needs `{base}`, which does not make an image",
                         step.id
@@ -238,7 +238,7 @@ impl Run {
                     Ok((Product::Image(Arc::new((base, image))), StepState::Done))
                 })
             }
-            action => self.in_workshop(step, action, needs).await,
+            action => self.run_build_step(step, action, needs).await,
         };
         let result = result.map_err(Arc::new);
         if let Err(error) = &result {
@@ -288,7 +288,7 @@ impl Run {
         self.shared.sink.get_or_try_init(|| Sink::start(&workshop.store)).await
     }
 
-    fn derive(&self, base: &Base, edit: &ImageEdit) -> Result<DerivedImage, ExecuteError> {
+    fn derive(&self, base: &BaseImage, edit: &ImageEdit) -> Result<DerivedImage, ExecuteError> {
         let image = derive_image(&self.plan, base, edit)?;
         self.note_native_support(base, edit);
         self.progress().image = Some(ImageSummary {
@@ -304,7 +304,7 @@ impl Run {
     }
 
     /// Adds a note if a spoofed base already has native code for the GPU.
-    fn note_native_support(&self, base: &Base, edit: &ImageEdit) {
+    fn note_native_support(&self, base: &BaseImage, edit: &ImageEdit) {
         let is_spoof = !edit.entrypoint_prefix.is_empty();
         if is_spoof && oci::native_gpus(&base.config).contains(&self.plan.gpu.to_string()) {
             let message = format!(

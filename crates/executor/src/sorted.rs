@@ -63,7 +63,8 @@ impl SortedLayer {
     /// # Errors
     /// Fails if the layer cannot be fetched, does not match its digest, or is not a tar.
     pub async fn read_remote(
-        (client, image): (&RegistryClient, &ImageRef),
+        client: &RegistryClient,
+        image: &ImageRef,
         layer: &Descriptor,
         diff_id: Option<&Digest>,
         folder: Option<&Path>,

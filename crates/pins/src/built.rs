@@ -70,7 +70,8 @@ pub struct Stage {
 pub(crate) fn read_track(
     report: &mut Report<'_>,
     table: &Table<'_>,
-    (env, pins): (BTreeMap<String, String>, Option<&Pins>),
+    env: BTreeMap<String, String>,
+    pins: Option<&Pins>,
 ) -> Result<BuiltSettings, Reported> {
     let title = table.required(report, "title", "title = \"llama.cpp, Vulkan\"", line(100));
     let description = table.required(
@@ -143,7 +144,7 @@ fn read_variant(
     }
     let mut stages: Vec<Stage> = Vec::new();
     for item in items {
-        let stage = read_stage(report, &item, (&base, pins))?;
+        let stage = read_stage(report, &item, &base, pins)?;
         if stages.iter().any(|other| other.name == stage.name) {
             let message = format!("two stages are called `{}`", stage.name);
             return Err(report.add(&item.span, wrong(message, "rename one of them")));
@@ -156,7 +157,8 @@ fn read_variant(
 fn read_stage(
     report: &mut Report<'_>,
     entry: &Entry<'_>,
-    (base, pins): (&VariantBase, Option<&Pins>),
+    base: &VariantBase,
+    pins: Option<&Pins>,
 ) -> Result<Stage, Reported> {
     let table = entry.table(report, "`[[….stage]]`")?;
     let known = ["name", "dockerfile", "sources", "packages", "python", "args", "network"];

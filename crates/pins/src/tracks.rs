@@ -177,7 +177,7 @@ fn read_track(
             None => BTreeMap::new(),
             Some(entry) => read_env(report, &entry)?,
         };
-        let settings = built::read_track(report, &table, (env, pins))?;
+        let settings = built::read_track(report, &table, env, pins)?;
         return Ok((track, Settings::Built(settings)));
     }
     let title = table.required(report, "title", "title = \"vLLM for gfx1151\"", line(100));

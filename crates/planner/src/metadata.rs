@@ -47,7 +47,7 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         warnings.push(Warning::new("base-discontinued", format!("pin `{}`: {why}", settings.base)));
     }
     let override_version = match request.track.is_spoof() {
-        true => spoof::decide(request, target, gpu, (&settings.base, &pin), &mut warnings)?,
+        true => spoof::decide(request, target, gpu, &settings.base, &pin, &mut warnings)?,
         false if request.spoof == crate::SpoofChoice::Auto => None,
         false => return Err(PlanError::NotASpoofTrack { track: request.track.name() }),
     };

@@ -35,7 +35,8 @@ pub(crate) fn decide(
     request: &BuildRequest,
     target: &GpuTarget,
     gpu: &Gpu,
-    (name, base): (&PinName, &ImagePin),
+    name: &PinName,
+    base: &ImagePin,
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<GfxVersion>, PlanError> {
     let native = native_support(target, gpu, base);

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use super::Workshop;
 use super::offered::Offered;
 use super::sink::{Sink, diff_ids};
-use super::store::Made;
+use super::store::StoredImage;
 use crate::{Event, ExecuteError, OnEvent};
 
 /// How long the engine may be silent. Compiling a single file can take long.
@@ -51,7 +51,7 @@ pub(crate) struct Instructions<'a> {
     /// The text of the Dockerfile.
     pub(crate) dockerfile: &'a str,
     /// The image for the build argument `BASE`, if the Dockerfile has one.
-    pub(crate) base: Option<&'a Made>,
+    pub(crate) base: Option<&'a StoredImage>,
     /// Build arguments in addition to `BASE`.
     pub(crate) args: &'a BTreeMap<String, String>,
     /// Whether RUN may use the network.
@@ -62,7 +62,7 @@ pub(crate) struct Instructions<'a> {
 
 /// What an engine added to a base.
 #[derive(Debug)]
-pub(crate) struct Captured {
+pub(crate) struct RawBuild {
     /// The config, as the engine wrote it.
     pub(crate) config: Bytes,
     /// The layers above the base, lowest first, as the engine compressed them.
@@ -76,9 +76,10 @@ impl Workshop {
         engine: &Engine,
         instructions: &Instructions<'_>,
         context: Tree,
-        (sink, client): (&Sink, &RegistryClient),
+        sink: &Sink,
+        client: &RegistryClient,
         on_event: &OnEvent,
-    ) -> Result<Captured, ExecuteError> {
+    ) -> Result<RawBuild, ExecuteError> {
         let step = instructions.step;
         let failed = |error| ExecuteError::engine(format!("step `{step}` failed"), error);
         let mut text = instructions.dockerfile.to_owned();
@@ -104,8 +105,7 @@ impl Workshop {
         // From here on, the names must be removed in any case.
         self.names.lock().await.push(target.to_string());
         if let Some(offered) = &offered {
-            let way = (&self.store, client);
-            let name = sink.offer_base(&instructions.name, &offered.made, way)?;
+            let name = sink.offer_base(&instructions.name, &offered.made, &self.store, client)?;
             self.names.lock().await.push(name.to_string());
             engine.pull(&name, true, TRANSFER).await.map_err(failed)?;
             build_args.insert("BASE".to_owned(), name.to_string());
@@ -156,7 +156,7 @@ impl Workshop {
         self.names.lock().await.push(built.image.to_string());
         let pushed = engine.push(&built.image, &target, TRANSFER).await;
         pushed.map_err(|error| sink.disk_failure().unwrap_or_else(|| failed(error)))?;
-        captured(instructions, sink)
+        raw(instructions, sink)
     }
 }
 
@@ -232,10 +232,10 @@ fn declares(dockerfile: &str, name: &str) -> bool {
 }
 
 /// Splits a pushed image into the base's layers and the new ones.
-fn captured(
+fn raw(
     Instructions { step, name, base, .. }: &Instructions<'_>,
     sink: &Sink,
-) -> Result<Captured, ExecuteError> {
+) -> Result<RawBuild, ExecuteError> {
     let wrong = |what: &str| {
         ExecuteError::capture(format!("the image that the engine pushed for step `{step}` {what}"))
     };
@@ -260,7 +260,7 @@ fn captured(
     let new = &manifest.layers[below.len()..];
     let layers = new.iter().map(|layer| sink.blob(&layer.digest)).collect::<Option<Vec<_>>>();
     let layers = layers.ok_or_else(|| wrong("lacks a layer"))?;
-    Ok(Captured { config, layers })
+    Ok(RawBuild { config, layers })
 }
 
 /// Returns a tree as the tar stream that an engine reads.

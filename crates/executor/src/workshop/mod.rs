@@ -28,13 +28,13 @@ use names::Digest;
 use patcher::PatchSet;
 use tokio::sync::Mutex;
 
-pub(crate) use build::{Captured, Instructions};
+pub(crate) use build::{Instructions, RawBuild};
 pub(crate) use packages::Packages;
 pub(crate) use sink::Sink;
 pub(crate) use sources::SourceStep;
 pub use sources::SourceTree;
-pub(crate) use store::Made;
 pub use store::Store;
+pub(crate) use store::StoredImage;
 pub(crate) use wheels::Wheels;
 
 use crate::ExecuteError;

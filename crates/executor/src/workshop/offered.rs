@@ -13,7 +13,7 @@ use names::Digest;
 use oci::media::{DOCKER_CONFIG, DOCKER_MANIFEST, Document};
 use serde_json::{Value, json};
 
-use super::store::Made;
+use super::store::StoredImage;
 use crate::ExecuteError;
 
 /// The parts of a config that the OCI format cannot represent.
@@ -22,7 +22,7 @@ const DOCKER_ONLY: [&str; 3] = ["Healthcheck", "OnBuild", "Shell"];
 /// What an engine needs to know about a base to build on it.
 pub(crate) struct Offered {
     /// The base to offer.
-    pub(crate) made: Made,
+    pub(crate) made: StoredImage,
     /// The words of its `SHELL`.
     pub(crate) shell: Option<Vec<String>>,
     /// Whether its `USER` is not root.
@@ -36,7 +36,7 @@ impl Offered {
     /// # Errors
     /// Fails if the config cannot be read, or if its layers need OCI's format while its config
     /// needs docker's.
-    pub(crate) fn new(base: &Made, has_health_check: bool) -> Result<Self, ExecuteError> {
+    pub(crate) fn new(base: &StoredImage, has_health_check: bool) -> Result<Self, ExecuteError> {
         let bad = || ExecuteError::plan("cannot read the config of a base".to_owned());
         let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;
         let inner = config.get_mut("config").and_then(Value::as_object_mut);
@@ -70,10 +70,10 @@ impl Offered {
 
 /// Returns an image with another config, in docker's format if its layers are given.
 fn with_config(
-    base: &Made,
+    base: &StoredImage,
     config: Bytes,
     docker_layers: Option<Vec<Value>>,
-) -> Result<Made, ExecuteError> {
+) -> Result<StoredImage, ExecuteError> {
     let mut json = base.manifest.json.clone();
     json["config"]["digest"] = json!(Digest::of(&config));
     json["config"]["size"] = json!(config.len());
@@ -89,7 +89,7 @@ fn with_config(
     let manifest_bytes = Bytes::from(json.to_string());
     match Document::parse(&manifest_bytes, None) {
         Ok(Document::Manifest(manifest)) => {
-            Ok(Made { manifest, manifest_bytes, config, remote: base.remote.clone() })
+            Ok(StoredImage { manifest, manifest_bytes, config, remote: base.remote.clone() })
         }
         _ => Err(ExecuteError::plan("cannot write the manifest of a base".to_owned())),
     }

@@ -12,8 +12,8 @@ use plan::{ImageEdit, Seal};
 use tempfile::TempDir;
 
 use super::Workshop;
-use super::build::Captured;
-use super::store::Made;
+use super::build::RawBuild;
+use super::store::StoredImage;
 use crate::ExecuteError;
 use crate::layers::PIECE;
 
@@ -28,7 +28,8 @@ impl Workshop {
     /// Fetches the packages of some sets of a lock, each by its hash.
     pub(crate) async fn fetch_packages(
         &self,
-        (path, digest): (&str, &Digest),
+        path: &str,
+        digest: &Digest,
         sets: &BTreeMap<String, Digest>,
     ) -> Result<Packages, ExecuteError> {
         let text = self.materials.file(path, digest)?;
@@ -77,10 +78,11 @@ impl Workshop {
     /// Makes a base image with a single layer from the engine's result.
     pub(crate) fn base_image(
         &self,
-        captured: &Captured,
+        raw: &RawBuild,
         packages: &Packages,
-        (seal, created): (&Seal, &str),
-    ) -> Result<Made, ExecuteError> {
+        seal: &Seal,
+        created: &str,
+    ) -> Result<StoredImage, ExecuteError> {
         let edit = ImageEdit {
             created: created.to_owned(),
             created_by: format!("build-pipeline {}: Debian {}", seal.contract, packages.lock.suite),
@@ -89,7 +91,7 @@ impl Workshop {
             reset: Vec::new(),
             labels: BTreeMap::new(),
         };
-        tokio::task::block_in_place(|| self.image_of_layers(captured, seal, &edit))
+        tokio::task::block_in_place(|| self.image_of_layers(raw, seal, &edit))
     }
 
     /// Returns the packages for a build context, without those of the base, and the folder that

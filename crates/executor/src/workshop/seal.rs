@@ -15,8 +15,8 @@ use seal::{EntryPath, Glob, Index, Kind, Listing, Rules, Sealed, Sealer};
 use serde_json::json;
 
 use super::Workshop;
-use super::build::Captured;
-use super::store::Made;
+use super::build::RawBuild;
+use super::store::StoredImage;
 use crate::ExecuteError;
 use crate::layers::{PIECE, list_layer, read_remote_layer};
 
@@ -25,26 +25,28 @@ impl Workshop {
     /// become one, because engines divide layers differently.
     pub(crate) async fn seal_image(
         &self,
-        (captured, base): (&Captured, &Made),
-        (seal, edit): (&Seal, &ImageEdit),
+        raw: &RawBuild,
+        base: &StoredImage,
+        seal: &Seal,
+        edit: &ImageEdit,
         client: &RegistryClient,
-    ) -> Result<(Made, Sealed), ExecuteError> {
+    ) -> Result<(StoredImage, Sealed), ExecuteError> {
         let mut view = Index::new();
         for layer in &base.manifest.layers {
             view.apply(&self.listing(base, layer, client).await?);
         }
         tokio::task::block_in_place(|| {
-            let working_directory = working_directory(&captured.config, &view);
+            let working_directory = working_directory(&raw.config, &view);
             let working_directory = working_directory.map(|path| self.tar_of_directory(&path));
-            let layers = captured.layers.iter().map(|layer| self.unpacked(layer));
+            let layers = raw.layers.iter().map(|layer| self.unpacked(layer));
             let tars = working_directory.into_iter().chain(layers);
             let tars = tars.collect::<Result<Vec<_>, _>>()?;
             let (layer, sealed) = self.seal_layers(seal, view, tars, &edit.created_by)?;
             let below = (&base.manifest, &*base.config);
             let (platform, new) = (Platform::linux_amd64(), layer.as_slice());
-            let image = assemble(below, &platform, &captured.config, new, edit);
+            let image = assemble(below, &platform, &raw.config, new, edit);
             let image = image.map_err(ExecuteError::assemble)?;
-            Ok((Made::new(&image, base.remote.clone())?, sealed))
+            Ok((StoredImage::new(&image, base.remote.clone())?, sealed))
         })
     }
 
@@ -52,18 +54,18 @@ impl Workshop {
     /// engine's config is kept.
     pub(crate) fn image_of_layers(
         &self,
-        captured: &Captured,
+        raw: &RawBuild,
         seal: &Seal,
         edit: &ImageEdit,
-    ) -> Result<Made, ExecuteError> {
-        let tars = captured.layers.iter().map(|layer| self.unpacked(layer));
+    ) -> Result<StoredImage, ExecuteError> {
+        let tars = raw.layers.iter().map(|layer| self.unpacked(layer));
         let tars = tars.collect::<Result<Vec<_>, _>>()?;
         let (layer, _) = self.seal_layers(seal, Index::new(), tars, &edit.created_by)?;
         let platform = Platform::linux_amd64();
         let (manifest, config) = scratch(&platform)?;
         let (below, new) = ((&manifest, &*config), layer.as_slice());
         let image = assemble(below, &platform, &config, new, edit);
-        Made::new(&image.map_err(ExecuteError::assemble)?, None)
+        StoredImage::new(&image.map_err(ExecuteError::assemble)?, None)
     }
 
     /// Seals layers into one layer, and stores it with its listing.
@@ -139,7 +141,7 @@ impl Workshop {
     /// Returns the listing of a layer of a base. A layer in a registry is read only once.
     async fn listing(
         &self,
-        base: &Made,
+        base: &StoredImage,
         layer: &Descriptor,
         client: &RegistryClient,
     ) -> Result<Listing, ExecuteError> {

@@ -16,11 +16,12 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 
-use super::store::{Made, Store};
+use super::store::{Store, StoredImage};
 use crate::ExecuteError;
 
 /// The buffer size for reading files, in bytes.
 const PIECE: usize = 256 << 10;
+
 /// The registry, and its folder for temporary files.
 #[derive(Debug)]
 pub(crate) struct Sink {
@@ -53,13 +54,14 @@ impl Sink {
     pub(crate) fn offer(
         &self,
         name: &str,
-        made: &Made,
-        (store, client): (&Store, &RegistryClient),
+        made: &StoredImage,
+        store: &Store,
+        client: &RegistryClient,
     ) -> Result<ImageRef, ExecuteError> {
         let tag: Tag = "base".parse().map_err(|_| ExecuteError::plan("invalid tag".to_owned()))?;
         self.registry.add_blob(made.config.clone());
         for (layer, diff_id) in made.manifest.layers.iter().zip(diff_ids(&made.config)?) {
-            let source = source_of(layer, made.remote.as_ref(), (store, client));
+            let source = source_of(layer, made.remote.as_ref(), store, client);
             self.registry.claim(&layer.digest, layer.size, Some(source));
             // A client that does not know the digest of the compressed layer asks for this one.
             self.registry.claim(&diff_id, layer.size, None);
@@ -79,10 +81,11 @@ impl Sink {
     pub(crate) fn offer_base(
         &self,
         name: &str,
-        base: &Made,
-        way: (&Store, &RegistryClient),
+        base: &StoredImage,
+        store: &Store,
+        client: &RegistryClient,
     ) -> Result<ImageRef, ExecuteError> {
-        self.offer(&format!("{name}-base"), &labelled(base)?, way)
+        self.offer(&format!("{name}-base"), &labelled(base)?, store, client)
     }
 
     /// Returns the manifest that was pushed to a repository under a tag.
@@ -105,7 +108,7 @@ impl Sink {
 }
 
 /// Returns an image with the label of bases.
-fn labelled(base: &Made) -> Result<Made, ExecuteError> {
+fn labelled(base: &StoredImage) -> Result<StoredImage, ExecuteError> {
     let bad = || ExecuteError::plan("the config of a base is not valid".to_owned());
     let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;
     let inner = object_in(config.as_object_mut(), "config").ok_or_else(bad)?;
@@ -117,7 +120,7 @@ fn labelled(base: &Made) -> Result<Made, ExecuteError> {
     descriptor.insert("digest".to_owned(), Digest::of(&config).to_string().into());
     descriptor.insert("size".to_owned(), config.len().into());
     let manifest_bytes = Bytes::from(manifest.to_string());
-    Ok(Made { manifest_bytes, config, ..base.clone() })
+    Ok(StoredImage { manifest_bytes, config, ..base.clone() })
 }
 
 /// Returns an object inside another one, and creates it if necessary.
@@ -145,7 +148,8 @@ pub(crate) fn diff_ids(config: &[u8]) -> Result<Vec<Digest>, ExecuteError> {
 fn source_of(
     layer: &Descriptor,
     remote: Option<&ImageRef>,
-    (store, client): (&Store, &RegistryClient),
+    store: &Store,
+    client: &RegistryClient,
 ) -> BlobSource {
     let (layer, remote) = (layer.clone(), remote.cloned());
     let (path, client) = (store.blob(&layer.digest), client.clone());
@@ -167,7 +171,6 @@ fn source_of(
         .boxed()
     })
 }
-
 async fn file(path: PathBuf) -> std::io::Result<BlobStream> {
     let file = tokio::fs::File::open(path).await?;
     Ok(Box::pin(stream::try_unfold(file, |mut file| async {

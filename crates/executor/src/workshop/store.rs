@@ -14,7 +14,7 @@ use seal::Listing;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::{Base, ExecuteError};
+use crate::{BaseImage, ExecuteError};
 
 /// The schema version of a step's note.
 const SCHEMA: u32 = 1;
@@ -28,7 +28,7 @@ pub struct Store {
 
 /// An image made by a step, or its base.
 #[derive(Debug, Clone)]
-pub(crate) struct Made {
+pub(crate) struct StoredImage {
     /// Its manifest.
     pub(crate) manifest: Manifest,
     /// The bytes of the manifest.
@@ -48,7 +48,7 @@ struct Note {
     remote: Option<ImageRef>,
 }
 
-impl Made {
+impl StoredImage {
     /// Creates the value for an assembled image.
     pub(crate) fn new(
         image: &DerivedImage,
@@ -61,7 +61,7 @@ impl Made {
 
     /// Creates the value for a fetched base. Its manifest must be an OCI manifest, or be
     /// convertible to one.
-    pub(crate) fn of_base(base: &Base) -> Option<Self> {
+    pub(crate) fn of_base(base: &BaseImage) -> Option<Self> {
         let manifest_bytes = Bytes::from(base.manifest.json.to_string());
         Some(Self {
             manifest: base.manifest.clone(),
@@ -135,7 +135,7 @@ impl Store {
     }
 
     /// Returns the image of a finished step, if it is complete.
-    pub(crate) fn finished(&self, key: &Digest) -> Option<Made> {
+    pub(crate) fn finished(&self, key: &Digest) -> Option<StoredImage> {
         let note = fs::read(self.note(key)).ok()?;
         let note: Note = serde_json::from_slice(&note).ok()?;
         if note.schema != SCHEMA {
@@ -154,11 +154,11 @@ impl Store {
         };
         let is_whole = manifest.layers.iter().all(&mut is_there);
         verified.save();
-        is_whole.then_some(Made { manifest, manifest_bytes, config, remote: note.remote })
+        is_whole.then_some(StoredImage { manifest, manifest_bytes, config, remote: note.remote })
     }
 
     /// Records that a step is finished. Its layers have already been stored.
-    pub(crate) fn finish(&self, key: &Digest, made: &Made) -> Result<(), ExecuteError> {
+    pub(crate) fn finish(&self, key: &Digest, made: &StoredImage) -> Result<(), ExecuteError> {
         let note = Note {
             schema: SCHEMA,
             manifest: self.keep_bytes(&made.manifest_bytes)?,
@@ -231,7 +231,7 @@ mod tests {
         let config = b"{}".as_slice();
         let manifest = json!({ "config": descriptor(config), "layers": [descriptor(layer)] });
         let manifest_bytes = Bytes::from(manifest.to_string());
-        let made = Made {
+        let made = StoredImage {
             manifest: parse(&manifest_bytes).unwrap(),
             manifest_bytes: manifest_bytes.clone(),
             config: Bytes::from_static(config),

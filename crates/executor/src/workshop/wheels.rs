@@ -31,7 +31,8 @@ impl Workshop {
     /// Fetches the wheels of a lock, each by its hash.
     pub(crate) async fn fetch_wheels(
         &self,
-        (path, digest): (&str, &Digest),
+        path: &str,
+        digest: &Digest,
     ) -> Result<Wheels, ExecuteError> {
         let text = self.materials.file(path, digest)?.to_owned();
         let lock = PythonLock::parse(&text, None).map_err(|_| ExecuteError::changed(path))?;

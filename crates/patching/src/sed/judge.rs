@@ -278,7 +278,7 @@ impl<'a> Bench<'a> {
         }
         let name = path.as_str().rsplit('/').next().unwrap_or_default();
         arguments.extend(["--".to_owned(), name.to_owned()]);
-        match self.tools.edit("sed", &arguments, (name, content)) {
+        match self.tools.edit("sed", &arguments, name, content) {
             Edited::Content(content) => Ok(content),
             Edited::Failed(told) if told.contains("sandbox") => {
                 Err((Rule::NotChecked, format!("not run: {told}")))
