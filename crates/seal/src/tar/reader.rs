@@ -453,3 +453,110 @@ fn checked_link(kind: Kind, link: &[u8]) -> Result<Box<[u8]>, Fault> {
         false => Ok(link.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Forward, Ustar, pax_record};
+    use super::*;
+
+    /// Returns an entry without data.
+    fn bare(kind: u8, name: &str, link: &[u8]) -> Vec<u8> {
+        Ustar { kind, link, name: name.as_bytes(), ..Ustar::default() }.block().to_vec()
+    }
+
+    fn extension(kind: u8, data: &[u8]) -> Vec<u8> {
+        let size = data.len() as u64;
+        let mut bytes = Ustar { kind, name: b"x", size, ..Ustar::default() }.block().to_vec();
+        bytes.extend_from_slice(data);
+        bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        bytes
+    }
+
+    fn records(records: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let mut data = Vec::new();
+        records.iter().for_each(|(key, value)| pax_record(&mut data, key, value));
+        data
+    }
+
+    #[test]
+    fn the_memory_for_all_entries_is_limited() {
+        let mut tar = bare(b'0', "file", b"");
+        tar.extend(bare(b'2', "link", &[b'a'; 90]));
+        let attribute = records(&[(b"SCHILY.xattr.user.name", &[b'v'; 1000])]);
+        tar.extend(extension(b'x', &attribute));
+        tar.extend(bare(b'0', "attribute", b""));
+        let map = records(&[(b"GNU.sparse.size", b"9"), (b"GNU.sparse.map", b"0,0,1,0,2,0")]);
+        tar.extend(extension(b'x', &map));
+        tar.extend(bare(b'0', "sparse", b""));
+        // Names, links, attributes, maps, and a constant for the rest all count.
+        let sizes = [4, 4 + 90, 9 + 9 + 1000 + 64, 6 + 3 * 16].map(|size| size + 256);
+        let mut reader = TarReader::new(Forward(&tar[..]));
+        for (number, size) in sizes.into_iter().enumerate() {
+            let before = reader.held;
+            assert!(reader.next().unwrap().is_some());
+            assert_eq!(reader.held - before, size, "entry {number}");
+        }
+        let all: u64 = sizes.iter().sum();
+        for (held, wanted) in [(MAX_HELD - all, 4), (MAX_HELD - all + 1, 3)] {
+            let mut reader = TarReader::new(Forward(&tar[..]));
+            reader.held = held;
+            let mut read = 0;
+            let end = loop {
+                match reader.next() {
+                    Ok(Some(_)) => read += 1,
+                    Ok(None) => break "end".to_owned(),
+                    Err(error) => break error.to_string(),
+                }
+            };
+            assert_eq!(read, wanted);
+            let is_full = end.ends_with("of the entries need more than 2048 MiB");
+            assert_eq!(is_full, wanted == 3, "{end}");
+        }
+    }
+
+    #[test]
+    fn long_names_and_extended_headers_are_limited() {
+        for kind in *b"xXgLK" {
+            let tar = |size: usize| {
+                let mut data = vec![b'a'; size];
+                if matches!(kind, b'x' | b'X' | b'g') {
+                    data = Vec::new();
+                    let value = vec![b'a'; size - b"1048576 comment=\n".len()];
+                    pax_record(&mut data, b"comment", &value);
+                    assert_eq!(data.len(), size);
+                }
+                let mut tar = extension(kind, &data);
+                tar.extend(bare(b'0', "file", b""));
+                tar
+            };
+            let read = |tar: &[u8]| {
+                let end = TarReader::new(Forward(tar)).next().map(|_| ());
+                end.map_or_else(|error| error.to_string(), |()| "read".to_owned())
+            };
+            let fits = read(&tar(MAX_EXTENSION));
+            let wanted = if kind == b'L' { "its path has 1048576 bytes" } else { "read" };
+            assert!(fits.contains(wanted), "{fits}");
+            let refused = read(&tar(MAX_EXTENSION + 1));
+            assert!(refused.contains("has 1048577 bytes, more than the limit of 1048576"));
+        }
+    }
+
+    #[test]
+    fn what_global_headers_set_is_limited_together() {
+        let one = |name: &[u8], size: usize| {
+            let key = [b"SCHILY.xattr.".as_slice(), name].concat();
+            extension(b'g', &records(&[(key.as_slice(), vec![b'v'; size].as_slice())]))
+        };
+        let half = (MAX_EXTENSION >> 1) - b"SCHILY.xattr.a".len();
+        let read = |tars: &[Vec<u8>]| {
+            let tar = [tars.concat(), bare(b'0', "file", b"")].concat();
+            let end = TarReader::new(Forward(&tar[..])).next().map(|_| ());
+            end.map_err(|error| error.to_string())
+        };
+        assert_eq!(read(&[one(b"a", half), one(b"b", half)]), Ok(()));
+        // Later values replace earlier ones.
+        assert_eq!(read(&[one(b"a", half), one(b"a", half), one(b"b", half)]), Ok(()));
+        let refused = read(&[one(b"a", half), one(b"b", half + 1)]).unwrap_err();
+        assert!(refused.contains("has 1048577 bytes, more than the limit of 1048576"));
+    }
+}

@@ -214,6 +214,10 @@ fn bombs() {
     // A header with a huge size does not allocate memory.
     let huge = raw(b'x', b"p", b"", b"", 0o77_777_777_777);
     check(&huge, limits, "larger than 1 MiB");
+    for kind in *b"xgLK" {
+        check(&raw(kind, b"p", b"", b"", (1 << 20) + 1), limits, "larger than 1 MiB");
+        check(&raw(kind, b"p", b"", b"", 1 << 20), limits, "ends too early");
+    }
     let huge = raw(b'0', b"f", b"", b"", 0o77_777_777_777);
     check(&huge, limits, "ends too early");
 }
