@@ -4,7 +4,8 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 
-use super::blocks::BLOCK;
+use tar_stream::BLOCK;
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::tree::Mode;
