@@ -21,7 +21,8 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("planner", true, &["names", "patcher", "pins", "plan"]),
     ("record", true, &["names", "plan"]),
     ("host", false, &["names", "pins"]),
-    ("seal", true, &["names"]),
+    ("tar-stream", true, &[]),
+    ("seal", true, &["names", "tar-stream"]),
     ("oci", false, &["names", "plan"]),
     ("engine", false, &["names"]),
     (
@@ -43,7 +44,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),
     ("patching", false, &["executor", "failure", "host", "lint", "names", "patcher", "sources"]),
     ("debian", false, &["names", "pins", "sources"]),
-    ("sources", false, &["names", "oci", "pins", "seal"]),
+    ("sources", false, &["names", "oci", "pins", "tar-stream"]),
     ("testkit", false, &["names"]),
 ];
 

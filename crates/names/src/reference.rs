@@ -362,6 +362,9 @@ mod tests {
             ("docker.io/ollama/ollama:rocm", "docker.io", "ollama/ollama", Some("rocm")),
             ("docker.io/fedora:43", "docker.io", "library/fedora", Some("43")),
             ("index.docker.io/fedora", "docker.io", "library/fedora", None),
+            ("registry-1.docker.io/fedora:43", "docker.io", "library/fedora", Some("43")),
+            ("registry-1.docker.io/rocm/vllm", "docker.io", "rocm/vllm", None),
+            ("registry-2.docker.io/fedora", "registry-2.docker.io", "fedora", None),
             ("ghcr.io/a/b__c--d.e_f", "ghcr.io", "a/b__c--d.e_f", None),
         ] {
             let parsed: ImageRef = text.parse().unwrap();
@@ -391,6 +394,10 @@ mod tests {
             ("ghcr.io/", "it is empty"),
             ("ghcr.io/a//b", "each part between slashes"),
             ("ghcr.io/../b", "each part between slashes"),
+            ("ghcr.io/a/..", "each part between slashes"),
+            ("ghcr.io/a..b", "each part between slashes"),
+            ("ghcr.io/a/b..c/d", "each part between slashes"),
+            ("ghcr.io/a._b", "each part between slashes"),
             ("ghcr.io/a/-b", "each part between slashes"),
             ("ghcr.io/a/b___c", "each part between slashes"),
             ("ghcr.io/a/é", "each part between slashes"),
@@ -411,6 +418,17 @@ mod tests {
         }
         let long = format!("ghcr.io/{}", "a".repeat(256));
         assert!(long.parse::<ImageRef>().unwrap_err().to_string().contains("255"));
+        assert!(long[..long.len() - 1].parse::<ImageRef>().is_ok());
+    }
+
+    #[test]
+    fn a_tag_has_at_most_128_characters() {
+        let tag = "a".repeat(128);
+        let parsed: ImageRef = format!("ghcr.io/a/b:{tag}").parse().unwrap();
+        assert_eq!(parsed.tag.unwrap().as_str(), tag);
+        let message = format!("ghcr.io/a/b:{tag}a").parse::<ImageRef>().unwrap_err().to_string();
+        assert!(message.contains("a tag has 1 to 128 characters"), "{message}");
+        assert!(format!("{tag}a").parse::<Tag>().is_err());
     }
 
     proptest! {

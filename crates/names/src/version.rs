@@ -273,8 +273,33 @@ mod tests {
             ("1.0.post", "1.0-r0"),
             ("1.0alpha1", "1.0a1"),
             ("1.0pre1", "1.0c1"),
+            ("1.0-dev3", "1.0.dev3"),
+            ("1.0_DEV-3", "1.0dev3"),
+            ("1.0-dev", "1.0.dev0"),
+            ("1.0rc1-dev2", "1.0rc1.dev2"),
         ] {
             assert_eq!(version(a), version(b));
+        }
+    }
+
+    #[test]
+    fn pre_releases_and_development_releases_are_no_final_releases() {
+        for text in [
+            "0.11.1rc1",
+            "0.20.0-rc2",
+            "1.0a1",
+            "1.0-dev",
+            "1.0.dev3",
+            "1.0rc1-dev2",
+            "1.post1-dev",
+        ] {
+            assert!(version(text).is_pre_release(), "{text}");
+        }
+        for text in ["0.11.1", "v0.20.0", "1.0.post1", "1.0-r2", "1.0+dev", "b9010"] {
+            assert!(!version(text).is_pre_release(), "{text}");
+        }
+        for (earlier, later) in [("1.0-dev", "1.0a1"), ("1.0-dev", "1.0"), ("0.9", "1.0-dev")] {
+            assert!(version(earlier) < version(later), "{earlier} < {later}");
         }
     }
 

@@ -156,3 +156,21 @@ impl Tree for Directory {
         Ok(Some(bytes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_the_maximum_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path()).unwrap();
+        let file = File::create(folder.path().join("a")).unwrap();
+        let read = || directory.read(&"a".parse().unwrap());
+        file.set_len(MAX_FILE_BYTES as u64).unwrap();
+        assert_eq!(read().unwrap().unwrap().len(), MAX_FILE_BYTES);
+        file.set_len(MAX_FILE_BYTES as u64 + 1).unwrap();
+        let wanted = "it has 4194305 bytes; the maximum is 4194304";
+        assert_eq!(read().unwrap_err().to_string(), wanted);
+    }
+}

@@ -142,3 +142,41 @@ fn merge(receipt: &mut Receipt, later: &Receipt) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(before: &str, after: &str) -> Receipt {
+        let file = serde_json::json!({
+            "path": "f",
+            "before": hash(before.as_bytes()),
+            "after": hash(after.as_bytes()),
+            "splices": [{ "at": 0, "removed": before, "inserted": after }],
+        });
+        let receipt = serde_json::json!({
+            "schema": 1, "component": "vllm", "version": null, "gpu": "gfx1151",
+            "patches": [], "files": [file],
+        });
+        serde_json::from_value(receipt).unwrap()
+    }
+
+    #[test]
+    fn a_later_change_is_joined_only_to_the_file_that_it_started_from() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), "three").unwrap();
+        let directory = Directory::open(folder.path()).unwrap();
+        let settled = |later: Receipt| {
+            let list = ReceiptList::empty().with(Some(receipt("one", "two"))).with(Some(later));
+            let [settled] = list.settled(&directory).receipts.try_into().unwrap();
+            let [file] = settled.files.try_into().unwrap();
+            let file: patcher::FileReceipt = file;
+            (file.before, file.after, file.splices.len())
+        };
+        let wanted = (hash(b"one"), hash(b"three"), 2);
+        assert_eq!(settled(receipt("two", "three")), wanted);
+        // The file was replaced between the two runs, so it cannot become `one` again.
+        let wanted = (hash(b"other"), hash(b"three"), 1);
+        assert_eq!(settled(receipt("other", "three")), wanted);
+    }
+}

@@ -12,8 +12,8 @@ use crate::path::EntryPath;
 use crate::pyc;
 use crate::report::Report;
 use crate::sealer::Rules;
-use crate::tar::Seekable;
 use crate::upper::{Node, Upper, link_target};
+use tar_stream::Seekable;
 
 /// The entries to write, by their paths in the tar.
 #[derive(Debug, Default)]

@@ -1,13 +1,10 @@
 //! The metadata of a layer's entry, without its content.
 
-use std::collections::BTreeMap;
+pub use tar_stream::Xattrs;
 
 /// The only extended attribute that belongs to an image: file capabilities (capabilities(7)). All
 /// others (`user.*`, `security.selinux`, `security.ima`) come from the build machine.
 pub const CAPABILITY: &[u8] = b"security.capability";
-
-/// Extended attributes, by name.
-pub type Xattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 /// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,8 +2,9 @@
 
 use std::io;
 
+use tar_stream::TarError;
+
 use crate::path::EntryPath;
-use crate::tar::TarError;
 
 /// Why a layer cannot be sealed.
 #[derive(Debug, thiserror::Error)]

@@ -40,13 +40,14 @@ mod entry;
 mod error;
 mod glob;
 mod gzip;
+mod header;
 mod index;
+mod layer;
 mod listing;
 mod path;
 mod pyc;
 mod report;
 mod sealer;
-pub mod tar;
 mod upper;
 
 pub use compare::{Cause, Difference, Placed, Sorted, compare};
@@ -59,7 +60,7 @@ pub use listing::{Entries, Listing, ParseListingError};
 pub use path::{EntryPath, MAX_PATH, PathError};
 pub use report::{Bytecode, Report};
 pub use sealer::{Rules, Sealed, SealedLayer, Sealer};
-pub use tar::TarError;
+pub use tar_stream::TarError;
 
 /// The name of the contract in labels and records.
 pub const VERSION: &str = "seal/1";

@@ -5,10 +5,11 @@ use std::io::Read;
 use std::str::FromStr;
 
 use names::Hasher;
+use tar_stream::{Forward, TarError};
 
 use crate::entry::{Entry, Kind, Xattrs};
+use crate::layer::{LayerReader, Located, wrong_name};
 use crate::path::{EntryPath, Role, escaped, unescaped};
-use crate::tar::{Forward, Located, TarError, TarReader};
 
 /// The first line of every listing.
 const HEAD: &str = "#layer-listing/1";
@@ -63,7 +64,7 @@ impl Listing {
 }
 
 /// The entries of a layer, one after the other, in the order of its tar.
-pub struct Entries<R>(TarReader<Forward<R>>);
+pub struct Entries<R>(LayerReader<Forward<R>>);
 
 impl<R> fmt::Debug for Entries<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,7 +75,7 @@ impl<R> fmt::Debug for Entries<R> {
 impl<R: Read> Entries<R> {
     /// Reads an uncompressed layer. Content is hashed on the way.
     pub fn of_layer(tar: R) -> Self {
-        Self(TarReader::new(Forward(tar)))
+        Self(LayerReader::new(Forward(tar)))
     }
 
     fn try_next(&mut self) -> Result<Option<(EntryPath, Entry)>, TarError> {
@@ -113,7 +114,7 @@ fn listed(located: Located) -> Result<Option<(EntryPath, Entry)>, TarError> {
         Role::Whiteout(hidden) => mark(Kind::Whiteout, hidden),
         Role::Opaque(directory) => mark(Kind::Opaque, directory),
         Role::Bookkeeping => return Ok(None),
-        Role::Impossible => return Err(TarError::of_name(&path, offset)),
+        Role::Impossible => return Err(wrong_name(&path, offset)),
     };
     Ok(Some((path, entry)))
 }

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+pub(crate) use tar_stream::escaped;
+
 /// The maximum length of a path or link target, in bytes: `PATH_MAX` of Linux. Engines cannot
 /// unpack entries with longer paths.
 pub const MAX_PATH: usize = 4096;
@@ -180,22 +182,6 @@ impl fmt::Debug for EntryPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{self}`")
     }
-}
-
-/// Returns bytes as visible ASCII: everything else, spaces and `\` are written as `\` and three
-/// octal digits, as in mtree(5).
-pub(crate) fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for byte in bytes {
-        match byte {
-            b'!'..=b'~' if *byte != b'\\' => text.push(char::from(*byte)),
-            byte => {
-                text.push('\\');
-                text.extend([byte >> 6, byte >> 3 & 7, byte & 7].map(|d| char::from(b'0' + d)));
-            }
-        }
-    }
-    text
 }
 
 /// Returns the bytes that [`escaped`] wrote, or `None` for any other text.

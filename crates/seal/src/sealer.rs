@@ -4,17 +4,18 @@ use std::io::{self, Read, Seek, Write};
 use std::num::NonZeroUsize;
 
 use names::{Digest, Hasher};
+use tar_stream::{BLOCK, Expanded, MAX_OCTAL, Seekable, TarError, padding};
 
 use crate::changes::{Changes, Differ, imply_parents};
 use crate::entry::Kind;
 use crate::error::SealError;
 use crate::glob::Glob;
 use crate::gzip::{Compressed, Gzip, gzip};
+use crate::header::write_header;
 use crate::index::Index;
 use crate::listing::Listing;
 use crate::path::{EntryPath, Role};
 use crate::report::Report;
-use crate::tar::{BLOCK, Expanded, MAX_OCTAL, Seekable, TarError, write_header};
 use crate::upper::{Node, Upper};
 
 /// The input of sealing apart from the layers.
@@ -167,7 +168,7 @@ fn write_node<R: Read + Seek, W: Write>(
         }
         return Ok(());
     }
-    let unreadable = |error| TarError::unreadable(Some(path), node.offset, error);
+    let unreadable = |error| TarError::unreadable(Some(path.as_bytes()), node.offset, error);
     let input = &mut inputs[node.input];
     input.seek_to(node.content.offset).map_err(unreadable)?;
     let mut content = Expanded::new(input, &node.content);
@@ -194,7 +195,6 @@ fn write_node<R: Read + Seek, W: Write>(
         }
     }
     node.entry.sha256 = Some(hasher.finish());
-    let over = usize::try_from(gzip.content_size() % BLOCK as u64).unwrap_or_default();
-    gzip.write_all(&[0; BLOCK][..over.wrapping_neg() % BLOCK])?;
+    gzip.write_all(padding(gzip.content_size()))?;
     Ok(())
 }

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Seek};
 
+use tar_stream::{Content, Expanded, Seekable, TarError};
+
 use crate::entry::{Entry, Kind};
 use crate::error::SealError;
 use crate::index::remove_below;
+use crate::layer::{LayerReader, Located, wrong_name};
 use crate::path::{EntryPath, Role, escaped};
-use crate::tar::{Content, Expanded, Located, Seekable, TarError, TarReader};
 
 /// How many hard links to hard links are followed if their file comes later in the tar.
 const MAX_LINKS: usize = 64;
@@ -48,7 +50,7 @@ impl Node {
         inputs: &mut [Seekable<R>],
         mut take: impl FnMut(&[u8]),
     ) -> Result<(), TarError> {
-        let failed = |error| TarError::unreadable(Some(path), self.offset, error);
+        let failed = |error| TarError::unreadable(Some(path.as_bytes()), self.offset, error);
         let input = &mut inputs[self.input];
         input.seek_to(self.content.offset).map_err(failed)?;
         let mut content = Expanded::new(input, &self.content);
@@ -74,7 +76,7 @@ impl Node {
         inputs: &mut [Seekable<R>],
         head: &mut Vec<u8>,
     ) -> Result<(), TarError> {
-        let failed = |error| TarError::unreadable(Some(path), self.offset, error);
+        let failed = |error| TarError::unreadable(Some(path.as_bytes()), self.offset, error);
         let input = &mut inputs[self.input];
         input.seek_to(self.content.offset).map_err(failed)?;
         let most = head.capacity() as u64;
@@ -114,7 +116,7 @@ impl Upper {
         number: usize,
     ) -> Result<Self, SealError> {
         let mut upper = Self::default();
-        let mut reader = TarReader::new(input);
+        let mut reader = LayerReader::new(input);
         while let Some(located) = reader.next()? {
             match located.path.role() {
                 Role::Plain if located.path.is_root() => {}
@@ -122,9 +124,7 @@ impl Upper {
                 Role::Whiteout(hidden) => drop(upper.whiteouts.insert(hidden)),
                 Role::Opaque(directory) => drop(upper.opaques.insert(directory)),
                 Role::Bookkeeping => {}
-                Role::Impossible => {
-                    return Err(TarError::of_name(&located.path, located.offset).into());
-                }
+                Role::Impossible => return Err(wrong_name(&located.path, located.offset).into()),
             }
         }
         upper.resolve_forward_links()?;

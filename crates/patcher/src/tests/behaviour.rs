@@ -243,6 +243,61 @@ fn receipts_tell_our_work_from_upstreams_and_take_it_back() {
 }
 
 #[test]
+fn receipts_know_files_as_they_were_before() {
+    let set = set(&[("a", APPEND)]);
+    let tree = files(&[("f", b"list = \"a\"\n")]);
+    let outcome = run(&set, &tree, None, &[]);
+    let after = patched(&tree, &outcome);
+    let receipt = outcome.receipt().unwrap();
+    let hash = |tree: &Files| crate::hash::sha256(tree.values().next().unwrap());
+    let [file] = receipt.files.as_slice() else { panic!("{:?}", receipt.files) };
+    assert_eq!((&file.before, &file.after), (&hash(&tree), &hash(&after)));
+    // A file that has its old content again was restored, not edited, and is patched again.
+    let again = run(&set, &tree, None, std::slice::from_ref(&receipt));
+    assert_eq!(verdicts(&again), ["applied(1)"]);
+    // What the changes restore must be the file that the receipt names.
+    let mut damaged = receipt.clone();
+    damaged.files[0].splices[0].removed = "x".to_owned();
+    assert!(matches!(revert(&damaged, &after), Err(RevertError::Damaged(_))));
+    let mut damaged = receipt;
+    damaged.files[0].before = crate::hash::sha256(b"another file");
+    assert!(matches!(revert(&damaged, &after), Err(RevertError::Damaged(_))));
+}
+
+#[test]
+fn large_files_are_not_patched() {
+    use crate::{MAX_FILE_BYTES, MAX_TOTAL_BYTES};
+    let padded = |size: usize| {
+        let mut file = b"list = \"a\"\n".to_vec();
+        file.resize(size, b'x');
+        file
+    };
+    let added = ";gfx1151".len();
+    let (verdict, file) = one(APPEND, &padded(MAX_FILE_BYTES - added));
+    assert_eq!((verdict.to_string().as_str(), file.len()), ("applied(1)", MAX_FILE_BYTES));
+    let (verdict, _) = one(APPEND, &padded(MAX_FILE_BYTES - added + 1));
+    assert_eq!(verdict.explain(), "`f`: the file would become too large");
+    let (verdict, _) = one(APPEND, &padded(MAX_FILE_BYTES + 1));
+    assert_eq!(verdict.explain(), "`f`: it has 4194305 bytes, more than 4194304");
+
+    // Each file is small enough, but there is one too many.
+    let many = MAX_TOTAL_BYTES / MAX_FILE_BYTES;
+    let run_on = |count: usize| {
+        let names: Vec<String> = (0..count).map(|number| format!("f{number}")).collect();
+        let tree = names.iter().map(|name| {
+            let file = padded(MAX_FILE_BYTES - added);
+            (name.parse().unwrap(), file)
+        });
+        let tree: Files = tree.collect();
+        let edits: String =
+            names.iter().map(|name| APPEND.replace("\"f\"", &format!("\"{name}\""))).collect();
+        run(&set(&[("p", &edits)]), &tree, None, &[]).patches[0].explanation.clone()
+    };
+    assert_eq!(run_on(many), format!("{many} places were changed"));
+    assert!(run_on(many + 1).ends_with("all files together have more than 67108864 bytes"));
+}
+
+#[test]
 fn a_known_base_must_be_there() {
     let tree = files(&[("f", b"list = \"a\"\n")]);
     let gpu = gpu();

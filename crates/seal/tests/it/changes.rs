@@ -3,8 +3,8 @@
 use std::io::Cursor;
 
 use insta::assert_snapshot;
-use seal::tar::Ustar;
 use seal::{Index, Sealer};
+use tar_stream::Ustar;
 
 use crate::support::{Tar, base, chain, listed, listed_over, named, rules, seal, try_seal};
 

@@ -1,8 +1,8 @@
 //! Differences are reported by kind.
 
 use insta::assert_snapshot;
-use seal::tar::Ustar;
 use seal::{Difference, Listing};
+use tar_stream::Ustar;
 
 use crate::support::{Tar, named};
 

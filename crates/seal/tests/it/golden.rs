@@ -4,8 +4,8 @@ use std::io::{Cursor, Write as _};
 use std::num::NonZeroUsize;
 
 use insta::assert_snapshot;
-use seal::tar::Ustar;
 use seal::{Index, MEMBER, Rules, Sealer, gzip};
+use tar_stream::Ustar;
 
 use crate::support::{Tar, named, rules, unzip};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::{LATER, Tar, named};
-use seal::tar::Ustar;
+use tar_stream::Ustar;
 
 /// An entry of a layer in a test.
 #[derive(Debug, Clone, PartialEq, Eq)]

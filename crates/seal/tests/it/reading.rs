@@ -1,7 +1,7 @@
 //! Every dialect of tar gives the same entries.
 
 use insta::assert_snapshot;
-use seal::tar::Ustar;
+use tar_stream::Ustar;
 
 use crate::support::{LATER, Tar, listed, named};
 

@@ -3,8 +3,8 @@
 use std::io::{Cursor, Read as _};
 use std::num::NonZeroUsize;
 
-use seal::tar::{Ustar, pax_record};
 use seal::{Index, Listing, Rules, SealError, Sealed, Sealer};
+use tar_stream::{Ustar, pax_record};
 
 /// The epoch of all tests.
 pub(crate) const EPOCH: u64 = 1_700_000_000;

@@ -6,9 +6,9 @@ use std::fs::File;
 use std::io::{Cursor, Read as _};
 
 use flate2::read::GzDecoder;
+use tar_stream::BLOCK;
 use testkit::{Corpus, fuzz};
 
-use super::blocks::BLOCK;
 use super::*;
 
 const PACKED: [&[u8]; 6] = [

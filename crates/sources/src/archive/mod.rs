@@ -5,7 +5,6 @@
 //! unpacked into a single file next to it ([`unpacked`]); paths from the archive are never created
 //! on disk. A repository (`.git`) inside a release is left out.
 
-mod blocks;
 mod download;
 #[cfg(test)]
 mod fuzz;

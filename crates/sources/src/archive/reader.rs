@@ -8,8 +8,9 @@ use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::sync::Arc;
 
+use tar_stream::{Entry, Fault, Forward, Reader, TarError};
+
 use super::ArchiveLimits;
-use super::blocks::{BLOCK, Extension, Header, Kind, MAX_EXTENSION, damaged};
 use crate::error::{ErrorKind, Failure};
 use crate::git_ref::TreePath;
 use crate::text;
@@ -21,66 +22,56 @@ struct Metered<R> {
     left: u64,
 }
 
-impl<R: Read> Metered<R> {
-    fn failure(&self, error: &io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => damaged("it ends too early"),
-            _ if self.left == 0 => too_large(),
-            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-                Failure::fatal(ErrorKind::Integrity, "its compression is damaged").because(error)
-            }
-            _ => Failure::fatal(ErrorKind::Disk, "it cannot be read").because(error),
-        }
-    }
-
-    /// Fills a buffer. Returns false if the tar ended before its first byte.
-    fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, Failure> {
-        let mut count = 0;
-        while count < buffer.len() {
-            match self.read(&mut buffer[count..]) {
-                Ok(0) if count == 0 => return Ok(false),
-                Ok(0) => return Err(damaged("it ends too early")),
-                Ok(more) => count += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failure(&error)),
-            }
-        }
-        Ok(true)
-    }
-
-    fn fill_whole(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
-        match buffer.is_empty() || self.fill(buffer)? {
-            true => Ok(()),
-            false => Err(damaged("it ends too early")),
-        }
-    }
-
-    /// Reads a small part and its padding.
-    fn part(&mut self, size: u64) -> Result<Vec<u8>, Failure> {
-        if size > MAX_EXTENSION {
-            return Err(Failure::refused("a name or PAX header is larger than 1 MiB"));
-        }
-        let size = usize::try_from(size).map_err(|_| too_large())?;
-        let mut bytes = vec![0; size.next_multiple_of(BLOCK)];
-        self.fill_whole(&mut bytes)?;
-        bytes.truncate(size);
-        Ok(bytes)
-    }
-}
-
 impl<R: Read> Read for Metered<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
             // At this point only the end is allowed.
             return match self.inner.read(&mut [0])? {
                 0 => Ok(0),
-                _ => Err(io::Error::other("too large")),
+                _ => Err(io::ErrorKind::FileTooLarge.into()),
             };
         }
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         let count = self.inner.read(&mut buffer[..most])?;
         self.left -= count as u64;
         Ok(count)
+    }
+}
+
+impl From<TarError> for Failure {
+    fn from(error: TarError) -> Self {
+        let damaged =
+            |why: &str| Self::fatal(ErrorKind::Integrity, format!("the tar is damaged: {why}"));
+        match (error.fault, error.source) {
+            (Fault::Unreadable, Some(error)) => match error.kind() {
+                io::ErrorKind::FileTooLarge => too_large(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                    Self::fatal(ErrorKind::Integrity, "its compression is damaged").because(&error)
+                }
+                _ => Self::fatal(ErrorKind::Disk, "it cannot be read").because(&error),
+            },
+            (Fault::Unreadable, None) => Self::fatal(ErrorKind::Disk, "it cannot be read"),
+            (Fault::Truncated, _) => damaged("it ends too early"),
+            (Fault::Checksum | Fault::LoneZeros, _) => {
+                damaged("a header does not match its checksum")
+            }
+            (Fault::Number(what), _) => damaged(&format!("a {what} is not a number")),
+            (Fault::Pax | Fault::PaxValue(_), _) => damaged("a PAX header is malformed"),
+            (Fault::Dangling, _) => damaged("there is an extension header at its end"),
+            (Fault::Behind, _) => Self::refused("there is data after the end of the tar"),
+            (Fault::Sizes, _) => {
+                Self::refused("a header and its PAX header contain different sizes")
+            }
+            (Fault::Global(_), _) => {
+                Self::refused("a global PAX header renames or resizes entries")
+            }
+            (Fault::Charset, _) => Self::refused("a PAX header says that names are not UTF-8"),
+            (Fault::LongExtension(_), _) => {
+                Self::refused("a name or PAX header is larger than 1 MiB")
+            }
+            (Fault::Sparse(_), _) => Self::refused("it contains a sparse file"),
+            (Fault::Refused(why), _) => Self::refused(why),
+        }
     }
 }
 
@@ -108,7 +99,7 @@ pub(super) fn read(
     spool: File,
     limits: &ArchiveLimits,
 ) -> Result<Tree, Failure> {
-    let mut source = Metered { inner: source, left: limits.bytes };
+    let mut tar = Reader::strict(Forward(Metered { inner: source, left: limits.bytes }));
     let mut reading = Reading {
         tree: Tree::new(),
         files: BTreeMap::new(),
@@ -116,73 +107,38 @@ pub(super) fn read(
         spool: Arc::new(spool),
         offset: 0,
     };
-    let mut extension = Extension::default();
     let mut entries = 0;
-    let mut block = [0; BLOCK];
-    loop {
-        if !source.fill(&mut block)? || block == [0; BLOCK] {
-            break;
-        }
+    while let Some(entry) = tar.next()? {
         entries += 1;
         if entries > limits.entries {
             return Err(too_many(limits.entries));
         }
-        let mut header = Header::parse(&block)?;
-        match header.kind {
-            Kind::Pax => extension.add_pax(&source.part(header.size)?, false)?,
-            Kind::GlobalPax => Extension::default().add_pax(&source.part(header.size)?, true)?,
-            Kind::LongName => extension.path = Some(long(source.part(header.size)?)),
-            Kind::LongLink => extension.link = Some(long(source.part(header.size)?)),
-            Kind::File | Kind::Hardlink | Kind::Symlink | Kind::Directory => {
-                std::mem::take(&mut extension).apply(&mut header)?;
-                reading.entry(&mut source, &header)?;
-            }
-        }
-    }
-    if extension != Extension::default() {
-        return Err(damaged("there is an extension header at its end"));
-    }
-    // After the end only zeros are allowed, because other readers might continue there.
-    while source.fill(&mut block[..1])? {
-        if block[0] != 0 {
-            return Err(Failure::refused("there is data after the end of the tar"));
+        if reading.entry(&entry)? {
+            reading.content(&mut tar, &entry)?;
         }
     }
     Ok(reading.tree)
 }
 
-/// Returns a GNU long name without the trailing NULs.
-fn long(mut name: Vec<u8>) -> Vec<u8> {
-    while name.last() == Some(&0) {
-        name.pop();
-    }
-    name
-}
-
 impl Reading {
-    fn entry(&mut self, source: &mut Metered<impl Read>, header: &Header) -> Result<(), Failure> {
-        // Readers disagree on whether content follows.
-        if header.kind != Kind::File && header.size != 0 {
-            let path = text::quoted_bytes(&header.path);
-            return Err(Failure::refused(format!("{path} is not a file but has content")));
-        }
-        let path = match inner_path(&header.path)? {
+    /// Adds an entry to the tree. Returns whether its content is wanted.
+    fn entry(&mut self, entry: &Entry) -> Result<bool, Failure> {
+        check_kind(entry)?;
+        let is_directory = entry.kind == b'5';
+        let path = match inner_path(&entry.path)? {
             Inner::Path(path) => path,
-            Inner::Root if header.kind == Kind::Directory => return Ok(()),
+            Inner::Root if is_directory => return Ok(false),
             Inner::Root => {
                 return Err(Failure::refused("the root of the archive is not a directory"));
             }
-            Inner::Repository if header.kind == Kind::File => {
-                return self.content(source, header.size, false);
-            }
-            Inner::Repository => return Ok(()),
+            Inner::Repository => return Ok(false),
         };
-        if self.directories.contains(&path) && header.kind != Kind::Directory {
+        if self.directories.contains(&path) && !is_directory {
             let path = text::quoted(path.as_str());
             return Err(Failure::refused(format!("{path} is both a directory and something else")));
         }
-        match header.kind {
-            Kind::Directory => {
+        match entry.kind {
+            b'5' => {
                 // A directory may occur twice, but not in place of something else.
                 let blocker = path.parents().chain([path.as_str()]);
                 if let Some(file) = blocker.into_iter().find(|p| self.tree.mode(p).is_some()) {
@@ -191,63 +147,70 @@ impl Reading {
                     return Err(Failure::refused(detail));
                 }
                 self.directories.insert(path);
-                Ok(())
+                Ok(false)
             }
-            Kind::Symlink => {
-                let target = Content::Bytes(header.link.as_slice().into());
-                self.tree.add(path, Mode::Symlink, target)
+            b'2' => {
+                let target = Content::Bytes(entry.link.as_slice().into());
+                self.tree.add(path, Mode::Symlink, target).map(|()| false)
             }
-            Kind::Hardlink => {
-                let file = match inner_path(&header.link)? {
+            b'1' => {
+                let file = match inner_path(&entry.link)? {
                     Inner::Path(target) => self.files.get(&target).cloned(),
                     Inner::Root | Inner::Repository => None,
                 };
                 let Some((mode, content)) = file else {
                     let path = text::quoted(path.as_str());
-                    let target = text::quoted_bytes(&header.link);
+                    let target = text::quoted_bytes(&entry.link);
                     return Err(Failure::refused(format!(
                         "the hard link {path} refers to {target}, which is not an earlier file"
                     )));
                 };
                 self.files.insert(path.clone(), (mode, content.clone()));
-                self.tree.add(path, mode, content)
+                self.tree.add(path, mode, content).map(|()| false)
             }
             _ => {
-                let mode = if header.is_executable { Mode::Executable } else { Mode::File };
+                let is_executable = entry.mode()? & 0o100 != 0;
+                let mode = if is_executable { Mode::Executable } else { Mode::File };
                 let (file, offset) = (Arc::clone(&self.spool), self.offset);
-                let content = Content::Span { file, offset, size: header.size };
+                let content = Content::Span { file, offset, size: entry.size };
                 // The name first: no content is read for refused entries.
                 self.tree.add(path.clone(), mode, content.clone())?;
                 self.files.insert(path, (mode, content));
-                self.content(source, header.size, true)
+                Ok(true)
             }
         }
     }
 
-    /// Reads the content of a file and its padding, and stores it if it is wanted.
+    /// Stores the content of a file.
     fn content(
         &mut self,
-        source: &mut Metered<impl Read>,
-        size: u64,
-        is_kept: bool,
+        tar: &mut Reader<Forward<impl Read>>,
+        entry: &Entry,
     ) -> Result<(), Failure> {
-        let mut left = size;
-        let mut buffer = vec![0; usize::try_from(size.min(128 << 10)).unwrap_or(BLOCK)];
-        while left > 0 {
-            let count = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-            source.fill_whole(&mut buffer[..count])?;
-            left -= count as u64;
-            if is_kept {
-                (&*self.spool).write_all(&buffer[..count]).map_err(|error| {
-                    Failure::disk("written", std::path::Path::new("the unpacked archive"), &error)
-                })?;
-                self.offset += count as u64;
-            }
-        }
-        let over = usize::try_from(size % BLOCK as u64).unwrap_or_default();
-        let padding = if over == 0 { 0 } else { BLOCK - over };
-        source.fill_whole(&mut [0; BLOCK][..padding])
+        let store = |part: &[u8]| {
+            (&*self.spool).write_all(part).map_err(|error| {
+                Failure::disk("written", std::path::Path::new("the unpacked archive"), &error)
+            })
+        };
+        tar.read(&entry.content, store, |error| TarError::unreadable(None, 0, error).into())?;
+        self.offset += entry.size;
+        Ok(())
     }
+}
+
+/// Refuses types that source archives do not contain, and content where there should be none.
+fn check_kind(entry: &Entry) -> Result<(), Failure> {
+    let what = match entry.kind {
+        b'0' => return Ok(()),
+        // Readers disagree on whether content follows.
+        b'1' | b'2' | b'5' if entry.size != 0 => "not a file but has content",
+        b'1' | b'2' | b'5' => return Ok(()),
+        b'3' | b'4' => "a device",
+        b'6' => "a pipe",
+        b'S' => "a sparse file",
+        _ => "of a kind that source archives do not contain",
+    };
+    Err(Failure::refused(format!("{} is {what}", text::quoted_bytes(&entry.path))))
 }
 
 /// The location of an entry in an archive.

@@ -4,7 +4,8 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 
-use super::blocks::BLOCK;
+use tar_stream::BLOCK;
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::tree::Mode;
@@ -214,6 +215,10 @@ fn bombs() {
     // A header with a huge size does not allocate memory.
     let huge = raw(b'x', b"p", b"", b"", 0o77_777_777_777);
     check(&huge, limits, "larger than 1 MiB");
+    for kind in *b"xgLK" {
+        check(&raw(kind, b"p", b"", b"", (1 << 20) + 1), limits, "larger than 1 MiB");
+        check(&raw(kind, b"p", b"", b"", 1 << 20), limits, "ends too early");
+    }
     let huge = raw(b'0', b"f", b"", b"", 0o77_777_777_777);
     check(&huge, limits, "ends too early");
 }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::sync::mpsc;
 
 use names::Sha256;
-use seal::tar::{BLOCK, MAX_OCTAL, PAX_NAME, Ustar, pax_record};
+use tar_stream::{BLOCK, MAX_OCTAL, PAX_NAME, Ustar, padding, pax_header, pax_record};
 
 use super::content::{Content, PassError};
 use super::{Entry, Mode, Tree};
@@ -63,11 +63,7 @@ impl<W: Write> Hashing<W> {
     }
 
     fn pad(&mut self) -> io::Result<()> {
-        let over = usize::try_from(self.size % BLOCK as u64).unwrap_or_default();
-        match over {
-            0 => Ok(()),
-            over => self.put(&[0; BLOCK][over..]),
-        }
+        self.put(padding(self.size))
     }
 }
 
@@ -207,11 +203,7 @@ fn write_header(out: &mut Hashing<impl Write>, header: &Header<'_>) -> io::Resul
         pax_record(&mut pax, b"size", header.size.to_string().as_bytes());
     }
     if !pax.is_empty() {
-        let size = pax.len() as u64;
-        let own = Header { path: PAX_NAME, kind: b'x', mode: 0o644, size, link: b"", ..*header };
-        out.put(&block(&own, ("", PAX_NAME)))?;
-        out.put(&pax)?;
-        out.pad()?;
+        out.put(&pax_header(&pax, header.epoch))?;
     }
     // If a PAX header precedes it, the name here is only for readers from before 2001.
     let cut = |text: &'static str| ("", text);

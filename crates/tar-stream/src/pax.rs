@@ -2,49 +2,51 @@
 
 use std::collections::BTreeMap;
 
-use super::reader::Fault;
-use super::sparse::Segment;
-use crate::entry::Xattrs;
+use crate::error::Fault;
+use crate::sparse::Segment;
 
 /// The prefix of keys under which tar, star and Go store extended attributes.
 const XATTR: &[u8] = b"SCHILY.xattr.";
 
+/// Extended attributes, by name.
+pub type Xattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
+
 /// The information in extended headers about the next entry.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Overrides {
-    pub(super) path: Option<Vec<u8>>,
-    pub(super) link: Option<Vec<u8>>,
-    pub(super) size: Option<u64>,
-    pub(super) uid: Option<u64>,
-    pub(super) gid: Option<u64>,
-    pub(super) mtime: Option<i64>,
-    pub(super) xattrs: Xattrs,
-    pub(super) sparse: PaxSparse,
+pub(crate) struct Overrides {
+    pub(crate) path: Option<Vec<u8>>,
+    pub(crate) link: Option<Vec<u8>>,
+    pub(crate) size: Option<u64>,
+    pub(crate) uid: Option<u64>,
+    pub(crate) gid: Option<u64>,
+    pub(crate) mtime: Option<i64>,
+    pub(crate) xattrs: Xattrs,
+    pub(crate) sparse: PaxSparse,
 }
 
 /// GNU tar's information about a sparse file in PAX records.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PaxSparse {
-    pub(super) major: Option<u64>,
-    pub(super) minor: Option<u64>,
-    pub(super) name: Option<Vec<u8>>,
-    pub(super) size: Option<u64>,
-    pub(super) map: Vec<Segment>,
+pub(crate) struct PaxSparse {
+    pub(crate) major: Option<u64>,
+    pub(crate) minor: Option<u64>,
+    pub(crate) name: Option<Vec<u8>>,
+    pub(crate) size: Option<u64>,
+    pub(crate) map: Vec<Segment>,
     offset: Option<u64>,
 }
 
 impl PaxSparse {
     /// Returns whether the entry is a sparse file.
-    pub(super) fn is_some(&self) -> bool {
+    pub(crate) fn is_some(&self) -> bool {
         self.major.is_some() || self.size.is_some() || !self.map.is_empty()
     }
 }
 
 /// A key and its value.
-type Record<'a> = (&'a [u8], &'a [u8]);
+pub(crate) type Record<'a> = (&'a [u8], &'a [u8]);
 
 /// Splits the records of an extended header.
-pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
+pub(crate) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
         let space = bytes.iter().take(10).position(|byte| *byte == b' ').ok_or(Fault::Pax)?;
@@ -64,13 +66,30 @@ pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
     Ok(records)
 }
 
+/// Returns the records that matter in a source archive: name, link and size. Refuses what readers
+/// would interpret in different ways.
+pub(crate) fn strict_records(bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
+    let mut records = records(bytes)?;
+    for (key, value) in &records {
+        match *key {
+            // Some readers use the empty value, and others the header's.
+            b"path" | b"linkpath" | b"size" if value.is_empty() => return Err(Fault::Pax),
+            b"hdrcharset" if *value != b"ISO-IR 10646 2000 UTF-8" => return Err(Fault::Charset),
+            key if key.starts_with(b"GNU.sparse.") => return Err(Fault::Sparse("is not expected")),
+            _ => {}
+        }
+    }
+    records.retain(|(key, _)| matches!(*key, b"path" | b"linkpath" | b"size"));
+    Ok(records)
+}
+
 /// Adds the records of a global header to the earlier ones. Records that identify a single entry
 /// cannot be global.
-pub(super) fn keep_globals(
+pub(crate) fn keep_globals(
     globals: &mut BTreeMap<Vec<u8>, Vec<u8>>,
-    bytes: &[u8],
+    records: &[Record<'_>],
 ) -> Result<(), Fault> {
-    for (key, value) in records(bytes)? {
+    for (key, value) in records.iter().copied() {
         if matches!(key, b"path" | b"linkpath" | b"size") || key.starts_with(b"GNU.sparse.") {
             return Err(Fault::Global(String::from_utf8_lossy(key).into_owned()));
         }
@@ -83,7 +102,7 @@ pub(super) fn keep_globals(
         }
     }
     let size: usize = globals.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if size > super::reader::MAX_EXTENSION {
+    if size > crate::reader::MAX_EXTENSION {
         Err(Fault::LongExtension(size as u64))
     } else {
         Ok(())
@@ -92,7 +111,7 @@ pub(super) fn keep_globals(
 
 impl Overrides {
     /// Applies one record. An empty value removes an earlier one (POSIX).
-    pub(super) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
         let wrong = || Fault::PaxValue(String::from_utf8_lossy(key).into_owned());
         let is_kept = !value.is_empty();
         let count = || match is_kept {
@@ -141,7 +160,7 @@ fn map(value: &[u8]) -> Option<Vec<Segment>> {
 }
 
 /// Parses a decimal number that consists only of digits.
-pub(super) fn decimal(text: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

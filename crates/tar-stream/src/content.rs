@@ -2,23 +2,31 @@
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-use super::sparse::Segment;
+use crate::sparse::Segment;
 
 /// The location of an entry's content.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Content {
+pub struct Content {
     /// Where its data starts in the tar.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The amount of stored data, in bytes.
-    pub(crate) stored: u64,
+    pub stored: u64,
     /// The size including holes, in bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// The stored parts, if not everything is stored.
-    pub(super) map: Option<Box<[Segment]>>,
+    pub(crate) map: Option<Box<[Segment]>>,
+}
+
+impl Content {
+    /// Returns the number of stored parts of a sparse file.
+    pub fn parts(&self) -> usize {
+        self.map.as_ref().map_or(0, |map| map.len())
+    }
 }
 
 /// Reads the content from the current position of the input.
-pub(crate) struct Expanded<'a, R> {
+#[derive(Debug)]
+pub struct Expanded<'a, R> {
     input: &'a mut R,
     content: &'a Content,
     position: u64,
@@ -26,7 +34,8 @@ pub(crate) struct Expanded<'a, R> {
 }
 
 impl<'a, R: Read> Expanded<'a, R> {
-    pub(crate) fn new(input: &'a mut R, content: &'a Content) -> Self {
+    /// Starts to read `content`, whose first byte is the next one of `input`.
+    pub fn new(input: &'a mut R, content: &'a Content) -> Self {
         Self { input, content, position: 0, segment: 0 }
     }
 
@@ -72,8 +81,11 @@ impl<R: Read> Read for Expanded<'_, R> {
 }
 
 /// An input that can skip bytes.
-pub(crate) trait Skip: Read {
-    /// Skips this many bytes. Fails if there are fewer.
+pub trait Skip: Read {
+    /// Skips this many bytes.
+    ///
+    /// # Errors
+    /// Fails if there are fewer.
     fn skip(&mut self, count: u64) -> io::Result<()>;
 }
 
@@ -84,7 +96,8 @@ impl<S: Skip> Skip for &mut S {
 }
 
 /// An input that can only be read forward.
-pub(crate) struct Forward<R>(pub(crate) R);
+#[derive(Debug)]
+pub struct Forward<R>(pub R);
 
 impl<R: Read> Read for Forward<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -102,7 +115,8 @@ impl<R: Read> Skip for Forward<R> {
 }
 
 /// An input that can be read at any position.
-pub(crate) struct Seekable<R> {
+#[derive(Debug)]
+pub struct Seekable<R> {
     inner: BufReader<R>,
     position: u64,
     end: u64,
@@ -110,14 +124,20 @@ pub(crate) struct Seekable<R> {
 
 impl<R: Read + Seek> Seekable<R> {
     /// Takes an input, which is the tar from its first byte.
-    pub(crate) fn new(mut inner: R) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Fails if the input cannot be read.
+    pub fn new(mut inner: R) -> io::Result<Self> {
         let end = inner.seek(SeekFrom::End(0))?;
         inner.seek(SeekFrom::Start(0))?;
         Ok(Self { inner: BufReader::with_capacity(32 << 10, inner), position: 0, end })
     }
 
     /// Moves to a position. Buffered data is not read again.
-    pub(crate) fn seek_to(&mut self, position: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Fails if the position is after the end of the input.
+    pub fn seek_to(&mut self, position: u64) -> io::Result<()> {
         if position > self.end {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

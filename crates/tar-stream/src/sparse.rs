@@ -1,13 +1,12 @@
-//! Maps of sparse files: old GNU, and GNU's three PAX forms. Sealed layers never contain sparse
-//! files but full data, as all engines write them.
+//! Maps of sparse files: old GNU, and GNU's three PAX forms. What is not stored reads as zeros.
 
-use super::BLOCK;
-use super::block::{Block, number};
-use super::pax::decimal;
-use super::reader::Fault;
+use crate::BLOCK;
+use crate::block::{Block, number};
+use crate::error::Fault;
+use crate::pax::decimal;
 
 /// The maximum number of data segments in a sparse file. GNU tar writes one per hole.
-pub(super) const MAX_SEGMENTS: usize = 1 << 16;
+pub(crate) const MAX_SEGMENTS: usize = 1 << 16;
 /// The maximum expanded size of a sparse file, in bytes. Otherwise half a kilobyte of a hostile tar
 /// could claim exabytes.
 const MAX_EXPANDED: u64 = 64 << 30;
@@ -21,7 +20,7 @@ pub(crate) struct Segment {
 
 /// Parses the map in an old GNU header and in the blocks that follow it, which `next` reads.
 /// Returns the map and the full size.
-pub(super) fn old_gnu(
+pub(crate) fn old_gnu(
     block: &Block,
     mut next: impl FnMut() -> Result<Block, Fault>,
 ) -> Result<(Vec<Segment>, u64), Fault> {
@@ -54,7 +53,7 @@ fn unsigned(field: &[u8]) -> Result<u64, Fault> {
 
 /// Parses the map that format 1.0 puts in front of the data: decimal lines, padded to a block.
 /// `next` reads a block. Returns the map and its size in bytes.
-pub(super) fn in_data(
+pub(crate) fn in_data(
     mut next: impl FnMut() -> Result<Block, Fault>,
 ) -> Result<(Vec<Segment>, u64), Fault> {
     let (mut taken, mut line) = (0_u64, Vec::new());
@@ -91,7 +90,7 @@ pub(super) fn in_data(
 }
 
 /// Checks a map against the stored data and the full size.
-pub(super) fn check(map: &[Segment], stored: u64, size: u64) -> Result<(), Fault> {
+pub(crate) fn check(map: &[Segment], stored: u64, size: u64) -> Result<(), Fault> {
     if size > MAX_EXPANDED {
         return Err(Fault::Sparse("expands to more than 64 GiB"));
     }
