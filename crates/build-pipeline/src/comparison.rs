@@ -4,11 +4,11 @@
 use failure::{Failure, Kind};
 use names::Digest;
 use oci::client::RegistryClient;
+use project::image::Image;
 use record::verify::{Verdict, compare};
 use serde::Serialize;
 
 use crate::differences::{File, Files};
-use crate::image::Image;
 use crate::output::Page;
 use crate::sanitise::sanitise;
 

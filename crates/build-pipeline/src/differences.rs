@@ -5,11 +5,11 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Wri
 
 use executor::SortedLayer;
 use failure::{Failure, Kind};
+use project::environment;
 use seal::{Entry, EntryPath, Listing};
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::environment;
 use crate::sanitise::sanitise;
 
 /// The maximum number of files of one kind that are shown for a layer.

@@ -12,10 +12,11 @@ use engine::{
 };
 use failure::{Failure, Kind, engine_hints};
 use names::{Builder, EngineKind};
+use project::environment;
 use record::{EngineUse, Note};
 
 use crate::cli::AskedEngine;
-use crate::{environment, output};
+use crate::output;
 
 /// How long `doctor` waits for an engine to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

@@ -12,10 +12,12 @@ use host::run::{Rows, parse_rows};
 use host::{Caller, Gpu, Snapshot};
 use names::{EngineKind, GpuTarget};
 use pins::{Compat, Gpus, ParseError, Pins, Setting, Tracks, When};
+use project::Project;
+use project::environment;
 
 use crate::cli::Global;
-use crate::project::Project;
-use crate::{engines, environment, output, working_folder};
+use crate::global::working_folder;
+use crate::{engines, output};
 
 /// A data file: its name, and its text when the program was built.
 type DataFile = (&'static str, &'static str);
@@ -151,7 +153,7 @@ pub(crate) fn look(root: &Path) -> Snapshot {
 pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
     // podman would create a store if there is none, but asking must change nothing.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
-    let runtime = crate::runtime()?;
+    let runtime = project::runtime::start()?;
     machine.engines.extend(runtime.block_on(engines::others(&machine.engines))?);
     let asked: Vec<host::Engine> = runtime.block_on(async {
         let asked = machine.engines.iter().map(|engine| async {

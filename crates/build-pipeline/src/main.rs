@@ -9,44 +9,28 @@
 //! sources, and `engines` finds the engine. `patches` reads patch files, and `machine` looks at the machine. Only `output` prints, and only `environment` reads
 //! variables.
 
-mod advice;
 mod annotations;
 mod cli;
 mod commands;
 mod comparison;
 mod differences;
 mod engines;
-mod environment;
 mod exit_code;
-mod fetch;
-mod image;
-mod locks;
+mod global;
 mod machine;
-mod mirrors;
 mod output;
-mod patches;
-mod prepare;
-mod project;
 mod rebuild;
-mod recipe;
-mod registry;
-mod rehearsal;
 mod render;
 mod reporter;
-mod request;
 mod sanitise;
 mod signals;
-mod state;
 mod typed;
-mod workshop;
-
-use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use failure::{Failure, Kind};
 use names::Secret;
 
-use crate::cli::{Cli, Color, Command, Global};
+use crate::cli::{Cli, Color, Command};
 use crate::exit_code::code_of;
 
 fn main() -> std::process::ExitCode {
@@ -172,68 +156,9 @@ fn man(folder: &std::path::Path) -> Result<(), Failure> {
         })
 }
 
-/// Returns the folder that the program runs in.
-fn working_folder(global: &Global) -> Result<PathBuf, Failure> {
-    let here = std::env::current_dir().map_err(|error| {
-        Failure::caused(Kind::Machine, "cannot read the current folder", &error)
-    })?;
-    match &global.directory {
-        None => Ok(here),
-        Some(folder) => std::path::absolute(here.join(folder))
-            .ok()
-            .filter(|path| path.is_dir())
-            .ok_or_else(|| {
-                Failure::new(Kind::Input, format!("`-C {}` is not a folder", folder.display()))
-                    .hint("name the folder that contains `versions/`")
-            }),
-    }
-}
-
-/// Creates the runtime for commands that use a network or an engine.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::caused(Kind::Machine, "cannot start threads", &error)
-            .hint("allow this user more processes; `ulimit -u` shows the limit")
-    };
-    check_threads().map_err(failed)?;
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)
-}
-
-/// If the process limit is higher than this, thread creation is not tested.
-const MANY_PROCESSES: u64 = 1024;
-
-/// Checks that a runtime can start its threads, because it panics if it cannot.
-fn check_threads() -> std::io::Result<()> {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nproc).current;
-    if limit.is_none_or(|limit| limit > MANY_PROCESSES) {
-        return Ok(());
-    }
-    // One per processor, and one for blocking file access.
-    let count = std::thread::available_parallelism().map_or(1, usize::from) + 1;
-    let (end, wait) = std::sync::mpsc::channel::<()>();
-    let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
-    let mut threads = Vec::new();
-    let mut started = Ok(());
-    for _ in 0..count {
-        let wait = std::sync::Arc::clone(&wait);
-        // Every thread stays alive until the last one has started.
-        let body = move || drop(wait.lock().map(|wait| wait.recv()));
-        match std::thread::Builder::new().spawn(body) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => {
-                started = Err(error);
-                break;
-            }
-        }
-    }
-    drop(end);
-    threads.into_iter().for_each(|thread| drop(thread.join()));
-    started
-}
-
 /// Sends log lines to standard error: warnings of dependencies, and more with `-v`.
 fn start_logging(verbose: u8) {
-    let filter = environment::log_filter().unwrap_or_else(|| {
+    let filter = project::environment::log_filter().unwrap_or_else(|| {
         match verbose {
             0 => "off",
             1 => "oci=info,executor=info,sources=info,build_pipeline=info",

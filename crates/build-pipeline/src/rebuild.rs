@@ -7,14 +7,16 @@ use executor::{BlobCache, End, Executor, Job, Materials, Output, Settings, needs
 use failure::{Failure, Kind};
 use oci::client::RegistryClient;
 use plan::Plan;
+use project::environment;
+use project::image::Image;
+use project::workshop::{self, Way};
 use tempfile::TempDir;
 
 use crate::cli::{AskedEngine, Global};
-use crate::image::Image;
+use crate::engines;
+use crate::global;
 use crate::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
-use crate::workshop::{self, Way};
-use crate::{engines, environment};
 
 /// The location of a rebuilt image. The image is deleted on drop.
 pub(crate) struct Rebuilt {
@@ -37,7 +39,9 @@ pub(crate) async fn rebuild(
     let store = folder.path().join("store");
     let way = Way { is_fresh: true, keeps_failed: false, store: store.clone() };
     let workshop = match is_built {
-        true => Some(Arc::new(workshop::open(global, Arc::clone(materials), way)?)),
+        true => {
+            Some(Arc::new(workshop::open(global::sources(global)?, Arc::clone(materials), way)?))
+        }
         false => None,
     };
     let settings = Settings {

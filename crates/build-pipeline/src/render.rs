@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use plan::{Action, Expectation, ImageEdit, Input, PatchUse, Plan, Seal, Step, labels};
+use project::prepare::Prepared;
 
 use crate::output::Page;
-use crate::prepare::Prepared;
 
 /// Returns the plan as an indented outline.
 pub(crate) fn tree(prepared: &Prepared) -> String {

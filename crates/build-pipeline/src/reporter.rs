@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use executor::{Event, OnEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plan::Plan;
+use project::{environment, state};
 use record::{OutputState, StepState};
 use serde::Serialize;
 
 use crate::cli::Progress;
+use crate::output;
 use crate::sanitise::sanitise_line;
-use crate::{environment, output, state};
 
 /// The shortest previous duration in milliseconds that is worth showing.
 const LONG: u64 = 10_000;

@@ -14,23 +14,27 @@ use futures_util::future::join_all;
 use names::ImageRef;
 use oci::Verified;
 use plan::Plan;
+use project::Project;
+use project::image::name_in_engine;
+use project::locks::{self, Locks};
+use project::prepare::{Preparation, Prepared, prepare};
+use project::rehearsal::Rehearsal;
+use project::workshop::Way;
+use project::{environment, registry, state, workshop};
 use record::{BuildRecord, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
 
 use crate::cli::{Build, Format, Global, StepArgs};
 use crate::commands::{diagnose, verify};
-use crate::image::name_in_engine;
-use crate::locks::{self, Locks};
+use crate::global;
 use crate::machine::Data;
 use crate::output::Page;
-use crate::prepare::{Preparation, Prepared, prepare};
-use crate::project::Project;
-use crate::rehearsal::Rehearsal;
 use crate::reporter::{Reporter, size};
+use crate::sanitise::sanitise_json;
 use crate::signals::{Signals, interrupted};
-use crate::workshop::Way;
-use crate::{engines, environment, output, registry, render, state, workshop};
+use crate::typed;
+use crate::{engines, output, render};
 
 /// Builds the requested tracks, all at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
@@ -38,8 +42,9 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Input, "no track given")
             .hint("write `--track locked-spoof`, or `--track locked-spoof --rehearse` to try it without a network"));
     }
-    let project = Project::find(&crate::working_folder(global)?)?;
-    let Preparation { plans, materials } = prepare(global, &project, &args.subject)?;
+    let project = global::project(global)?;
+    let Preparation { plans, materials } =
+        prepare(&global.mirror, &project, &global::subject(&args.subject))?;
     if args.dry_run {
         return plans.iter().try_for_each(|one| output::sanitised_result(&render::tree(one)));
     }
@@ -47,7 +52,7 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
     state::check_records()?;
     let reporter = Arc::new(Reporter::new(global.progress));
     let session = Session { global, args, project: &project, materials, reporter };
-    crate::runtime()?.block_on(session.all(plans))
+    project::runtime::start()?.block_on(session.all(plans))
 }
 
 /// The shared state of the builds of one run.
@@ -121,7 +126,7 @@ impl Ended {
             let what = "internal error: the task that writes a record stopped unexpectedly";
             Err(Failure::caused(Kind::Bug, what, &error))
         });
-        let written = beginning.and(state::write_record(&record));
+        let written = beginning.and(state::write_record(&record, sanitise_json));
         Self { record, written, failure }
     }
 }
@@ -163,7 +168,7 @@ impl Session<'_> {
                 None => {
                     let cache = environment::cache_folder()
                         .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
-                    (registry::client(self.global)?, cache)
+                    (registry::client(&self.global.mirror)?, cache)
                 }
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
@@ -185,7 +190,11 @@ impl Session<'_> {
     fn workshop(&self) -> Result<Arc<Workshop>, Failure> {
         let StepArgs { engine: _, fresh: is_fresh, keep_failed: keeps_failed } = self.args.steps;
         let way = Way { is_fresh, keeps_failed, store: environment::store_folder()? };
-        Ok(Arc::new(workshop::open(self.global, Arc::clone(&self.materials), way)?))
+        Ok(Arc::new(workshop::open(
+            global::sources(self.global)?,
+            Arc::clone(&self.materials),
+            way,
+        )?))
     }
 
     /// Runs plans, and records each as soon as it ends, even if it failed. Prints all errors but
@@ -196,7 +205,7 @@ impl Session<'_> {
         // Sync the records while the first request is in progress.
         let beginnings = begun.iter().map(|one| {
             let record = one.record.clone();
-            tokio::task::spawn_blocking(move || state::write_record(&record))
+            tokio::task::spawn_blocking(move || state::write_record(&record, sanitise_json))
         });
         let beginnings = beginnings.collect();
         let (ended, ended_early) = self.execute(&mut begun, beginnings, signals).await;
@@ -381,7 +390,8 @@ impl Session<'_> {
                 }
             }
         }
-        Locks::take(&outputs, self.args.lock_timeout, &self.global.words).await
+        let command = typed::line(&self.global.words);
+        Locks::take(&outputs, self.args.lock_timeout, &command, &output::waiting).await
     }
 
     /// Shows what a newcomer wants to know about a rehearsal: the labels, the proof, and the next

@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Format, Global};
+use crate::global::working_folder;
 use crate::machine::Data;
 use crate::output::{self, Page};
-use crate::working_folder;
 
 /// Find known failures in a log
 #[derive(Debug, Args)]

@@ -1,18 +1,20 @@
 //! `build-pipeline diff`: compares two images file by file.
 
 use failure::{Failure, Kind};
+use project::image::Image;
+use project::registry;
 
 use crate::cli::{Diff, Format, Global};
 use crate::comparison::Comparison;
-use crate::image::Image;
+use crate::global;
+use crate::output;
 use crate::output::Page;
-use crate::{output, registry};
 
 /// Compares the two given images.
 pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), Failure> {
-    let folder = crate::working_folder(global)?;
-    let client = registry::client(global)?;
-    let comparison = crate::runtime()?.block_on(async {
+    let folder = global::working_folder(global)?;
+    let client = registry::client(&global.mirror)?;
+    let comparison = project::runtime::start()?.block_on(async {
         let left = Image::find(&args.left, &folder, &client).await?;
         let right = Image::find(&args.right, &folder, &client).await?;
         Comparison::of(&left, &right, &client).await

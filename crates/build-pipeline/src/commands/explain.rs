@@ -2,16 +2,18 @@
 
 use clap::Args;
 use failure::Failure;
+use project::prepare::prepare;
+use project::request::Subject;
+use project::{request, state};
 use record::{BuildRecord, InputChange, Standing, Status, StepChange, step_changes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{Format, Global, Subject};
+use crate::cli::{Format, Global};
 use crate::commands::lint;
+use crate::global;
+use crate::output;
 use crate::output::Page;
-use crate::prepare::prepare;
-use crate::project::Project;
-use crate::{output, request, state};
 
 /// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
 #[derive(Debug, Args)]
@@ -58,9 +60,9 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
         rehearse: args.rehearse,
         ..Subject::default()
     };
-    let project = Project::find(&crate::working_folder(global)?)?;
-    for planned in prepare(global, &project, &subject)?.plans {
-        let records = state::read_records()?;
+    let project = global::project(global)?;
+    for planned in prepare(&global.mirror, &project, &subject)?.plans {
+        let records = state::read_records(output::warn)?;
         let is_one = |record: &&BuildRecord| {
             record.plan.name == planned.plan.name && record.status == Status::Succeeded
         };

@@ -3,9 +3,10 @@
 
 use clap::CommandFactory as _;
 use failure::{Failure, Kind, nearest};
+use project::environment;
 
 use crate::cli::Cli;
-use crate::{environment, output};
+use crate::output;
 
 const TOPICS: [&str; 2] = ["exit-codes", "environment"];
 

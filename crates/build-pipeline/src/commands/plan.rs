@@ -1,10 +1,10 @@
 //! `build-pipeline plan`: prints plans, and builds nothing.
 
 use failure::{Failure, Kind};
+use project::prepare::prepare;
 
 use crate::cli::{Global, PlanArgs, PlanFormat};
-use crate::prepare::prepare;
-use crate::project::Project;
+use crate::global;
 use crate::{output, render};
 
 /// Prints the plans of the requested tracks.
@@ -13,8 +13,8 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Input, "no track given")
             .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan, ollama and trainer"));
     }
-    let project = Project::find(&crate::working_folder(global)?)?;
-    let plans = prepare(global, &project, &args.subject)?.plans;
+    let project = global::project(global)?;
+    let plans = prepare(&global.mirror, &project, &global::subject(&args.subject))?.plans;
     for one in &plans {
         // The tree format contains the warnings itself.
         if args.format != PlanFormat::Tree {

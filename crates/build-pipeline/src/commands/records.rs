@@ -1,15 +1,16 @@
 //! `build-pipeline records`: prints past builds and their results.
 
 use failure::{Failure, Kind};
+use project::state;
 use record::{BuildRecord, Status};
 
 use crate::cli::{Format, Records};
 use crate::output::Page;
-use crate::{output, state, typed};
+use crate::{output, typed};
 
 /// Lists the records, or shows one.
 pub(crate) fn run(args: &Records) -> Result<(), Failure> {
-    let records = state::read_records()?;
+    let records = state::read_records(output::warn)?;
     let Some(wanted) = &args.record else {
         return match args.format {
             Format::Json => output::json(&records),

@@ -118,7 +118,7 @@ impl From<LevelChoice> for Level {
 
 /// Runs the levels and reports the results.
 pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), Failure> {
-    let report = crate::runtime()?.block_on(async {
+    let report = project::runtime::start()?.block_on(async {
         let mut prepared = Prepared::read(global, &args.track, &args.given, true, None).await?;
         // Levels that need no GPU run even without one.
         let lacks = host::run::check_devices(prepared.row.gpu, &prepared.machine).err();

@@ -10,6 +10,12 @@ use oci::client::RegistryClient;
 use pins::Track;
 use plan::{Action, Input, Plan, Revision, labels};
 use planner::BuildRequest;
+use project::Project;
+use project::image::Image;
+use project::prepare::{Preparer, Unconfirmed};
+use project::rehearsal::Rehearsal;
+use project::request::{PendingRequest, RevisionChoice};
+use project::{environment, registry};
 use record::verify::{
     Documents, FieldCheck, Outcome, Verdict, compare, compare_with_plan, outcome,
 };
@@ -18,14 +24,10 @@ use serde_json::Value;
 
 use crate::cli::{Format, Global, Verify};
 use crate::comparison::Comparison;
-use crate::image::Image;
+use crate::global;
+use crate::output;
 use crate::output::Page;
-use crate::prepare::{Preparer, Unconfirmed};
-use crate::project::Project;
 use crate::rebuild::rebuild;
-use crate::rehearsal::Rehearsal;
-use crate::request::{PendingRequest, RevisionChoice};
-use crate::{environment, output, registry};
 
 /// The version of the JSON format of a verification.
 const SCHEMA: u32 = 1;
@@ -71,10 +73,10 @@ impl Verification {
 
 /// Verifies the given image.
 pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
-    let folder = crate::working_folder(global)?;
+    let folder = global::working_folder(global)?;
     let project = Project::find(&folder)?;
-    let client = registry::client(global)?;
-    crate::runtime()?.block_on(async {
+    let client = registry::client(&global.mirror)?;
+    project::runtime::start()?.block_on(async {
         let found = Image::find(&args.target, &folder, &client).await?;
         let mut preparer = Preparer::new(&project)?;
         let prepared = preparer.plan(request_of(&found)?)?;

@@ -3,12 +3,12 @@
 use failure::Failure;
 use pins::Track;
 use planner::BuildRequest;
+use project::prepare::Preparer;
+use project::request::{self, PendingRequest};
 
 use crate::cli::Global;
+use crate::global;
 use crate::output::{self, Page};
-use crate::prepare::Preparer;
-use crate::project::Project;
-use crate::request::{self, PendingRequest};
 
 /// Prints what the user can do here.
 pub(crate) fn run(global: &Global) -> Result<(), Failure> {
@@ -16,7 +16,7 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
     page.line(format_args!(
         "build-pipeline builds reproducible container images for AMD gfx1151 (Strix Halo).\n"
     ));
-    let project = crate::working_folder(global).and_then(|folder| Project::find(&folder));
+    let project = global::project(global);
     match project {
         Ok(project) => {
             page.line(format_args!("project {}\n", project.root.display()));

@@ -8,15 +8,16 @@ use names::Version;
 use names::{CommitId, PinName};
 use patcher::{NoProbes, PatchSet, Subject, Tree as _};
 use patching::pinned::PinnedTree;
-use pins::{Compat, Pins};
+use pins::Pins;
+use project::Project;
+use project::patches;
+use project::pins_file::package;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::{ArchiveLimits, ArchiveSource, GitSource, Sources, Submodules, Tree};
 
 use super::resolve::{Found, Origin};
 use super::torch::{self, TorchNeed};
-use crate::patches;
-use crate::project::Project;
 
 /// The result of one patch.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -172,48 +173,4 @@ pub(super) fn refuse_broken(check: &PatchCheck, pin: &PinName, name: &str) -> Re
     Err(told
         .hint("nothing was written; fix the patches under `patches/`, or use `versions` to limit the releases that they are for")
         .hint("`--accept-broken-patches` writes the pin anyway; a build that needs it stops at the patch"))
-}
-
-/// Returns the known problems with the changed pins, one text for each.
-pub(crate) fn couplings(compat: &Compat, pins: &Pins, name: &PinName) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let Some(pin) = pins.sources.get(name) else { return warnings };
-    let (Some(version), Some(package)) = (&pin.version, package(&pin.url)) else { return warnings };
-    // Other pins of the same set have the same suffix: `vllm-legacy` goes with `pytorch-legacy`.
-    let suffix = name.as_str().split_once('-').map_or("", |(_, suffix)| suffix);
-    let others: BTreeMap<String, String> = pins
-        .sources
-        .iter()
-        .filter(|(other, _)| other.as_str().split_once('-').map_or("", |(_, s)| s) == suffix)
-        .filter_map(|(_, other)| Some((package_name(&other.url)?, other.version.clone()?)))
-        .collect();
-    for (row, bad) in compat.bad(package, version, &others) {
-        warnings.push(format!(
-            "{package} {version}: {}; use {} [{row}: {}, {}]",
-            bad.why, bad.instead, bad.evidence.source, bad.evidence.checked
-        ));
-    }
-    for (other, release) in &others {
-        for (row, bad) in
-            compat.bad(other, release, &BTreeMap::from([(package.to_owned(), version.clone())]))
-        {
-            if bad.with.contains_key(package) {
-                warnings.push(format!(
-                    "{other} {release} with {package} {version}: {}; use {} [{row}]",
-                    bad.why, bad.instead
-                ));
-            }
-        }
-    }
-    warnings
-}
-
-fn package_name(url: &str) -> Option<String> {
-    package(url).map(str::to_owned)
-}
-
-/// Returns the package name of a repository.
-pub(super) fn package(url: &str) -> Option<&str> {
-    let last = url.trim_end_matches('/').trim_end_matches(".git").rsplit('/').next()?;
-    Some(if last == "pytorch" { "torch" } else { last })
 }

@@ -18,26 +18,26 @@ use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
-use jiff::Timestamp;
-use names::PinName;
-use pins::{ChangeError, Changed, PinChange, Pins};
-
-pub(crate) use self::checks::couplings;
+use pins::{ChangeError, Changed, PinChange};
+use project::clock::today;
+use project::pins_file::{FILE, couplings, pin_name, read};
+use project::read_text;
+use project::registry;
 
 use self::args::{Bump, BumpFormat};
-use self::report::{BumpReport, FILE};
+use self::report::BumpReport;
 use crate::cli::Global;
-use crate::project::{Project, read_text, unreadable};
-use crate::{environment, fetch, output, registry};
+use crate::global;
+use crate::output;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
-    let project = Project::find(&crate::working_folder(global)?)?;
+    let project = global::project(global)?;
     let path = project.root.join(FILE);
     let (text, pins) = read(&path)?;
     let name = pin_name(&args.pin, &pins)?;
-    let (sources, client) = (fetch::sources(global)?, registry::client(global)?);
-    let (found, patches) = crate::runtime()?.block_on(async {
+    let (sources, client) = (global::sources(global)?, registry::client(&global.mirror)?);
+    let (found, patches) = project::runtime::start()?.block_on(async {
         let found = resolve::resolve(args, &name, &pins, &sources, &client).await?;
         let patches = checks::try_patches(&project, &pins, &name, &found, &sources).await?;
         Ok::<_, Failure>((found, patches))
@@ -64,7 +64,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     }
     let compat = project.compat()?;
     let couplings =
-        compat.map(|compat| checks::couplings(&compat, &changed.pins, &name)).unwrap_or_default();
+        compat.map(|compat| couplings(&compat, &changed.pins, &name)).unwrap_or_default();
     let mut report = BumpReport::new(&name, (&text, &pins), &changed, found, patches, couplings);
     if args.check {
         return Ok(());
@@ -82,45 +82,6 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
             output::sanitised_result(&report.text(args.dry_run))
         }
     }
-}
-
-/// Reads the pins and the text of their file.
-pub(crate) fn read(path: &Path) -> Result<(String, Pins), Failure> {
-    let shown = path.display().to_string();
-    let text = read_text(path).map_err(|error| unreadable(&shown, FILE, &error))?;
-    match pins::parse_versions(FILE, &text) {
-        Ok(pins) => Ok((text, pins)),
-        Err(error) => Err(Failure::places(error, text)),
-    }
-}
-
-/// Returns the pin with the given name.
-pub(crate) fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, Failure> {
-    let known = pins.names();
-    if let Some(name) = typed.parse::<PinName>().ok().filter(|name| known.contains_key(name)) {
-        return Ok(name);
-    }
-    let told = Failure::new(Kind::Input, format!("there is no pin `{typed}`"));
-    Err(match pins.nearest_name(typed) {
-        Some(near) => told.hint(format!("did you mean `{near}`?")),
-        None => told.hint("`build-pipeline pins show` lists the pins"),
-    })
-}
-
-/// Returns the start of today in seconds since 1970, and today's date, both in UTC.
-pub(crate) fn today() -> Result<(u64, String), Failure> {
-    let bad = |error: jiff::Error| {
-        Failure::caused(Kind::Input, "SOURCE_DATE_EPOCH is out of range", &error)
-    };
-    let now = match environment::source_date_epoch()? {
-        Some(seconds) => {
-            Timestamp::from_second(i64::try_from(seconds).unwrap_or(i64::MAX)).map_err(bad)?
-        }
-        None => Timestamp::now(),
-    };
-    let seconds = now.as_second();
-    let midnight = u64::try_from(seconds - seconds.rem_euclid(86_400)).unwrap_or(0);
-    Ok((midnight, now.strftime("%Y-%m-%d").to_string()))
 }
 
 fn cannot_edit(error: ChangeError, text: &str) -> Failure {

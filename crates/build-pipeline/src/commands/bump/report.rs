@@ -2,19 +2,18 @@
 
 use names::PinName;
 use pins::{NewValue, PinKind, Pins};
+use project::pins_file::FILE;
 use schemars::JsonSchema;
 use serde::Serialize;
 use similar::TextDiff;
 
 use super::checks::{PatchCheck, PatchVerdict};
 use super::resolve::Found;
+
 use crate::output::Page;
 
 /// The version of this JSON format.
 const SCHEMA: u32 = 1;
-
-/// The path of the pins' file in messages.
-pub(crate) const FILE: &str = "versions/versions.toml";
 
 /// The output of `bump --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -6,11 +6,11 @@ use names::{CommitId, PinName};
 use names::{Digest, ImageRef, Tag};
 use oci::client::RegistryClient;
 use pins::{ArchivePin, ImagePin, ManifestKind, NewValue, Pins, SourcePin};
+use project::fetch;
 use sources::{GitRef, RemoteRefs, SourceUrl, Sources};
 
 use super::args::Bump;
 use super::choice::{Neighbours, Releases, TagForm, version_of, version_text};
-use crate::fetch;
 
 /// The new value of a pin.
 #[derive(Debug)]

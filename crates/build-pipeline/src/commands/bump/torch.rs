@@ -9,8 +9,7 @@ use names::Version;
 use patcher::{Position, Tree as _, VersionRange};
 use patching::pinned::PinnedTree;
 use pins::{Pins, RequirementLine};
-
-use super::checks::package;
+use project::pins_file::package;
 
 /// Files in which vLLM states its build requirements, ROCm's own first.
 const FILES: [&str; 3] =

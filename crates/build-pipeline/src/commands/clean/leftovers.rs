@@ -8,9 +8,9 @@ use engine::{
     Surroundings, candidates,
 };
 use names::EngineKind;
+use project::{environment, state};
 
 use super::{CleanReport, Found, Kind, State, Task, Unanswered};
-use crate::{environment, state};
 
 /// Cleans every engine, one after the other.
 pub(super) async fn clean(task: &Task, report: &mut CleanReport) {

@@ -13,13 +13,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use engine::ServiceSettings;
 use failure::{Failure, Kind as FailureKind};
 use names::EngineKind;
+use project::{environment, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::Format;
+use crate::engines;
 use crate::output::{self, Page};
 use crate::reporter::size;
-use crate::{engines, environment, state};
 
 /// Clean up after interrupted runs, in engines and on disk
 #[derive(Debug, Args)]
@@ -200,8 +201,8 @@ pub(crate) fn run(args: &Clean) -> Result<(), Failure> {
     // List the disk before reading the records: then the list contains nothing of runs that start
     // later.
     let listed = disk::list(&task);
-    task.is_busy = state::read_records()?.iter().any(state::is_under_way);
-    crate::runtime()?.block_on(async {
+    task.is_busy = state::read_records(output::warn)?.iter().any(state::is_under_way);
+    project::runtime::start()?.block_on(async {
         disk::sweep(&task).await;
         if args.engine != Some(Only::None) {
             leftovers::clean(&task, &mut report).await;

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use failure::{Failure, Kind, nearest};
 use lint::{Context, Exists, Finding, RULES, Severity};
+use project::clock::today;
+use project::{Project, read_text};
 
 pub(crate) use self::report::LintFindings;
 use crate::annotations::{self, Annotation, Level};
 use crate::cli::Global;
-use crate::commands::bump::today;
+use crate::global;
 use crate::output::{self, Page};
-use crate::project::{Project, read_text};
 
 /// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and compose
 /// files
@@ -58,7 +59,7 @@ impl Exists for Folder<'_> {
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
-    let here = crate::working_folder(global)?;
+    let here = global::working_folder(global)?;
     // Files outside a project can be checked too; inside one, its tables are used.
     let project = Project::find(&here);
     let compat = match &project {

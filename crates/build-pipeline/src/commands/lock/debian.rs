@@ -6,12 +6,12 @@ use std::path::Path;
 use debian::{Mirror, Mirrors, Programs, Resolve, ResolveError, WantedSet};
 use failure::{Failure, Kind};
 use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
+use project::clock::today;
+use project::environment;
+use project::{Project, read_text, unreadable};
 
 use super::{Content, FOLDER, Found, Locked};
 use crate::cli::Global;
-use crate::commands::bump::today;
-use crate::environment;
-use crate::project::{Project, read_text, unreadable};
 
 /// Debian's public keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -65,7 +65,7 @@ pub(super) fn look_up(
     };
     let programs =
         Programs { path: environment::program_path(), variables: environment::network_variables() };
-    let lock = crate::runtime()?
+    let lock = project::runtime::start()?
         .block_on(debian::resolve(&programs, &request))
         .map_err(|error| failed(&error, is_snapshot))?;
     let (before, after) = (old.as_ref().map(content).unwrap_or_default(), content(&lock));
@@ -78,11 +78,11 @@ pub(super) fn look_up(
 
 /// Returns the mirrors with the rules of `--mirror` applied.
 fn mirrored(global: &Global, mirrors: Mirrors) -> Result<Mirrors, Failure> {
-    let rules = crate::mirrors::read(global)?.sources;
+    let rules = project::mirrors::read(&global.mirror)?.sources;
     let one = |mirror: Mirror| -> Result<Mirror, Failure> {
         // Rules are about https. apt may read an index by http, because it is signed.
-        let url = crate::fetch::url(mirror.file("").trim_end_matches('/'))?;
-        let asked = crate::fetch::mirrored(&rules, &url)?;
+        let url = project::fetch::url(mirror.file("").trim_end_matches('/'))?;
+        let asked = project::fetch::mirrored(&rules, &url)?;
         if asked == url {
             return Ok(mirror);
         }

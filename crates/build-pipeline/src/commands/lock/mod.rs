@@ -7,7 +7,7 @@
 //! project's current requirements.
 
 mod debian;
-pub(crate) mod python;
+mod python;
 pub(crate) mod report;
 mod uv;
 
@@ -21,12 +21,13 @@ use clap::Args;
 use failure::{Failure, Kind, nearest};
 use names::PinName;
 use pins::{Track, VariantBase};
+use project::{Project, python_locks};
 
 use self::report::{LockChange, LockReport};
 use crate::cli::{Format, Global};
 use crate::commands::bump::args::Index;
+use crate::global;
 use crate::output;
-use crate::project::Project;
 
 /// The folder of the locks.
 const FOLDER: &str = "versions/locks";
@@ -96,7 +97,7 @@ struct Locks {
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
-    let project = Project::find(&crate::working_folder(global)?)?;
+    let project = global::project(global)?;
     let chosen = choose(&project, &args.names)?;
     if args.check {
         return check(&project, &chosen, args);
@@ -211,11 +212,11 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> 
     let mut unmade = Vec::new();
     for (name, set) in &chosen.python {
         // Like an unresolved pin, it stops only the builds that need it.
-        if args.names.is_empty() && !python::is_made(project, name.as_str()) {
+        if args.names.is_empty() && !python_locks::is_made(project, name.as_str()) {
             unmade.push(name.as_str());
             continue;
         }
-        let why = python::stale(project, &pins, name.as_str(), set)?;
+        let why = python_locks::stale(project, &pins, name.as_str(), set)?;
         stale.extend(why.map(|why| (name.to_string(), why)));
     }
     let count = chosen.debian.len() + chosen.python.len() - unmade.len();
@@ -236,22 +237,7 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> 
             }
         };
     }
-    Err(refuse_stale(stale))
-}
-
-/// Creates the error for locks that do not match the current requirements.
-pub(crate) fn refuse_stale(stale: Vec<(String, String)>) -> Failure {
-    let names: Vec<String> = stale.iter().map(|(name, _)| name.clone()).collect();
-    let message = match stale.as_slice() {
-        [(name, why)] => format!("lock `{name}` is stale: {why}"),
-        all => format!("{} locks are stale", all.len()),
-    };
-    let told = Failure::new(Kind::OutOfDate, message);
-    let causes = match stale.as_slice() {
-        [_] => Vec::new(),
-        all => all.iter().map(|(name, why)| format!("`{name}`: {why}")).collect(),
-    };
-    Failure { causes, ..told }.hint(format!("`build-pipeline lock {}` updates it", names.join(" ")))
+    Err(python_locks::refuse_stale(stale))
 }
 
 /// Refuses a file whose content changed although its name did not.

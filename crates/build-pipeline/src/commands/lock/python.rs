@@ -7,14 +7,15 @@ use names::PinName;
 use pins::{
     Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
 };
+use project::Project;
+use project::fetch::{self, Fetcher, TreePin};
+use project::mirrors;
 use sources::{Mirror, SourceUrl, Submodules, Tree};
 
 use super::uv::{Form, Uv, chain};
 use super::{Content, Found, Locked};
 use crate::cli::Global;
-use crate::fetch::{self, Fetcher, TreePin};
-use crate::mirrors;
-use crate::project::{Project, unreadable};
+use crate::global;
 
 /// The name that messages use for the project's own requirements.
 const OWN: &str = "versions/python.toml";
@@ -35,9 +36,9 @@ impl<'a> Asking<'a> {
         project: &'a Project,
         index: Option<&str>,
     ) -> Result<Self, Failure> {
-        let fetcher = Fetcher::new(global)?.at(index);
-        let uv = Uv::find(&fetcher.index_place(global)?)?;
-        let mirrors = mirrors::read(global)?.sources;
+        let mirrors = mirrors::read(&global.mirror)?.sources;
+        let fetcher = Fetcher::new(global::sources(global)?)?.at(index);
+        let uv = Uv::find(&fetch::mirrored(&mirrors, &fetch::index(index)?)?)?;
         Ok(Self { project, pins: project.pins()?, fetcher, mirrors, uv })
     }
 
@@ -70,7 +71,7 @@ impl<'a> Asking<'a> {
 
     /// Returns the current content of the lock. Refuses a lock that a newer program wrote.
     fn before(&self, name: &PinName) -> Result<Content, Failure> {
-        match read(self.project, name.as_str())? {
+        match project::python_locks::read(self.project, name.as_str())? {
             Some((_, Ok(old))) => Ok(content(&old)),
             Some((_, Err(error @ pins::ParsePythonLockError::Newer))) => {
                 let file = python_lock_path(name.as_str());
@@ -195,53 +196,6 @@ fn content(lock: &PythonLock) -> Content {
         (name.clone(), Locked { version: project.version.clone(), files })
     };
     lock.projects.iter().map(one).collect()
-}
-
-type Read = (String, Result<PythonLock, pins::ParsePythonLockError>);
-
-/// Reads a lock of the project, if it exists.
-fn read(project: &Project, name: &str) -> Result<Option<Read>, Failure> {
-    let file = python_lock_path(name);
-    match project.text(&file) {
-        Ok(text) => {
-            let lock = PythonLock::parse(&text, None);
-            Ok(Some((text.to_string(), lock)))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unreadable(&file, &file, &error)),
-    }
-}
-
-/// Returns whether a lock exists.
-pub(super) fn is_made(project: &Project, name: &str) -> bool {
-    project.root.join(python_lock_path(name)).exists()
-}
-
-/// Returns why a lock does not match the requirements, if it does not. Makes no requests.
-pub(crate) fn stale(
-    project: &Project,
-    pins: &Pins,
-    name: &str,
-    set: &PythonSet,
-) -> Result<Option<String>, Failure> {
-    let Some((text, lock)) = read(project, name)? else {
-        return Ok(Some(format!("`{}` does not exist", python_lock_path(name))));
-    };
-    let lock = match lock {
-        Ok(lock) => lock,
-        Err(error) => return Ok(Some(format!("`{}`: {error}", python_lock_path(name)))),
-    };
-    let inputs = set.inputs(pins);
-    if inputs.is_none() || lock.inputs != inputs {
-        let why = "it was made from another `versions/python.toml` or another source";
-        return Ok(Some(why.to_owned()));
-    }
-    if lock.to_pylock() != text {
-        return Ok(Some(format!("`{}` was edited", python_lock_path(name))));
-    }
-    let file = requirements_lock_path(name);
-    let same = project.text(&file).is_ok_and(|now| *now == *lock.to_requirements());
-    Ok((!same).then(|| format!("`{file}` does not match `{}`", python_lock_path(name))))
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use std::process::{Command, Output, Stdio};
 
 use failure::{Failure, Kind};
 use pins::PythonSet;
+use project::environment;
 use sources::SourceUrl;
 
-use crate::environment;
 use crate::output;
 
 /// The version of uv to install if there is none, with the hashes of its wheels for Linux on x86_64

@@ -8,10 +8,11 @@ use std::io::Write as _;
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
+use project::environment;
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use crate::{environment, output};
+use crate::output;
 
 /// The version of the file format.
 const SCHEMA: u32 = 1;

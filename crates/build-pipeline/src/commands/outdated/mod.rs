@@ -9,18 +9,20 @@ use clap::{Args, ValueEnum};
 use failure::{Failure, Kind};
 use names::PinName;
 use pins::{PinKind, Pins};
+use project::clock::today;
+use project::pins_file::{FILE, pin_name, read};
+use project::{fetch, registry};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::ask::Asked;
 use self::history::History;
+use crate::annotations;
 use crate::annotations::{Annotation, Level};
 use crate::cli::Global;
 use crate::commands::bump::args::Index;
-use crate::commands::bump::{pin_name, read, report::FILE, today};
+use crate::global;
 use crate::output::{self, Page};
-use crate::project::Project;
-use crate::{annotations, fetch, registry};
 
 /// Check whether pinned inputs changed upstream: newer, moved, rewritten, yanked, vanished
 #[derive(Debug, Args)]
@@ -169,7 +171,7 @@ struct PinReport {
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
-    let project = Project::find(&crate::working_folder(global)?)?;
+    let project = global::project(global)?;
     let (text, mut pins) = read(&project.root.join(FILE))?;
     if !args.pins.is_empty() {
         let wanted =
@@ -181,12 +183,12 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     }
     let index = fetch::index(args.index.url.as_deref());
     let asked = Asked {
-        sources: fetch::sources(global)?,
-        client: registry::client(global)?,
+        sources: global::sources(global)?,
+        client: registry::client(&global.mirror)?,
         index: index.map_err(|error| error.lines().join(": ")),
     };
     let mut history = History::read()?;
-    let mut states = crate::runtime()?.block_on(ask::all(&pins, asked));
+    let mut states = project::runtime::start()?.block_on(ask::all(&pins, asked));
     let (_, day) = today()?;
     for (name, state) in &mut states {
         expire(state, &pins, name, &day);

@@ -8,14 +8,15 @@ use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
 use patching::directory::Directory;
 use patching::replace::{ReplaceError, Replacement};
+use project::Project;
+use project::environment;
 use sources::{Submodules, TarSummary, WriteTarError};
 
 use crate::cli::Global;
 use crate::commands::patch::args::Apply;
 use crate::commands::patch::report::{self, PatchReport, TreeReport};
 use crate::commands::patch::subject::Prepared;
-use crate::project::Project;
-use crate::{environment, output};
+use crate::output;
 
 /// System directories.
 const SYSTEM: [&str; 10] =

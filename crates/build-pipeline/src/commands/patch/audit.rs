@@ -13,6 +13,10 @@ use patcher::{
 };
 use patching::pinned::PinnedTree;
 use patching::{Rooted, version};
+use project::Project;
+use project::environment;
+use project::fetch::{Fetcher, TreePin};
+use project::patches;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::{ReleaseFile, Submodules};
@@ -21,11 +25,8 @@ use crate::cli::{Format, Global};
 use crate::commands::patch::args::Audit;
 use crate::commands::patch::report::SCHEMA;
 use crate::commands::patch::subject;
-use crate::environment;
-use crate::fetch::{Fetcher, TreePin};
+use crate::global;
 use crate::output::{self, Page};
-use crate::patches;
-use crate::project::Project;
 
 /// The output of `patch audit --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -114,7 +115,7 @@ fn pins(
     try_on: &mut TryOn<'_>,
 ) -> Result<(), Failure> {
     let pins = project.pins()?;
-    let fetcher = Fetcher::new(global)?;
+    let fetcher = Fetcher::new(global::sources(global)?)?;
     let mut tried = 0;
     for (name, pin) in TreePin::of_component(&pins, component) {
         if !pin.is_resolved() {
@@ -165,7 +166,7 @@ fn releases(
         )
         .hint(format!("add a table `[archive.NAME]` with `patches = \"{component}\"` to `versions/versions.toml`"))
     })?;
-    let fetcher = Fetcher::new(global)?;
+    let fetcher = Fetcher::new(global::sources(global)?)?;
     let mut found: Vec<(Version, ReleaseFile)> = Vec::new();
     for file in fetcher.releases(&archive.project)? {
         let version = file.source_version(&archive.project).and_then(|text| text.parse().ok());

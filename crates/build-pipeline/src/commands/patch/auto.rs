@@ -8,13 +8,13 @@ use names::Version;
 use patcher::{Patch, PatchSet, Tree as _};
 use patching::directory::Directory;
 use patching::{installed, version};
+use project::Project;
+use project::patches;
 
 use crate::commands::patch::apply::{apply, why_not};
 use crate::commands::patch::args::Apply;
 use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport, TreeReport};
 use crate::commands::patch::subject::{self, Prepared};
-use crate::patches;
-use crate::project::Project;
 
 /// Applies all patches for components that are installed under a root.
 pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Failure> {

@@ -8,10 +8,11 @@
 use std::path::Path;
 
 use failure::{Failure, Kind};
+use project::Project;
+use project::environment;
 
 use crate::commands::patch::args::{Hook, Manager};
-use crate::project::Project;
-use crate::{environment, output};
+use crate::output;
 
 /// Prints a hook.
 pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Failure> {

@@ -10,6 +10,9 @@ use patcher::{NoProbes, Patch, PatchSet, Subject, TreePath, Verdict};
 use patching::sed::sed_call;
 use patching::sed::{Bench, Judgement, Rule};
 use patching::{Rooted, version};
+use project::environment;
+use project::patches;
+use project::{Project, read_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,10 +20,7 @@ use crate::cli::{Format, Global};
 use crate::commands::patch::args::LintSed;
 use crate::commands::patch::report::SCHEMA;
 use crate::commands::patch::subject;
-use crate::environment;
 use crate::output::{self, Page};
-use crate::patches;
-use crate::project::{Project, read_text};
 
 /// The output of `patch lint-sed --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

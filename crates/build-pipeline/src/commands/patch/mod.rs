@@ -19,18 +19,20 @@ use executor::Tools;
 use failure::Failure;
 use patcher::{NoProbes, Outcome};
 use patching::Rooted;
+use project::Project;
+use project::environment;
 use sources::Submodules;
 
 use crate::cli::{Format, Global};
 use crate::commands::patch::args::{Check, Options, Patch, PatchCommand};
 use crate::commands::patch::report::{PatchReport, TreeReport};
 use crate::commands::patch::subject::Prepared;
-use crate::project::Project;
-use crate::{environment, output};
+use crate::global;
+use crate::output;
 
 /// Runs a subcommand of `patch`.
 pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), Failure> {
-    let here = crate::working_folder(global)?;
+    let here = global::working_folder(global)?;
     let project = Project::find(&here)?;
     match &patch.command {
         PatchCommand::Check(args) => {

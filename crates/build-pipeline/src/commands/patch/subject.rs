@@ -13,13 +13,14 @@ use patching::directory::Directory;
 use patching::pinned::PinnedTree;
 use patching::receipts::ReceiptList;
 use patching::{Rooted, version};
+use project::Project;
+use project::fetch::{Fetcher, TreePin};
+use project::patches;
 use sources::Submodules;
 
 use crate::cli::Global;
 use crate::commands::patch::args::Options;
-use crate::fetch::{Fetcher, TreePin};
-use crate::patches;
-use crate::project::Project;
+use crate::global;
 
 /// Everything that is needed to try a patch.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl Prepared<PinnedTree> {
         let gpu = gpu(project, options.gpu.as_deref())?;
         let pins = project.pins()?;
         let (name, pin) = pin_of(&pins, component, options.pin.as_deref())?;
-        let tree = Fetcher::new(global)?.tree(name, pin, submodules)?;
+        let tree = Fetcher::new(global::sources(global)?)?.tree(name, pin, submodules)?;
         let tree = PinnedTree::new(tree, format!("pin {name} ({})", pin.what()));
         let stated = pin.version().and_then(|version| version.parse().ok());
         let stated = stated.map(|version| version::Found { version, from: format!("pin {name}") });
@@ -156,7 +157,7 @@ fn pin_of<'a>(
 pub(crate) fn fetch(global: &Global, project: &Project, name: &str) -> Result<PinnedTree, Failure> {
     let pins = project.pins()?;
     let pin = TreePin::find(&pins, name)?;
-    let tree = Fetcher::new(global)?.tree(name, pin, Submodules::None)?;
+    let tree = Fetcher::new(global::sources(global)?)?.tree(name, pin, Submodules::None)?;
     Ok(PinnedTree::new(tree, format!("pin {name} ({})", pin.what())))
 }
 

@@ -8,13 +8,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use failure::Failure;
 use names::PinName;
 use pins::{Pinned, Pins};
+use project::pins_file::{FILE, pin_name, read};
 use serde_json::{Value, json};
 
 use crate::cli::{Format, Global};
-use crate::commands::bump::report::FILE;
-use crate::commands::bump::{pin_name, read};
+use crate::global;
 use crate::output::{self, Page};
-use crate::project::Project;
 
 /// Print the pins
 #[derive(Debug, Args)]
@@ -53,7 +52,7 @@ enum ExportFormat {
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), Failure> {
-    let project = Project::find(&crate::working_folder(global)?)?;
+    let project = global::project(global)?;
     let (_, pins) = read(&project.root.join(FILE))?;
     match &args.command {
         PinsCommand::Show { pin: None, format: Format::Text } => {

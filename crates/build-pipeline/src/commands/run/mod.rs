@@ -68,7 +68,7 @@ enum PrintForm {
 /// Starts the container or prints it. Returns the exit status of its command.
 pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     let is_started = args.print.is_none() && !args.dry_run;
-    let runtime = crate::runtime()?;
+    let runtime = project::runtime::start()?;
     let ended = runtime.block_on(async {
         let work = args.work.as_deref();
         let prepared =

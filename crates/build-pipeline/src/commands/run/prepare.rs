@@ -10,11 +10,13 @@ use host::Snapshot;
 use host::run::{self, Container, GpuWay, Row, RunError, Wish};
 use names::EngineKind;
 use pins::{OVERRIDE, Track, When};
+use project::image::name_in_engine;
+use project::{environment, request};
 
 use crate::cli::{AskedEngine, Global, engine_names};
-use crate::image::name_in_engine;
+use crate::global::working_folder;
 use crate::machine::{self, Data};
-use crate::{engines, environment, output, request, working_folder};
+use crate::{engines, output};
 
 /// Options that `run` and `smoke` share.
 #[derive(Debug, Args)]

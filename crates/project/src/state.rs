@@ -9,8 +9,7 @@ use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
 use record::{BuildRecord, Status, StepState};
 
-use crate::sanitise::sanitise_json;
-use crate::{environment, output};
+use crate::environment;
 
 /// How many recent runs to search for step durations.
 const LATEST: usize = 20;
@@ -26,21 +25,31 @@ fn records_folder() -> Result<PathBuf, Failure> {
 }
 
 /// Checks that records can be written before there is anything to record.
-pub(crate) fn check_records() -> Result<(), Failure> {
+///
+/// # Errors
+/// The folder cannot be made or written.
+pub fn check_records() -> Result<(), Failure> {
     let folder = records_folder()?;
     fs::create_dir_all(&folder)
         .and_then(|()| Ok(rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK)?))
         .map_err(|error| failed("writing into", &folder, &error))
 }
 
-/// Writes a record atomically: to a temporary file that is synced and renamed. Returns its path.
-pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, Failure> {
+/// Writes a record atomically: to a temporary file that is synced and renamed. `clean`
+/// hides the secrets in a JSON value. Returns the path of the record.
+///
+/// # Errors
+/// The folder or the file cannot be written.
+pub fn write_record(
+    record: &BuildRecord,
+    clean: impl Fn(&mut serde_json::Value),
+) -> Result<PathBuf, Failure> {
     let folder = records_folder()?;
     let path = folder.join(format!("{}.json", record.id));
     let write = || {
         fs::create_dir_all(&folder)?;
         let mut file = AtomicWriteFile::open(&path)?;
-        file.write_all(without_secrets(record).to_text().as_bytes())?;
+        file.write_all(without_secrets(record, clean).to_text().as_bytes())?;
         file.commit()
     };
     write().map_err(|error| failed("writing", &path, &error))?;
@@ -49,10 +58,10 @@ pub(crate) fn write_record(record: &BuildRecord) -> Result<PathBuf, Failure> {
 
 /// Returns a record in which the secrets in errors and warnings are masked. The plan is unchanged,
 /// so its digest stays the same; plans never contain secrets.
-fn without_secrets(record: &BuildRecord) -> BuildRecord {
+fn without_secrets(record: &BuildRecord, clean: impl Fn(&mut serde_json::Value)) -> BuildRecord {
     let Ok(mut document) = serde_json::to_value(record) else { return record.clone() };
     if let Some(fields) = document.as_object_mut() {
-        fields.iter_mut().filter(|(key, _)| *key != "plan").for_each(|(_, one)| sanitise_json(one));
+        fields.iter_mut().filter(|(key, _)| *key != "plan").for_each(|(_, one)| clean(one));
     }
     serde_json::from_value(document).unwrap_or_else(|_| record.clone())
 }
@@ -78,7 +87,7 @@ fn read_record(path: &Path) -> Result<BuildRecord, String> {
 
 /// Returns how long each step of an image took last time, in milliseconds, from the latest runs.
 /// This is only for display. Skips unreadable records.
-pub(crate) fn last_times(image: &str) -> BTreeMap<String, u64> {
+pub fn last_times(image: &str) -> BTreeMap<String, u64> {
     let mut times = BTreeMap::new();
     let files = record_files().unwrap_or_default();
     let named = format!("-{image}-");
@@ -94,13 +103,17 @@ pub(crate) fn last_times(image: &str) -> BTreeMap<String, u64> {
     times
 }
 
-/// Reads all records, oldest first. Warns about files that are not records.
-pub(crate) fn read_records() -> Result<Vec<BuildRecord>, Failure> {
+/// Reads all records, oldest first. `warn` gets the name and the message of a warning about each
+/// file that is not a record.
+///
+/// # Errors
+/// The folder of records cannot be read.
+pub fn read_records(warn: impl Fn(&str, &str)) -> Result<Vec<BuildRecord>, Failure> {
     let mut records = Vec::new();
     for path in record_files()? {
         match read_record(&path) {
             Ok(record) => records.push(record),
-            Err(why) => output::warn(
+            Err(why) => warn(
                 "unreadable-record",
                 &format!("skipping `{}`: {why}; remove it if you do not need it", path.display()),
             ),
@@ -110,16 +123,16 @@ pub(crate) fn read_records() -> Result<Vec<BuildRecord>, Failure> {
 }
 
 /// Returns whether the process of an unfinished record is still running.
-pub(crate) fn is_alive(record: &BuildRecord) -> bool {
+pub fn is_alive(record: &BuildRecord) -> bool {
     is_process(record.process)
 }
 
 /// Returns whether the run of a record is still in progress.
-pub(crate) fn is_under_way(record: &BuildRecord) -> bool {
+pub fn is_under_way(record: &BuildRecord) -> bool {
     record.status == Status::Running && is_alive(record)
 }
 
 /// Returns whether a process with this number exists.
-pub(crate) fn is_process(number: u32) -> bool {
+pub fn is_process(number: u32) -> bool {
     Path::new("/proc").join(number.to_string()).is_dir()
 }

@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use failure::{Failure, Kind, nearest};
 use patcher::{Patch, PatchPlace, PatchSet, PatchSetError, parse_patch_at};
 
-use crate::project::Project;
+use crate::folder::Project;
 
 /// Returns the names of the components that have patches, in order.
-pub(crate) fn components(project: &Project) -> Result<Vec<String>, Failure> {
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn components(project: &Project) -> Result<Vec<String>, Failure> {
     let folder = project.root.join("patches");
     let mut names: Vec<String> = entries(&folder)?
         .into_iter()
@@ -21,7 +24,10 @@ pub(crate) fn components(project: &Project) -> Result<Vec<String>, Failure> {
 }
 
 /// Reads the patches of a component. Reports all problems in all its files at once.
-pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
+///
+/// # Errors
+/// There is no such component, or a file cannot be read or is wrong.
+pub fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
     let known = components(project)?;
     if !known.iter().any(|name| name == component) {
         let told =
@@ -55,7 +61,7 @@ pub(crate) fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Fai
 }
 
 /// Returns the path of a patch file, relative to the project's root.
-pub(crate) fn file_of(component: &str, id: &str) -> String {
+pub fn file_of(component: &str, id: &str) -> String {
     format!("patches/{component}/{id}.toml")
 }
 
@@ -77,7 +83,10 @@ fn id_of(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// Returns a set of the given patches, or of all patches if none is given.
-pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, Failure> {
+///
+/// # Errors
+/// There is no such patch, or the patches do not fit together.
+pub fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, Failure> {
     let ids: Vec<String> = patches.iter().map(|patch| patch.id.clone()).collect();
     if let Some(id) = only.iter().find(|id| !ids.contains(id)) {
         let told = Failure::new(Kind::Input, format!("there is no patch `{id}`"));
@@ -103,12 +112,18 @@ pub(crate) fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, F
 }
 
 /// Reads the patches of a component as one set.
-pub(crate) fn read_set(project: &Project, component: &str) -> Result<PatchSet, Failure> {
+///
+/// # Errors
+/// Like [`read`] and [`select`].
+pub fn read_set(project: &Project, component: &str) -> Result<PatchSet, Failure> {
     select(read(project, component)?, &[])
 }
 
 /// Reads the patches of every component.
-pub(crate) fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>, Failure> {
+///
+/// # Errors
+/// Like [`read`].
+pub fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>, Failure> {
     let components = components(project)?;
     components.into_iter().map(|name| Ok((name.clone(), read(project, &name)?))).collect()
 }

@@ -1,7 +1,7 @@
 //! Turns a request into a plan. `plan`, `build`, `verify`, `explain` and the home screen all get
 //! their plans here, so that they agree.
 //!
-//! [`prepare`] reads the command line, resolves tags and makes the plans. [`Preparer::plan`] makes
+//! [`prepare`] reads the request, resolves tags and makes the plans. [`Preparer::plan`] makes
 //! one plan. It reads the data files, and those patches, Dockerfiles and locks that the plan needs,
 //! each once. The result depends only on the request and on the content of those files.
 
@@ -11,72 +11,75 @@ use std::sync::Arc;
 
 use executor::Materials;
 use failure::{Failure, Kind};
-use names::Digest;
+use names::{Digest, Secret};
 use oci::stand_in::StandIn;
 use plan::{Plan, Revision, labels};
 use planner::{PlanError, Planned, PlanningInput, Warning};
 use record::Recipe;
 
-use crate::cli::{Global, Subject};
-use crate::patches;
-use crate::project::{DATA_FILES, Project};
-use crate::request::{self, PendingRequest, RevisionChoice};
-use crate::{advice, mirrors, recipe, registry, rehearsal};
+use crate::folder::{DATA_FILES, Project};
+use crate::request::{self, PendingRequest, RevisionChoice, Subject};
+use crate::{advice, mirrors, patches, recipe, registry, rehearsal, runtime};
 
 /// A plan with its warnings and its input files.
 #[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) plan: Arc<Plan>,
+pub struct Prepared {
+    /// The plan.
+    pub plan: Arc<Plan>,
     /// Warnings for the user before the plan runs.
-    pub(crate) warnings: Vec<Warning>,
+    pub warnings: Vec<Warning>,
     /// The files that the plan was made from.
     files: recipe::Files,
     root: PathBuf,
     /// The image that replaces the base, if the plan is a rehearsal of metadata.
-    pub(crate) stand_in: Option<StandIn>,
+    pub stand_in: Option<StandIn>,
     /// Labels whose values came from an image because this project cannot confirm them.
-    pub(crate) unconfirmed: Vec<Unconfirmed>,
+    pub unconfirmed: Vec<Unconfirmed>,
 }
 
 impl Prepared {
     /// Asks git about the history of the plan's files. The plan does not depend on it.
-    pub(crate) fn recipe(&self) -> Recipe {
+    pub fn recipe(&self) -> Recipe {
         recipe::read(&self.root, self.files.clone())
     }
 }
 
 /// A label that this project cannot confirm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unconfirmed {
-    pub(crate) label: &'static str,
-    pub(crate) why: &'static str,
+pub struct Unconfirmed {
+    /// The name of the label.
+    pub label: &'static str,
+    /// Why it cannot be confirmed.
+    pub why: &'static str,
 }
 
 /// Plans that run together.
 #[derive(Debug)]
-pub(crate) struct Preparation {
-    pub(crate) plans: Vec<Prepared>,
+pub struct Preparation {
+    /// The plans, in the order of the request.
+    pub plans: Vec<Prepared>,
     /// The texts that the plans refer to by digest.
-    pub(crate) materials: Arc<Materials>,
+    pub materials: Arc<Materials>,
 }
 
-/// Makes the plans for the command line. Contacts registries only to resolve tags.
+/// Makes the plans of a subject. Contacts registries only to resolve tags; `mirrors` are the rules of
+/// the command line.
 ///
 /// # Errors
-/// The command line or a file of the project is wrong, a tag cannot be resolved, or a pin that a
+/// The request or a file of the project is wrong, a tag cannot be resolved, or a pin that a
 /// plan needs is unresolved.
-pub(crate) fn prepare(
-    global: &Global,
+pub fn prepare(
+    mirrors: &[Secret],
     project: &Project,
     subject: &Subject,
 ) -> Result<Preparation, Failure> {
     // An invalid mirror is an error even if nothing is fetched.
-    mirrors::read(global)?;
+    mirrors::read(mirrors)?;
     let mut preparer = Preparer::new(project)?;
     let mut pending = request::read(subject, &preparer.input)?;
     if pending.iter().any(|one| !one.tags.is_empty()) {
-        let client = registry::client(global)?;
-        crate::runtime()?.block_on(async {
+        let client = registry::client(mirrors)?;
+        runtime::start()?.block_on(async {
             for one in &mut pending {
                 request::resolve(one, &preparer.input, &client).await?;
             }
@@ -92,25 +95,32 @@ pub(crate) fn prepare(
 
 /// Makes plans from the files of one project.
 #[derive(Debug)]
-pub(crate) struct Preparer<'a> {
+pub struct Preparer<'a> {
     project: &'a Project,
-    pub(crate) input: PlanningInput,
+    /// What the files read so far contain.
+    pub input: PlanningInput,
     materials: Materials,
 }
 
 impl<'a> Preparer<'a> {
     /// Reads the data files.
-    pub(crate) fn new(project: &'a Project) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// A data file cannot be read or is wrong.
+    pub fn new(project: &'a Project) -> Result<Self, Failure> {
         Ok(Self { project, input: project.data()?, materials: Materials::default() })
     }
 
     /// Returns the texts of all plans made so far.
-    pub(crate) fn into_materials(self) -> Arc<Materials> {
+    pub fn into_materials(self) -> Arc<Materials> {
         Arc::new(Materials { patches: self.input.patches, ..self.materials })
     }
 
     /// Makes the plan of a request whose tags are already resolved.
-    pub(crate) fn plan(&mut self, pending: PendingRequest) -> Result<Prepared, Failure> {
+    ///
+    /// # Errors
+    /// A file is missing or wrong, or the project has no such plan.
+    pub fn plan(&mut self, pending: PendingRequest) -> Result<Prepared, Failure> {
         let PendingRequest { mut request, revision, of_image, .. } = pending;
         let refused = |error: PlanError| refused(error, of_image.as_deref());
         let stand_in = rehearsal::stand_in(&mut request, &self.input)?;

@@ -1,27 +1,21 @@
-//! Fetches pinned sources into the cache and shows progress.
+//! Fetches pinned sources into the cache.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::time::Duration;
 
 use failure::{Failure, Kind, nearest};
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
-use names::{CommitId, Sha256};
+use names::{CommitId, Secret, Sha256};
 use pins::{ArchivePin, Pinned, Pins, SourcePin};
 use sources::{
     ArchiveLimits, ArchiveSource, Event, GitSource, Mirror, ReleaseFile, Settings, SourceUrl,
     Sources, Submodules, Tree,
 };
 
-use crate::cli::Global;
-use crate::reporter::{Reporter, size};
-use crate::{environment, mirrors, output};
+use crate::{environment, mirrors, runtime};
 
 /// A pin of a source tree.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum TreePin<'a> {
+pub enum TreePin<'a> {
     /// A commit of a repository.
     Git(&'a SourcePin),
     /// A release archive.
@@ -30,7 +24,10 @@ pub(crate) enum TreePin<'a> {
 
 impl<'a> TreePin<'a> {
     /// Returns the pin with the given name.
-    pub(crate) fn find(pins: &'a Pins, name: &str) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// No pin of a source tree has this name.
+    pub fn find(pins: &'a Pins, name: &str) -> Result<Self, Failure> {
         let of_name = |pin: &&names::PinName| pin.as_str() == name;
         if let Some(name) = pins.sources.keys().find(of_name) {
             return Ok(Self::Git(&pins.sources[name]));
@@ -49,7 +46,7 @@ impl<'a> TreePin<'a> {
     }
 
     /// Returns all pins of source trees that a component's patches are for, by name.
-    pub(crate) fn of_component(pins: &'a Pins, component: &str) -> BTreeMap<&'a str, Self> {
+    pub fn of_component(pins: &'a Pins, component: &str) -> BTreeMap<&'a str, Self> {
         let fits = |patches: &Option<String>| patches.as_deref() == Some(component);
         let git = pins.sources.iter().filter(|(_, pin)| fits(&pin.patches));
         let archives = pins.archives.iter().filter(|(_, pin)| fits(&pin.patches));
@@ -58,7 +55,7 @@ impl<'a> TreePin<'a> {
     }
 
     /// Returns the version in the pin.
-    pub(crate) fn version(&self) -> Option<&'a str> {
+    pub fn version(&self) -> Option<&'a str> {
         match self {
             Self::Git(pin) => pin.version.as_deref(),
             Self::Archive(pin) => Some(&pin.version),
@@ -66,7 +63,7 @@ impl<'a> TreePin<'a> {
     }
 
     /// Returns whether the commit or hash is known.
-    pub(crate) fn is_resolved(&self) -> bool {
+    pub fn is_resolved(&self) -> bool {
         match self {
             Self::Git(pin) => matches!(pin.commit, Pinned::Resolved(_)),
             Self::Archive(pin) => matches!(pin.sha256, Pinned::Resolved(_)),
@@ -74,7 +71,7 @@ impl<'a> TreePin<'a> {
     }
 
     /// Returns a description of the pin for people: `URL at COMMIT`, `PROJECT VERSION (sha256 …)`.
-    pub(crate) fn what(&self) -> String {
+    pub fn what(&self) -> String {
         match self {
             Self::Git(pin) => {
                 let commit = pin.commit.resolved().map_or("unresolved", CommitId::as_str);
@@ -90,7 +87,7 @@ impl<'a> TreePin<'a> {
 
 /// Fetches sources.
 #[derive(Debug)]
-pub(crate) struct Fetcher {
+pub struct Fetcher {
     sources: Sources,
     runtime: tokio::runtime::Runtime,
     /// The index given on the command line.
@@ -98,23 +95,24 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Creates a fetcher. Makes no requests yet.
-    pub(crate) fn new(global: &Global) -> Result<Self, Failure> {
-        Ok(Self { sources: sources(global)?, runtime: crate::runtime()?, index: None })
+    /// Creates a fetcher that uses `sources`. Makes no requests yet.
+    ///
+    /// # Errors
+    /// The machine cannot start threads.
+    pub fn new(sources: Sources) -> Result<Self, Failure> {
+        Ok(Self { sources, runtime: runtime::start()?, index: None })
     }
 
     /// Returns the fetcher with the given Python index, if there is one.
-    pub(crate) fn at(self, index: Option<&str>) -> Self {
+    pub fn at(self, index: Option<&str>) -> Self {
         Self { index: index.map(str::to_owned), ..self }
     }
 
-    /// Returns the URL of the Python index after applying mirrors.
-    pub(crate) fn index_place(&self, global: &Global) -> Result<SourceUrl, Failure> {
-        mirrored(&mirrors::read(global)?.sources, &index(self.index.as_deref())?)
-    }
-
     /// Returns the tree of a pin, from the cache if possible.
-    pub(crate) fn tree(
+    ///
+    /// # Errors
+    /// The pin is unresolved, or its source cannot be fetched.
+    pub fn tree(
         &self,
         name: &str,
         pin: TreePin<'_>,
@@ -163,13 +161,19 @@ impl Fetcher {
     }
 
     /// Returns the files that a project has released on the index that pip uses.
-    pub(crate) fn releases(&self, project: &str) -> Result<Vec<ReleaseFile>, Failure> {
+    ///
+    /// # Errors
+    /// The index cannot be asked.
+    pub fn releases(&self, project: &str) -> Result<Vec<ReleaseFile>, Failure> {
         let index = url(&python_index())?;
         Ok(self.runtime.block_on(self.sources.releases(&index, project))?)
     }
 
     /// Returns the tree of a released source archive. Its hash comes from the index alone.
-    pub(crate) fn release(
+    ///
+    /// # Errors
+    /// The archive cannot be fetched or read.
+    pub fn release(
         &self,
         project: &str,
         (version, file): (&str, &ReleaseFile),
@@ -187,25 +191,34 @@ impl Fetcher {
     }
 }
 
-/// Creates the client for sources, which shows progress.
-pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
+/// Creates the client for sources. `mirrors` are the rules of the command line, and `listener` hears
+/// what is being fetched.
+///
+/// # Errors
+/// There is no home directory for a cache, or a mirror rule is wrong.
+pub fn sources(
+    mirrors: &[Secret],
+    listener: impl Fn(Event<'_>) + Send + Sync + 'static,
+) -> Result<Sources, Failure> {
     let cache = environment::cache_folder().ok_or_else(|| {
         Failure::new(Kind::Machine, "no home directory to keep sources in")
             .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
     })?;
-    let mirrors = mirrors::read(global)?.sources;
+    let mirrors = mirrors::read(mirrors)?.sources;
     // A mirror rule of the user may point to a path; URLs in data files may not.
     let settings = Settings {
         allow_local: !mirrors.is_empty(),
         mirrors,
         ..Settings::new(cache.join("sources"))
     };
-    let progress = Progress::new(global);
-    Ok(Sources::new(settings).with_listener(move |event| progress.tell(event)))
+    Ok(Sources::new(settings).with_listener(listener))
 }
 
 /// Returns the Python index to use: the given one, or pip's.
-pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, Failure> {
+///
+/// # Errors
+/// The URL is wrong.
+pub fn index(named: Option<&str>) -> Result<SourceUrl, Failure> {
     match named {
         Some(text) => url(text),
         None => url(&python_index()),
@@ -213,12 +226,18 @@ pub(crate) fn index(named: Option<&str>) -> Result<SourceUrl, Failure> {
 }
 
 /// Returns the URL after applying mirrors.
-pub(crate) fn mirrored(mirrors: &[Mirror], url: &SourceUrl) -> Result<SourceUrl, Failure> {
+///
+/// # Errors
+/// A mirror rule gives no valid URL.
+pub fn mirrored(mirrors: &[Mirror], url: &SourceUrl) -> Result<SourceUrl, Failure> {
     Mirror::resolve(mirrors, url).map_err(|error| Failure::from_chain(Kind::Input, &error))
 }
 
 /// Parses the URL of a source.
-pub(crate) fn url(text: &str) -> Result<SourceUrl, Failure> {
+///
+/// # Errors
+/// It is not the URL of a source.
+pub fn url(text: &str) -> Result<SourceUrl, Failure> {
     text.parse()
         .map_err(|error: sources::ParseSourceError| Failure::from_chain(Kind::Input, &error))
 }
@@ -235,7 +254,7 @@ fn unresolved(name: &str, key: &str, from: &str) -> Failure {
 const PUBLIC_INDEX: &str = "https://pypi.org/simple";
 
 /// Returns the URL of the package index: the one that pip is configured to use, or the public one.
-pub(crate) fn python_index() -> String {
+pub fn python_index() -> String {
     if let Some(index) = environment::python_index() {
         return index.expose().to_owned();
     }
@@ -257,65 +276,6 @@ fn index_in_help(text: &str) -> Option<String> {
     let (_, default) = behind.split_once("(default ")?;
     let (url, _) = default.split_once(')')?;
     Some(url.to_owned())
-}
-
-/// Shows download progress.
-struct Progress {
-    /// Live lines on a terminal, one per URL.
-    live: Option<(MultiProgress, Mutex<BTreeMap<String, ProgressBar>>)>,
-}
-
-impl Progress {
-    fn new(global: &Global) -> Self {
-        let is_live = matches!(Reporter::new(global.progress), Reporter::Tty(_))
-            && std::io::stderr().is_terminal();
-        let all = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        Self { live: is_live.then(|| (all(), Mutex::default())) }
-    }
-
-    fn tell(&self, event: Event<'_>) {
-        match event {
-            Event::Fetching { url, place, commit } => {
-                let from = if url == place { String::new() } else { format!(" from {place}") };
-                self.say(&format!("fetching {url} at {commit}{from}"));
-            }
-            Event::Received { url, bytes } => self.received(url, bytes),
-            Event::Resumed { url, from } => {
-                self.say(&format!("continuing with {url} at {}", size(from)));
-            }
-            Event::Retry { url, reason } => self.say(&format!("trying {url} again: {reason}")),
-            Event::Waiting { path } => {
-                self.say(&format!("waiting for another run, which holds {}", path.display()));
-            }
-            _ => {}
-        }
-    }
-
-    fn say(&self, text: &str) {
-        match &self.live {
-            Some((all, _)) => all.suspend(|| output::fetching(text)),
-            None => output::fetching(text),
-        }
-    }
-
-    fn received(&self, url: &SourceUrl, bytes: u64) {
-        let Some((all, bars)) = &self.live else { return };
-        let mut bars = bars.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let bar = bars.entry(url.to_string()).or_insert_with(|| {
-            let bar = all.add(ProgressBar::new_spinner());
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
-        bar.set_message(format!("{} of {url}", size(bytes)));
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Some((all, _)) = &self.live {
-            drop(all.clear());
-        }
-    }
 }
 
 #[cfg(test)]

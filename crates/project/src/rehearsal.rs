@@ -10,7 +10,10 @@ use crate::registry;
 
 /// Creates the stand-in for the track's base, and names it in the request. Serves nothing yet. A
 /// track that an engine builds has a variant for rehearsals instead of a stand-in.
-pub(crate) fn stand_in(
+///
+/// # Errors
+/// The track has no base.
+pub fn stand_in(
     request: &mut BuildRequest,
     input: &PlanningInput,
 ) -> Result<Option<StandIn>, Failure> {
@@ -29,14 +32,18 @@ pub(crate) fn stand_in(
 
 /// The registry that serves the stand-ins, until the value is dropped.
 #[derive(Debug)]
-pub(crate) struct Rehearsal {
-    pub(crate) client: RegistryClient,
+pub struct Rehearsal {
+    /// The client that reads the stand-ins from it.
+    pub client: RegistryClient,
     _registry: LoopbackRegistry,
 }
 
 impl Rehearsal {
     /// Starts to serve stand-ins.
-    pub(crate) async fn start(stand_ins: &[StandIn]) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// No port can be opened.
+    pub async fn start(stand_ins: &[StandIn]) -> Result<Self, Failure> {
         let registry = LoopbackRegistry::start().await.map_err(|e| {
             Failure::caused(
                 Kind::Machine,

@@ -8,37 +8,39 @@ use std::sync::Arc;
 use engine::RunId;
 use executor::{Lookup, Materials, Store, Tools, Workshop};
 use failure::{Failure, Kind};
+use sources::Sources;
 
-use crate::cli::Global;
 use crate::{environment, fetch};
 
 /// How steps are executed.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub struct Way {
     /// Whether finished steps run again.
-    pub(crate) is_fresh: bool,
+    pub is_fresh: bool,
     /// Whether the state before a failed RUN is kept in the engine.
-    pub(crate) keeps_failed: bool,
+    pub keeps_failed: bool,
     /// The folder of finished steps.
-    pub(crate) store: PathBuf,
+    pub store: PathBuf,
 }
 
 /// Returns a name for this run: the process number, by which `clean` sees whether the run is alive,
 /// and a random number. Runs in several containers or on several machines may share an engine and
 /// have the same process number, and no run may remove what belongs to another.
-pub(crate) fn new_run() -> Result<RunId, Failure> {
+///
+/// # Errors
+/// The name is not valid, which would be a bug.
+pub fn new_run() -> Result<RunId, Failure> {
     let random = RandomState::new().build_hasher().finish();
     let name = format!("run-{}-{random:016x}", std::process::id());
     RunId::parse(&name)
         .ok_or_else(|| Failure::new(Kind::Bug, "the generated run name is not valid"))
 }
 
-/// Creates the workshop. Fetches nothing yet.
-pub(crate) fn open(
-    global: &Global,
-    materials: Arc<Materials>,
-    way: Way,
-) -> Result<Workshop, Failure> {
+/// Creates the workshop, which fetches with `sources` and works as `way` says. Fetches nothing yet.
+///
+/// # Errors
+/// No name can be made for the run.
+pub fn open(sources: Sources, materials: Arc<Materials>, way: Way) -> Result<Workshop, Failure> {
     let Way { is_fresh, keeps_failed, store } = way;
     let run = new_run()?;
     let path = environment::program_path();
@@ -46,7 +48,7 @@ pub(crate) fn open(
         index: Lookup::new(|| fetch::python_index().parse().ok()),
         mirrors: Lookup::new(|| debian::Mirrors::of_machine(&environment::apt_folder())),
         run,
-        sources: fetch::sources(global)?,
+        sources,
         tools: Tools::new(&path),
         materials,
         store: Store::new(store),

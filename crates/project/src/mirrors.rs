@@ -9,9 +9,8 @@ use names::Secret;
 use pins::ParseError;
 use pins::reader::{Report, Reported, Table, document, quote, wrong};
 
-use crate::cli::Global;
 use crate::environment;
-use crate::project::read_text;
+use crate::folder::read_text;
 
 /// An example of each kind of rule.
 const EXAMPLES: [&str; 2] = [
@@ -21,11 +20,11 @@ const EXAMPLES: [&str; 2] = [
 
 /// The rules of a run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Mirrors {
+pub struct Mirrors {
     /// For container registries.
-    pub(crate) registries: Vec<oci::client::Mirror>,
+    pub registries: Vec<oci::client::Mirror>,
     /// For git repositories, archives and package indexes.
-    pub(crate) sources: Vec<sources::Mirror>,
+    pub sources: Vec<sources::Mirror>,
 }
 
 /// One rule.
@@ -63,10 +62,13 @@ impl Extend<Rule> for Mirrors {
     }
 }
 
-/// Reads the rules on the command line, then those in the user's configuration.
-pub(crate) fn read(global: &Global) -> Result<Mirrors, Failure> {
+/// Returns the rules of the command line, `FROM=TO`, then those in the user's configuration.
+///
+/// # Errors
+/// A rule is wrong or contains a password, or the configuration cannot be read.
+pub fn read(given: &[Secret]) -> Result<Mirrors, Failure> {
     let mut mirrors = Mirrors::default();
-    for text in &global.mirror {
+    for text in given {
         let parts = text
             .expose()
             .split_once('=')

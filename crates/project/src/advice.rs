@@ -6,16 +6,20 @@ use pins::Pins;
 use plan::{Action, Plan};
 use planner::Warning;
 
-use crate::commands::bump::{couplings, report::FILE, today};
-use crate::commands::lock;
-use crate::project::Project;
+use crate::clock::today;
+use crate::folder::Project;
+use crate::pins_file::{FILE, couplings};
+use crate::python_locks;
 
 /// The `lint` rules that a plan quotes. The planner itself reports discontinued pins.
 const QUOTED: [&str; 4] =
     ["index-moved", "known-bad-version", "packages-do-not-match", "pin-expired"];
 
 /// Refuses Python locks that a plan uses but that do not match the current `python.toml` and pins.
-pub(crate) fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), Failure> {
+///
+/// # Errors
+/// A lock is stale or cannot be read.
+pub fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), Failure> {
     let is_used = |path: &str| {
         let reads =
             |action: &Action| matches!(action, Action::FetchWheels { input } if input == path);
@@ -27,15 +31,18 @@ pub(crate) fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result
     let mut stale = Vec::new();
     for (name, set) in project.python_sets()? {
         if is_used(&pins::python_lock_path(name.as_str())) {
-            let why = lock::python::stale(project, pins, name.as_str(), &set)?;
+            let why = python_locks::stale(project, pins, name.as_str(), &set)?;
             stale.extend(why.map(|why| (name.to_string(), why)));
         }
     }
-    if stale.is_empty() { Ok(()) } else { Err(lock::refuse_stale(stale)) }
+    if stale.is_empty() { Ok(()) } else { Err(python_locks::refuse_stale(stale)) }
 }
 
 /// Returns the known facts about the pins of a plan. A rehearsal uses no pin of the real image.
-pub(crate) fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning>, Failure> {
+///
+/// # Errors
+/// A data file cannot be read or is wrong.
+pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning>, Failure> {
     if plan.rehearsal {
         return Ok(Vec::new());
     }

@@ -1,11 +1,11 @@
-//! Creates the registry client from the command line and the machine's files.
+//! Creates the registry client from mirror rules and the machine's files.
 
 use failure::{Failure, Kind};
+use names::Secret;
 use oci::client::{ClientSettings, Mirror, ParseMirrorError, RegistryClient};
 use oci::credentials::CredentialFiles;
 use oci::registries_conf::RegistriesConf;
 
-use crate::cli::Global;
 use crate::{environment, mirrors};
 
 /// Returns the `User-Agent` of all requests.
@@ -13,15 +13,18 @@ fn user_agent() -> String {
     format!("build-pipeline/{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Creates the client of a real run.
-pub(crate) fn client(global: &Global) -> Result<RegistryClient, Failure> {
+/// Creates the client of a real run. `mirrors` are the rules of the command line.
+///
+/// # Errors
+/// A mirror rule or a file of the machine is wrong.
+pub fn client(mirrors: &[Secret]) -> Result<RegistryClient, Failure> {
     let settings = ClientSettings {
         credentials: CredentialFiles {
             files: environment::credential_files(),
             ..CredentialFiles::default()
         },
         registries_conf: registries_conf()?,
-        mirrors: mirrors::read(global)?.registries,
+        mirrors: mirrors::read(mirrors)?.registries,
         user_agent: user_agent(),
         ..ClientSettings::default()
     };
@@ -30,7 +33,10 @@ pub(crate) fn client(global: &Global) -> Result<RegistryClient, Failure> {
 
 /// Creates the client of a rehearsal. It reads everything from the registry inside this process,
 /// and no file of the machine.
-pub(crate) fn rehearsal_client(bases: &[&str], host: &str) -> Result<RegistryClient, Failure> {
+///
+/// # Errors
+/// A base or the host is not the name of a registry.
+pub fn rehearsal_client(bases: &[&str], host: &str) -> Result<RegistryClient, Failure> {
     let mirrors: Result<_, ParseMirrorError> =
         bases.iter().map(|base| Mirror::new(base, host)).collect();
     let mirrors = mirrors.map_err(|error| Failure::from_chain(Kind::Bug, &error))?;

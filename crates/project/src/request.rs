@@ -1,4 +1,4 @@
-//! Turns the command line into build requests, and resolves the tags in them.
+//! Turns what somebody wrote into build requests, and resolves the tags in them.
 
 use failure::{Failure, Kind, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Tag};
@@ -7,30 +7,52 @@ use oci::client::{ErrorKind, RegistryClient};
 use pins::{Pinned, Track};
 use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice};
 
-use crate::cli::Subject;
 use crate::environment;
+
+/// The images to build, as somebody wrote them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// The tracks, by name or letter.
+    pub tracks: Vec<String>,
+    /// The variant of a track that an engine builds.
+    pub variant: Option<String>,
+    /// Other values for pins, each `PIN=VALUE`.
+    pub set: Vec<String>,
+    /// The GPU target.
+    pub gpu: Option<String>,
+    /// The GPU version that ROCm should see: x.y.z, `off` or `auto`.
+    pub spoof: Option<String>,
+    /// Whether to build on stand-ins.
+    pub rehearse: bool,
+    /// Whether the labels name the commit that last changed the input files.
+    pub label_revision: bool,
+}
 
 /// A request, and what to look up before it can be planned.
 #[derive(Debug)]
-pub(crate) struct PendingRequest {
-    pub(crate) request: BuildRequest,
+pub struct PendingRequest {
+    /// The request itself, without the digests of `tags`.
+    pub request: BuildRequest,
     /// The tags to resolve at a registry.
-    pub(crate) tags: Vec<TagOfPin>,
-    pub(crate) revision: RevisionChoice,
+    pub tags: Vec<TagOfPin>,
+    /// The commit that the labels name.
+    pub revision: RevisionChoice,
     /// The image whose labels the request was read from, if any.
-    pub(crate) of_image: Option<String>,
+    pub of_image: Option<String>,
 }
 
 /// The tag of a pin in this run.
 #[derive(Debug, Clone)]
-pub(crate) struct TagOfPin {
-    pub(crate) pin: PinName,
-    pub(crate) tag: Tag,
+pub struct TagOfPin {
+    /// The pin.
+    pub pin: PinName,
+    /// The tag.
+    pub tag: Tag,
 }
 
 /// The commit that the labels name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RevisionChoice {
+pub enum RevisionChoice {
     /// None: the image depends only on the content of the files.
     Absent,
     /// The commit that last changed a file of the plan.
@@ -41,16 +63,16 @@ pub(crate) enum RevisionChoice {
 
 impl PendingRequest {
     /// Returns the request of a track without options.
-    pub(crate) fn new(request: BuildRequest) -> Self {
+    pub fn new(request: BuildRequest) -> Self {
         Self { request, tags: Vec::new(), revision: RevisionChoice::Absent, of_image: None }
     }
 }
 
-/// Reads the command line for every track. Makes no requests to registries yet.
-pub(crate) fn read(
-    subject: &Subject,
-    input: &PlanningInput,
-) -> Result<Vec<PendingRequest>, Failure> {
+/// Reads the request of every track of a subject. Makes no requests to registries yet.
+///
+/// # Errors
+/// The subject is wrong: a pin, a value, the GPU target or the spoof.
+pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingRequest>, Failure> {
     let tracks = subject.tracks.iter().map(|name| track(name)).collect::<Result<Vec<_>, _>>()?;
     if subject.rehearse && !subject.set.is_empty() {
         return Err(Failure::new(
@@ -109,7 +131,10 @@ pub(crate) fn read(
 }
 
 /// Returns the tag that the track's base follows, if nothing else sets its digest.
-pub(crate) fn followed_tag(
+///
+/// # Errors
+/// The track has no base.
+pub fn followed_tag(
     request: &BuildRequest,
     set: &[TagOfPin],
     input: &PlanningInput,
@@ -127,7 +152,10 @@ pub(crate) fn followed_tag(
 }
 
 /// Asks registries for the current digests of a request's tags, and makes them overrides.
-pub(crate) async fn resolve(
+///
+/// # Errors
+/// A registry cannot be asked, or the tag does not exist.
+pub async fn resolve(
     pending: &mut PendingRequest,
     input: &PlanningInput,
     client: &RegistryClient,
@@ -156,7 +184,10 @@ pub(crate) async fn resolve(
 }
 
 /// Returns the track with a name that the command line accepted.
-pub(crate) fn track(name: &str) -> Result<Track, Failure> {
+///
+/// # Errors
+/// There is no such track.
+pub fn track(name: &str) -> Result<Track, Failure> {
     let has_letter = |track: &Track| name.eq_ignore_ascii_case(&track.letter().to_string());
     Track::from_name(name)
         .or_else(|| Track::ALL.into_iter().find(has_letter))

@@ -12,7 +12,7 @@ use pins::ParseError;
 use planner::PlanningInput;
 
 /// The data files that every plan uses: pins, GPU targets, tracks.
-pub(crate) const DATA_FILES: [&str; 3] =
+pub const DATA_FILES: [&str; 3] =
     ["versions/versions.toml", "versions/gpus.toml", "versions/tracks.toml"];
 
 /// The maximum size of a data file in bytes; people edit these files.
@@ -23,8 +23,9 @@ const MATERIAL_CAP: u64 = 16 << 20;
 
 /// A folder that contains `versions/versions.toml`.
 #[derive(Debug, Clone)]
-pub(crate) struct Project {
-    pub(crate) root: PathBuf,
+pub struct Project {
+    /// The folder.
+    pub root: PathBuf,
     /// The texts of the files that were read. Each file is read once.
     texts: Arc<Mutex<BTreeMap<String, Arc<str>>>>,
 }
@@ -32,7 +33,10 @@ pub(crate) struct Project {
 impl Project {
     /// Finds the project that contains `start`: the nearest parent folder with
     /// `versions/versions.toml`.
-    pub(crate) fn find(start: &Path) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// There is no such folder.
+    pub fn find(start: &Path) -> Result<Self, Failure> {
         let is_project = |folder: &&Path| folder.join("versions/versions.toml").is_file();
         match start.ancestors().find(is_project) {
             Some(root) => Ok(Self { root: root.to_owned(), texts: Arc::default() }),
@@ -48,7 +52,10 @@ impl Project {
     }
 
     /// Reads the data files. Patches, Dockerfiles and locks are read for each plan that needs them.
-    pub(crate) fn data(&self) -> Result<PlanningInput, Failure> {
+    ///
+    /// # Errors
+    /// A file cannot be read, or something in it is wrong.
+    pub fn data(&self) -> Result<PlanningInput, Failure> {
         let [_, gpus, tracks] = DATA_FILES;
         let pins = self.pins()?;
         let gpus = self.parse(gpus, pins::parse_gpus)?;
@@ -58,7 +65,10 @@ impl Project {
     }
 
     /// Returns the text of a file, given its path from the project's root. Reads each file once.
-    pub(crate) fn text(&self, name: &str) -> std::io::Result<Arc<str>> {
+    ///
+    /// # Errors
+    /// The file cannot be read, is too large or is not UTF-8.
+    pub fn text(&self, name: &str) -> std::io::Result<Arc<str>> {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = texts.get(name) {
             return Ok(Arc::clone(text));
@@ -72,23 +82,35 @@ impl Project {
 
     /// Returns the text of a file like [`Project::text`], with a hint on how to restore a missing
     /// file.
-    pub(crate) fn told_text(&self, name: &str) -> Result<Arc<str>, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn told_text(&self, name: &str) -> Result<Arc<str>, Failure> {
         let path = || self.root.join(name).display().to_string();
         self.text(name).map_err(|error| unreadable(&path(), name, &error))
     }
 
     /// Reads only the pins.
-    pub(crate) fn pins(&self) -> Result<pins::Pins, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn pins(&self) -> Result<pins::Pins, Failure> {
         self.parse(DATA_FILES[0], pins::parse_versions)
     }
 
     /// Reads the default GPU target of images.
-    pub(crate) fn default_gpu(&self) -> Result<GpuTarget, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn default_gpu(&self) -> Result<GpuTarget, Failure> {
         Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
     }
 
     /// Reads the requirements of Python locks, if the project has any.
-    pub(crate) fn python_sets(&self) -> Result<pins::PythonSets, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn python_sets(&self) -> Result<pins::PythonSets, Failure> {
         const NAME: &str = "versions/python.toml";
         if !self.root.join(NAME).exists() {
             return Ok(pins::PythonSets::new());
@@ -98,7 +120,10 @@ impl Project {
     }
 
     /// Reads the compatibility table, if the project has one.
-    pub(crate) fn compat(&self) -> Result<Option<pins::Compat>, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn compat(&self) -> Result<Option<pins::Compat>, Failure> {
         const NAME: &str = "versions/compat.toml";
         if !self.root.join(NAME).exists() {
             return Ok(None);
@@ -107,7 +132,10 @@ impl Project {
     }
 
     /// Reads and parses a file.
-    pub(crate) fn parse<T>(
+    ///
+    /// # Errors
+    /// The file cannot be read, or `parse` refuses its text.
+    pub fn parse<T>(
         &self,
         name: &str,
         parse: impl FnOnce(&str, &str) -> Result<T, ParseError>,
@@ -118,12 +146,15 @@ impl Project {
 }
 
 /// Reads the text of a data file outside a project.
-pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
+///
+/// # Errors
+/// The file cannot be read, is too large or is not UTF-8.
+pub fn read_text(path: &Path) -> std::io::Result<String> {
     read_capped(path, DATA_FILE_CAP)
 }
 
 /// Creates the error for a project file that cannot be read. `name` is its path from the root.
-pub(crate) fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> Failure {
+pub fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> Failure {
     let told = Failure::caused(Kind::Input, format!("reading `{shown}` failed"), error);
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => {

@@ -18,7 +18,7 @@ use failure::{Failure, Kind};
 use names::Digest;
 use rustix::fs::OFlags;
 
-use crate::{environment, output, typed};
+use crate::environment;
 
 /// How long a run waits for another by default: longer than it takes to push a large image.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -28,7 +28,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// Locks that this run holds until the value is dropped. The system releases them when the process
 /// ends, even if it is killed.
 #[derive(Debug, Default)]
-pub(crate) struct Locks(Vec<File>);
+pub struct Locks(Vec<File>);
 
 /// The places to lock for some outputs, by identity, with the name for messages and the folder if
 /// it exists.
@@ -38,20 +38,27 @@ type Wanted = BTreeMap<String, (String, Option<PathBuf>)>;
 struct Wait<'a> {
     started: Instant,
     limit: Duration,
-    words: &'a [String],
+    command: &'a str,
+    tell: &'a dyn Fn(&str),
 }
 
 impl Locks {
-    /// Takes the locks of all outputs of a run, and waits for runs that hold one of them.
-    pub(crate) async fn take(
+    /// Takes the locks of all outputs of a run, and waits for runs that hold one of them, at most
+    /// `timeout` seconds. `command` is what other runs show about this one, and `tell` gets a
+    /// sentence about each lock that this run waits for.
+    ///
+    /// # Errors
+    /// Another run holds a lock for too long, or the files of the locks cannot be written.
+    pub async fn take(
         outputs: &[&Output],
         timeout: Option<u64>,
-        words: &[String],
+        command: &str,
+        tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
         let folder = environment::state_folder()?.join("locks");
         fs::create_dir_all(&folder).map_err(|error| failed("making", &folder, &error))?;
         let limit = timeout.map_or(TIMEOUT, Duration::from_secs);
-        let mut wait = Wait { started: Instant::now(), limit, words };
+        let mut wait = Wait { started: Instant::now(), limit, command, tell };
         loop {
             let wanted = wanted(outputs)?;
             let mut locks = Self::default();
@@ -88,7 +95,7 @@ impl Locks {
         let text = format!(
             "process {} ({}, since {})\n",
             std::process::id(),
-            typed::line(wait.words),
+            wait.command,
             jiff::Timestamp::now().strftime("%H:%M:%S UTC")
         );
         // The holder's name is only for messages; a lock without it still works.
@@ -125,7 +132,7 @@ impl Wait<'_> {
                 Err(TryLockError::WouldBlock) => {
                     if !is_told {
                         let holder = holder(note);
-                        output::waiting(&format!("waiting for `{name}`: held by {holder}"));
+                        (self.tell)(&format!("waiting for `{name}`: held by {holder}"));
                         is_told = true;
                     }
                     tokio::time::sleep(POLL).await;
@@ -158,7 +165,10 @@ fn wanted(outputs: &[&Output]) -> Result<Wanted, Failure> {
 }
 
 /// Returns whether two outputs are the same place, whatever their names.
-pub(crate) fn are_one(one: &Output, other: &Output) -> Result<bool, Failure> {
+///
+/// # Errors
+/// The folder of a place cannot be made or read.
+pub fn are_one(one: &Output, other: &Output) -> Result<bool, Failure> {
     let [one, other] = [identities(one)?, identities(other)?];
     Ok(one.iter().any(|(key, _)| other.iter().any(|(found, _)| found == key)))
 }

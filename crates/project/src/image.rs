@@ -14,21 +14,26 @@ use pins::Track;
 use record::verify::Documents;
 
 use crate::environment;
-use crate::project::Project;
+use crate::folder::Project;
 
 /// An image whose manifest and config were read and match their digests.
-pub(crate) struct Image {
+#[derive(Debug)]
+pub struct Image {
     /// The name shown to people.
-    pub(crate) name: String,
-    pub(crate) manifest_digest: Digest,
-    pub(crate) manifest: Bytes,
-    pub(crate) config: Bytes,
+    pub name: String,
+    /// The digest of its manifest.
+    pub manifest_digest: Digest,
+    /// The text of its manifest.
+    pub manifest: Bytes,
+    /// The text of its config.
+    pub config: Bytes,
     /// The layers, lowest first.
-    pub(crate) layers: Vec<Descriptor>,
+    pub layers: Vec<Descriptor>,
     place: Place,
 }
 
 /// Where to find the layers of an image.
+#[derive(Debug)]
 enum Place {
     Files(Box<LayoutImage>),
     Registry(Box<ImageRef>),
@@ -37,7 +42,10 @@ enum Place {
 impl Image {
     /// Reads the given image. Searches the project around `folder` for a track's image or one built
     /// under this name.
-    pub(crate) async fn find(
+    ///
+    /// # Errors
+    /// Nothing has this name, or the image cannot be read.
+    pub async fn find(
         target: &str,
         folder: &Path,
         client: &RegistryClient,
@@ -86,7 +94,10 @@ impl Image {
     }
 
     /// Reads the image in a layout or archive.
-    pub(crate) fn at(path: &Path) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// There is no image, or it does not match its digests.
+    pub fn at(path: &Path) -> Result<Self, Failure> {
         let image = LayoutImage::read(path).map_err(|error| {
             let code = match &error {
                 oci::LayoutError::Integrity { .. } => Kind::Integrity,
@@ -143,12 +154,13 @@ impl Image {
         })
     }
 
-    pub(crate) fn documents(&self) -> Documents<'_> {
+    /// Returns the manifest and the config, for comparisons.
+    pub fn documents(&self) -> Documents<'_> {
         Documents { manifest: &self.manifest, config: &self.config }
     }
 
     /// Returns the number of layers that are present and were checked.
-    pub(crate) fn layers_checked(&self) -> usize {
+    pub fn layers_checked(&self) -> usize {
         match &self.place {
             Place::Files(image) => image.present_layers.len(),
             Place::Registry(_) => 0,
@@ -157,7 +169,10 @@ impl Image {
 
     /// Reads the entries of a layer, sorted by path. Reads a layer that a thin layout does not
     /// contain from the base that the image names. Returns `None` if the image names no base.
-    pub(crate) async fn entries(
+    ///
+    /// # Errors
+    /// The layer cannot be read or is damaged.
+    pub async fn entries(
         &self,
         number: usize,
         client: &RegistryClient,
@@ -209,7 +224,7 @@ impl Image {
 
 /// Returns the name of a plan's image in an engine. It cannot be pulled by mistake: in both
 /// engines, `localhost` is this machine.
-pub(crate) fn name_in_engine(plan: &str) -> String {
+pub fn name_in_engine(plan: &str) -> String {
     format!("localhost/build-pipeline/{plan}:latest")
 }
 

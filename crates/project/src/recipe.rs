@@ -13,11 +13,11 @@ use names::{CommitId, Digest, Secret};
 use record::Recipe;
 
 /// The files of a plan, by path from the project's root, with their SHA-256.
-pub(crate) type Files = BTreeMap<String, Digest>;
+pub type Files = BTreeMap<String, Digest>;
 
 /// Asks the project's history about the files of a plan. Never fails: if the history cannot answer,
 /// the recipe contains the reason.
-pub(crate) fn read(root: &Path, files: Files) -> Recipe {
+pub fn read(root: &Path, files: Files) -> Recipe {
     let mut recipe = Recipe { files, ..Recipe::default() };
     if let Err(why) = ask(root, &mut recipe) {
         recipe.unknown = Some(why);
@@ -27,7 +27,7 @@ pub(crate) fn read(root: &Path, files: Files) -> Recipe {
 
 /// Returns whether the project's history contains a commit. `None` means that the history is
 /// incomplete.
-pub(crate) fn has_commit(root: &Path, commit: &CommitId) -> Option<bool> {
+pub fn has_commit(root: &Path, commit: &CommitId) -> Option<bool> {
     let repository = open(root).ok()?;
     let oid = Oid::from_str(commit.as_str()).ok()?;
     if repository.is_shallow() {

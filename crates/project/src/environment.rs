@@ -8,7 +8,7 @@ use failure::{Failure, Kind};
 use names::Secret;
 
 /// The variables that the program reads, for `build-pipeline help environment`.
-pub(crate) const TABLE: [(&str, &str); 29] = [
+pub const TABLE: [(&str, &str); 29] = [
     ("BUILD_PIPELINE_DIRECTORY", "same as -C"),
     ("BUILD_PIPELINE_MIRROR", "same as --mirror, comma-separated"),
     ("BUILD_PIPELINE_PROGRESS", "same as --progress"),
@@ -80,7 +80,7 @@ fn variable(name: &str) -> Option<String> {
 
 /// Returns the docker builder that `DOCKER_BUILDKIT` selects, if its value is one that docker's own
 /// client accepts (strconv.ParseBool).
-pub(crate) fn docker_builder() -> Option<DockerBuilder> {
+pub fn docker_builder() -> Option<DockerBuilder> {
     match variable("DOCKER_BUILDKIT")?.as_str() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(DockerBuilder::BuildKit),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(DockerBuilder::Classic),
@@ -98,12 +98,15 @@ fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
 }
 
 /// Returns the folder for data that can be fetched again, if there is a home directory.
-pub(crate) fn cache_folder() -> Option<PathBuf> {
+pub fn cache_folder() -> Option<PathBuf> {
     Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline"))
 }
 
 /// Returns the folder for sockets, whose path must be short.
-pub(crate) fn socket_folder() -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// There is neither a runtime folder nor a home directory.
+pub fn socket_folder() -> Result<PathBuf, Failure> {
     match path_variable("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir()) {
         Some(folder) => Ok(folder.join("build-pipeline")),
         None => Ok(state_folder()?.join("sockets")),
@@ -111,12 +114,15 @@ pub(crate) fn socket_folder() -> Result<PathBuf, Failure> {
 }
 
 /// Returns apt's configuration folder.
-pub(crate) fn apt_folder() -> PathBuf {
+pub fn apt_folder() -> PathBuf {
     PathBuf::from("/etc/apt")
 }
 
 /// Returns the folder of finished steps.
-pub(crate) fn store_folder() -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// There is no home directory.
+pub fn store_folder() -> Result<PathBuf, Failure> {
     let cache = cache_folder().ok_or_else(|| {
         Failure::new(Kind::Machine, "no home directory to keep finished steps in")
             .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
@@ -125,7 +131,7 @@ pub(crate) fn store_folder() -> Result<PathBuf, Failure> {
 }
 
 /// Returns what the environment and the files of podman and docker say about engines.
-pub(crate) fn engines() -> Surroundings {
+pub fn engines() -> Surroundings {
     let text = |path: Option<PathBuf>| path.and_then(|path| std::fs::read_to_string(path).ok());
     let containers = under_home("XDG_CONFIG_HOME", ".config").map(|one| one.join("containers"));
     let docker = under_home("DOCKER_CONFIG", ".docker");
@@ -151,23 +157,26 @@ pub(crate) fn engines() -> Surroundings {
 }
 
 /// Returns the path of a program.
-pub(crate) fn program_in_path(name: &str) -> Option<PathBuf> {
+pub fn program_in_path(name: &str) -> Option<PathBuf> {
     let folders = program_path();
     env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// Returns the user's configuration file, which may not exist.
-pub(crate) fn config_file() -> Option<PathBuf> {
+pub fn config_file() -> Option<PathBuf> {
     Some(under_home("XDG_CONFIG_HOME", ".config")?.join("build-pipeline/config.toml"))
 }
 
 /// Returns the Python package index that pip is configured to use.
-pub(crate) fn python_index() -> Option<Secret> {
+pub fn python_index() -> Option<Secret> {
     variable("PIP_INDEX_URL").map(Secret::new)
 }
 
 /// Returns the folder for records and locks.
-pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// There is no home directory.
+pub fn state_folder() -> Result<PathBuf, Failure> {
     let folder = under_home("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
         Failure::new(Kind::Machine, "no home directory to keep records in")
             .hint("set `HOME` or `XDG_STATE_HOME` to an absolute path")
@@ -176,7 +185,7 @@ pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
 }
 
 /// Returns the credential files in search order (containers-auth.json(5)).
-pub(crate) fn credential_files() -> Vec<PathBuf> {
+pub fn credential_files() -> Vec<PathBuf> {
     let files = [
         path_variable("REGISTRY_AUTH_FILE"),
         path_variable("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json")),
@@ -195,7 +204,7 @@ pub(crate) fn credential_files() -> Vec<PathBuf> {
 
 /// Returns the existing registries.conf files in merge order (containers-registries.conf(5): a
 /// user's file replaces the system's, drop-ins are applied last).
-pub(crate) fn registries_conf_files() -> Vec<PathBuf> {
+pub fn registries_conf_files() -> Vec<PathBuf> {
     if let Some(file) = path_variable("CONTAINERS_REGISTRIES_CONF") {
         return vec![file];
     }
@@ -217,7 +226,10 @@ pub(crate) fn registries_conf_files() -> Vec<PathBuf> {
 }
 
 /// Returns the time of every image of this run, if the environment sets one.
-pub(crate) fn source_date_epoch() -> Result<Option<u64>, Failure> {
+///
+/// # Errors
+/// `SOURCE_DATE_EPOCH` is not a number.
+pub fn source_date_epoch() -> Result<Option<u64>, Failure> {
     let Some(text) = variable("SOURCE_DATE_EPOCH") else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
         Failure::new(Kind::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a number of seconds since 1970"))
@@ -226,18 +238,17 @@ pub(crate) fn source_date_epoch() -> Result<Option<u64>, Failure> {
 }
 
 /// Returns whether a CI system runs this program.
-pub(crate) fn is_ci() -> bool {
+pub fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value != "false" && value != "0")
 }
 
 /// Returns the progress format that BuildKit's variable asks for.
-pub(crate) fn buildkit_progress() -> Option<String> {
+pub fn buildkit_progress() -> Option<String> {
     variable("BUILDKIT_PROGRESS")
 }
 
 /// Returns the variables that define how programs reach the network.
-pub(crate) fn network_variables()
--> std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsString> {
+pub fn network_variables() -> std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsString> {
     const NAMES: [&str; 10] = [
         "ALL_PROXY",
         "HTTPS_PROXY",
@@ -254,12 +265,12 @@ pub(crate) fn network_variables()
 }
 
 /// Returns the directories in which programs are searched.
-pub(crate) fn program_path() -> std::ffi::OsString {
+pub fn program_path() -> std::ffi::OsString {
     env::var_os("PATH").unwrap_or_default()
 }
 
 /// Returns `HOME` and the variables that change how a GPU appears or how programs use it.
-pub(crate) fn gpu_variables() -> std::collections::BTreeMap<String, String> {
+pub fn gpu_variables() -> std::collections::BTreeMap<String, String> {
     const STARTS: [&str; 12] = [
         "HSA_", "HIP_", "ROC_", "ROCR_", "AMD_", "GPU_", "CUDA_", "TORCH_", "PYTORCH_", "VLLM_",
         "OLLAMA_", "GGML_",
@@ -274,7 +285,10 @@ pub(crate) fn gpu_variables() -> std::collections::BTreeMap<String, String> {
 }
 
 /// Returns the user and group that should own a container's files, if the environment sets them.
-pub(crate) fn local_ids() -> Result<(Option<u32>, Option<u32>), Failure> {
+///
+/// # Errors
+/// A variable is not a number.
+pub fn local_ids() -> Result<(Option<u32>, Option<u32>), Failure> {
     let number = |name: &str| {
         match variable(name) {
         None => Ok(None),
@@ -288,13 +302,16 @@ pub(crate) fn local_ids() -> Result<(Option<u32>, Option<u32>), Failure> {
 }
 
 /// Returns the path of this program.
-pub(crate) fn program() -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// The system does not tell it.
+pub fn program() -> Result<PathBuf, Failure> {
     env::current_exe().map_err(|error| {
         Failure::caused(Kind::Machine, "cannot find this program's own path", &error)
     })
 }
 
 /// Returns the log filter, if one is set.
-pub(crate) fn log_filter() -> Option<String> {
+pub fn log_filter() -> Option<String> {
     variable("RUST_LOG")
 }

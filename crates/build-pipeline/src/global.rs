@@ -1,0 +1,117 @@
+//! What the global options mean: the folder to work in, and the clients that fetch.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use failure::{Failure, Kind};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
+use project::Project;
+use project::request::Subject;
+use sources::{Event, SourceUrl, Sources};
+
+use crate::cli::{self, Global};
+use crate::output;
+use crate::reporter::{Reporter, size};
+
+/// Returns the folder that the program runs in.
+pub(crate) fn working_folder(global: &Global) -> Result<PathBuf, Failure> {
+    let here = std::env::current_dir().map_err(|error| {
+        Failure::caused(Kind::Machine, "cannot read the current folder", &error)
+    })?;
+    match &global.directory {
+        None => Ok(here),
+        Some(folder) => std::path::absolute(here.join(folder))
+            .ok()
+            .filter(|path| path.is_dir())
+            .ok_or_else(|| {
+                Failure::new(Kind::Input, format!("`-C {}` is not a folder", folder.display()))
+                    .hint("name the folder that contains `versions/`")
+            }),
+    }
+}
+
+/// Returns the project that the program runs in.
+pub(crate) fn project(global: &Global) -> Result<Project, Failure> {
+    Project::find(&working_folder(global)?)
+}
+
+/// Returns the images that arguments name.
+pub(crate) fn subject(args: &cli::Subject) -> Subject {
+    Subject {
+        tracks: args.tracks.clone(),
+        variant: args.variant.clone(),
+        set: args.set.clone(),
+        gpu: args.gpu.clone(),
+        spoof: args.spoof.clone(),
+        rehearse: args.rehearse,
+        label_revision: args.label_revision,
+    }
+}
+
+/// Creates the client for sources, which shows progress.
+pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
+    let progress = Progress::new(global);
+    project::fetch::sources(&global.mirror, move |event| progress.tell(event))
+}
+
+/// Shows download progress.
+struct Progress {
+    /// Live lines on a terminal, one per URL.
+    live: Option<(MultiProgress, Mutex<BTreeMap<String, ProgressBar>>)>,
+}
+
+impl Progress {
+    fn new(global: &Global) -> Self {
+        let is_live = matches!(Reporter::new(global.progress), Reporter::Tty(_))
+            && std::io::stderr().is_terminal();
+        let all = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        Self { live: is_live.then(|| (all(), Mutex::default())) }
+    }
+
+    fn tell(&self, event: Event<'_>) {
+        match event {
+            Event::Fetching { url, place, commit } => {
+                let from = if url == place { String::new() } else { format!(" from {place}") };
+                self.say(&format!("fetching {url} at {commit}{from}"));
+            }
+            Event::Received { url, bytes } => self.received(url, bytes),
+            Event::Resumed { url, from } => {
+                self.say(&format!("continuing with {url} at {}", size(from)));
+            }
+            Event::Retry { url, reason } => self.say(&format!("trying {url} again: {reason}")),
+            Event::Waiting { path } => {
+                self.say(&format!("waiting for another run, which holds {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+
+    fn say(&self, text: &str) {
+        match &self.live {
+            Some((all, _)) => all.suspend(|| output::fetching(text)),
+            None => output::fetching(text),
+        }
+    }
+
+    fn received(&self, url: &SourceUrl, bytes: u64) {
+        let Some((all, bars)) = &self.live else { return };
+        let mut bars = bars.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let bar = bars.entry(url.to_string()).or_insert_with(|| {
+            let bar = all.add(ProgressBar::new_spinner());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        bar.set_message(format!("{} of {url}", size(bytes)));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((all, _)) = &self.live {
+            drop(all.clear());
+        }
+    }
+}

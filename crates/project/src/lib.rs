@@ -1,0 +1,33 @@
+//! A project's files, and everything that follows from them without a person: requests, plans,
+//! the history of their files, records, locks, and where to fetch from.
+//!
+//! [`Project`] reads each file once, and [`prepare::prepare`] makes every plan from these files and
+//! a [`request::Subject`]. `patches` and `python_locks` read further files, and `advice` adds what
+//! is known about the pins of a plan. `recipe` asks git for the history of the files. `image` reads
+//! an image that somebody named. `state` keeps records, and `locks` makes runs with the same output
+//! wait for each other. `mirrors`, `registry`, `fetch` and `rehearsal` say where bytes come from,
+//! and `workshop` supplies what the steps of a build need. Only `environment` reads variables.
+//!
+//! The crate prints nothing. What a person should know meanwhile goes to a function of the caller.
+
+pub mod advice;
+pub mod clock;
+pub mod environment;
+pub mod fetch;
+mod folder;
+pub mod image;
+pub mod locks;
+pub mod mirrors;
+pub mod patches;
+pub mod pins_file;
+pub mod prepare;
+pub mod python_locks;
+pub mod recipe;
+pub mod registry;
+pub mod rehearsal;
+pub mod request;
+pub mod runtime;
+pub mod state;
+pub mod workshop;
+
+pub use folder::{DATA_FILES, Project, read_text, unreadable};

@@ -1,0 +1,87 @@
+//! The file of the pins: its text with the pins in it, the pin that a name means, and the known
+//! problems of pins with each other.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use failure::{Failure, Kind};
+use names::PinName;
+use pins::{Compat, Pins};
+
+use crate::folder::{read_text, unreadable};
+
+/// The path of the file from the project's root.
+pub const FILE: &str = "versions/versions.toml";
+
+/// Reads the text of the file at `path`, and the pins in it.
+///
+/// # Errors
+/// The file cannot be read, or something in it is wrong.
+pub fn read(path: &Path) -> Result<(String, Pins), Failure> {
+    let shown = path.display().to_string();
+    let text = read_text(path).map_err(|error| unreadable(&shown, FILE, &error))?;
+    match pins::parse_versions(FILE, &text) {
+        Ok(pins) => Ok((text, pins)),
+        Err(error) => Err(Failure::places(error, text)),
+    }
+}
+
+/// Returns the pin with the name that was typed.
+///
+/// # Errors
+/// There is no such pin; the hint names a similar one.
+pub fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, Failure> {
+    let known = pins.names();
+    if let Some(name) = typed.parse::<PinName>().ok().filter(|name| known.contains_key(name)) {
+        return Ok(name);
+    }
+    let told = Failure::new(Kind::Input, format!("there is no pin `{typed}`"));
+    Err(match pins.nearest_name(typed) {
+        Some(near) => told.hint(format!("did you mean `{near}`?")),
+        None => told.hint("`build-pipeline pins show` lists the pins"),
+    })
+}
+
+/// Returns the known problems of the pin `name` with the others of its set, one text for each.
+pub fn couplings(compat: &Compat, pins: &Pins, name: &PinName) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(pin) = pins.sources.get(name) else { return warnings };
+    let (Some(version), Some(package)) = (&pin.version, package(&pin.url)) else { return warnings };
+    // Other pins of the same set have the same suffix: `vllm-legacy` goes with `pytorch-legacy`.
+    let suffix = name.as_str().split_once('-').map_or("", |(_, suffix)| suffix);
+    let others: BTreeMap<String, String> = pins
+        .sources
+        .iter()
+        .filter(|(other, _)| other.as_str().split_once('-').map_or("", |(_, s)| s) == suffix)
+        .filter_map(|(_, other)| Some((package_name(&other.url)?, other.version.clone()?)))
+        .collect();
+    for (row, bad) in compat.bad(package, version, &others) {
+        warnings.push(format!(
+            "{package} {version}: {}; use {} [{row}: {}, {}]",
+            bad.why, bad.instead, bad.evidence.source, bad.evidence.checked
+        ));
+    }
+    for (other, release) in &others {
+        for (row, bad) in
+            compat.bad(other, release, &BTreeMap::from([(package.to_owned(), version.clone())]))
+        {
+            if bad.with.contains_key(package) {
+                warnings.push(format!(
+                    "{other} {release} with {package} {version}: {}; use {} [{row}]",
+                    bad.why, bad.instead
+                ));
+            }
+        }
+    }
+    warnings
+}
+
+fn package_name(url: &str) -> Option<String> {
+    package(url).map(str::to_owned)
+}
+
+/// Returns the package name of a repository.
+pub fn package(url: &str) -> Option<&str> {
+    let last = url.trim_end_matches('/').trim_end_matches(".git").rsplit('/').next()?;
+    Some(if last == "pytorch" { "torch" } else { last })
+}
