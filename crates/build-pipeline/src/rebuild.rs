@@ -7,9 +7,9 @@ use executor::{BlobCache, End, Executor, Job, Materials, Output, Settings, needs
 use failure::{Failure, Kind};
 use oci::client::RegistryClient;
 use plan::Plan;
+use project::build_env::{self, BuildOptions};
 use project::environment;
 use project::image::Image;
-use project::workshop::{self, Way};
 use tempfile::TempDir;
 
 use crate::cli::{AskedEngine, Global};
@@ -37,11 +37,13 @@ pub(crate) async fn rebuild(
     let layout = folder.path().join("image");
     let is_built = plan.is_built();
     let store = folder.path().join("store");
-    let way = Way { is_fresh: true, keeps_failed: false, store: store.clone() };
-    let workshop = match is_built {
-        true => {
-            Some(Arc::new(workshop::open(global::sources(global)?, Arc::clone(materials), way)?))
-        }
+    let options = BuildOptions { is_fresh: true, keeps_failed: false, store: store.clone() };
+    let build_env = match is_built {
+        true => Some(Arc::new(build_env::open(
+            global::sources(global)?,
+            Arc::clone(materials),
+            options,
+        )?)),
         false => None,
     };
     let settings = Settings {
@@ -49,7 +51,7 @@ pub(crate) async fn rebuild(
         cache: BlobCache::none(),
         verified: oci::Verified::none(),
         outputs: vec![Output::Layout { path: layout.clone(), with_layers: is_built }],
-        workshop,
+        build_env,
     };
     let mut signals = Signals::listen();
     let found = if needs_engine(plan, &settings) {

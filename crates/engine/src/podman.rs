@@ -16,7 +16,7 @@ use crate::wire::ByteStream;
 /// podman.
 #[derive(Debug)]
 pub(crate) struct Podman {
-    way: Way,
+    connection: Connection,
     /// The service for everything except builds, once it has been needed.
     service: Mutex<Option<Service>>,
     endings: Endings,
@@ -26,7 +26,7 @@ pub(crate) struct Podman {
 type Endings = Arc<std::sync::Mutex<Vec<JoinHandle<()>>>>;
 
 #[derive(Debug)]
-enum Way {
+enum Connection {
     Private(ServiceSettings),
     Socket(PathBuf),
 }
@@ -34,21 +34,21 @@ enum Way {
 impl Podman {
     /// Uses services that this tool starts. Nothing is started yet.
     pub(crate) fn private(settings: ServiceSettings) -> Self {
-        Self::by(Way::Private(settings))
+        Self::by(Connection::Private(settings))
     }
 
     /// Uses a socket that the user named. A cancelled build may continue to the end of its `RUN`.
     pub(crate) fn at(socket: PathBuf) -> Self {
-        Self::by(Way::Socket(socket))
+        Self::by(Connection::Socket(socket))
     }
 
-    fn by(way: Way) -> Self {
-        Self { way, service: Mutex::new(None), endings: Endings::default() }
+    fn by(connection: Connection) -> Self {
+        Self { connection, service: Mutex::new(None), endings: Endings::default() }
     }
 
     /// Returns whether cancelling a build ends its `RUN`.
     pub(crate) fn can_cancel(&self) -> bool {
-        matches!(self.way, Way::Private(_))
+        matches!(self.connection, Connection::Private(_))
     }
 
     /// Stops this tool's services and waits until they have ended. A running build keeps its own
@@ -72,7 +72,7 @@ impl Podman {
     /// Waits until all services that are stopping have ended, and stops the others.
     pub(crate) async fn quieten(&self) {
         self.settle().await;
-        if let Way::Private(settings) = &self.way {
+        if let Connection::Private(settings) = &self.connection {
             service::sweep(settings).await;
         }
     }
@@ -108,9 +108,9 @@ impl Drop for Ending {
 
 impl Podman {
     pub(crate) async fn client(&self) -> Result<Client, EngineError> {
-        let settings = match &self.way {
-            Way::Socket(socket) => return Client::new(EngineKind::Podman, socket),
-            Way::Private(settings) => settings,
+        let settings = match &self.connection {
+            Connection::Socket(socket) => return Client::new(EngineKind::Podman, socket),
+            Connection::Private(settings) => settings,
         };
         let mut held = self.service.lock().await;
         let is_alive = held.as_mut().is_some_and(Service::is_alive);
@@ -132,13 +132,13 @@ impl Podman {
         context: ByteStream,
         on_event: OnEvent<'_>,
     ) -> Result<Built, EngineError> {
-        match &self.way {
-            Way::Socket(socket) => {
+        match &self.connection {
+            Connection::Socket(socket) => {
                 let client = Client::new(EngineKind::Podman, socket)?;
                 let held = Answer::default();
                 build::build(&client, Builder::Podman, request, context, &held, on_event).await
             }
-            Way::Private(settings) => {
+            Connection::Private(settings) => {
                 let service = Service::start(settings, Purpose::Build).await?;
                 let client = Client::new(EngineKind::Podman, service.socket())?;
                 let held = Answer::default();
@@ -158,16 +158,16 @@ impl Podman {
     /// Returns whether a probe may look for a working OCI runtime. If the caller chose a runtime,
     /// it may not.
     pub(crate) fn may_choose_runtime(&self) -> bool {
-        matches!(&self.way, Way::Private(settings) if settings.runtime.is_none())
+        matches!(&self.connection, Connection::Private(settings) if settings.runtime.is_none())
     }
 
     /// Returns the settings for a service with another OCI runtime.
     pub(crate) fn with_runtime(&self, runtime: &str) -> Option<ServiceSettings> {
-        match &self.way {
-            Way::Private(settings) => {
+        match &self.connection {
+            Connection::Private(settings) => {
                 Some(ServiceSettings { runtime: Some(runtime.to_owned()), ..settings.clone() })
             }
-            Way::Socket(_) => None,
+            Connection::Socket(_) => None,
         }
     }
 }

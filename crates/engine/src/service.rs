@@ -1,7 +1,7 @@
 //! A private podman service that ends together with this process, however the process ends.
 //!
 //! podman 4.3 continues a `RUN` when its client disconnects. So each build has its own service, and
-//! cancelling a build means ending its service: [`KEEPER`] does that, and also ends the `RUN`
+//! cancelling a build means ending its service: [`WATCHDOG`] does that, and also ends the `RUN`
 //! processes.
 
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ const START: Duration = Duration::from_secs(120);
 /// How long to wait for the remaining output of a service that has ended. Another process may hold
 /// its standard error open.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long the keeper may take to end a service. It sends SIGKILL after 10 s.
+/// How long the watchdog may take to end a service. It sends SIGKILL after 10 s.
 const STOP: Duration = Duration::from_secs(60);
 /// How much of a service's output is kept for an error, in bytes.
 const WORDS: usize = 8 << 10;
@@ -36,14 +36,14 @@ const WORDS: usize = 8 << 10;
 /// It runs as a separate process, so that it outlives this one. `PR_SET_PDEATHSIG` would take
 /// effect when the *thread* that started the child ends, which in an asynchronous runtime can
 /// happen at any time. Its standard output is the folder, locked: if a folder is not locked, its
-/// keeper was killed.
-const KEEPER: &str = include_str!("keeper.sh");
+/// watchdog was killed.
+const WATCHDOG: &str = include_str!("watchdog.sh");
 
 /// The purpose of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// One build. When told to stop, podman gives the build as much time to remove its container as
-    /// the build may be idle. The keeper does not wait that long.
+    /// the build may be idle. The watchdog does not wait that long.
     Build,
     /// Any calls, at any time. When told to stop, podman takes at most a second.
     Calls,
@@ -72,7 +72,7 @@ pub struct ServiceSettings {
 pub(crate) struct Service {
     socket: PathBuf,
     child: Child,
-    /// When this closes, the keeper stops podman.
+    /// When this closes, the watchdog stops podman.
     input: Option<ChildStdin>,
     words: Arc<Mutex<Vec<u8>>>,
 }
@@ -88,7 +88,7 @@ impl Service {
             reason,
         };
         let place = Place::claim(settings).map_err(failed)?;
-        let mut command = place.keeper();
+        let mut command = place.watchdog();
         command.arg(&settings.program).args(&settings.arguments);
         if let Some(runtime) = &settings.runtime {
             command.args(["--runtime", runtime]);
@@ -229,7 +229,7 @@ impl Place {
         }
     }
 
-    /// Returns the place for a folder whose keeper was killed.
+    /// Returns the place for a folder whose watchdog was killed.
     fn left(settings: &ServiceSettings, folder: PathBuf) -> Option<Self> {
         let name = folder.file_name()?.to_str()?;
         if !name.starts_with(PREFIX) {
@@ -241,10 +241,10 @@ impl Place {
         Some(Self { folder, socket, lock })
     }
 
-    /// Returns the keeper command, without the program that it runs.
-    fn keeper(&self) -> Command {
+    /// Returns the watchdog command, without the program that it runs.
+    fn watchdog(&self) -> Command {
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "sh"]).arg(&self.folder).arg(&self.socket);
+        command.args(["-c", WATCHDOG, "sh"]).arg(&self.folder).arg(&self.socket);
         // Ctrl-C at a terminal reaches the whole process group, but only this process decides
         // whether a build ends.
         command.process_group(0);
@@ -255,7 +255,7 @@ impl Place {
 /// The name prefix of this tool's folders and sockets.
 const PREFIX: &str = "podman-";
 
-/// Returns the folders and sockets that killed keepers left.
+/// Returns the folders and sockets that killed watchdogs left.
 pub fn abandoned(settings: &ServiceSettings) -> Vec<PathBuf> {
     let sockets = sockets_left(settings).into_iter();
     sockets.chain(places_left(settings).into_iter().map(|place| place.folder)).collect()
@@ -281,13 +281,13 @@ fn sockets_left(settings: &ServiceSettings) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_left).collect()
 }
 
-/// Ends the processes in folders that killed keepers left, and removes the folders and sockets.
+/// Ends the processes in folders that killed watchdogs left, and removes the folders and sockets.
 /// Anything in use stays. Returns what was removed.
 pub async fn sweep(settings: &ServiceSettings) -> Vec<PathBuf> {
     let mut removed = sockets_left(settings);
     removed.retain(|socket| fs::remove_file(socket).is_ok());
     for place in places_left(settings) {
-        let mut command = place.keeper();
+        let mut command = place.watchdog();
         command.stdin(Stdio::null()).stderr(Stdio::null());
         // It holds the lock until the folder is removed.
         command.stdout(Stdio::from(place.lock));

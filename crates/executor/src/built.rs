@@ -1,5 +1,5 @@
 //! The steps of tracks that an engine builds: decides which steps must run and whether they need an
-//! engine, and passes them to the workshop.
+//! engine, and passes them to the build environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use record::StepState;
 use seal::EntryPath;
 use sources::Tree;
 
+use crate::build_env::{BuildEnv, Instructions, RawBuild, SourceStep, StoredImage};
 use crate::run::{Product, Products, Run};
-use crate::workshop::{Instructions, RawBuild, SourceStep, StoredImage, Workshop};
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
 /// The product of a step, and the step's state.
@@ -37,14 +37,14 @@ pub(crate) fn keys(plan: &Plan) -> BTreeMap<String, Digest> {
 
 /// Returns the images of the steps that an earlier run finished.
 fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -> Products {
-    let Some(workshop) = settings.workshop.as_ref().filter(|one| !one.is_fresh) else {
+    let Some(build_env) = settings.build_env.as_ref().filter(|one| !one.is_fresh) else {
         return Products::new();
     };
     let made = plan.steps.iter().filter_map(|step| {
         let has_image =
             matches!(step.action, Action::SealImage { .. } | Action::BootstrapBase { .. });
         let key = keys.get(&step.id).filter(|_| has_image)?;
-        Some((step.id.clone(), Product::Stored(Arc::new(workshop.store.finished(key)?))))
+        Some((step.id.clone(), Product::Stored(Arc::new(build_env.store.finished(key)?))))
     });
     made.collect()
 }
@@ -82,14 +82,14 @@ impl Run {
         wanted
     }
 
-    /// Runs a step in the workshop.
+    /// Runs a step in the build environment.
     pub(crate) async fn run_build_step(
         &self,
         step: &Step,
         action: &Action,
         products: &Products,
     ) -> Outcome {
-        let Some(workshop) = &self.settings.workshop else {
+        let Some(build_env) = &self.settings.build_env else {
             return Err(ExecuteError::plan(format!("step `{}` needs an engine", step.id)));
         };
         let missing = |need: &str| {
@@ -103,23 +103,23 @@ impl Run {
                     patches,
                     gpu: &self.plan.gpu,
                 };
-                Product::Source(workshop.fetch_source(&source).await?)
+                Product::Source(build_env.fetch_source(&source).await?)
             }
             Action::FetchPackages { input, sets } => {
                 let digest = self.digest_of(step)?;
-                Product::Packages(Arc::new(workshop.fetch_packages(input, digest, sets).await?))
+                Product::Packages(Arc::new(build_env.fetch_packages(input, digest, sets).await?))
             }
             Action::FetchWheels { input } => {
                 let digest = self.digest_of(step)?;
-                Product::Wheels(Arc::new(workshop.fetch_wheels(input, digest).await?))
+                Product::Wheels(Arc::new(build_env.fetch_wheels(input, digest).await?))
             }
             Action::BootstrapBase { packages, set, created, seal, contract: _ } => {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
                     return Err(missing(packages));
                 };
-                let (tree, _folder) = workshop.bootstrap_context(found, set, seal.epoch)?;
+                let (tree, _folder) = build_env.bootstrap_context(found, set, seal.epoch)?;
                 // Each step that an engine keeps from the build needs the label of this run.
-                let run = workshop.run.as_str();
+                let run = build_env.run.as_str();
                 let label = format!("FROM scratch\nLABEL {RUN_LABEL}={run}\n");
                 let text = debian::DOCKERFILE.replacen("FROM scratch\n", &label, 1);
                 let instructions = Instructions {
@@ -132,16 +132,16 @@ impl Run {
                     network: false,
                     epoch: seal.epoch,
                 };
-                let raw = self.build(workshop, &instructions, tree).await?;
-                let made = workshop.base_image(&raw, found, seal, created)?;
-                self.finish(workshop, step, &made)?;
+                let raw = self.build(build_env, &instructions, tree).await?;
+                let made = build_env.base_image(&raw, found, seal, created)?;
+                self.finish(build_env, step, &made)?;
                 Product::Stored(Arc::new(made))
             }
             Action::BuildImage { base, dockerfile, args, context, network } => {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let epoch = self.plan.source_date_epoch;
-                let (tree, _folders) = self.context(workshop, context, products).await?;
-                let text = workshop.materials.file(dockerfile, self.digest_of(step)?)?;
+                let (tree, _folders) = self.context(build_env, context, products).await?;
+                let text = build_env.materials.file(dockerfile, self.digest_of(step)?)?;
                 let instructions = Instructions {
                     step: &step.id,
                     name: self.name_of(step)?,
@@ -152,7 +152,7 @@ impl Run {
                     network: *network,
                     epoch,
                 };
-                Product::Built(Arc::new(self.build(workshop, &instructions, tree).await?))
+                Product::Built(Arc::new(self.build(build_env, &instructions, tree).await?))
             }
             Action::SealImage { image, base, seal, edit } => {
                 let Some(Product::Built(built)) = products.get(image.as_str()) else {
@@ -160,7 +160,7 @@ impl Run {
                 };
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let client = &self.settings.client;
-                let (made, sealed) = workshop.seal_image(built, &base, seal, edit, client).await?;
+                let (made, sealed) = build_env.seal_image(built, &base, seal, edit, client).await?;
                 let report = &sealed.report;
                 self.note_broken_links(&step.id, &report.broken_links);
                 (self.on_event)(Event::LayerSealed {
@@ -170,7 +170,7 @@ impl Run {
                     scrubbed: report.scrubbed.values().map(Vec::len).sum(),
                     stale_bytecode: report.bytecode.stale.len(),
                 });
-                self.finish(workshop, step, &made)?;
+                self.finish(build_env, step, &made)?;
                 Product::Stored(Arc::new(made))
             }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
@@ -186,14 +186,14 @@ impl Run {
     /// Builds a context in the engine.
     async fn build(
         &self,
-        workshop: &Workshop,
+        build_env: &BuildEnv,
         instructions: &Instructions<'_>,
         context: Tree,
     ) -> Result<RawBuild, ExecuteError> {
         let sink = self.sink().await?;
         let engine = self.engine(&format!("step `{}`", instructions.step))?;
         let client = &self.settings.client;
-        workshop.build_image(engine, instructions, context, sink, client, &self.on_event).await
+        build_env.build_image(engine, instructions, context, sink, client, &self.on_event).await
     }
 
     /// Warns about hard links that depend on the engine's storage driver.
@@ -212,10 +212,10 @@ impl Run {
     /// Checks that every engine makes the same images from the Dockerfiles of steps.
     pub(crate) fn check_dockerfiles(&self, steps: &[&Step]) -> Result<(), ExecuteError> {
         for step in steps {
-            if let (Action::BuildImage { dockerfile, .. }, Some(workshop)) =
-                (&step.action, &self.settings.workshop)
+            if let (Action::BuildImage { dockerfile, .. }, Some(build_env)) =
+                (&step.action, &self.settings.build_env)
             {
-                workshop.materials.check_dockerfile(dockerfile, self.digest_of(step)?)?;
+                build_env.materials.check_dockerfile(dockerfile, self.digest_of(step)?)?;
             }
         }
         Ok(())
@@ -248,17 +248,17 @@ impl Run {
 
     fn finish(
         &self,
-        workshop: &Workshop,
+        build_env: &BuildEnv,
         step: &Step,
         made: &StoredImage,
     ) -> Result<(), ExecuteError> {
-        workshop.store.finish(self.key_of(step)?, made)
+        build_env.store.finish(self.key_of(step)?, made)
     }
 
     /// Merges the trees of steps into one build context.
     async fn context(
         &self,
-        workshop: &Workshop,
+        build_env: &BuildEnv,
         folders: &BTreeMap<String, String>,
         products: &Products,
     ) -> Result<(Tree, Vec<tempfile::TempDir>), ExecuteError> {
@@ -269,13 +269,13 @@ impl Run {
                 Some(Product::Source(tree)) => tree.clone(),
                 Some(Product::Packages(packages)) => {
                     let epoch = self.plan.source_date_epoch;
-                    let (tree, work) = workshop.context_of(packages, epoch)?;
+                    let (tree, work) = build_env.context_of(packages, epoch)?;
                     kept.push(work);
                     tree
                 }
                 Some(Product::Wheels(wheels)) => {
                     let (tree, work) =
-                        tokio::task::block_in_place(|| workshop.context_of_wheels(wheels))?;
+                        tokio::task::block_in_place(|| build_env.context_of_wheels(wheels))?;
                     kept.push(work);
                     tree
                 }
@@ -288,10 +288,10 @@ impl Run {
 
     /// Offers an image on the in-process registry, for delivery from there.
     pub(crate) async fn offered(&self, made: &StoredImage) -> Result<BaseImage, ExecuteError> {
-        let Some(workshop) = &self.settings.workshop else {
+        let Some(build_env) = &self.settings.build_env else {
             return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
         };
-        let (store, client) = (&workshop.store, &self.settings.client);
+        let (store, client) = (&build_env.store, &self.settings.client);
         let reference = self.sink().await?.offer(&self.plan.name, made, store, client)?;
         Ok(BaseImage {
             image: reference,

@@ -19,8 +19,8 @@ use oci::{DerivedImage, LayoutError, layout};
 use record::{OutputOutcome, OutputState};
 use tokio::task::{JoinHandle, JoinSet, block_in_place};
 
+use crate::build_env::StoredImage;
 use crate::run::Run;
-use crate::workshop::StoredImage;
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
 /// How many layers are copied at once. More streams do not use a connection better, and registries
@@ -133,14 +133,14 @@ impl Delivery<'_> {
     }
 
     async fn engine(&self, name: &ImageRef) -> Result<OutputState, ExecuteError> {
-        let Some(workshop) = &self.run.settings.workshop else {
+        let Some(build_env) = &self.run.settings.build_env else {
             return Err(ExecuteError::plan(format!("`{}` needs an engine", self.output)));
         };
         let made = StoredImage::new(self.image, Some(self.base.image.clone()))?;
         let sink = self.run.sink().await?;
-        let offered = sink.offer(&self.run.plan.name, &made, &workshop.store, self.client())?;
+        let offered = sink.offer(&self.run.plan.name, &made, &build_env.store, self.client())?;
         let engine = self.run.engine(self.output)?;
-        workshop.load(engine, self.image, &offered, name).await
+        build_env.load(engine, self.image, &offered, name).await
     }
 
     async fn layout(

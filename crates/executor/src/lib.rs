@@ -7,6 +7,7 @@
 //! no environment variables.
 
 mod base;
+mod build_env;
 mod built;
 mod cache;
 mod deliver;
@@ -16,7 +17,6 @@ mod layers;
 mod probes;
 mod run;
 mod sorted;
-mod workshop;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -30,6 +30,7 @@ use plan::{ImageEdit, Plan, Platform};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
 
 pub use base::{BaseImage, fetch_base};
+pub use build_env::{BuildEnv, Lookup, Materials, SourceTree, Store};
 pub use built::needs_engine;
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
@@ -37,7 +38,6 @@ pub use event::Event;
 pub use layers::LayerError;
 pub use probes::{Edited, Tools};
 pub use sorted::SortedLayer;
-pub use workshop::{Lookup, Materials, SourceTree, Store, Workshop};
 
 use run::{Run, Shared};
 
@@ -53,7 +53,7 @@ pub struct Settings {
     /// Where to write the image, in this order.
     pub outputs: Vec<Output>,
     /// What tracks that an engine builds need. Also set if an image is loaded into an engine.
-    pub workshop: Option<Arc<Workshop>>,
+    pub build_env: Option<Arc<BuildEnv>>,
 }
 
 /// A destination for an image.
@@ -180,7 +180,7 @@ impl std::fmt::Debug for Job {
 #[derive(Debug)]
 pub struct Executor {
     shared: Arc<Shared>,
-    workshops: Mutex<Vec<Arc<Workshop>>>,
+    build_envs: Mutex<Vec<Arc<BuildEnv>>>,
 }
 
 impl Executor {
@@ -188,15 +188,15 @@ impl Executor {
     /// engine ([`needs_engine`]): the caller finds and tests it before it fetches anything for the
     /// plans.
     pub fn new(engine: Option<Engine>) -> Self {
-        Self { shared: Arc::new(Shared::new(engine)), workshops: Mutex::default() }
+        Self { shared: Arc::new(Shared::new(engine)), build_envs: Mutex::default() }
     }
 
     /// Executes a plan. Stops early when `interrupt` completes.
     pub async fn execute(&self, job: Job, interrupt: impl Future<Output = ()>) -> Execution {
-        if let Some(workshop) = &job.settings.workshop {
-            let mut workshops = self.workshops.lock().unwrap_or_else(PoisonError::into_inner);
-            if !workshops.iter().any(|known| Arc::ptr_eq(known, workshop)) {
-                workshops.push(Arc::clone(workshop));
+        if let Some(build_env) = &job.settings.build_env {
+            let mut build_envs = self.build_envs.lock().unwrap_or_else(PoisonError::into_inner);
+            if !build_envs.iter().any(|known| Arc::ptr_eq(known, build_env)) {
+                build_envs.push(Arc::clone(build_env));
             }
         }
         let run = Arc::new(Run::new(job, Arc::clone(&self.shared)));
@@ -207,8 +207,8 @@ impl Executor {
     /// Removes what this run left in the engine. No plan may be running.
     pub async fn close(self) {
         let Some(engine) = &self.shared.engine else { return };
-        for workshop in self.workshops.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            workshop.close(engine).await;
+        for build_env in self.build_envs.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            build_env.close(engine).await;
         }
         engine.stop().await;
     }

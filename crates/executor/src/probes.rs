@@ -53,7 +53,7 @@ pub enum Edited {
 
 /// The result of a program that ran under the limits of a probe.
 #[derive(Debug)]
-struct Ended {
+struct FinishedProbe {
     success: bool,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
@@ -87,7 +87,7 @@ impl Tools {
         program: &Path,
         arguments: &[String],
         stdin: &[u8],
-    ) -> Result<Ended, String> {
+    ) -> Result<FinishedProbe, String> {
         let mut child = Command::new(program)
             .args(arguments)
             .current_dir(directory)
@@ -113,7 +113,11 @@ impl Tools {
         end_group(&child);
         drop(child.wait());
         let success = status?;
-        Ok(Ended { success, stdout: self.gathered(&stdout)?, stderr: self.gathered(&stderr)? })
+        Ok(FinishedProbe {
+            success,
+            stdout: self.gathered(&stdout)?,
+            stderr: self.gathered(&stderr)?,
+        })
     }
 
     fn wait(&self, child: &mut Child) -> Result<bool, String> {
@@ -173,15 +177,15 @@ impl Tools {
             Ok::<_, String>((ended, content))
         };
         match run() {
-            Ok((Ended { success: true, .. }, content)) => Edited::Content(content),
-            Ok((Ended { stderr, .. }, _)) => {
+            Ok((FinishedProbe { success: true, .. }, content)) => Edited::Content(content),
+            Ok((FinishedProbe { stderr, .. }, _)) => {
                 Edited::Failed(String::from_utf8_lossy(&stderr).trim().to_owned())
             }
             Err(reason) => Edited::NotRun(reason),
         }
     }
 
-    fn run_job(&self, job: &ProbeJob, program: &Path) -> Result<Ended, String> {
+    fn run_job(&self, job: &ProbeJob, program: &Path) -> Result<FinishedProbe, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         for (name, bytes) in &job.files {
             let path = directory.path().join(name);
@@ -217,7 +221,9 @@ impl Probes for Tools {
             return ProbeRun::NotRun { reason: format!("{} is not installed", names.join(" or ")) };
         };
         match self.run_job(job, &program) {
-            Ok(Ended { success, stdout, stderr }) => ProbeRun::Ended { success, stdout, stderr },
+            Ok(FinishedProbe { success, stdout, stderr }) => {
+                ProbeRun::Ended { success, stdout, stderr }
+            }
             Err(reason) => ProbeRun::Stopped { reason },
         }
     }

@@ -18,8 +18,8 @@ use sources::Tree;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::build_env::{Packages, RawBuild, Sink, StoredImage, Wheels};
 use crate::built::keys;
-use crate::workshop::{Packages, RawBuild, Sink, StoredImage, Wheels};
 use crate::{
     BaseImage, End, Event, ExecuteError, Execution, Job, OnEvent, Settings, deliver, derive_image,
     event, fetch_base, in_order,
@@ -33,7 +33,7 @@ const IMAGES_AT_ONCE: usize = 2;
 /// State that the plans of a run share.
 pub(crate) struct Shared {
     /// The products of steps, by key.
-    given: Mutex<BTreeMap<Digest, Given>>,
+    cells: Mutex<BTreeMap<Digest, StepCell>>,
     images: Semaphore,
     sink: OnceCell<Sink>,
     /// The engine, if a plan needs one.
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
 
 /// The product of a step that several plans may need. The plan that runs the step holds the lock.
 /// It stays empty if that plan is interrupted.
-type Given = Arc<tokio::sync::Mutex<Option<Outcome>>>;
+type StepCell = Arc<tokio::sync::Mutex<Option<Outcome>>>;
 
 /// The product of a step, or the reason for its failure.
 type Outcome = Result<Product, Arc<ExecuteError>>;
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     pub(crate) fn new(engine: Option<Engine>) -> Self {
         let images = Semaphore::new(IMAGES_AT_ONCE);
-        Self { given: Mutex::default(), images, sink: OnceCell::new(), engine }
+        Self { cells: Mutex::default(), images, sink: OnceCell::new(), engine }
     }
 }
 
@@ -136,7 +136,10 @@ impl Run {
         Execution { steps: in_order(&self.plan, &steps), image, outputs, notes, traffic, end }
     }
 
-    async fn all(self: &Arc<Self>, running: &mut JoinSet<Ended>) -> Result<(), Arc<ExecuteError>> {
+    async fn all(
+        self: &Arc<Self>,
+        running: &mut JoinSet<FinishedStep>,
+    ) -> Result<(), Arc<ExecuteError>> {
         (self.on_event)(Event::PlanBegun {
             plan_digest: self.plan.digest(),
             steps: self.plan.steps.len(),
@@ -181,15 +184,15 @@ impl Run {
     }
 
     /// Runs a step, or takes the product that another plan got from it.
-    async fn step(self: Arc<Self>, step: Step, needs: Products) -> Ended {
+    async fn step(self: Arc<Self>, step: Step, needs: Products) -> FinishedStep {
         let key = self.keys.get(&step.id).cloned().filter(|_| is_shared(&step.action));
         let Some(key) = key else {
             let result = self.carry_out(&step, &needs).await;
             return (step.id, result);
         };
-        let given = Arc::clone(lock(&self.shared.given).entry(key).or_default());
-        let mut given = given.lock().await;
-        let result = match &*given {
+        let cell = Arc::clone(lock(&self.shared.cells).entry(key).or_default());
+        let mut cell = cell.lock().await;
+        let result = match &*cell {
             Some(Ok(product)) => {
                 self.end_step(&step.id, StepState::Cached, 0);
                 Ok(product.clone())
@@ -201,7 +204,7 @@ impl Run {
             }
             None => {
                 let result = self.carry_out(&step, &needs).await;
-                *given = Some(result.clone());
+                *cell = Some(result.clone());
                 result
             }
         };
@@ -282,10 +285,10 @@ impl Run {
 
     /// Returns the registry that engines push to and pull from.
     pub(crate) async fn sink(&self) -> Result<&Sink, ExecuteError> {
-        let Some(workshop) = &self.settings.workshop else {
+        let Some(build_env) = &self.settings.build_env else {
             return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
         };
-        self.shared.sink.get_or_try_init(|| Sink::start(&workshop.store)).await
+        self.shared.sink.get_or_try_init(|| Sink::start(&build_env.store)).await
     }
 
     fn derive(&self, base: &BaseImage, edit: &ImageEdit) -> Result<DerivedImage, ExecuteError> {
@@ -326,7 +329,7 @@ impl Run {
 }
 
 /// The name of a step, and its result.
-type Ended = (String, Outcome);
+type FinishedStep = (String, Outcome);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while the lock is held leaves only complete entries.

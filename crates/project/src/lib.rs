@@ -6,11 +6,12 @@
 //! is known about the pins of a plan. `recipe` asks git for the history of the files. `image` reads
 //! an image that somebody named. `state` keeps records, and `locks` makes runs with the same output
 //! wait for each other. `mirrors`, `registry`, `fetch` and `rehearsal` say where bytes come from,
-//! and `workshop` supplies what the steps of a build need. Only `environment` reads variables.
+//! and `build_env` supplies what the steps of a build need. Only `environment` reads variables.
 //!
 //! The crate prints nothing. What a person should know meanwhile goes to a function of the caller.
 
 pub mod advice;
+pub mod build_env;
 pub mod clock;
 pub mod environment;
 pub mod fetch;
@@ -28,6 +29,5 @@ pub mod rehearsal;
 pub mod request;
 pub mod runtime;
 pub mod state;
-pub mod workshop;
 
 pub use folder::{DATA_FILES, Project, read_text, unreadable};

@@ -32,7 +32,7 @@ pub struct Locks(Vec<File>);
 
 /// The places to lock for some outputs, by identity, with the name for messages and the folder if
 /// it exists.
-type Wanted = BTreeMap<String, (String, Option<PathBuf>)>;
+type Places = BTreeMap<String, (String, Option<PathBuf>)>;
 
 /// How long this run waits, and what it writes about itself.
 struct Wait<'a> {
@@ -154,8 +154,8 @@ fn holder(mut file: &File) -> String {
 }
 
 /// Returns the places to lock for some outputs. Creates their parent folders.
-fn wanted(outputs: &[&Output]) -> Result<Wanted, Failure> {
-    let mut wanted = Wanted::new();
+fn wanted(outputs: &[&Output]) -> Result<Places, Failure> {
+    let mut wanted = Places::new();
     for output in outputs {
         for (key, place) in identities(output)? {
             wanted.entry(key).or_insert_with(|| (output.to_string(), place));

@@ -147,7 +147,7 @@ impl Drop for PodmanStore {
 
 /// Runs dockerd until the standard input ends, no matter how this process ends; `$1` is the folder.
 /// Each line of input starts it again.
-const KEEPER: &str = r#"folder=$1; shift
+const WATCHDOG: &str = r#"folder=$1; shift
 exec 3<&0
 start() { "$@" </dev/null 3<&- >>"$folder/log" 2>&1 & docker=$!; }
 start "$@"
@@ -170,7 +170,7 @@ rm -rf "$folder""#;
 #[derive(Debug)]
 pub struct Dockerd {
     folder: TempDir,
-    keeper: Child,
+    watchdog: Child,
     input: Option<ChildStdin>,
 }
 
@@ -186,20 +186,20 @@ impl Dockerd {
         let folder = temporary("bp-docker-");
         let path = |name: &str| folder.path().join(name);
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "sh"]).arg(folder.path()).arg("dockerd");
+        command.args(["-c", WATCHDOG, "sh"]).arg(folder.path()).arg("dockerd");
         command.arg("--data-root").arg(path("data")).arg("--exec-root").arg(path("exec"));
         command.arg("--pidfile").arg(path("pid"));
         command.arg("--host").arg(format!("unix://{}", path("docker.sock").display()));
         command.args(["--iptables=false", "--ip-masq=false", "--bridge=none"]);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut keeper = command
+        let mut watchdog = command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("sh runs");
-        let input = keeper.stdin.take();
-        let daemon = Self { folder, keeper, input };
+        let input = watchdog.stdin.take();
+        let daemon = Self { folder, watchdog, input };
         daemon.wait();
         daemon
     }
@@ -233,7 +233,7 @@ impl Dockerd {
     /// The daemon does not answer within 5 minutes.
     pub fn start_again(&self) {
         let mut input = self.input.as_ref().expect("it is not dropped");
-        input.write_all(b"\n").expect("the keeper is running");
+        input.write_all(b"\n").expect("the watchdog is running");
         self.wait();
     }
 
@@ -261,7 +261,7 @@ impl Dockerd {
 impl Drop for Dockerd {
     fn drop(&mut self) {
         drop(self.input.take());
-        drop(self.keeper.wait());
+        drop(self.watchdog.wait());
         unmount_below(self.folder.path());
     }
 }

@@ -17,7 +17,7 @@ use crate::guest::{AS_ORDINARY_USER, Guest};
 ///
 /// The stores of engines cannot be on an overlay, so they are in that folder. The limits are those
 /// of the machine that runs the tests, which may not allow podman's defaults.
-const KEEPER: &str = r#"set -eu
+const WATCHDOG: &str = r#"set -eu
 folder=$1
 umount --lazy /proc; mount -t proc proc /proc
 umount --recursive /sys/fs/cgroup || true
@@ -59,7 +59,7 @@ pub enum User {
 #[derive(Debug)]
 pub struct Machine {
     folder: TempDir,
-    keeper: Child,
+    watchdog: Child,
     /// The ID of its first process on this machine.
     first: u32,
     input: Option<ChildStdin>,
@@ -78,17 +78,17 @@ impl Machine {
             .expect("the new folder belongs to this test");
         let shared = [shared, &[folder.path()]].concat();
         let mut command = guest.enter(&["--pid", "--fork", "--kill-child"], &shared, "sh");
-        command.args(["-c", KEEPER, "sh"]).arg(folder.path());
+        command.args(["-c", WATCHDOG, "sh"]).arg(folder.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut keeper = command.spawn().expect("unshare runs");
-        let input = keeper.stdin.take();
+        let mut watchdog = command.spawn().expect("unshare runs");
+        let input = watchdog.stdin.take();
         let mut line = String::new();
-        let output = keeper.stdout.take().expect("standard output is a pipe");
+        let output = watchdog.stdout.take().expect("standard output is a pipe");
         BufReader::new(output).read_line(&mut line).expect("the machine's output can be read");
         assert_eq!(line, "ready\n", "the machine does not start");
-        let first = processes(|pid| parent_of(pid) == Some(keeper.id()));
+        let first = processes(|pid| parent_of(pid) == Some(watchdog.id()));
         let first = *first.first().expect("the machine has a first process");
-        Self { folder, keeper, first, input }
+        Self { folder, watchdog, first, input }
     }
 
     /// Returns a command that runs in the machine. It has the arguments, variables and folder of
@@ -186,6 +186,6 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         drop(self.input.take());
-        drop(self.keeper.wait());
+        drop(self.watchdog.wait());
     }
 }

@@ -10,14 +10,14 @@ use crate::http::exchange;
 
 /// Runs until its standard input ends, which happens no matter how this process ends; then stops
 /// the registry and removes its data. `$0` is the configuration, `$1` the folder.
-const KEEPER: &str = r#"docker-registry serve "$0" >/dev/null 2>&1 & registry=$!
+const WATCHDOG: &str = r#"docker-registry serve "$0" >/dev/null 2>&1 & registry=$!
 read -r _; kill -9 $registry; wait $registry 2>/dev/null; rm -rf "$1""#;
 
 /// A running `docker-registry`; it ends when this is dropped, and when the process dies.
 #[derive(Debug)]
 pub struct DebianRegistry {
     host: String,
-    keeper: Child,
+    watchdog: Child,
     input: Option<ChildStdin>,
 }
 
@@ -49,16 +49,16 @@ impl DebianRegistry {
             root = folder.join("data").display()
         );
         fs::write(&config, text).expect("the configuration can be written");
-        let mut keeper = Command::new("sh")
-            .args(["-c", KEEPER])
+        let mut watchdog = Command::new("sh")
+            .args(["-c", WATCHDOG])
             .args([&config, &folder])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("sh runs");
-        let input = keeper.stdin.take();
-        let registry = Self { host, keeper, input };
+        let input = watchdog.stdin.take();
+        let registry = Self { host, watchdog, input };
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {
             if let Ok((200, ..)) = exchange(&registry.host, "GET", "/v2/", &[], b"") {
@@ -78,7 +78,7 @@ impl DebianRegistry {
 impl Drop for DebianRegistry {
     fn drop(&mut self) {
         drop(self.input.take());
-        drop(self.keeper.wait());
+        drop(self.watchdog.wait());
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::Engine;
 use executor::{
-    BlobCache, End, ExecuteError, Execution, Executor, Job, Materials, Output, Settings, Workshop,
+    BlobCache, BuildEnv, End, ExecuteError, Execution, Executor, Job, Materials, Output, Settings,
     needs_engine,
 };
 use failure::{Failure, Kind};
@@ -15,12 +15,12 @@ use names::ImageRef;
 use oci::Verified;
 use plan::Plan;
 use project::Project;
+use project::build_env::BuildOptions;
 use project::image::name_in_engine;
 use project::locks::{self, Locks};
 use project::prepare::{Preparation, Prepared, prepare};
 use project::rehearsal::Rehearsal;
-use project::workshop::Way;
-use project::{environment, registry, state, workshop};
+use project::{build_env, environment, registry, state};
 use record::{BuildRecord, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -76,7 +76,7 @@ struct Built {
 }
 
 /// A build that was started.
-struct Begun {
+struct StartedBuild {
     prepared: Prepared,
     record: BuildRecord,
     settings: Settings,
@@ -86,7 +86,7 @@ struct Begun {
 type Beginning = JoinHandle<Result<PathBuf, Failure>>;
 
 /// A build that ended and was recorded.
-struct Ended {
+struct FinishedBuild {
     record: BuildRecord,
     /// The path of the record.
     written: Result<PathBuf, Failure>,
@@ -94,11 +94,11 @@ struct Ended {
     failure: Option<Arc<ExecuteError>>,
 }
 
-impl Ended {
+impl FinishedBuild {
     /// Records how a build ended, after its initial record. `early` is why it was interrupted, if
     /// it was.
     async fn of(
-        begun: &Begun,
+        begun: &StartedBuild,
         beginning: Beginning,
         execution: Execution,
         early: Option<&Failure>,
@@ -131,7 +131,7 @@ impl Ended {
     }
 }
 
-impl Begun {
+impl StartedBuild {
     /// Prints the warnings of a plan, and starts its record.
     fn new(prepared: Prepared, settings: Settings, words: &[String]) -> Self {
         prepared.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
@@ -158,7 +158,7 @@ impl Session<'_> {
             false => Some(Rehearsal::start(&stand_ins).await?),
         };
         let mut begun = Vec::new();
-        let mut workshop = None;
+        let mut build_env = None;
         let several = plans.len() > 1;
         for one in plans {
             let outputs = self.outputs(&one.plan, several)?;
@@ -172,34 +172,34 @@ impl Session<'_> {
                 }
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
-            let workshop = match is_built || is_loaded {
+            let build_env = match is_built || is_loaded {
                 // All builds share one engine and one store.
-                true => Some(Arc::clone(match &workshop {
-                    Some(workshop) => workshop,
-                    None => workshop.insert(self.workshop()?),
+                true => Some(Arc::clone(match &build_env {
+                    Some(build_env) => build_env,
+                    None => build_env.insert(self.build_env()?),
                 })),
                 false => None,
             };
             let verified = Verified::new(environment::state_folder()?.join("verified"));
-            let settings = Settings { client, cache, verified, outputs, workshop };
-            begun.push(Begun::new(one, settings, &self.global.words));
+            let settings = Settings { client, cache, verified, outputs, build_env };
+            begun.push(StartedBuild::new(one, settings, &self.global.words));
         }
         self.carry_out(begun).await
     }
 
-    fn workshop(&self) -> Result<Arc<Workshop>, Failure> {
+    fn build_env(&self) -> Result<Arc<BuildEnv>, Failure> {
         let StepArgs { engine: _, fresh: is_fresh, keep_failed: keeps_failed } = self.args.steps;
-        let way = Way { is_fresh, keeps_failed, store: environment::store_folder()? };
-        Ok(Arc::new(workshop::open(
+        let options = BuildOptions { is_fresh, keeps_failed, store: environment::store_folder()? };
+        Ok(Arc::new(build_env::open(
             global::sources(self.global)?,
             Arc::clone(&self.materials),
-            way,
+            options,
         )?))
     }
 
     /// Runs plans, and records each as soon as it ends, even if it failed. Prints all errors but
     /// the first, and returns the first.
-    async fn carry_out(&self, mut begun: Vec<Begun>) -> Result<(), Failure> {
+    async fn carry_out(&self, mut begun: Vec<StartedBuild>) -> Result<(), Failure> {
         // Listen before the first record is written: an unhandled signal would leave it unfinished.
         let signals = Signals::listen();
         // Sync the records while the first request is in progress.
@@ -212,7 +212,7 @@ impl Session<'_> {
         let several = begun.len() > 1;
         let (mut built, mut failures) = (Vec::new(), Vec::from_iter(ended_early));
         let mut told: Vec<(Arc<ExecuteError>, &str)> = Vec::new();
-        for (one, Ended { record, written, failure }) in begun.iter().zip(ended) {
+        for (one, FinishedBuild { record, written, failure }) in begun.iter().zip(ended) {
             let name = one.prepared.plan.name.as_str();
             let failure = failure.map(|cause| {
                 let error = Failure::from(&*cause);
@@ -314,10 +314,10 @@ impl Session<'_> {
     /// Also returns the error if the plans were not started or a signal ended them.
     async fn execute(
         &self,
-        begun: &mut [Begun],
+        begun: &mut [StartedBuild],
         beginnings: Vec<Beginning>,
         mut signals: Signals,
-    ) -> (Vec<Ended>, Option<Failure>) {
+    ) -> (Vec<FinishedBuild>, Option<Failure>) {
         let ready = tokio::select! {
             ready = self.ready(begun) => ready.map_err(|error| (None, error)),
             code = signals.next() => Err((Some(code), interrupted(code))),
@@ -331,7 +331,7 @@ impl Session<'_> {
                 };
                 let ended = join_all(begun.iter().zip(beginnings).map(|(one, beginning)| {
                     let execution = Execution::not_begun(&one.record.plan, end());
-                    Ended::of(one, beginning, execution, Some(&error))
+                    FinishedBuild::of(one, beginning, execution, Some(&error))
                 }));
                 return (ended.await, Some(error));
             }
@@ -347,7 +347,7 @@ impl Session<'_> {
             };
             let execution = executor.execute(job, signal.clone().map(drop)).await;
             let early = signal.peek().copied().map(interrupted);
-            Ended::of(one, beginning, execution, early.as_ref()).await
+            FinishedBuild::of(one, beginning, execution, early.as_ref()).await
         }));
         let ended = ended.await;
         executor.close().await;
@@ -359,10 +359,10 @@ impl Session<'_> {
     /// Returns the locks, which are held until the plans have run, and the engine, if a plan needs
     /// one. Finds the engine before fetching anything, and after waiting for other runs, because
     /// those may have finished the steps that need it.
-    async fn ready(&self, begun: &mut [Begun]) -> Result<(Locks, Option<Engine>), Failure> {
+    async fn ready(&self, begun: &mut [StartedBuild]) -> Result<(Locks, Option<Engine>), Failure> {
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         let locks = self.take_locks(outputs.collect()).await?;
-        let mut needing: Vec<&mut Begun> = begun
+        let mut needing: Vec<&mut StartedBuild> = begun
             .iter_mut()
             .filter(|one| needs_engine(&one.prepared.plan, &one.settings))
             .collect();

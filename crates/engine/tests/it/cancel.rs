@@ -125,7 +125,7 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
         let mut on_event = |event| {
             if matches!(&event, BuildEvent::Line(line) if line.text == "ours") {
                 for pid in store.services().iter().filter(|pid| !before.contains(pid)) {
-                    // Its keeper started the service and the process that waits to end its `RUN`.
+                    // Its watchdog started the service and the process that waits to end its `RUN`.
                     kill_with_children(parent_of(*pid).expect("the service runs"));
                 }
             }

@@ -24,13 +24,14 @@ enum End {
     Tool,
     /// The service is killed.
     Service,
-    /// The service and its keeper are killed.
-    ServiceAndKeeper,
+    /// The service and its watchdog are killed.
+    ServiceAndWatchdog,
     /// All of them are killed.
     Everything,
 }
 
-const ENDS: [End; 5] = [End::Drop, End::Tool, End::Service, End::ServiceAndKeeper, End::Everything];
+const ENDS: [End; 5] =
+    [End::Drop, End::Tool, End::Service, End::ServiceAndWatchdog, End::Everything];
 
 /// The duration of the second `RUN`, in seconds, if it is ended from outside.
 const LONG: &str = "3000";
@@ -84,8 +85,8 @@ async fn dropped_after(engine: &Engine, run: &str, text: &str, after: Duration) 
     drop(tokio::time::timeout(after, built).await);
 }
 
-/// Returns the process group of a process. For a service, this is its keeper.
-fn keeper_of(pid: u32) -> Option<u32> {
+/// Returns the process group of a process. For a service, this is its watchdog.
+fn watchdog_of(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse().ok()
 }
@@ -158,7 +159,7 @@ async fn broken_off(
 ) -> Duration {
     let others = store.services();
     let ours = || store.services().into_iter().filter(|pid| !others.contains(pid));
-    let groups = || ours().filter_map(keeper_of).map(|keeper| format!("-{keeper}"));
+    let groups = || ours().filter_map(watchdog_of).map(|watchdog| format!("-{watchdog}"));
     match end {
         End::Drop => dropped_after(engine, "killed", &text(base, LONG), after).await,
         End::Tool | End::Everything => {
@@ -171,7 +172,7 @@ async fn broken_off(
             }
             tool.wait().unwrap();
         }
-        End::Service | End::ServiceAndKeeper => {
+        End::Service | End::ServiceAndWatchdog => {
             let killing = async {
                 tokio::time::sleep(after).await;
                 match end {
@@ -185,8 +186,8 @@ async fn broken_off(
         }
     }
     let begin = Instant::now();
-    // If the keeper is dead, `clean` ends the remaining processes.
-    if matches!(end, End::ServiceAndKeeper | End::Everything) {
+    // If the watchdog is dead, `clean` ends the remaining processes.
+    if matches!(end, End::ServiceAndWatchdog | End::Everything) {
         engine.clean(&run_id("killed")).await.unwrap();
     }
     within(PATIENCE, "the RUN ends", || store.container_processes().is_empty()).await;

@@ -14,7 +14,7 @@ use record::verify::{Documents, Verdict, compare_with_plan};
 use serde_json::json;
 use sources::Tree;
 
-use crate::workshop::{Materials, SourceStep};
+use crate::build_env::{Materials, SourceStep};
 
 const GPUS: [&str; 3] = ["gfx1151", "gfx1031", "gfx1201"];
 const VERSIONS: [&str; 4] = ["1.0", "1.5", "2.0", "3.1rc1"];

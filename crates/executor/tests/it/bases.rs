@@ -72,9 +72,9 @@ fn settings(bench: &Bench, store: &str, lock: &str) -> Settings {
     let files = BTreeMap::from([("lock".to_owned(), lock.into())]);
     let materials = Materials { files, ..Materials::default() };
     let mirrors = executor::Lookup::new(mirrors);
-    bench.settings_with(store, false, |workshop| {
-        workshop.materials = materials.into();
-        workshop.mirrors = mirrors;
+    bench.settings_with(store, false, |build_env| {
+        build_env.materials = materials.into();
+        build_env.mirrors = mirrors;
     })
 }
 

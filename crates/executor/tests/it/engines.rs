@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use engine::{DockerBuilder, Engine, RunId};
 use executor::{
-    BlobCache, End, Event, Execution, Lookup, Materials, Output, Settings, Store, Tools, Workshop,
+    BlobCache, BuildEnv, End, Event, Execution, Lookup, Materials, Output, Settings, Store, Tools,
     needs_engine,
 };
 use names::Digest;
@@ -240,15 +240,15 @@ impl Bench {
         self.settings_with(store, is_fresh, |_| {})
     }
 
-    /// Returns settings with a workshop that `change` has modified.
+    /// Returns settings with a build environment that `change` has modified.
     pub(crate) fn settings_with(
         &self,
         store: &str,
         is_fresh: bool,
-        change: impl FnOnce(&mut Workshop),
+        change: impl FnOnce(&mut BuildEnv),
     ) -> Settings {
         let index = self.index.clone();
-        let mut workshop = Workshop {
+        let mut build_env = BuildEnv {
             index: Lookup::new(move || index.as_ref().map(|url| url.parse().unwrap())),
             mirrors: Lookup::new(debian::Mirrors::default),
             run: self.run_id(store),
@@ -261,13 +261,13 @@ impl Bench {
             keeps_failed: false,
             names: tokio::sync::Mutex::default(),
         };
-        change(&mut workshop);
+        change(&mut build_env);
         Settings {
             client: support::client(&format!("registry.invalid={}", self.registry.host())),
             cache: BlobCache::none(),
             verified: oci::Verified::none(),
             outputs: vec![Output::Layout { path: self.path("out"), with_layers: true }],
-            workshop: Some(Arc::new(workshop)),
+            build_env: Some(Arc::new(build_env)),
         }
     }
 
@@ -366,9 +366,9 @@ async fn three_builders_give_one_image_and_leave_nothing_behind() {
             store,
             (bench.listing(store, &bench.path("out")), config, taken(&bench.path("out"))),
         ));
-        let workshop = settings.workshop.unwrap();
+        let build_env = settings.build_env.unwrap();
         let engine = bench.engine(builder);
-        let left = engine.leftovers(Some(&workshop.run)).await.unwrap();
+        let left = engine.leftovers(Some(&build_env.run)).await.unwrap();
         engine.stop().await;
         assert!(left.is_empty(), "{store}: {left:?}");
     }

@@ -92,7 +92,7 @@ impl Bench {
             cache,
             verified: oci::Verified::new(self.path("verified")),
             outputs,
-            workshop: None,
+            build_env: None,
         }
     }
 

@@ -176,7 +176,7 @@ fn request(
     container: &Container,
     audience: Audience,
 ) -> Result<ContainerRequest, Failure> {
-    let run = project::workshop::new_run()?;
+    let run = project::build_env::new_run()?;
     let mut mounts = Vec::new();
     for folder in &container.folders {
         mounts.push(Mount {

@@ -11,7 +11,7 @@ use pins::{PackageLock, parse_package_lock};
 use plan::{ImageEdit, Seal};
 use tempfile::TempDir;
 
-use super::Workshop;
+use super::BuildEnv;
 use super::build::RawBuild;
 use super::store::StoredImage;
 use crate::ExecuteError;
@@ -24,7 +24,7 @@ pub(crate) struct Packages {
     fetched: Vec<FetchedPackage>,
 }
 
-impl Workshop {
+impl BuildEnv {
     /// Fetches the packages of some sets of a lock, each by its hash.
     pub(crate) async fn fetch_packages(
         &self,

@@ -1,4 +1,4 @@
-//! Creates the workshop in which an engine's tracks are built: the store, and where to fetch from.
+//! The environment of builds in an engine: the store, and where to fetch from.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::num::NonZeroUsize;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::RunId;
-use executor::{Lookup, Materials, Store, Tools, Workshop};
+use executor::{BuildEnv, Lookup, Materials, Store, Tools};
 use failure::{Failure, Kind};
 use sources::Sources;
 
@@ -14,7 +14,7 @@ use crate::{environment, fetch};
 
 /// How steps are executed.
 #[derive(Debug)]
-pub struct Way {
+pub struct BuildOptions {
     /// Whether finished steps run again.
     pub is_fresh: bool,
     /// Whether the state before a failed RUN is kept in the engine.
@@ -36,15 +36,19 @@ pub fn new_run() -> Result<RunId, Failure> {
         .ok_or_else(|| Failure::new(Kind::Bug, "the generated run name is not valid"))
 }
 
-/// Creates the workshop, which fetches with `sources` and works as `way` says. Fetches nothing yet.
+/// Returns the environment of a run, which fetches with `sources`. Fetches nothing yet.
 ///
 /// # Errors
 /// No name can be made for the run.
-pub fn open(sources: Sources, materials: Arc<Materials>, way: Way) -> Result<Workshop, Failure> {
-    let Way { is_fresh, keeps_failed, store } = way;
+pub fn open(
+    sources: Sources,
+    materials: Arc<Materials>,
+    options: BuildOptions,
+) -> Result<BuildEnv, Failure> {
+    let BuildOptions { is_fresh, keeps_failed, store } = options;
     let run = new_run()?;
     let path = environment::program_path();
-    Ok(Workshop {
+    Ok(BuildEnv {
         index: Lookup::new(|| fetch::python_index().parse().ok()),
         mirrors: Lookup::new(|| debian::Mirrors::of_machine(&environment::apt_folder())),
         run,

@@ -12,7 +12,7 @@ use names::Digest;
 use pins::PythonLock;
 use tempfile::TempDir;
 
-use super::Workshop;
+use super::BuildEnv;
 use crate::ExecuteError;
 
 /// How many wheels are downloaded at the same time.
@@ -27,7 +27,7 @@ pub(crate) struct Wheels {
     files: Vec<(String, Archive)>,
 }
 
-impl Workshop {
+impl BuildEnv {
     /// Fetches the wheels of a lock, each by its hash.
     pub(crate) async fn fetch_wheels(
         &self,

@@ -63,7 +63,7 @@ impl<T> fmt::Debug for Lookup<T> {
 
 /// The environment for the steps of tracks that an engine builds.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct BuildEnv {
     /// The Python package index for release archives, if one is known.
     pub index: Lookup<Option<SourceUrl>>,
     /// The mirrors for Debian packages.
@@ -88,7 +88,7 @@ pub struct Workshop {
     pub names: Mutex<Vec<String>>,
 }
 
-impl Workshop {
+impl BuildEnv {
     /// Removes what this run left in the engine, and nothing else.
     pub(crate) async fn close(&self, engine: &Engine) {
         let names = std::mem::take(&mut *self.names.lock().await);

@@ -5,11 +5,11 @@ use names::ImageRef;
 use oci::DerivedImage;
 use record::OutputState;
 
-use super::Workshop;
+use super::BuildEnv;
 use super::build::TRANSFER;
 use crate::ExecuteError;
 
-impl Workshop {
+impl BuildEnv {
     /// Makes the engine pull an image from `offered` on loopback, and gives the image a name. The
     /// engine requests only the layers that it lacks. If it already has the image under this name,
     /// nothing is done.

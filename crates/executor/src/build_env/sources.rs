@@ -10,7 +10,7 @@ use patcher::{
 };
 use plan::{Expectation, Input, PatchUse};
 
-use super::{Materials, Workshop};
+use super::{BuildEnv, Materials};
 use crate::ExecuteError;
 
 /// A fetched tree for reading by patches. Links are not followed, and nothing is unpacked.
@@ -49,7 +49,7 @@ pub(crate) struct SourceStep<'a> {
     pub(crate) gpu: &'a GpuTarget,
 }
 
-impl Workshop {
+impl BuildEnv {
     /// Fetches a source and patches it. Every patch must have the effect that the plan expects, and
     /// every probe that can run here must pass.
     pub(crate) async fn fetch_source(&self, step: &SourceStep<'_>) -> Result<Tree, ExecuteError> {

@@ -1,5 +1,5 @@
 # Runs one podman service: `FOLDER SOCKET PROGRAM ARGUMENT...`. Without a program, ends and removes
-# what a killed keeper left: `FOLDER SOCKET`.
+# what a killed watchdog left: `FOLDER SOCKET`.
 #
 # FOLDER is the TMPDIR of the service; its name is unique. The service ends when standard input
 # closes, which happens however the parent process ends.
@@ -7,7 +7,7 @@
 # podman cannot be relied on to end its RUN. On SIGTERM, it forwards the signal once to the process
 # that runs the OCI runtime. If the RUN has not started yet, that process dies and leaves a RUN that
 # continues, or a container that waits to be started. If there is no RUN at that moment, the signal
-# is lost and the next RUN may start. So the keeper itself ends RUNs, again and again, until podman
+# is lost and the next RUN may start. So the watchdog itself ends RUNs, again and again, until podman
 # has exited. It recognises them by their mounts: files of their bundles, which are in FOLDER.
 folder=$1
 socket=$2

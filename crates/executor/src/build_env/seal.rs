@@ -14,13 +14,13 @@ use plan::{ImageEdit, Platform, Seal};
 use seal::{EntryPath, Glob, Index, Kind, Listing, Rules, Sealed, Sealer};
 use serde_json::json;
 
-use super::Workshop;
+use super::BuildEnv;
 use super::build::RawBuild;
 use super::store::StoredImage;
 use crate::ExecuteError;
 use crate::layers::{PIECE, list_layer, read_remote_layer};
 
-impl Workshop {
+impl BuildEnv {
     /// Seals what an engine added to a base, and assembles the image. All layers from the engine
     /// become one, because engines divide layers differently.
     pub(crate) async fn seal_image(

@@ -16,7 +16,7 @@ use oci::loopback::StoredBlob;
 use oci::media::Document;
 use tokio::sync::mpsc;
 
-use super::Workshop;
+use super::BuildEnv;
 use super::offered::Offered;
 use super::sink::{Sink, diff_ids};
 use super::store::StoredImage;
@@ -69,7 +69,7 @@ pub(crate) struct RawBuild {
     pub(crate) layers: Vec<StoredBlob>,
 }
 
-impl Workshop {
+impl BuildEnv {
     /// Builds an image, and returns the new layers.
     pub(crate) async fn build_image(
         &self,
