@@ -21,9 +21,10 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("planner", true, &["names", "patcher", "pins", "plan"]),
     ("record", true, &["names", "plan"]),
     ("host", false, &["names", "pins"]),
+    ("net", false, &["names"]),
     ("tar-stream", true, &[]),
     ("seal", true, &["names", "tar-stream"]),
-    ("oci", false, &["names", "plan"]),
+    ("oci", false, &["names", "net"]),
     ("engine", false, &["names"]),
     (
         "executor",
@@ -52,7 +53,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),
     ("patching", false, &["executor", "failure", "host", "lint", "names", "patcher", "sources"]),
     ("debian", false, &["names", "pins", "sources"]),
-    ("sources", false, &["names", "oci", "pins", "tar-stream"]),
+    ("sources", false, &["names", "net", "pins", "tar-stream"]),
     ("testkit", false, &["names"]),
 ];
 

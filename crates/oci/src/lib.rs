@@ -24,7 +24,6 @@ pub mod files;
 pub mod layout;
 pub mod loopback;
 pub mod media;
-pub mod policy;
 pub mod registries_conf;
 pub mod stand_in;
 mod verified;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use names::Secret;
-use oci::policy::{Reach, literal_reach};
+use net::{Reach, literal_reach};
 use url::{Position, Url};
 
 use crate::git_ref::ParseSourceError;

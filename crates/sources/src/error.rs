@@ -117,16 +117,7 @@ impl Failure {
 
     /// Returns the same failure with its cause.
     pub(crate) fn because(self, error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut words = error.to_string();
-        let mut next = error.source();
-        while let Some(source) = next {
-            let more = source.to_string();
-            if !words.contains(&more) {
-                words = format!("{words}: {more}");
-            }
-            next = source.source();
-        }
-        Self { cause: Some(Cause(text::clean(&words))), ..self }
+        Self { cause: Some(Cause(net::causes(error))), ..self }
     }
 
     /// Adds the action and its object.
@@ -134,6 +125,21 @@ impl Failure {
         let Self { kind, detail, again: _, cause } = self;
         let subject = subject.to_string();
         SourceError { inner: Box::new(Inner { action, subject, kind, detail }), cause }
+    }
+}
+
+impl From<net::Error> for Failure {
+    fn from(error: net::Error) -> Self {
+        let kind = match error.kind {
+            net::ErrorKind::Unreachable => ErrorKind::Unreachable,
+            net::ErrorKind::Timeout => ErrorKind::Timeout,
+            net::ErrorKind::Protocol | net::ErrorKind::Setup => ErrorKind::Tool,
+            net::ErrorKind::Tls | net::ErrorKind::TooLarge | net::ErrorKind::Refused => {
+                ErrorKind::Refused
+            }
+        };
+        let again = if error.kind.may_pass() { Again::Yes } else { Again::No };
+        Self { kind, detail: error.detail, again, cause: error.cause.map(Cause) }
     }
 }
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use oci::policy::{RefusedHop, check_hop};
+use net::{Incoming, RefusedHop, Transport, TransportSettings, check_hop, usual_wait};
 use reqwest::Method;
 use reqwest::header::HeaderName;
 use url::Url;
@@ -13,7 +13,7 @@ use url::Url;
 use crate::address::{Mirror, SourceUrl};
 use crate::error::{Again, ErrorKind, Failure};
 use crate::event::Event;
-use crate::http::{Incoming, Timeouts, Web, Wiring, redirect_target};
+use crate::http::{LEAST_SPEED, Timeouts, redirect_target, send};
 use crate::text;
 
 /// The longest wait that a server may request, in seconds.
@@ -71,7 +71,7 @@ pub(crate) type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) web: Arc<Web>,
+    pub(crate) web: Arc<Transport>,
     pub(crate) listener: Listener,
 }
 
@@ -83,8 +83,12 @@ impl fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn new(settings: Settings) -> Self {
-        let web = Web::new(Wiring {
-            timeouts: settings.timeouts,
+        let Timeouts { connect, idle, .. } = settings.timeouts;
+        let web = Transport::new(TransportSettings {
+            timeouts: net::Timeouts { connect, idle, ..net::Timeouts::default() },
+            least_speed: LEAST_SPEED,
+            user_agent: crate::git::AGENT.to_owned(),
+            fixed_names: Vec::new(),
             use_system_proxies: settings.use_system_proxies,
             extra_roots: settings.extra_roots.clone(),
         });
@@ -114,8 +118,8 @@ impl Session {
     ) -> Result<Incoming, Failure> {
         let mut url = from.url().clone();
         for _ in 0..=MAX_REDIRECTS {
-            let answer = self.web.send(Method::GET, &url, headers, Vec::new()).await?;
-            let Some(to) = redirect_target(&url, &answer) else { return Ok(answer) };
+            let answer = send(&self.web, Method::GET, &url, headers, Vec::new()).await?;
+            let Some(to) = redirect_target(&answer) else { return Ok(answer) };
             check_redirect(from, &url, &to)?;
             url = to;
         }
@@ -172,7 +176,7 @@ impl Budget<'_> {
         let tries = self.tries;
         let wait = match failure.again {
             Again::No => None,
-            Again::Yes => Some(self.usual_wait()),
+            Again::Yes => Some(usual_wait(self.session.settings.first_wait, tries)),
             Again::After(seconds) if seconds <= MAX_RETRY_AFTER => {
                 Some(Duration::from_secs(seconds))
             }
@@ -194,14 +198,5 @@ impl Budget<'_> {
             }
             _ => Err(failure),
         }
-    }
-
-    /// Returns the wait: the first one, three times as long after each attempt, plus up to a tenth,
-    /// so that many clients do not return at the same moment.
-    fn usual_wait(&self) -> Duration {
-        let first = self.session.settings.first_wait;
-        let wait = first * 3_u32.pow(self.tries.saturating_sub(1).min(8));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        wait + wait.mul_f64(f64::from(now.subsec_nanos() % 1000) / 10_000.0)
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use net::{Body, Incoming, Outgoing, Route, Transport, check_realm, clean, lock, quoted};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE,
 };
@@ -24,10 +25,7 @@ use super::endpoint::Endpoint;
 use super::error::{ErrorKind, Failure};
 use super::request::status_failure;
 use super::secrets::Secrets;
-use super::text;
-use super::transport::{Body, Incoming, Outgoing, Route, Transport, lock};
 use crate::credentials::{Credential, CredentialFiles};
-use crate::policy::check_realm;
 
 /// The maximum size of a token server's response.
 const MAX_TOKEN_ANSWER: u64 = 1 << 20;
@@ -148,13 +146,13 @@ impl Authorizer {
             (Some(bearer), _) => {
                 let realm = bearer.get("realm").unwrap_or_default();
                 let realm = Url::parse(realm).map_err(|error| {
-                    let realm = text::quoted(realm);
+                    let realm = quoted(realm);
                     let detail = format!("it names a token server that is not a URL, {realm}");
                     Failure::fatal(ErrorKind::Protocol, detail).because(&error)
                 })?;
                 let reach = transport.reach_of(base).await;
                 check_realm(base, reach, &realm).map_err(|refusal| {
-                    let realm = text::clean(realm.as_str());
+                    let realm = clean(realm.as_str());
                     let detail = format!("its token server `{realm}` is not allowed: {refusal}");
                     Failure::fatal(ErrorKind::Refused, detail)
                 })?;
@@ -274,13 +272,14 @@ impl Authorizer {
                 "the token server `{host}` redirects{}; the tool does not follow this, because it \
                  would send the credential along",
                 to.and_then(|to| answer.url.join(to).ok())
-                    .map(|to| format!(" to `{}`", text::clean(to.as_str())))
+                    .map(|to| format!(" to `{}`", clean(to.as_str())))
                     .unwrap_or_default()
             );
             return Err(Failure::fatal(ErrorKind::Refused, detail));
         }
         if answer.status == StatusCode::OK {
-            return answer.body.collect(MAX_TOKEN_ANSWER, transport.timeouts().document).await;
+            let limit = transport.timeouts().document;
+            return Ok(answer.body.collect(MAX_TOKEN_ANSWER, limit).await?);
         }
         let who = format!("its token server `{host}`");
         let limit = transport.timeouts().document;

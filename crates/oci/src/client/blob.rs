@@ -108,11 +108,11 @@ impl Session {
             return Err(wrong_size(size, length));
         }
         let bytes = answer.body.collect(size, self.transport.timeouts().document).await;
-        let bytes = bytes.map_err(|failure| match failure.kind {
-            ErrorKind::TooLarge => {
+        let bytes = bytes.map_err(|error| match error.kind {
+            net::ErrorKind::TooLarge => {
                 mismatch("the size", format!("{size} bytes"), format!("more than {size} bytes"))
             }
-            _ => failure,
+            _ => error.into(),
         })?;
         if bytes.len() as u64 != size {
             return Err(wrong_size(size, bytes.len() as u64));

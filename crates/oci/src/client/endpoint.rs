@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use names::{ImageRef, Repository, Secret};
+use net::{Reach, literal_reach};
 use url::{Host, Url};
 
 use super::error::{ErrorKind, Failure};
-use crate::policy::{Reach, literal_reach};
 use crate::registries_conf::{PullFromMirror, RegistriesConf, is_location};
 
 /// A rule of `--mirror FROM=TO`: repositories under `from` are requested under `to` first.

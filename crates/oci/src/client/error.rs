@@ -8,7 +8,6 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use super::secrets::Secrets;
-use super::text;
 
 /// The kind of a [`RegistryError`]. The command line derives its exit code from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,19 +96,18 @@ pub(super) struct Failure {
     pub(super) cause: Option<Cause>,
 }
 
-impl Cause {
-    /// Takes the messages of `error` and all its causes.
-    pub(super) fn of(error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut words = error.to_string();
-        let mut next = error.source();
-        while let Some(source) = next {
-            let text = source.to_string();
-            if !words.ends_with(&text) {
-                words = format!("{words}: {text}");
-            }
-            next = source.source();
-        }
-        Self(text::clean(&words))
+impl From<net::Error> for Failure {
+    fn from(error: net::Error) -> Self {
+        let kind = match error.kind {
+            net::ErrorKind::Unreachable => ErrorKind::Unreachable,
+            net::ErrorKind::Timeout => ErrorKind::Timeout,
+            net::ErrorKind::Tls | net::ErrorKind::Setup => ErrorKind::Tls,
+            net::ErrorKind::Protocol => ErrorKind::Protocol,
+            net::ErrorKind::TooLarge => ErrorKind::TooLarge,
+            net::ErrorKind::Refused => ErrorKind::Refused,
+        };
+        let again = if error.kind.may_pass() { Again::Yes } else { Again::No };
+        Self { kind, detail: error.detail, again, cause: error.cause.map(Cause) }
     }
 }
 
@@ -132,7 +130,7 @@ impl Failure {
 
     /// Returns the same failure with its cause.
     pub(super) fn because(self, error: &(dyn std::error::Error + 'static)) -> Self {
-        Self { cause: Some(Cause::of(error)), ..self }
+        Self { cause: Some(Cause(net::causes(error))), ..self }
     }
 }
 

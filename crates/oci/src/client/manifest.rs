@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use names::{Digest, ImageRef};
+use net::{Body, Incoming};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 
 use super::endpoint::{Endpoint, reference};
 use super::error::{ErrorKind, Failure, RegistryError, Subject};
 use super::request::Ask;
-use super::transport::{Body, Incoming};
-use super::{RegistryClient, Session, from_first_place, mismatch, text};
+use super::{RegistryClient, Session, from_first_place, mismatch};
 use crate::media::{
     DOCKER_LIST, DOCKER_MANIFEST, Document, MANIFEST_CAP, MediaError, OCI_INDEX, OCI_MANIFEST,
 };
@@ -83,7 +83,7 @@ impl RegistryClient {
             return Err(unasked(Failure::fatal(ErrorKind::Integrity, detail)));
         }
         let content_type = HeaderValue::from_str(media_type).map_err(|_| {
-            let detail = format!("{} is not a media type", text::quoted(media_type));
+            let detail = format!("{} is not a media type", net::quoted(media_type));
             unasked(Failure::fatal(ErrorKind::Protocol, detail))
         })?;
         let reference = reference(image).map_err(unasked)?;
@@ -132,7 +132,7 @@ impl Session {
         let digest = Digest::of(&bytes);
         // A login page is not wrong content but another service. This message is more useful than a
         // digest mismatch.
-        if text::is_html(&bytes) || media_type.as_deref() == Some("text/html") {
+        if net::is_html(&bytes) || media_type.as_deref() == Some("text/html") {
             let detail = "it answered with a web page, as login portals and proxies do";
             return Err(Failure::fatal(ErrorKind::Protocol, detail));
         }
@@ -237,7 +237,7 @@ fn check_document(bytes: &[u8], stated: Option<String>) -> Result<String, Failur
             let document = Document::parse(bytes, Some(&stated));
             if !ACCEPTED.contains(&stated.as_str()) && !matches!(document, Err(MediaError::Schema1))
             {
-                return Err(bad(&MediaError::MediaType(text::clean(&stated))));
+                return Err(bad(&MediaError::MediaType(net::clean(&stated))));
             }
             document.map_err(|error| bad(&error))?;
             Ok(stated)

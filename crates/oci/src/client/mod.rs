@@ -2,9 +2,8 @@
 //!
 //! Start at [`RegistryClient`]. `manifest`, `blob`, `stream` and `upload` are the operations.
 //! `request` performs one request with authentication (`auth`, `challenge`) and redirects.
-//! `transport` sends it to an address that `resolver` allows. `endpoint` decides where to send
-//! requests, and `retry` when to retry. `broken`, `error` and `text` describe failures.
-//! [`crate::policy`] decides which redirects may be followed.
+//! `endpoint` decides where to send requests, and `retry` when to retry. `error` and `text` describe
+//! failures. The crate `net` sends requests, and decides which redirects may be followed.
 //!
 //! Every byte that leaves this module was checked against the requested digest; content that is
 //! read by tag gets the digest of its bytes. A blob is kept in memory as a whole only if it was
@@ -12,43 +11,43 @@
 
 mod auth;
 mod blob;
-mod broken;
 mod challenge;
 mod check;
 mod endpoint;
 mod error;
 mod manifest;
 mod request;
-mod resolver;
 mod retry;
 mod secrets;
 mod stream;
 mod tags;
 mod text;
-mod transport;
 mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use names::Repository;
+use net::{Transport, TransportSettings, lock};
 
 pub use self::endpoint::{Mirror, ParseMirrorError};
 pub use self::error::{ErrorKind, RegistryError};
 pub use self::manifest::FetchedManifest;
 pub use self::retry::Retries;
 pub use self::stream::BlobStream;
-pub use self::transport::{Counters, FixedName, Timeouts};
-pub use crate::policy::Reach;
+pub use net::{Counters, FixedName, Reach, Timeouts};
 
 use self::auth::Authorizer;
 use self::endpoint::{Endpoint, Rules};
 use self::error::{Failure, Place, Subject};
 use self::request::Scheme;
 use self::retry::Budget;
-use self::transport::{Transport, Wiring, lock};
 use crate::credentials::CredentialFiles;
 use crate::registries_conf::RegistriesConf;
+
+/// The minimum speed of a response, in bytes per second. At this speed, a layer of 100 MB would take
+/// a day.
+const LEAST_SPEED: u64 = 1000;
 
 /// The settings of a client. [`Default`] reads no files and has no mirrors.
 #[derive(Debug, Clone)]
@@ -118,8 +117,9 @@ impl RegistryClient {
     /// Returns a client. It opens connections and loads certificates only when needed.
     pub fn new(settings: ClientSettings) -> Self {
         let ClientSettings { credentials, registries_conf, mirrors, plain_http, .. } = settings;
-        let wiring = Wiring {
+        let wiring = TransportSettings {
             timeouts: settings.timeouts,
+            least_speed: LEAST_SPEED,
             user_agent: settings.user_agent,
             use_system_proxies: settings.use_system_proxies,
             extra_roots: settings.extra_roots,

@@ -3,19 +3,20 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use net::{
+    Body, Incoming, NOT_CONNECTED, Outgoing, Route, check_hop, check_upload, clean, is_same_host,
+    lock,
+};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode};
 use url::Url;
 
 use super::auth::Scope;
-use super::broken::NOT_CONNECTED;
 use super::endpoint::Endpoint;
 use super::error::{Again, ErrorKind, Failure};
 use super::retry::not_before;
 use super::secrets::Secrets;
-use super::transport::{Body, Incoming, Outgoing, Route, lock};
 use super::{Session, text};
-use crate::policy::{check_hop, check_upload, is_same_host};
 
 /// The length from which a value in a redirect URL may be a signature.
 const SHORTEST_SIGNATURE: usize = 20;
@@ -204,10 +205,8 @@ impl Session {
             let to = location(&answer)?;
             let reach = self.transport.reach_of(base).await;
             check_hop(base, reach, &answer.url, &to).map_err(|refusal| {
-                let detail = format!(
-                    "its redirect to `{}` is not allowed: {refusal}",
-                    text::clean(to.as_str())
-                );
+                let detail =
+                    format!("its redirect to `{}` is not allowed: {refusal}", clean(to.as_str()));
                 Failure::fatal(ErrorKind::Refused, detail)
             })?;
             // The signature in a signed URL gives access to the content.
@@ -238,10 +237,8 @@ impl Session {
         let to = location(answer)?;
         let base = place.base(answer.url.scheme())?;
         check_upload(&base, &to).map_err(|refusal| {
-            let detail = format!(
-                "its upload location `{}` is not allowed: {refusal}",
-                text::clean(to.as_str())
-            );
+            let detail =
+                format!("its upload location `{}` is not allowed: {refusal}", clean(to.as_str()));
             Failure::fatal(ErrorKind::Refused, detail)
         })?;
         Ok(to)

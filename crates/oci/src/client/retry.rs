@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use net::{retry_time, usual_wait};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 use super::error::{Again, ErrorKind, Failure, Place};
@@ -54,7 +55,7 @@ impl Budget {
         let wait = match failure.again {
             _ if self.tries >= self.retries.tries => None,
             Again::No => None,
-            Again::Yes => Some(self.usual_wait()),
+            Again::Yes => Some(usual_wait(self.retries.first_wait, self.tries)),
             Again::NotBefore(time) => {
                 // Even if a server requests no wait at all, the number of attempts is limited.
                 let wait = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
@@ -88,14 +89,6 @@ impl Budget {
         }
         Place::new(&self.host, self.tries, self.waited, failure)
     }
-
-    /// Returns the wait: the first one, three times as long after each attempt, plus up to a tenth,
-    /// so that many clients do not return at the same moment.
-    fn usual_wait(&self) -> Duration {
-        let wait = self.retries.first_wait * 3_u32.pow(self.tries.saturating_sub(1).min(8));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        wait + wait.mul_f64(f64::from(now.subsec_nanos() % 1000) / 10_000.0)
-    }
 }
 
 /// Returns when a server accepts requests again: from `Retry-After`, or the reset time of a rate
@@ -104,20 +97,7 @@ pub(super) fn not_before(headers: &HeaderMap, now: SystemTime) -> Option<SystemT
     const RESETS: [&str; 4] =
         ["x-retry-after", "ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset"];
     let names = std::iter::once(RETRY_AFTER.as_str()).chain(RESETS);
-    names.filter_map(|name| headers.get(name)?.to_str().ok()).find_map(|text| time_of(text, now))
-}
-
-fn time_of(text: &str, now: SystemTime) -> Option<SystemTime> {
-    // Numbers from this one on are times since 1970: as a wait, it would be 31 years.
-    const LEAST_EPOCH: u64 = 1_000_000_000;
-    let text = text.trim();
-    match text.parse::<u64>() {
-        Ok(seconds) if seconds >= LEAST_EPOCH => {
-            UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-        }
-        Ok(seconds) => now.checked_add(Duration::from_secs(seconds)),
-        Err(_) => httpdate::parse_http_date(text).ok(),
-    }
+    names.filter_map(|name| headers.get(name)?.to_str().ok()).find_map(|text| retry_time(text, now))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Mutex;
 
-use super::transport::lock;
+use net::lock;
 
 /// The replacement for a secret.
 const REDACTED: &str = "[redacted]";

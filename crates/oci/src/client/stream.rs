@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, Bytes};
 use futures_util::{Stream, StreamExt as _, stream};
 use names::{Digest, Repository};
+use net::{Incoming, IncomingBody};
 use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
 use reqwest::{Method, StatusCode};
 
@@ -24,7 +25,6 @@ use super::endpoint::Endpoint;
 use super::error::{Again, ErrorKind, Failure, Place, RegistryError, Subject};
 use super::request::Ask;
 use super::retry::Budget;
-use super::transport::{Incoming, IncomingBody};
 use super::{RegistryClient, Session};
 
 type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, RegistryError>> + Send>>;
@@ -301,7 +301,7 @@ impl Transfer {
                     Err(Failure { again: Again::Yes, ..failure })
                 }
                 Ok(None) => self.check.finish().map(|piece| (piece, true)),
-                Err(failure) => Err(failure),
+                Err(error) => Err(error.into()),
             };
             match step {
                 Ok((None, false)) => {}
@@ -378,7 +378,7 @@ fn check_range(answer: &Incoming, check: &Check) -> Result<(), Failure> {
     match range.trim().strip_prefix(&wanted) {
         Some(total) if total == "*" || total == size.to_string() => Ok(()),
         _ => {
-            let range = super::text::quoted(&range);
+            let range = net::quoted(&range);
             let detail =
                 format!("it continued with range {range}, but `{wanted}{size}` was requested");
             Err(Failure::fatal(ErrorKind::Protocol, detail))

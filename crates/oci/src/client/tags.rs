@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::endpoint::Endpoint;
 use super::error::{ErrorKind, Failure, RegistryError, Subject};
 use super::request::Ask;
-use super::{RegistryClient, Session, from_first_place, text};
+use super::{RegistryClient, Session, from_first_place};
 
 /// The number of tags to request at once. Registries may return fewer.
 const PAGE: usize = 1_000;
@@ -59,7 +59,7 @@ impl Session {
                 Some(_) | None => return Ok(tags),
             }
         }
-        let detail = format!("`{}` sent an endless list of tags", text::quoted(&place.host));
+        let detail = format!("`{}` sent an endless list of tags", net::quoted(&place.host));
         Err(Failure::fatal(ErrorKind::Protocol, detail))
     }
 }

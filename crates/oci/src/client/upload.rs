@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::Stream;
 use names::{Digest, Repository};
+use net::{Body, Meter, lock};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, StatusCode};
 use url::Url;
@@ -20,7 +21,6 @@ use super::endpoint::Endpoint;
 use super::error::{ErrorKind, Failure, RegistryError};
 use super::request::{Ask, Target};
 use super::stream::BlobStream;
-use super::transport::{Body, Meter, lock};
 use super::{RegistryClient, Session, mismatch};
 
 impl RegistryClient {
@@ -143,7 +143,7 @@ impl Stream for Uploading {
             Ok(piece) => {
                 let count = piece.len() as u64;
                 self.source.sent.fetch_add(count, Ordering::Relaxed);
-                self.meter.sent.fetch_add(count, Ordering::Relaxed);
+                self.meter.count_sent(count);
                 Some(Ok(piece))
             }
             Err(error) => {

@@ -8,6 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use names::Sha256;
+use net::Incoming;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 
@@ -16,7 +17,7 @@ use crate::address::{Mirror, SourceUrl};
 use crate::error::{Again, ErrorKind, Failure, SourceError};
 use crate::event::Event;
 use crate::files::{self, Lock};
-use crate::http::{Incoming, status_failure};
+use crate::http::status_failure;
 use crate::session::Session;
 use crate::text;
 use crate::tree::refusal;

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use net::{IncomingBody, Pace, Transport};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,7 +19,7 @@ use super::message::Advertisement;
 use super::packet::{Decoder, Encoder, Packet};
 use crate::address::SourceUrl;
 use crate::error::{ErrorKind, Failure};
-use crate::http::{Body, Pace, Web, redirect_target, status_failure};
+use crate::http::{LEAST_SPEED, redirect_target, send, status_failure};
 use crate::text;
 
 /// The port of git's own protocol.
@@ -38,7 +39,7 @@ pub(crate) struct Server<'a> {
 /// The kind of connection to a server.
 #[derive(Debug)]
 enum Link<'a> {
-    Http { web: &'a Web, url: &'a SourceUrl },
+    Http { web: &'a Transport, url: &'a SourceUrl },
     Tcp(Box<Packets>),
 }
 
@@ -55,13 +56,13 @@ pub(crate) struct Packets {
 /// The source of the bytes.
 #[derive(Debug)]
 enum Wire {
-    Http(Body),
+    Http(IncomingBody),
     Tcp { stream: TcpStream, pace: Pace, buffer: Vec<u8> },
 }
 
 impl<'a> Server<'a> {
     /// Connects to the server of `url` and reads its first message.
-    pub(crate) async fn connect(web: &'a Web, url: &'a SourceUrl) -> Result<Self, Failure> {
+    pub(crate) async fn connect(web: &'a Transport, url: &'a SourceUrl) -> Result<Self, Failure> {
         let mut advertisement = Advertisement::default();
         let (mut packets, is_http) = match url.url().scheme() {
             "git" => {
@@ -95,7 +96,7 @@ impl<'a> Server<'a> {
                     VERSION,
                 ];
                 let target = service_url(url, "git-upload-pack")?;
-                let answer = web.send(Method::POST, &target, &headers, question).await?;
+                let answer = send(web, Method::POST, &target, &headers, question).await?;
                 if !answer.status.is_success() {
                     return Err(status_failure(&answer, "repository"));
                 }
@@ -118,12 +119,12 @@ fn service_url(url: &SourceUrl, service: &str) -> Result<Url, Failure> {
         .map_err(|_| Failure::refused("the URL cannot be extended"))
 }
 
-async fn open_http(web: &Web, url: &SourceUrl) -> Result<Packets, Failure> {
+async fn open_http(web: &Transport, url: &SourceUrl) -> Result<Packets, Failure> {
     let mut target = service_url(url, "info/refs")?;
     target.set_query(Some("service=git-upload-pack"));
-    let answer = web.send(Method::GET, &target, &[VERSION], Vec::new()).await?;
+    let answer = send(web, Method::GET, &target, &[VERSION], Vec::new()).await?;
     if answer.status.is_redirection() {
-        let to = redirect_target(&target, &answer).map(|mut to| {
+        let to = redirect_target(&answer).map(|mut to| {
             to.set_query(None);
             to.as_str().trim_end_matches("/info/refs").to_owned()
         });
@@ -163,7 +164,7 @@ async fn open_tcp(url: &Url, connect: Duration, idle: Duration) -> Result<Packet
     // There are many small requests and responses. If this fails, it only costs speed.
     drop(stream.set_nodelay(true));
     let mut packets = Packets::new(
-        Wire::Tcp { stream, pace: Pace::new(idle), buffer: vec![0; 64 << 10] },
+        Wire::Tcp { stream, pace: Pace::new(idle, LEAST_SPEED), buffer: vec![0; 64 << 10] },
         MAX_LIST,
     );
     let path = url.path();

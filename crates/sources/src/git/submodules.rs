@@ -8,7 +8,7 @@
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use names::CommitId;
-use oci::policy::check_reach;
+use net::check_reach;
 
 use super::objects::{Gitlink, Snapshot};
 use super::{fetch, gitmodules};

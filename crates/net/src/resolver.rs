@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::transport::{FixedName, lock};
 use crate::policy::{Reach, check_reach};
+use crate::transport::{FixedName, lock};
 
 /// The resolver of a client: applies fixed names first, and refuses addresses that are too
 /// internal.
-pub(super) struct Names {
-    pub(super) fixed: Vec<FixedName>,
+pub(crate) struct Names {
+    pub(crate) fixed: Vec<FixedName>,
     /// The most internal network that connections may reach, if there is a limit.
-    pub(super) limit: Option<Reach>,
+    pub(crate) limit: Option<Reach>,
     /// The hosts that registries named. The name of a proxy is checked only if a registry names the
     /// same host.
-    pub(super) judged: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) judged: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Resolve for Names {

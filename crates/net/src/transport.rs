@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
@@ -20,10 +20,10 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::timeout;
 use url::{Host, Url};
 
-use super::broken::classify;
-use super::error::{ErrorKind, Failure};
-use super::resolver::Names;
+use crate::error::{Error, ErrorKind};
+use crate::pace::Pace;
 use crate::policy::{Reach, literal_reach};
+use crate::resolver::Names;
 
 /// The time limits.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ pub struct Timeouts {
     pub idle: Duration,
     /// Until a small document (manifest, config, token) is complete.
     pub document: Duration,
-    /// Until a registry has stored a blob after its last byte. Some registries copy it again.
+    /// Until a server has stored an upload after its last byte. Some registries copy it again.
     pub commit: Duration,
 }
 
@@ -46,11 +46,7 @@ impl Default for Timeouts {
     }
 }
 
-/// The minimum speed, in bytes per second over the idle time. A slower transfer counts as hung. At
-/// this speed, a layer of 100 MB would take a day.
-const LEAST_SPEED: u64 = 1000;
-
-/// The network traffic so far.
+/// The network traffic of a [`Transport`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests sent, including those for tokens and redirects.
@@ -61,11 +57,19 @@ pub struct Counters {
     pub bytes_sent: u64,
 }
 
+/// Counts the traffic of a [`Transport`].
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub struct Meter {
     requests: AtomicU64,
     received: AtomicU64,
-    pub(super) sent: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Meter {
+    /// Counts bytes of the body of a request.
+    pub fn count_sent(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 /// A host name whose address the caller fixes, like curl's `--connect-to`. For tests and unusual
@@ -82,37 +86,50 @@ pub struct FixedName {
 
 /// The settings for connections.
 #[derive(Debug, Clone)]
-pub(super) struct Wiring {
-    pub(super) timeouts: Timeouts,
-    pub(super) user_agent: String,
-    pub(super) use_system_proxies: bool,
-    pub(super) extra_roots: Vec<Vec<u8>>,
-    pub(super) fixed_names: Vec<FixedName>,
+pub struct TransportSettings {
+    /// The time limits.
+    pub timeouts: Timeouts,
+    /// The minimum speed of a response, in bytes per second over the idle time. A slower transfer
+    /// counts as hung.
+    pub least_speed: u64,
+    /// The `User-Agent`.
+    pub user_agent: String,
+    /// Whether `HTTPS_PROXY` and similar variables are used. They are never used for this machine.
+    pub use_system_proxies: bool,
+    /// Certificates (DER) that are trusted in addition to the system's.
+    pub extra_roots: Vec<Vec<u8>>,
+    /// Host names with fixed addresses.
+    pub fixed_names: Vec<FixedName>,
 }
 
-/// The client that a request uses.
+/// How a request gets to its target, which decides the addresses that it may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Route {
+pub enum Route {
     /// To this machine.
     Loopback,
-    /// To a registry that the caller named.
+    /// To a server that the caller named.
     Direct,
-    /// To a host that a registry named. More internal addresses than this are refused.
+    /// To a host that a server named. More internal addresses than this are refused.
     Hop(Reach),
 }
 
 /// A request that is ready to be sent.
 #[derive(Debug)]
-pub(super) struct Outgoing {
-    pub(super) method: Method,
-    pub(super) url: Url,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Body,
+pub struct Outgoing {
+    /// The method.
+    pub method: Method,
+    /// The target.
+    pub url: Url,
+    /// The headers, except those that every request has.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Body,
 }
 
 /// The body of a request.
 #[derive(Debug)]
-pub(super) enum Body {
+pub enum Body {
+    /// A small body, or none.
     Bytes(Bytes),
     /// A body of known size, and the number of bytes sent.
     Stream(reqwest::Body, u64, Arc<AtomicU64>),
@@ -120,26 +137,28 @@ pub(super) enum Body {
 
 /// A response whose body has not been read yet.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) url: Url,
-    pub(super) body: IncomingBody,
+pub struct Incoming {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The URL that was requested.
+    pub url: Url,
+    /// The body.
+    pub body: IncomingBody,
 }
 
 /// The body of a response.
 #[derive(Debug)]
-pub(super) struct IncomingBody {
+pub struct IncomingBody {
     response: reqwest::Response,
     meter: Arc<Meter>,
-    idle: Duration,
-    window: Duration,
-    window_bytes: u64,
+    pace: Pace,
 }
 
-/// All connections of a registry client.
-pub(super) struct Transport {
-    wiring: Wiring,
+/// All connections of a client.
+pub struct Transport {
+    settings: TransportSettings,
     clients: Mutex<BTreeMap<Route, Slot>>,
     tls: OnceLock<rustls::ClientConfig>,
     reaches: Mutex<BTreeMap<String, Reach>>,
@@ -154,19 +173,20 @@ struct Slot {
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("wiring", &self.wiring).finish_non_exhaustive()
+        f.debug_struct("Transport").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-/// Locks a mutex. A panic cannot leave these maps half changed.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, even after a panic. Only for values that a panic cannot leave half changed.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Transport {
-    pub(super) fn new(wiring: Wiring) -> Self {
+    /// Returns a transport. It opens connections and loads certificates only when needed.
+    pub fn new(settings: TransportSettings) -> Self {
         Self {
-            wiring,
+            settings,
             clients: Mutex::default(),
             tls: OnceLock::new(),
             reaches: Mutex::default(),
@@ -174,11 +194,13 @@ impl Transport {
         }
     }
 
-    pub(super) fn timeouts(&self) -> Timeouts {
-        self.wiring.timeouts
+    /// Returns the time limits.
+    pub fn timeouts(&self) -> Timeouts {
+        self.settings.timeouts
     }
 
-    pub(super) fn counters(&self) -> Counters {
+    /// Returns the network traffic so far.
+    pub fn counters(&self) -> Counters {
         Counters {
             requests: self.meter.requests.load(Ordering::Relaxed),
             bytes_received: self.meter.received.load(Ordering::Relaxed),
@@ -186,20 +208,21 @@ impl Transport {
         }
     }
 
-    pub(super) fn meter(&self) -> Arc<Meter> {
+    /// Returns the counters, for bodies that count their own bytes.
+    pub fn meter(&self) -> Arc<Meter> {
         Arc::clone(&self.meter)
     }
 
     /// Returns the reach of the host in `url`: that of its least internal address.
     ///
     /// A name that cannot be resolved here counts as public, because a proxy will resolve it.
-    pub(super) async fn reach_of(&self, url: &Url) -> Reach {
+    pub async fn reach_of(&self, url: &Url) -> Reach {
         let Some(host) = url.host() else { return Reach::Public };
         if let Some(reach) = literal_reach(&host) {
             return reach;
         }
         let name = host.to_string();
-        if let Some(fixed) = self.wiring.fixed_names.iter().find(|fixed| fixed.name == name) {
+        if let Some(fixed) = self.settings.fixed_names.iter().find(|fixed| fixed.name == name) {
             return fixed.reach;
         }
         if let Some(reach) = lock(&self.reaches).get(&name) {
@@ -212,8 +235,12 @@ impl Transport {
         reach
     }
 
-    /// Sends a request, and returns when the head of the response has arrived.
-    pub(super) async fn send(&self, route: Route, out: Outgoing) -> Result<Incoming, Failure> {
+    /// Sends a request, and returns when the head of the response has arrived. Redirects are not
+    /// followed.
+    ///
+    /// # Errors
+    /// Fails if there is no response, or if it does not arrive in time.
+    pub async fn send(&self, route: Route, out: Outgoing) -> Result<Incoming, Error> {
         let reach = out.url.host().as_ref().and_then(literal_reach);
         let route = match reach {
             Some(Reach::Loopback) if out.url.scheme() == "http" => Route::Loopback,
@@ -223,7 +250,7 @@ impl Transport {
         if let Some(Host::Domain(name)) = out.url.host() {
             lock(&slot.judged).insert(name.to_owned());
         }
-        let timeouts = self.wiring.timeouts;
+        let timeouts = self.settings.timeouts;
         let patience = if out.method == Method::PUT { timeouts.commit } else { timeouts.idle };
         let mut request = slot.client.request(out.method, out.url.clone()).headers(out.headers);
         let mut progress = None;
@@ -243,10 +270,12 @@ impl Transport {
         self.meter.requests.fetch_add(1, Ordering::Relaxed);
         let answer = request.send();
         let response = match progress {
-            None => timeout(timeouts.connect + patience, answer).await.map_err(|_| hung(patience)),
+            None => timeout(timeouts.connect + patience, answer)
+                .await
+                .map_err(|_| hung(timeouts.connect + patience)),
             Some((size, sent)) => watched(answer, timeouts, size, &sent).await,
         }?;
-        let response = response.map_err(|error| classify(&error.without_url()))?;
+        let response = response.map_err(|error| Error::of(&error.without_url()))?;
         Ok(Incoming {
             status: response.status(),
             headers: response.headers().clone(),
@@ -254,21 +283,19 @@ impl Transport {
             body: IncomingBody {
                 response,
                 meter: Arc::clone(&self.meter),
-                idle: timeouts.idle,
-                window: Duration::ZERO,
-                window_bytes: 0,
+                pace: Pace::new(timeouts.idle, self.settings.least_speed),
             },
         })
     }
 
-    fn slot(&self, route: Route) -> Result<Slot, Failure> {
+    fn slot(&self, route: Route) -> Result<Slot, Error> {
         let mut clients = lock(&self.clients);
         if let Some(slot) = clients.get(&route) {
             return Ok(slot.clone());
         }
         let judged = Arc::<Mutex<BTreeSet<String>>>::default();
         let names = Names {
-            fixed: self.wiring.fixed_names.clone(),
+            fixed: self.settings.fixed_names.clone(),
             limit: match route {
                 Route::Hop(reach) => Some(reach),
                 Route::Loopback | Route::Direct => None,
@@ -276,30 +303,30 @@ impl Transport {
             judged: Arc::clone(&judged),
         };
         let builder = reqwest::Client::builder()
-            .user_agent(&self.wiring.user_agent)
+            .user_agent(&self.settings.user_agent)
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
-            .connect_timeout(self.wiring.timeouts.connect)
+            .connect_timeout(self.settings.timeouts.connect)
             .tcp_nodelay(true)
             .http2_adaptive_window(true)
             .dns_resolver(Arc::new(names))
             .tls_backend_preconfigured(self.tls(route)?);
-        let builder = match route == Route::Loopback || !self.wiring.use_system_proxies {
+        let builder = match route == Route::Loopback || !self.settings.use_system_proxies {
             true => builder.no_proxy(),
             false => builder,
         };
         let client = builder.build().map_err(|error| {
-            Failure::fatal(ErrorKind::Tls, "cannot set up an HTTP client").because(&error)
+            Error::new(ErrorKind::Setup, "cannot set up an HTTP client").because(&error)
         })?;
         let slot = Slot { client, judged };
         clients.insert(route, slot.clone());
         Ok(slot)
     }
 
-    fn tls(&self, route: Route) -> Result<rustls::ClientConfig, Failure> {
+    fn tls(&self, route: Route) -> Result<rustls::ClientConfig, Error> {
         let fail = |error: &rustls::Error| {
-            Failure::fatal(ErrorKind::Tls, "cannot set up TLS on this machine").because(error)
+            Error::new(ErrorKind::Setup, "cannot set up TLS on this machine").because(error)
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -312,7 +339,7 @@ impl Transport {
         if let Some(config) = self.tls.get() {
             return Ok(config.clone());
         }
-        let roots = self.wiring.extra_roots.iter().cloned().map(CertificateDer::from);
+        let roots = self.settings.extra_roots.iter().cloned().map(CertificateDer::from);
         let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(roots, provider)
             .map_err(|error| fail(&error))?;
         let mut config = builder
@@ -330,7 +357,7 @@ async fn watched<T>(
     timeouts: Timeouts,
     size: u64,
     sent: &AtomicU64,
-) -> Result<T, Failure> {
+) -> Result<T, Error> {
     let mut answer = std::pin::pin!(answer);
     let mut before = None;
     loop {
@@ -348,52 +375,40 @@ async fn watched<T>(
     }
 }
 
-fn hung(patience: Duration) -> Failure {
+fn hung(patience: Duration) -> Error {
     let detail = format!("there was no response for {:.1} s", patience.as_secs_f32());
-    Failure::passing(ErrorKind::Timeout, detail)
+    Error::new(ErrorKind::Timeout, detail)
 }
 
 impl IncomingBody {
     /// Returns the length in the head of the response.
-    pub(super) fn stated_length(&self) -> Option<u64> {
+    pub fn stated_length(&self) -> Option<u64> {
         let text = self.response.headers().get(CONTENT_LENGTH)?.to_str().ok()?;
         text.parse().ok()
     }
 
     /// Returns the next chunk, or `None` at the end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
-        let started = Instant::now();
-        let chunk = timeout(self.idle, self.response.chunk())
-            .await
-            .map_err(|_| {
-                let seconds = self.idle.as_secs_f32();
-                let detail = format!("the transfer stalled for {seconds:.1} s");
-                Failure::passing(ErrorKind::Timeout, detail)
-            })?
-            .map_err(|error| classify(&error.without_url()))?;
-        let Some(chunk) = chunk else { return Ok(None) };
+    ///
+    /// # Errors
+    /// Fails if the connection breaks or is too slow.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let chunk = self.pace.wait(self.response.chunk()).await?;
+        let Some(chunk) = chunk.map_err(|error| Error::of(&error.without_url()))? else {
+            return Ok(None);
+        };
         self.meter.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
-        // Only time spent waiting for the server counts, not the consumer's.
-        self.window += started.elapsed();
-        self.window_bytes += chunk.len() as u64;
-        if self.window >= self.idle {
-            if u128::from(self.window_bytes) * 1000
-                < u128::from(LEAST_SPEED) * self.idle.as_millis()
-            {
-                let detail = format!("the transfer was slower than {LEAST_SPEED} bytes per second");
-                return Err(Failure::passing(ErrorKind::Timeout, detail));
-            }
-            self.window = Duration::ZERO;
-            self.window_bytes = 0;
-        }
+        self.pace.count(chunk.len())?;
         Ok(Some(chunk))
     }
 
     /// Reads a small document of at most `cap` bytes within `limit`.
-    pub(super) async fn collect(mut self, cap: u64, limit: Duration) -> Result<Bytes, Failure> {
+    ///
+    /// # Errors
+    /// Fails if the document is larger or is not complete in time.
+    pub async fn collect(mut self, cap: u64, limit: Duration) -> Result<Bytes, Error> {
         let too_large = || {
             let detail = format!("the response is larger than the limit of {cap} bytes");
-            Failure::fatal(ErrorKind::TooLarge, detail)
+            Error::new(ErrorKind::TooLarge, detail)
         };
         if self.stated_length().is_some_and(|length| length > cap) {
             return Err(too_large());
@@ -411,7 +426,7 @@ impl IncomingBody {
         timeout(limit, read).await.unwrap_or_else(|_| {
             let detail =
                 format!("the response was not complete within {:.1} s", limit.as_secs_f32());
-            Err(Failure::passing(ErrorKind::Timeout, detail))
+            Err(Error::new(ErrorKind::Timeout, detail))
         })
     }
 }
