@@ -38,8 +38,8 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         "build-pipeline",
         false,
         &[
-            "debian", "engine", "executor", "failure", "host", "names", "lint", "oci", "patcher",
-            "patching", "pins", "plan", "planner", "project", "record", "seal", "sources",
+            "engine", "executor", "failure", "host", "names", "lint", "oci", "patcher", "patching",
+            "pins", "plan", "planner", "project", "record", "seal", "sources", "upkeep",
         ],
     ),
     (
@@ -52,6 +52,11 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ),
     ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),
     ("patching", false, &["executor", "failure", "host", "lint", "names", "patcher", "sources"]),
+    (
+        "upkeep",
+        false,
+        &["debian", "failure", "names", "oci", "patcher", "patching", "pins", "project", "sources"],
+    ),
     ("debian", false, &["names", "pins", "sources"]),
     ("sources", false, &["names", "net", "pins", "tar-stream"]),
     ("testkit", false, &["names"]),

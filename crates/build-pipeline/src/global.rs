@@ -53,8 +53,13 @@ pub(crate) fn subject(args: &cli::Subject) -> Subject {
 
 /// Creates the client for sources, which shows progress.
 pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
+    project::fetch::sources(&global.mirror, listener(global))
+}
+
+/// Returns a listener that shows the progress of fetching sources.
+pub(crate) fn listener(global: &Global) -> impl Fn(Event<'_>) + Send + Sync + 'static + use<> {
     let progress = Progress::new(global);
-    project::fetch::sources(&global.mirror, move |event| progress.tell(event))
+    move |event| progress.tell(event)
 }
 
 /// Shows download progress.

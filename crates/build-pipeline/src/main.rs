@@ -161,8 +161,8 @@ fn start_logging(verbose: u8) {
     let filter = project::environment::log_filter().unwrap_or_else(|| {
         match verbose {
             0 => "off",
-            1 => "oci=info,executor=info,sources=info,build_pipeline=info",
-            _ => "oci=debug,executor=debug,sources=debug,build_pipeline=debug",
+            1 => "oci=info,executor=info,sources=info,upkeep=info,build_pipeline=info",
+            _ => "oci=debug,executor=debug,sources=debug,upkeep=debug,build_pipeline=debug",
         }
         .to_owned()
     });

@@ -2,32 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
 use failure::{Failure, Kind};
 use host::failures::{Diagnoses, Diagnosis};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{Format, Global};
+use crate::cli::{Diagnose, Format, Global};
 use crate::global::working_folder;
 use crate::machine::Data;
 use crate::output::{self, Page};
-
-/// Find known failures in a log
-#[derive(Debug, Args)]
-#[command(
-    after_help = "The exit code is 1 if the log shows a known failure, and 0 if it shows none. The known failures are in versions/failures.toml."
-)]
-pub(crate) struct Diagnose {
-    /// The log of a build or a run; `-` for standard input
-    #[arg(value_name = "LOG", default_value = "-")]
-    log: PathBuf,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
 
 /// The output of `diagnose --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,8 +1,5 @@
 //! `build-pipeline doctor`: finds problems on this machine and shows how to fix them.
 
-use std::path::PathBuf;
-
-use clap::Args;
 use failure::{Failure, Kind};
 use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
@@ -10,30 +7,9 @@ use pins::{Pins, Track, Tracks};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{Format, Global, track_names};
+use crate::cli::{Doctor, Format, Global};
 use crate::machine::{self, Data};
 use crate::output::{self, Page};
-
-/// Check this machine for problems and show how to fix them
-#[derive(Debug, Args)]
-#[command(
-    after_help = "The exit code is 0 if there is nothing worse than a note, 1 if there is a warning, and 3 if something does not work."
-)]
-pub(crate) struct Doctor {
-    /// Check what this track's image needs; takes a name or letter (repeatable) [default: the
-    /// tracks that need no engine]
-    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
-    tracks: Vec<String>,
-    /// The GPU target of the images [default: the one in tracks.toml]
-    #[arg(long, value_name = "GFX")]
-    gpu: Option<String>,
-    /// Check the system below this folder [default: /]
-    #[arg(long, value_name = "DIR")]
-    host_root: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
 
 /// The output of `doctor --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,9 +1,6 @@
 //! `build-pipeline env`: prints a GPU's environment variables for a shell, a container or a
 //! program.
 
-use std::path::PathBuf;
-
-use clap::{Args, ValueEnum};
 use failure::{Failure, Kind};
 use host::shell_word;
 use names::GpuTarget;
@@ -11,46 +8,9 @@ use pins::{OVERRIDE, Releases, Setting, When};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::Global;
+use crate::cli::{Env, EnvFormat, Global};
 use crate::machine::{self, Data};
 use crate::output::{self, Page};
-
-/// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several, it prefers one that is not integrated into the processor, and hides the others. versions/gpus.toml and --format json explain each variable."
-)]
-pub(crate) struct Env {
-    /// The GPU target [default: this machine's, or else the one in tracks.toml]
-    #[arg(long, value_name = "GFX")]
-    gpu: Option<String>,
-    /// The ROCm release of the programs; it determines whether an override is needed
-    #[arg(long, value_name = "X.Y")]
-    rocm: Option<String>,
-    /// Output format: shell for eval, dotenv for --env-file, json for programs
-    #[arg(long, value_enum, default_value_t = EnvFormat::Shell)]
-    format: EnvFormat,
-    /// Add variables that matter only during compilation
-    #[arg(long)]
-    build: bool,
-    /// Add variables that locate faults but make everything slow; never put them into an image
-    #[arg(long)]
-    debug: bool,
-    /// Look for the GPU of the system below this folder [default: /]
-    #[arg(long, value_name = "DIR")]
-    host_root: Option<PathBuf>,
-}
-
-/// The output format of an environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum EnvFormat {
-    /// Lines for a POSIX shell
-    Shell,
-    /// Lines for `podman run --env-file`
-    Dotenv,
-    /// For programs, with the purpose and source of each variable
-    Json,
-}
 
 /// The output of `env --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,6 +1,5 @@
 //! `build-pipeline explain`: explains a `lint` rule, or why a track needs a rebuild.
 
-use clap::Args;
 use failure::Failure;
 use project::prepare::prepare;
 use project::request::Subject;
@@ -9,28 +8,11 @@ use record::{BuildRecord, InputChange, Standing, Status, StepChange, step_change
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{Format, Global};
+use crate::cli::{Explain, Format, Global};
 use crate::commands::lint;
 use crate::global;
 use crate::output;
 use crate::output::Page;
-
-/// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
-#[derive(Debug, Args)]
-pub(crate) struct Explain {
-    /// The rule or track; without one, all rules are listed
-    #[arg(value_name = "RULE|TRACK")]
-    name: Option<String>,
-    /// Explain this variant of the track
-    #[arg(long, value_name = "VARIANT")]
-    variant: Option<String>,
-    /// Explain the track's rehearsal
-    #[arg(long)]
-    rehearse: bool,
-    /// Output format for a track
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
 
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;

@@ -1,17 +1,17 @@
 //! `build-pipeline schema`: prints the JSON schemas of the tool's documents.
 
 use failure::Failure;
+use upkeep::bump::BumpReport;
+use upkeep::lock::LockReport;
+use upkeep::outdated::OutdatedReport;
 
 use crate::cli::{Document, SchemaArgs};
-use crate::commands::bump::report::BumpReport;
 use crate::commands::clean::CleanReport;
 use crate::commands::diagnose::DiagnoseReport;
 use crate::commands::doctor::DoctorReport;
 use crate::commands::env::EnvReport;
 use crate::commands::explain::ExplainReport;
 use crate::commands::lint::LintFindings;
-use crate::commands::lock::report::LockReport;
-use crate::commands::outdated::OutdatedReport;
 use crate::commands::patch::audit::AuditReport;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};

@@ -1,6 +1,5 @@
 //! `build-pipeline smoke`: smoke-tests a track's image, level by level, each in its own container.
 
-use clap::{Args, ValueEnum};
 use engine::Engine;
 use failure::{Failure, Kind};
 use host::run::trial::{self, Ending};
@@ -8,47 +7,12 @@ use host::run::{Level, Needs, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{Format, Global, track_names};
+use crate::cli::{Format, Global, LevelChoice, Smoke};
 use crate::commands::diagnose::{self, Known};
-use crate::commands::run::prepare::{self, Given, Prepared};
+use crate::commands::run::prepare::{self, Prepared};
 use crate::commands::run::session;
 use crate::machine::Data;
 use crate::output::{self, Page};
-
-/// Smoke-test a track's image, from an import to a served token
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Each level runs in a container like that of `run`. Testing stops at the first level that fails. The exit code is 0 if nothing failed, 1 if a level failed, and 3 if the level that --level names could not run. The levels are defined in versions/run.toml, and their scripts are in versions/smoke."
-)]
-pub(crate) struct Smoke {
-    /// The track, given by name or letter
-    #[arg(value_name = "TRACK", value_parser = track_names())]
-    track: String,
-    #[command(flatten)]
-    given: Given,
-    /// The last level to run [default: all levels of the track]
-    #[arg(long, value_enum)]
-    level: Option<LevelChoice>,
-    /// The model to serve: a name that the image's server knows, or a file below the models folder
-    #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// A level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LevelChoice {
-    /// The programs of the image start
-    Import,
-    /// The programs find the GPU
-    Device,
-    /// The GPU computes correct results
-    Compute,
-    /// The server returns a token
-    Serve,
-}
 
 /// The output of `smoke --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

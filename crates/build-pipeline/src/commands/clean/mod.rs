@@ -8,8 +8,6 @@ mod leftovers;
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use engine::ServiceSettings;
 use failure::{Failure, Kind as FailureKind};
 use names::EngineKind;
@@ -17,46 +15,10 @@ use project::{environment, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::Format;
+use crate::cli::{Clean, Format, Only};
 use crate::engines;
 use crate::output::{self, Page};
 use crate::reporter::size;
-
-/// Clean up after interrupted runs, in engines and on disk
-#[derive(Debug, Args)]
-#[command(
-    after_help = "It removes only objects that carry this tool's label and no name of yours, and files in its own folders. It does not touch running builds. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed."
-)]
-pub(crate) struct Clean {
-    /// List what would be removed, and remove nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Also remove cached blobs, sources and finished steps, which can be fetched or built again
-    #[arg(long)]
-    cache: bool,
-    /// Check only this engine [default: all available engines]
-    #[arg(long, value_parser = only())]
-    engine: Option<Only>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// The engines to check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Only {
-    Engine(EngineKind),
-    /// No engine: only the disk.
-    None,
-}
-
-/// Returns the parser of `--engine`.
-fn only() -> impl TypedValueParser<Value = Only> {
-    let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
-    let none = PossibleValue::new("none").help("No engine: check only the disk");
-    PossibleValuesParser::new(kinds.into_iter().chain([none]))
-        .map(|text| text.parse().map_or(Only::None, Only::Engine))
-}
 
 /// The output of `clean --format json`.
 #[derive(Debug, Default, Serialize, JsonSchema)]

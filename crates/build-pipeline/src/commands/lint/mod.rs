@@ -6,7 +6,6 @@ mod sarif;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
 use failure::{Failure, Kind, nearest};
 use lint::{Context, Exists, Finding, RULES, Severity};
 use project::clock::today;
@@ -14,37 +13,9 @@ use project::{Project, read_text};
 
 pub(crate) use self::report::LintFindings;
 use crate::annotations::{self, Annotation, Level};
-use crate::cli::Global;
+use crate::cli::{Global, Lint, LintFormat};
 use crate::global;
 use crate::output::{self, Page};
-
-/// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and compose
-/// files
-#[derive(Debug, Args)]
-pub(crate) struct Lint {
-    /// The files [default: the project's pins, tracks and dockerfiles/]
-    #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Output format; github annotates lines in a workflow's log, sarif is for code scanning
-    #[arg(long, value_enum, default_value_t = LintFormat::Text)]
-    format: LintFormat,
-    /// Treat warnings as errors
-    #[arg(long)]
-    strict: bool,
-}
-
-/// The output format of findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LintFormat {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-    /// Annotations of a GitHub workflow
-    Github,
-    /// SARIF 2.1.0
-    Sarif,
-}
 
 /// The folder that paths in files are relative to.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use project::Project;
 use project::environment;
 use sources::{Submodules, TarSummary, WriteTarError};
 
+use crate::cli::Apply;
 use crate::cli::Global;
-use crate::commands::patch::args::Apply;
 use crate::commands::patch::report::{self, PatchReport, TreeReport};
 use crate::commands::patch::subject::Prepared;
 use crate::output;

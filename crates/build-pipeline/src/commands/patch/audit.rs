@@ -21,8 +21,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sources::{ReleaseFile, Submodules};
 
+use crate::cli::Audit;
 use crate::cli::{Format, Global};
-use crate::commands::patch::args::Audit;
 use crate::commands::patch::report::SCHEMA;
 use crate::commands::patch::subject;
 use crate::global;

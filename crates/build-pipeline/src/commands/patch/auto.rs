@@ -11,8 +11,8 @@ use patching::{installed, version};
 use project::Project;
 use project::patches;
 
+use crate::cli::Apply;
 use crate::commands::patch::apply::{apply, why_not};
-use crate::commands::patch::args::Apply;
 use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport, TreeReport};
 use crate::commands::patch::subject::{self, Prepared};
 

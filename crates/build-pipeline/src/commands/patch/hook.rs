@@ -11,7 +11,7 @@ use failure::{Failure, Kind};
 use project::Project;
 use project::environment;
 
-use crate::commands::patch::args::{Hook, Manager};
+use crate::cli::{Hook, Manager};
 use crate::output;
 
 /// Prints a hook.

@@ -16,8 +16,8 @@ use project::{Project, read_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cli::LintSed;
 use crate::cli::{Format, Global};
-use crate::commands::patch::args::LintSed;
 use crate::commands::patch::report::SCHEMA;
 use crate::commands::patch::subject;
 use crate::output::{self, Page};

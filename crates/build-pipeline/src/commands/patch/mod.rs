@@ -6,7 +6,6 @@
 //! upgrades. `audit` tries many trees, and `lint_sed` checks the sed lines in other people's files.
 
 mod apply;
-pub(crate) mod args;
 pub(crate) mod audit;
 mod auto;
 mod hook;
@@ -23,8 +22,8 @@ use project::Project;
 use project::environment;
 use sources::Submodules;
 
+use crate::cli::{Check, Options, Patch, PatchCommand};
 use crate::cli::{Format, Global};
-use crate::commands::patch::args::{Check, Options, Patch, PatchCommand};
 use crate::commands::patch::report::{PatchReport, TreeReport};
 use crate::commands::patch::subject::Prepared;
 use crate::global;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use sources::TarSummary;
 
 use crate::cli::Format;
-use crate::commands::patch::args::Options;
+use crate::cli::Options;
 use crate::commands::patch::subject::Prepared;
 use crate::output::{self, Page};
 

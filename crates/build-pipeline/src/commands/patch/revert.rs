@@ -11,8 +11,8 @@ use patching::receipts::ReceiptList;
 use patching::replace::Replacement;
 
 use crate::cli::Format;
+use crate::cli::Revert;
 use crate::commands::patch::apply::{failed, lock, replace};
-use crate::commands::patch::args::Revert;
 use crate::commands::patch::report::{RevertReport, Reverted, SCHEMA};
 use crate::commands::patch::subject;
 use crate::output::{self, Page};

@@ -19,7 +19,7 @@ use project::patches;
 use sources::Submodules;
 
 use crate::cli::Global;
-use crate::commands::patch::args::Options;
+use crate::cli::Options;
 use crate::global;
 
 /// Everything that is needed to try a patch.

@@ -4,51 +4,15 @@ pub(crate) mod form;
 
 use std::collections::BTreeMap;
 
-use clap::{Args, Subcommand, ValueEnum};
 use failure::Failure;
 use names::PinName;
 use pins::{Pinned, Pins};
 use project::pins_file::{FILE, pin_name, read};
 use serde_json::{Value, json};
 
-use crate::cli::{Format, Global};
+use crate::cli::{ExportFormat, Format, Global, PinsArgs, PinsCommand};
 use crate::global;
 use crate::output::{self, Page};
-
-/// Print the pins
-#[derive(Debug, Args)]
-pub(crate) struct PinsArgs {
-    #[command(subcommand)]
-    command: PinsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum PinsCommand {
-    /// Print one pin, or one line for each pin
-    Show {
-        /// The pin
-        #[arg(value_name = "PIN")]
-        pin: Option<String>,
-        /// Output format
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
-    },
-    /// Print all values for other programs
-    Export {
-        /// Output format; env is a file for `source` and `--env-file`
-        #[arg(long, value_enum, default_value_t = ExportFormat::Env)]
-        format: ExportFormat,
-    },
-}
-
-/// The output format of an export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ExportFormat {
-    /// Lines of NAME=value
-    Env,
-    /// For programs
-    Json,
-}
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), Failure> {

@@ -8,62 +8,14 @@ pub(crate) mod prepare;
 pub(crate) mod session;
 mod terminal;
 
-use clap::{Args, ValueEnum};
 use failure::{Failure, Kind};
 use host::run::{Container, Form, Groups};
-use prepare::{Given, Prepared};
+use prepare::Prepared;
 
-use crate::cli::{Global, track_names};
+use crate::cli::{Global, PrintForm, Run};
 use crate::commands::diagnose;
 use crate::machine::Data;
 use crate::output::{self, Page};
-
-/// Start a track's image with only the rights it needs, or write a file that does
-#[derive(Debug, Args)]
-#[command(
-    after_help = "The exit code is that of the command in the container. versions/run.toml defines the devices, port and folders of each track."
-)]
-pub(crate) struct Run {
-    /// The track, given by name or letter
-    #[arg(value_name = "TRACK", value_parser = track_names())]
-    track: String,
-    #[command(flatten)]
-    given: Given,
-    /// Print the container as a file instead of starting it
-    #[arg(long, value_enum, value_name = "FORM")]
-    print: Option<PrintForm>,
-    /// Show what would be started, and exit
-    #[arg(long, conflicts_with = "print")]
-    dry_run: bool,
-    /// Send standard input to the command even if it is not a terminal
-    #[arg(short, long)]
-    interactive: bool,
-    /// Start this program instead of the image's entrypoint
-    #[arg(long, value_name = "PROGRAM")]
-    entrypoint: Option<String>,
-    /// Publish the track's port here [default: the same port on 127.0.0.1]
-    #[arg(long, value_name = "[ADDRESS:]PORT")]
-    publish: Option<String>,
-    /// The folder to mount as the working folder, /work [default: the current one for trainer]
-    #[arg(long, value_name = "DIR")]
-    work: Option<std::path::PathBuf>,
-    /// The command in the container [default: the image's own]
-    #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
-}
-
-/// A file format for a container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum PrintForm {
-    /// A script for a POSIX shell
-    Shell,
-    /// A unit for podman's systemd generator
-    Quadlet,
-    /// A compose file
-    Compose,
-    /// A manifest for distrobox assemble
-    Distrobox,
-}
 
 /// Starts the container or prints it. Returns the exit status of its command.
 pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
 use engine::Engine;
 use failure::{Failure, Kind};
 use host::Snapshot;
@@ -13,48 +12,10 @@ use pins::{OVERRIDE, Track, When};
 use project::image::name_in_engine;
 use project::{environment, request};
 
-use crate::cli::{AskedEngine, Global, engine_names};
+use crate::cli::{Given, Global, NetworkChoice};
 use crate::global::working_folder;
 use crate::machine::{self, Data};
 use crate::{engines, output};
-
-/// Options that `run` and `smoke` share.
-#[derive(Debug, Args)]
-pub(crate) struct Given {
-    /// The image to start, by its name in the engine [default:
-    /// localhost/build-pipeline/TRACK:latest]
-    #[arg(long, value_name = "IMAGE")]
-    image: Option<String>,
-    /// The GPU target [default: this machine's]
-    #[arg(long, value_name = "GFX")]
-    gpu: Option<String>,
-    /// The engine that starts it
-    #[arg(long, value_parser = engine_names(), default_value = "auto", env = "BUILD_PIPELINE_ENGINE")]
-    engine: AskedEngine,
-    /// The folder with models [default: the one in versions/run.toml]
-    #[arg(long, value_name = "DIR")]
-    models: Option<PathBuf>,
-    /// Start it without a GPU: programs use the processor or a software device
-    #[arg(long)]
-    no_gpu: bool,
-    /// The container's network
-    #[arg(long, value_enum, default_value_t = NetworkChoice::Own)]
-    network: NetworkChoice,
-    /// Look for device nodes and the GPU below this folder [default: /]
-    #[arg(long, value_name = "DIR")]
-    host_root: Option<PathBuf>,
-}
-
-/// The network of a container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum NetworkChoice {
-    /// Its own network, with the track's port published
-    Own,
-    /// The host's network
-    Host,
-    /// No network
-    None,
-}
 
 /// The inputs of a container.
 #[derive(Debug)]

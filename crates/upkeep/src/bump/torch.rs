@@ -17,7 +17,7 @@ const FILES: [&str; 3] =
 
 /// The PyTorch requirement of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TorchNeed {
+pub(crate) struct TorchNeed {
     file: &'static str,
     /// The accepted versions, as the file writes them.
     text: String,
@@ -25,7 +25,7 @@ pub(super) struct TorchNeed {
 }
 
 /// Returns the requirement of a source of vLLM, or `None` if it cannot be parsed.
-pub(super) fn read(tree: &PinnedTree) -> Option<TorchNeed> {
+pub(crate) fn read(tree: &PinnedTree) -> Option<TorchNeed> {
     FILES.into_iter().find_map(|file| {
         let bytes = tree.read(&file.parse().ok()?).ok().flatten()?;
         need(file, &String::from_utf8(bytes).ok()?)
@@ -57,7 +57,7 @@ fn need(file: &'static str, text: &str) -> Option<TorchNeed> {
 }
 
 /// Refuses a source of vLLM that needs another PyTorch version than the pinned one.
-pub(super) fn check(
+pub(crate) fn check(
     pins: &Pins,
     name: &PinName,
     need: &TorchNeed,

@@ -9,8 +9,31 @@ use pins::{ArchivePin, ImagePin, ManifestKind, NewValue, Pins, SourcePin};
 use project::fetch;
 use sources::{GitRef, RemoteRefs, SourceUrl, Sources};
 
-use super::args::Bump;
-use super::choice::{Neighbours, Releases, TagForm, version_of, version_text};
+use crate::choice::{Neighbours, Releases, TagForm, version_of, version_text};
+
+/// What to look up, and what to accept.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The pin.
+    pub pin: &'a PinName,
+    /// A version, tag, branch, full commit or digest, or `latest`.
+    pub value: &'a str,
+    /// The Python index for archives; without one, that of pip.
+    pub index: Option<&'a str>,
+    /// What to accept.
+    pub accepted: Accepted,
+}
+
+/// Changes that are refused unless they are accepted.
+#[derive(Debug, Clone, Copy)]
+pub struct Accepted {
+    /// An older version than the pinned one.
+    pub downgrade: bool,
+    /// A tag or release that changed since it was pinned.
+    pub moved: bool,
+    /// A source that patches do not fit.
+    pub broken_patches: bool,
+}
 
 /// The new value of a pin.
 #[derive(Debug)]
@@ -40,19 +63,19 @@ pub(crate) enum Origin {
 }
 
 /// Looks up the value of the given pin.
-pub(super) async fn resolve(
-    args: &Bump,
-    name: &PinName,
+pub(crate) async fn resolve(
+    asked: &Asked<'_>,
     pins: &Pins,
     sources: &Sources,
     client: &RegistryClient,
 ) -> Result<Found, Failure> {
+    let name = asked.pin;
     if let Some(pin) = pins.sources.get(name) {
-        source(args, name, pin, sources).await
+        source(asked, pin, sources).await
     } else if let Some(pin) = pins.images.get(name) {
-        image(args, name, pin, client).await
+        image(asked, pin, client).await
     } else if let Some(pin) = pins.archives.get(name) {
-        archive(args, name, pin, sources).await
+        archive(asked, pin, sources).await
     } else {
         Err(Failure::new(
             Kind::Input,
@@ -67,10 +90,10 @@ fn refuse(code: Kind, message: String) -> Failure {
 }
 
 /// Refuses a version that is older than the pinned one.
-fn check_order(args: &Bump, old: Option<&str>, new: &str) -> Result<(), Failure> {
+fn check_order(asked: &Asked<'_>, old: Option<&str>, new: &str) -> Result<(), Failure> {
     let (Some(old), Some(new)) = (old.and_then(version_of), version_of(new)) else { return Ok(()) };
-    if new < old && !args.accept.allow_downgrade {
-        let pin = &args.pin;
+    if new < old && !asked.accepted.downgrade {
+        let pin = asked.pin;
         return Err(refuse(
             Kind::Input,
             format!("`{new}` is older than `{old}`, the pinned version of `{pin}`"),
@@ -82,13 +105,13 @@ fn check_order(args: &Bump, old: Option<&str>, new: &str) -> Result<(), Failure>
 
 /// Refuses a name whose value changed, unless that was allowed.
 fn check_moved(
-    args: &Bump,
+    asked: &Asked<'_>,
     what: &str,
     old: &str,
     new: &str,
     since: Option<&str>,
 ) -> Result<(), Failure> {
-    if args.accept.accept_moved {
+    if asked.accepted.moved {
         return Ok(());
     }
     let since = since.map_or_else(String::new, |day| format!(" on {day}"));
@@ -99,14 +122,14 @@ fn check_moved(
     .hint("nothing was written; find out why it moved before you trust it")
     .hint(format!(
         "`build-pipeline bump {} {} --accept-moved` accepts the new value",
-        args.pin, args.value
+        asked.pin, asked.value
     )))
 }
 
 /// Creates the error for a name that does not exist.
-fn missing(args: &Bump, what: String, releases: &Releases, others: &[&str]) -> Failure {
+fn missing(asked: &Asked<'_>, what: String, releases: &Releases, others: &[&str]) -> Failure {
     let mut told = refuse(Kind::Input, what);
-    let around = version_of(&args.value).map(|version| releases.neighbours(&version));
+    let around = version_of(asked.value).map(|version| releases.neighbours(&version));
     let suggested = match around {
         Some(Neighbours { below, above, newest }) => {
             let quoted = |name: &Option<String>| name.as_ref().map(|name| format!("`{name}`"));
@@ -126,38 +149,33 @@ fn missing(args: &Bump, what: String, releases: &Releases, others: &[&str]) -> F
             }
             above.or(below).or(newest)
         }
-        None => nearest(&args.value, others.iter().copied()).map(str::to_owned),
+        None => nearest(asked.value, others.iter().copied()).map(str::to_owned),
     };
     match suggested {
         Some(name) => told.hint(format!(
             "nothing was changed; `build-pipeline bump {} {name}` uses another one",
-            args.pin
+            asked.pin
         )),
         None => told.hint("nothing was changed; check the name at its source"),
     }
 }
 
-async fn source(
-    args: &Bump,
-    name: &PinName,
-    pin: &SourcePin,
-    sources: &Sources,
-) -> Result<Found, Failure> {
+async fn source(asked: &Asked<'_>, pin: &SourcePin, sources: &Sources) -> Result<Found, Failure> {
     let url = fetch::url(&pin.url)?;
     let refs = sources.refs(&url).await.map_err(Failure::from)?;
     let current = pin.git_ref.as_deref();
     let releases = Releases::new(refs.tags(), current);
-    let (git_ref, commit) = match args.value.parse::<CommitId>() {
+    let (git_ref, commit) = match asked.value.parse::<CommitId>() {
         Ok(commit) => (ref_of(&refs, &commit, current), commit),
         Err(_) => {
-            let (name, commit) = named(args, name, pin, &refs, &releases)?;
+            let (name, commit) = named(asked, pin, &refs, &releases)?;
             (Some(name), commit)
         }
     };
     let version = git_ref.as_deref().and_then(version_text);
     let old_version = pin.version.as_deref().or(current);
     if let Some(git_ref) = &git_ref {
-        check_order(args, old_version, git_ref)?;
+        check_order(asked, old_version, git_ref)?;
     }
     let old = pin.commit.resolved().filter(|old| **old != commit);
     let is_same_name = git_ref.is_some() && git_ref.as_deref() == current;
@@ -167,7 +185,7 @@ async fn source(
         let is_tag = refs.tags().any(|tag| tag == git_ref);
         if is_tag {
             let what = format!("tag `{git_ref}` of {url}");
-            check_moved(args, &what, old.as_str(), commit.as_str(), pin.facts.checked.as_deref())?;
+            check_moved(asked, &what, old.as_str(), commit.as_str(), pin.facts.checked.as_deref())?;
         }
         moved_from = is_tag.then(|| old.to_string());
     }
@@ -209,14 +227,14 @@ fn ref_of(refs: &RemoteRefs, commit: &CommitId, current: Option<&str>) -> Option
 
 /// Returns the tag or branch with the given name, and its commit.
 fn named(
-    args: &Bump,
-    name: &PinName,
+    asked: &Asked<'_>,
     pin: &SourcePin,
     refs: &RemoteRefs,
     releases: &Releases,
 ) -> Result<(String, CommitId), Failure> {
+    let name = asked.pin;
     let current = pin.git_ref.as_deref();
-    let value = match (args.value.as_str(), current) {
+    let value = match (asked.value, current) {
         ("latest", Some(branch)) if version_of(branch).is_none() => branch,
         ("latest", _) => {
             let with_pre =
@@ -266,40 +284,40 @@ fn named(
             one.name.strip_prefix("refs/tags/").or_else(|| one.name.strip_prefix("refs/heads/"))
         })
         .collect();
-    Err(missing(args, what, releases, &names))
+    Err(missing(asked, what, releases, &names))
 }
 
 async fn image(
-    args: &Bump,
-    name: &PinName,
+    asked: &Asked<'_>,
     pin: &ImagePin,
     client: &RegistryClient,
 ) -> Result<Found, Failure> {
-    let asked = args.value.strip_prefix(':').unwrap_or(&args.value);
+    let name = asked.pin;
+    let text = asked.value.strip_prefix(':').unwrap_or(asked.value);
     let bad = |error: &dyn std::error::Error| {
         Failure::from_chain(Kind::Input, error)
             .hint("write a tag, or a digest (`sha256:` and 64 hex digits)")
     };
-    let own_tag = pin.tag.as_ref().filter(|_| args.value == "latest");
+    let own_tag = pin.tag.as_ref().filter(|_| asked.value == "latest");
     let mut notes = Vec::new();
     let (reference, tag): (ImageRef, Option<Tag>) = match own_tag {
         Some(tag) => {
             let tag = newest_tag(pin, tag, client, &mut notes).await;
             (pin.repository.tagged(&tag), Some(tag))
         }
-        None if args.value == "latest" => {
+        None if asked.value == "latest" => {
             return Err(refuse(
                 Kind::Input,
                 format!("pin `{name}` has no tag to look up a digest for"),
             )
             .hint(format!("name a tag or digest: `build-pipeline bump {name} TAG`")));
         }
-        None if asked.contains(':') => {
-            let digest: Digest = asked.parse().map_err(|error| bad(&error))?;
+        None if text.contains(':') => {
+            let digest: Digest = text.parse().map_err(|error| bad(&error))?;
             (pin.repository.at(&digest), None)
         }
         None => {
-            let tag: Tag = asked.parse().map_err(|error| bad(&error))?;
+            let tag: Tag = text.parse().map_err(|error| bad(&error))?;
             (pin.repository.tagged(&tag), Some(tag))
         }
     };
@@ -312,7 +330,7 @@ async fn image(
         registry_hints(told, error.kind()).hint("nothing was changed")
     })?;
     if let (Some(new), Some(old)) = (&tag, &pin.tag) {
-        check_order(args, Some(old.as_str()), new.as_str())?;
+        check_order(asked, Some(old.as_str()), new.as_str())?;
     }
     let old = pin.digest.resolved().filter(|old| **old != manifest.digest);
     let moved_from = old.filter(|_| tag.is_some() && tag == pin.tag).map(ToString::to_string);
@@ -357,20 +375,16 @@ async fn newest_tag(
     }
 }
 
-async fn archive(
-    args: &Bump,
-    name: &PinName,
-    pin: &ArchivePin,
-    sources: &Sources,
-) -> Result<Found, Failure> {
-    let index = fetch::index(args.index.url.as_deref())?;
+async fn archive(asked: &Asked<'_>, pin: &ArchivePin, sources: &Sources) -> Result<Found, Failure> {
+    let name = asked.pin;
+    let index = fetch::index(asked.index)?;
     let files = sources.releases(&index, &pin.project).await.map_err(Failure::from)?;
     let project = pin.project.as_str();
     let is_whole = |file: &&sources::ReleaseFile| file.yanked.is_none();
     let versions = files.iter().filter(is_whole).filter_map(|file| file.source_version(project));
     let releases = Releases::new(versions, Some(&pin.version));
     let with_pre = version_of(&pin.version).is_some_and(|version| version.is_pre_release());
-    let value = match args.value.as_str() {
+    let value = match asked.value {
         "latest" => releases.newest(with_pre).map(|one| one.name.as_str()).unwrap_or("latest"),
         value => value.strip_prefix('v').unwrap_or(value),
     };
@@ -381,7 +395,7 @@ async fn archive(
     let Some((file, version)) = file.and_then(|file| Some((file, file.source_version(project)?)))
     else {
         let what = format!("the index has no source archive of `{project}` `{value}`");
-        return Err(missing(args, what, &releases, &[]));
+        return Err(missing(asked, what, &releases, &[]));
     };
     if let Some(reason) = &file.yanked {
         let reason = if reason.is_empty() { "no reason given" } else { reason };
@@ -390,7 +404,7 @@ async fn archive(
                 "`build-pipeline bump {name}` uses the newest release that was not yanked"
             )));
     }
-    check_order(args, Some(&pin.version), version)?;
+    check_order(asked, Some(&pin.version), version)?;
     let Some(sha256) = file.sha256.clone() else {
         return Err(refuse(
             Kind::Failed,
@@ -402,7 +416,7 @@ async fn archive(
     if let Some(old) = pin.sha256.resolved().filter(|old| **old != sha256 && pin.version == version)
     {
         let what = format!("`{}` on the index", file.name);
-        check_moved(args, &what, old.as_str(), sha256.as_str(), pin.facts.checked.as_deref())?;
+        check_moved(asked, &what, old.as_str(), sha256.as_str(), pin.facts.checked.as_deref())?;
         moved_from = Some(old.to_string());
     }
     Ok(Found {

@@ -21,15 +21,15 @@ use super::torch::{self, TorchNeed};
 
 /// The result of one patch.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct PatchVerdict {
+pub struct PatchVerdict {
     /// The patch.
-    pub(crate) id: String,
+    pub id: String,
     /// Whether the verdict is a success.
-    pub(crate) ok: bool,
+    pub ok: bool,
     /// The verdict's name: `applied`, `already-present` and so on.
-    pub(crate) verdict: String,
+    pub verdict: String,
     /// The explanation of the verdict.
-    pub(crate) explanation: String,
+    pub explanation: String,
 }
 
 /// The results of a pin's patches.
@@ -39,7 +39,7 @@ pub(crate) struct PatchCheck {
     /// Why the patches could not be checked, if so.
     pub(crate) unknown: Option<String>,
     /// The PyTorch requirement in a source of vLLM.
-    pub(super) torch: Option<TorchNeed>,
+    pub(crate) torch: Option<TorchNeed>,
 }
 
 impl PatchCheck {
@@ -50,7 +50,7 @@ impl PatchCheck {
 
 /// Tries all patches of the pin on the new source. If a bare commit was given, fetches it even if
 /// there are no patches, because otherwise nothing shows that the commit exists.
-pub(super) async fn try_patches(
+pub(crate) async fn try_patches(
     project: &Project,
     pins: &Pins,
     name: &PinName,
@@ -159,7 +159,7 @@ async fn git_tree(
 }
 
 /// Refuses a source that patches do not fit.
-pub(super) fn refuse_broken(check: &PatchCheck, pin: &PinName, name: &str) -> Result<(), Failure> {
+pub(crate) fn refuse_broken(check: &PatchCheck, pin: &PinName, name: &str) -> Result<(), Failure> {
     let broken: Vec<&PatchVerdict> = check.broken().collect();
     if broken.is_empty() {
         return Ok(());

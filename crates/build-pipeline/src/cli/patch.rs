@@ -1,10 +1,10 @@
-//! The arguments of `build-pipeline patch`. Contains no logic.
+//! The arguments of `patch`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::Format;
+use crate::cli::values::Format;
 
 /// Patch a source tree or an installed system, or report why a patch does not fit
 #[derive(Debug, Args)]

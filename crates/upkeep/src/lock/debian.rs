@@ -5,13 +5,13 @@ use std::path::Path;
 
 use debian::{Mirror, Mirrors, Programs, Resolve, ResolveError, WantedSet};
 use failure::{Failure, Kind};
+use names::Secret;
 use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
 use project::clock::today;
 use project::environment;
 use project::{Project, read_text, unreadable};
 
-use super::{Content, FOLDER, Found, Locked};
-use crate::cli::Global;
+use super::content::{Content, FOLDER, Found, Locked};
 
 /// Debian's public keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -27,10 +27,11 @@ fn read(project: &Project, file: &str) -> Result<String, Failure> {
     read_text(&project.root.join(file)).map_err(|error| unreadable(file, file, &error))
 }
 
-/// Asks apt which packages the sets of a lock need.
-pub(super) fn look_up(
-    (global, project): (&Global, &Project),
+/// Asks apt which packages the sets of a lock need. `rules` are the mirror rules of the command line.
+pub(crate) fn look_up(
+    project: &Project,
     name: &str,
+    rules: &[Secret],
     is_snapshot: bool,
 ) -> Result<Found, Failure> {
     let file = path(name);
@@ -43,7 +44,7 @@ pub(super) fn look_up(
     let old = parse_package_lock(&file, &text).ok();
     let machine =
         |what: &str, error: &dyn std::error::Error| Failure::caused(Kind::Machine, what, error);
-    let mirrors = mirrored(global, Mirrors::of_machine(&environment::apt_folder()))?;
+    let mirrors = mirrored(rules, Mirrors::of_machine(&environment::apt_folder()))?;
     let work =
         tempfile::tempdir().map_err(|error| machine("cannot create a temporary folder", &error))?;
     let (_, day) = today()?;
@@ -77,8 +78,8 @@ pub(super) fn look_up(
 }
 
 /// Returns the mirrors with the rules of `--mirror` applied.
-fn mirrored(global: &Global, mirrors: Mirrors) -> Result<Mirrors, Failure> {
-    let rules = project::mirrors::read(&global.mirror)?.sources;
+fn mirrored(rules: &[Secret], mirrors: Mirrors) -> Result<Mirrors, Failure> {
+    let rules = project::mirrors::read(rules)?.sources;
     let one = |mirror: Mirror| -> Result<Mirror, Failure> {
         // Rules are about https. apt may read an index by http, because it is signed.
         let url = project::fetch::url(mirror.file("").trim_end_matches('/'))?;
@@ -122,7 +123,7 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
 }
 
 /// Returns why a lock does not match the requirements, if it does not.
-pub(super) fn stale(project: &Project, name: &str) -> Result<Option<String>, Failure> {
+pub(crate) fn stale(project: &Project, name: &str) -> Result<Option<String>, Failure> {
     let file = path(name);
     let text = read(project, &file)?;
     let Err(error) = parse_package_lock(&file, &text) else { return Ok(None) };

@@ -12,19 +12,21 @@ use sources::{ErrorKind, Reach, ReleaseFile, RemoteRefs, SourceError, SourceUrl,
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::{Class, State};
-use crate::commands::bump::choice::{Releases, TagForm, version_of};
+use super::state::{Class, State};
+use crate::choice::{Releases, TagForm, version_of};
 
 /// The maximum number of concurrent requests.
 const AT_ONCE: usize = 16;
 
 /// The clients for looking up pins.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
-    pub(super) sources: Sources,
-    pub(super) client: RegistryClient,
+pub struct Clients {
+    /// For git repositories and indexes.
+    pub sources: Sources,
+    /// For registries.
+    pub client: RegistryClient,
     /// The Python index, or why there is none.
-    pub(super) index: Result<SourceUrl, String>,
+    pub index: Result<SourceUrl, String>,
 }
 
 /// The subject of one request.
@@ -36,7 +38,7 @@ enum Question {
 }
 
 /// Returns the state of every pin.
-pub(super) async fn all(pins: &Pins, asked: Asked) -> BTreeMap<PinName, State> {
+pub(crate) async fn all(pins: &Pins, asked: Clients) -> BTreeMap<PinName, State> {
     let limit = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for question in questions(pins) {
@@ -78,7 +80,7 @@ fn questions(pins: &Pins) -> Vec<Question> {
     repositories.chain(projects).chain(images).chain(releases).collect()
 }
 
-async fn answer(question: Question, asked: &Asked) -> Vec<(PinName, State)> {
+async fn answer(question: Question, asked: &Clients) -> Vec<(PinName, State)> {
     match question {
         Question::Repository(url, all) => match asked.sources.refs(&url).await {
             Ok(refs) => {
@@ -115,7 +117,7 @@ fn unasked(error: &SourceError) -> State {
     State::new(class, error.to_string())
 }
 
-async fn source(pin: &SourcePin, url: &SourceUrl, refs: &RemoteRefs, asked: &Asked) -> State {
+async fn source(pin: &SourcePin, url: &SourceUrl, refs: &RemoteRefs, asked: &Clients) -> State {
     let releases = Releases::new(refs.tags(), pin.git_ref.as_deref());
     let newer = || {
         let own = pin.version.as_deref().or(pin.git_ref.as_deref()).and_then(version_of)?;
@@ -149,7 +151,7 @@ async fn source(pin: &SourcePin, url: &SourceUrl, refs: &RemoteRefs, asked: &Ask
 }
 
 /// Returns the state of a commit that was the head of a branch.
-async fn branch(name: &str, old: &CommitId, now: &str, url: &SourceUrl, asked: &Asked) -> State {
+async fn branch(name: &str, old: &CommitId, now: &str, url: &SourceUrl, asked: &Clients) -> State {
     let Ok(tip) = now.parse::<CommitId>() else {
         return State::new(Class::Moved, format!("branch `{name}` does not lead to a commit"));
     };
@@ -180,7 +182,7 @@ async fn bare_commit(
     commit: &CommitId,
     url: &SourceUrl,
     refs: &RemoteRefs,
-    asked: &Asked,
+    asked: &Clients,
 ) -> State {
     if refs.leading_to(commit).next().is_some() {
         return State::new(Class::Current, "");
@@ -201,7 +203,7 @@ async fn bare_commit(
     }
 }
 
-async fn image(pin: &ImagePin, asked: &Asked) -> State {
+async fn image(pin: &ImagePin, asked: &Clients) -> State {
     let ask = async |reference: &ImageRef| {
         asked.client.manifest_digest(reference).await.map_err(|error| {
             let class = match error.kind() {
@@ -265,7 +267,7 @@ async fn image(pin: &ImagePin, asked: &Asked) -> State {
 
 /// Returns the newest tag with the pattern of an image's tag, if it is newer. Registries do not
 /// have to list their tags, so a failure to list them says nothing about the pin.
-async fn newer_tag(pin: &ImagePin, tag: &Tag, asked: &Asked) -> Option<String> {
+async fn newer_tag(pin: &ImagePin, tag: &Tag, asked: &Clients) -> Option<String> {
     let form = TagForm::of(tag.as_str())?;
     match asked.client.tags(&pin.repository).await {
         Ok(tags) => form.newer(tags.iter().map(Tag::as_str)).map(str::to_owned),
@@ -327,7 +329,7 @@ fn archive(pin: &ArchivePin, files: &[ReleaseFile]) -> State {
 }
 
 /// Asks the set's own index for each of its packages, one after the other.
-async fn release(pin: &Release, asked: &Asked) -> State {
+async fn release(pin: &Release, asked: &Clients) -> State {
     let Ok(index) = pin.index.parse::<SourceUrl>() else {
         return State::new(Class::Unreachable, "cannot ask its index");
     };

@@ -3,25 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use failure::{Failure, Kind};
-use names::PinName;
+use names::{PinName, Secret};
 use pins::{
     Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
 };
 use project::Project;
 use project::fetch::{self, Fetcher, TreePin};
 use project::mirrors;
-use sources::{Mirror, SourceUrl, Submodules, Tree};
+use sources::{Mirror, SourceUrl, Sources, Submodules, Tree};
 
+use super::content::{Content, Found, Locked};
 use super::uv::{Form, Uv, chain};
-use super::{Content, Found, Locked};
-use crate::cli::Global;
-use crate::global;
 
 /// The name that messages use for the project's own requirements.
 const OWN: &str = "versions/python.toml";
 
 /// The clients for looking up packages.
-pub(super) struct Asking<'a> {
+pub(crate) struct Asking<'a> {
     project: &'a Project,
     pins: Pins,
     fetcher: Fetcher,
@@ -30,20 +28,21 @@ pub(super) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Finds uv, or installs it.
-    pub(super) fn new(
-        global: &Global,
+    /// Finds uv, or installs it and tells that. `rules` are the mirror rules of the command line.
+    pub(crate) fn new(
         project: &'a Project,
-        index: Option<&str>,
+        sources: Sources,
+        (rules, index): (&[Secret], Option<&str>),
+        tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
-        let mirrors = mirrors::read(&global.mirror)?.sources;
-        let fetcher = Fetcher::new(global::sources(global)?)?.at(index);
-        let uv = Uv::find(&fetch::mirrored(&mirrors, &fetch::index(index)?)?)?;
+        let mirrors = mirrors::read(rules)?.sources;
+        let fetcher = Fetcher::new(sources)?.at(index);
+        let uv = Uv::find(&fetch::mirrored(&mirrors, &fetch::index(index)?)?, tell)?;
         Ok(Self { project, pins: project.pins()?, fetcher, mirrors, uv })
     }
 
     /// Looks up a set.
-    pub(super) fn look_up(&mut self, name: &PinName, set: &PythonSet) -> Result<Found, Failure> {
+    pub(crate) fn look_up(&mut self, name: &PinName, set: &PythonSet) -> Result<Found, Failure> {
         let before = self.before(name)?;
         let inputs = set.inputs(&self.pins);
         let texts = self.requirements(set)?;

@@ -1,135 +1,70 @@
-//! `build-pipeline lock`: looks up Debian and Python packages again, and writes them with their
-//! hashes below `versions/locks`.
+//! Looks up Debian and Python packages again, and writes them with their hashes below
+//! `versions/locks`.
 //!
-//! `debian` asks apt, and `python` has `uv` ask the Python index; both return [`Found`]. This
-//! module compares the results, refuses a file whose hash changed although its name did not, and
-//! writes everything at the end. `--check` makes no requests: it checks that each lock matches the
-//! project's current requirements.
+//! `debian` asks apt, and `python` has `uv` ask the Python index; both return [`Found`]. [`look_up`]
+//! refuses a file whose hash changed although its name did not, and [`write()`] writes everything at
+//! the end. [`check`] makes no requests: it checks that each lock matches the project's current
+//! requirements.
 
+mod content;
 mod debian;
 mod python;
-pub(crate) mod report;
+mod report;
 mod uv;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
-use clap::Args;
 use failure::{Failure, Kind, nearest};
-use names::PinName;
+use names::{PinName, Secret};
 use pins::{Track, VariantBase};
 use project::{Project, python_locks};
+use sources::Event;
 
-use self::report::{LockChange, LockReport};
-use crate::cli::{Format, Global};
-use crate::commands::bump::args::Index;
-use crate::global;
-use crate::output;
-
-/// The folder of the locks.
-const FOLDER: &str = "versions/locks";
-
-/// Look up Debian and Python packages again, and lock them with their hashes
-#[derive(Debug, Args)]
-pub(crate) struct Lock {
-    /// Locks, or tracks for all locks that they use [default: all locks]
-    #[arg(value_name = "LOCK|TRACK")]
-    names: Vec<String>,
-    /// Print the changes and write nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Check that each lock matches the current requirements; make no requests and write nothing
-    #[arg(long, visible_alias = "locked", conflicts_with = "dry_run")]
-    check: bool,
-    #[command(flatten)]
-    trust: Trust,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    #[command(flatten)]
-    index: Index,
-}
-
-/// Changes that are refused unless they are explicitly allowed.
-#[derive(Debug, Args)]
-struct Trust {
-    /// Accept a file whose hash changed although its name and version did not
-    #[arg(long)]
-    accept_moved: bool,
-    /// Accept expired Debian package indexes, such as those of a copy of an earlier day
-    #[arg(long)]
-    snapshot: bool,
-}
-
-/// The content of a lock: each package with its version and the hashes of its files.
-type Content = BTreeMap<String, Locked>;
-
-/// One package of a lock.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Locked {
-    version: String,
-    /// The hashes, by file name.
-    files: BTreeMap<String, String>,
-}
-
-/// The new content of a lock.
-#[derive(Debug)]
-struct Found {
-    name: String,
-    /// `debian` or `python`.
-    kind: &'static str,
-    before: Content,
-    after: Content,
-    /// The files of the lock with their new text, by path from the project's root. The file that
-    /// makes the lock valid comes last.
-    files: Vec<(String, String)>,
-}
+use self::content::FOLDER;
+pub use self::content::Found;
+pub use self::report::{LockChange, LockReport, PackageAt, PackageFromTo};
 
 /// The locks of a project.
 #[derive(Debug)]
-struct Locks {
+pub struct Locks {
     debian: BTreeSet<String>,
     python: pins::PythonSets,
 }
 
-/// Runs the command.
-pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
-    let project = global::project(global)?;
-    let chosen = choose(&project, &args.names)?;
-    if args.check {
-        return check(&project, &chosen, args);
-    }
-    let mut all = Vec::new();
-    for name in &chosen.debian {
-        all.push(debian::look_up((global, &project), name, args.trust.snapshot)?);
-    }
-    if !chosen.python.is_empty() {
-        let mut asking = python::Asking::new(global, &project, args.index.url.as_deref())?;
-        for (name, set) in &chosen.python {
-            all.push(asking.look_up(name, set)?);
-        }
-    }
-    if !args.trust.accept_moved {
-        all.iter().try_for_each(refuse_moved)?;
-    }
-    let mut report = LockReport::default();
-    for found in &all {
-        let mut change = LockChange::new(&found.name, found.kind, (&found.before, &found.after));
-        change.files = write(&project, found, args.dry_run)?;
-        change.written = !args.dry_run && !change.files.is_empty();
-        report.locks.push(change);
-    }
-    match args.format {
-        Format::Json => output::json(&report),
-        Format::Text => output::sanitised_result(&report.text(args.dry_run)),
-    }
+/// How to look up packages.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The mirror rules of the command line.
+    pub mirrors: &'a [Secret],
+    /// The Python index; without one, that of pip.
+    pub index: Option<&'a str>,
+    /// Whether to accept a file whose hash changed although its name and version did not.
+    pub accepts_moved: bool,
+    /// Whether to accept expired Debian package indexes.
+    pub is_snapshot: bool,
 }
 
-/// Returns the given locks, and the locks of the given tracks.
-fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
+/// The result of a check.
+#[derive(Debug)]
+pub struct Checked {
+    /// The number of locks that were checked.
+    pub count: usize,
+    /// The locks that do not exist yet.
+    pub unmade: Vec<String>,
+    /// The locks that do not match the requirements, with the reasons.
+    pub stale: Vec<(String, String)>,
+}
+
+/// Returns the locks with the given names, and the locks of the tracks with the given names. Without
+/// a name, returns all locks.
+///
+/// # Errors
+/// There is no such lock or track, or a data file is wrong.
+pub fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
     let mut all = Locks { debian: debian_locks(project)?, python: project.python_sets()? };
     let twice = all.python.keys().find(|name| all.debian.contains(name.as_str()));
     if let Some(name) = twice {
@@ -202,42 +137,73 @@ fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, Failure
     Ok(names)
 }
 
-/// Reports stale locks.
-fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> {
+/// Looks up the packages of locks. `listener` hears what is being fetched, and `tell` what is being
+/// installed for that. Writes nothing.
+///
+/// # Errors
+/// The requirements are wrong or cannot be met, a source cannot be asked, or a file has changed.
+pub fn look_up(
+    project: &Project,
+    locks: &Locks,
+    asked: &Asked<'_>,
+    listener: impl Fn(Event<'_>) + Send + Sync + 'static,
+    tell: &dyn Fn(&str),
+) -> Result<Vec<Found>, Failure> {
+    let mut all = Vec::new();
+    for name in &locks.debian {
+        all.push(debian::look_up(project, name, asked.mirrors, asked.is_snapshot)?);
+    }
+    if !locks.python.is_empty() {
+        let sources = project::fetch::sources(asked.mirrors, listener)?;
+        let mut asking = python::Asking::new(project, sources, (asked.mirrors, asked.index), tell)?;
+        for (name, set) in &locks.python {
+            all.push(asking.look_up(name, set)?);
+        }
+    }
+    if !asked.accepts_moved {
+        all.iter().try_for_each(refuse_moved)?;
+    }
+    Ok(all)
+}
+
+/// Writes the files of locks that differ, unless `is_dry`. Returns the changes.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(project: &Project, all: &[Found], is_dry: bool) -> Result<LockReport, Failure> {
+    let mut report = LockReport::default();
+    for found in all {
+        let mut change = LockChange::new(&found.name, found.kind, (&found.before, &found.after));
+        change.files = write_one(project, found, is_dry)?;
+        change.written = !is_dry && !change.files.is_empty();
+        report.locks.push(change);
+    }
+    Ok(report)
+}
+
+/// Checks that locks match the current requirements. `is_named` is whether somebody named them: a
+/// Python lock that does not exist yet is stale only then. Makes no requests.
+///
+/// # Errors
+/// A lock or a data file cannot be read or is damaged.
+pub fn check(project: &Project, locks: &Locks, is_named: bool) -> Result<Checked, Failure> {
     let mut stale = Vec::new();
-    for name in &chosen.debian {
+    for name in &locks.debian {
         stale.extend(debian::stale(project, name)?.map(|why| (name.clone(), why)));
     }
     let pins = project.pins()?;
     let mut unmade = Vec::new();
-    for (name, set) in &chosen.python {
+    for (name, set) in &locks.python {
         // Like an unresolved pin, it stops only the builds that need it.
-        if args.names.is_empty() && !python_locks::is_made(project, name.as_str()) {
-            unmade.push(name.as_str());
+        if !is_named && !python_locks::is_made(project, name.as_str()) {
+            unmade.push(name.to_string());
             continue;
         }
         let why = python_locks::stale(project, &pins, name.as_str(), set)?;
         stale.extend(why.map(|why| (name.to_string(), why)));
     }
-    let count = chosen.debian.len() + chosen.python.len() - unmade.len();
-    for name in unmade {
-        let hint = format!(
-            "lock `{name}` does not exist yet; `build-pipeline lock {name}` creates it, on a machine that reaches its sources"
-        );
-        output::hint(&hint);
-    }
-    if stale.is_empty() {
-        return match args.format {
-            Format::Json => output::json(&LockReport::default()),
-            Format::Text if count == 1 => {
-                output::result("1 lock matches the current requirements\n")
-            }
-            Format::Text => {
-                output::result(&format!("{count} locks match the current requirements\n"))
-            }
-        };
-    }
-    Err(python_locks::refuse_stale(stale))
+    let count = locks.debian.len() + locks.python.len() - unmade.len();
+    Ok(Checked { count, unmade, stale })
 }
 
 /// Refuses a file whose content changed although its name did not.
@@ -267,7 +233,7 @@ fn refuse_moved(found: &Found) -> Result<(), Failure> {
 }
 
 /// Writes the files of a lock that differ, atomically. Returns their names.
-fn write(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, Failure> {
+fn write_one(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, Failure> {
     let mut written = Vec::new();
     for (name, text) in &found.files {
         let path = project.root.join(name);

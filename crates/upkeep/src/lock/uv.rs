@@ -12,8 +12,6 @@ use pins::PythonSet;
 use project::environment;
 use sources::SourceUrl;
 
-use crate::output;
-
 /// The version of uv to install if there is none, with the hashes of its wheels for Linux on x86_64
 /// and aarch64, glibc and musl.
 const VERSION: &str = "0.13.9";
@@ -32,7 +30,7 @@ const SHOWN_LINES: usize = 20;
 
 /// uv, and the index that it uses.
 #[derive(Debug)]
-pub(super) struct Uv {
+pub(crate) struct Uv {
     program: PathBuf,
     index: String,
     cache: PathBuf,
@@ -40,7 +38,7 @@ pub(super) struct Uv {
 
 /// The output format of uv.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// A lock (PEP 751).
     Pylock,
     /// Requirements, each with its origin.
@@ -48,8 +46,8 @@ pub(super) enum Form {
 }
 
 impl Uv {
-    /// Finds uv, or installs it from the index at `index`.
-    pub(super) fn find(index: &SourceUrl) -> Result<Self, Failure> {
+    /// Finds uv, or installs it from the index at `index` and tells that.
+    pub(crate) fn find(index: &SourceUrl, tell: &dyn Fn(&str)) -> Result<Self, Failure> {
         let cache = environment::cache_folder().ok_or_else(|| {
             Failure::new(Kind::Machine, "no home directory to keep uv's cache in")
                 .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
@@ -57,14 +55,14 @@ impl Uv {
         let found = environment::program_in_path("uv").filter(|program| can(program));
         let program = match found {
             Some(program) => program,
-            None => installed(&cache.join("tools"), index.as_str())?,
+            None => installed(&cache.join("tools"), index.as_str(), tell)?,
         };
         Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv") })
     }
 
     /// Resolves requirements, which are given by file. The given index, if any, takes precedence
     /// over the default one.
-    pub(super) fn compile(
+    pub(crate) fn compile(
         &self,
         set: &PythonSet,
         (texts, index): (&BTreeMap<String, BTreeSet<String>>, Option<&SourceUrl>),
@@ -161,13 +159,13 @@ fn can(program: &Path) -> bool {
 }
 
 /// Installs uv below `folder` with pip, which checks its hash. Returns the path of the program.
-fn installed(folder: &Path, index: &str) -> Result<PathBuf, Failure> {
+fn installed(folder: &Path, index: &str, tell: &dyn Fn(&str)) -> Result<PathBuf, Failure> {
     let home = folder.join(format!("uv-{VERSION}"));
     let program = home.join("bin/uv");
     if program.is_file() {
         return Ok(program);
     }
-    output::fetching(&format!("installing uv {VERSION} from the Python index"));
+    tell(&format!("installing uv {VERSION} from the Python index"));
     let machine = |error: std::io::Error| {
         let what = format!("writing into `{}` failed", folder.display());
         Failure::caused(Kind::Machine, what, &error).hint(
@@ -237,7 +235,7 @@ fn failed(output: &Output) -> Failure {
 }
 
 /// Returns the origin of a package from uv's `# via` comments: a file, packages, the package.
-pub(super) fn chain(reasons: &str, package: &str) -> Vec<String> {
+pub(crate) fn chain(reasons: &str, package: &str) -> Vec<String> {
     let mut via: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut name = "";
     for line in reasons.lines() {

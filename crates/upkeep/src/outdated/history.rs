@@ -11,8 +11,7 @@ use failure::{Failure, Kind};
 use project::environment;
 use serde::{Deserialize, Serialize};
 
-use super::State;
-use crate::output;
+use super::state::State;
 
 /// The version of the file format.
 const SCHEMA: u32 = 1;
@@ -22,7 +21,7 @@ const MOST: usize = 5_000;
 
 /// The observations of earlier runs.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct History {
+pub(crate) struct History {
     schema: u32,
     seen: BTreeMap<String, Seen>,
 }
@@ -44,7 +43,7 @@ struct Seen {
 
 impl History {
     /// Reads the history. If it cannot be read, starts a new one and warns.
-    pub(super) fn read() -> Result<Self, Failure> {
+    pub(crate) fn read(warn: impl Fn(&str, &str)) -> Result<Self, Failure> {
         let path = environment::state_folder()?.join("outdated.json");
         let fresh = Self { schema: SCHEMA, seen: BTreeMap::new() };
         let text = match std::fs::read_to_string(&path) {
@@ -68,14 +67,14 @@ impl History {
             (_, Err(why)) => {
                 let message =
                     format!("cannot read `{}`, so a new file is started: {why}", path.display());
-                output::warn("unreadable-history", &message);
+                warn("unreadable-history", &message);
                 Ok(fresh)
             }
         }
     }
 
     /// Notes a state, and returns the first day of that state.
-    pub(super) fn note(&mut self, key: String, state: &State, today: &str) -> String {
+    pub(crate) fn note(&mut self, key: String, state: &State, today: &str) -> String {
         let class = state.class.name().to_owned();
         let old = self.seen.get(&key).filter(|old| old.class == class && old.now == state.now);
         let since = old.map_or_else(|| today.to_owned(), |old| old.since.clone());
@@ -85,7 +84,7 @@ impl History {
     }
 
     /// Writes the history atomically.
-    pub(super) fn write(mut self) -> Result<(), Failure> {
+    pub(crate) fn write(mut self) -> Result<(), Failure> {
         if self.seen.len() > MOST {
             let mut days: Vec<String> = self.seen.values().map(|seen| seen.last.clone()).collect();
             days.sort_unstable();

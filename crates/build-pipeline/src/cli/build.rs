@@ -1,0 +1,162 @@
+//! The arguments of `build`, `plan`, `verify`, `diff`, `records` and `explain`.
+
+use clap::{Args, ValueEnum};
+use names::Secret;
+
+use crate::cli::values::{AskedEngine, Format, engine_names, track_names};
+
+/// The image to build.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct Subject {
+    /// Build this track, given by name or letter (repeatable)
+    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
+    pub(crate) tracks: Vec<String>,
+    /// Build this variant of a track that an engine builds, such as debian
+    #[arg(long, value_name = "VARIANT")]
+    pub(crate) variant: Option<String>,
+    /// Use another value for a pin: a digest, or a tag to resolve now (repeatable)
+    #[arg(long = "set", value_name = "PIN=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Build the image for this GPU target
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+    /// Make ROCm see this GPU version: x.y.z, `off`, or `auto` for the value in gpus.toml
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) spoof: Option<String>,
+    /// Build on small stand-in bases that the tool generates; needs no network, and the image
+    /// cannot be published
+    #[arg(long)]
+    pub(crate) rehearse: bool,
+    /// Label the image with the commit that last changed its input files; its digest then depends
+    /// on git history
+    #[arg(long)]
+    pub(crate) label_revision: bool,
+}
+
+/// Build an image (the default command)
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct Build {
+    #[command(flatten)]
+    pub(crate) subject: Subject,
+    /// Write the image to oci:DIR, oci-archive:FILE, registry:REF, engine or engine:NAME
+    /// (repeatable) [default: oci:dist/TRACK]
+    #[arg(short, long = "output", value_name = "OUTPUT")]
+    pub(crate) outputs: Vec<Secret>,
+    /// Push the image to a registry; same as --output registry:REF
+    #[arg(long, value_name = "REF")]
+    pub(crate) push: Vec<Secret>,
+    /// Load the image into podman or docker; same as --output engine
+    #[arg(long)]
+    pub(crate) load: bool,
+    #[command(flatten)]
+    pub(crate) steps: StepArgs,
+    /// Copy the base's layers into oci:DIR too; by default they stay in the base's registry
+    #[arg(long)]
+    pub(crate) with_layers: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Print the plan and exit
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How long to wait for another run that writes the same image
+    #[arg(long, value_name = "SECONDS", env = "BUILD_PIPELINE_LOCK_TIMEOUT")]
+    pub(crate) lock_timeout: Option<u64>,
+}
+
+/// How steps are executed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct StepArgs {
+    /// Engine that runs Dockerfiles and receives images
+    #[arg(long, value_parser = engine_names(), default_value = "auto", env = "BUILD_PIPELINE_ENGINE")]
+    pub(crate) engine: AskedEngine,
+    /// Run all steps again, even those that an earlier run finished
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Keep the last good state of a failed RUN as an image for debugging
+    #[arg(long)]
+    pub(crate) keep_failed: bool,
+}
+
+/// Print the full plan
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) subject: Subject,
+    /// Output format: tree for people, json for programs (its SHA-256 is the plan digest), dot and
+    /// mermaid for diagrams
+    #[arg(long, value_enum, default_value_t = PlanFormat::Tree)]
+    pub(crate) format: PlanFormat,
+}
+
+/// The output format of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    /// For people
+    Tree,
+    /// The canonical JSON text of the plan
+    Json,
+    /// Graphviz
+    Dot,
+    /// Mermaid flowchart
+    Mermaid,
+}
+
+/// Check an image against the plan and the pins
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// A track (its image under dist/), a layout folder, an archive, or a registry reference
+    #[arg(value_name = "IMAGE|TRACK")]
+    pub(crate) target: String,
+    /// Build the image again from scratch and compare every byte
+    #[arg(long)]
+    pub(crate) rebuild: bool,
+    /// Engines that build the image again, one after the other
+    #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
+    pub(crate) engine: Vec<AskedEngine>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Compare two images file by file
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// A track (its image under dist/), a layout folder, an archive, or a registry reference
+    #[arg(value_name = "A")]
+    pub(crate) left: String,
+    /// The other image
+    #[arg(value_name = "B")]
+    pub(crate) right: String,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// List past builds, or show one record
+#[derive(Debug, Args)]
+pub(crate) struct Records {
+    /// Show this record; the end of its name is enough
+    #[arg(value_name = "RECORD")]
+    pub(crate) record: Option<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The rule or track; without one, all rules are listed
+    #[arg(value_name = "RULE|TRACK")]
+    pub(crate) name: Option<String>,
+    /// Explain this variant of the track
+    #[arg(long, value_name = "VARIANT")]
+    pub(crate) variant: Option<String>,
+    /// Explain the track's rehearsal
+    #[arg(long)]
+    pub(crate) rehearse: bool,
+    /// Output format for a track
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}

@@ -1,0 +1,237 @@
+//! The arguments of `run`, `smoke`, `clean`, `doctor`, `env` and `diagnose`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use names::EngineKind;
+
+use crate::cli::values::{AskedEngine, Format, engine_names, track_names};
+
+/// Start a track's image with only the rights it needs, or write a file that does
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The exit code is that of the command in the container. versions/run.toml defines the devices, port and folders of each track."
+)]
+pub(crate) struct Run {
+    /// The track, given by name or letter
+    #[arg(value_name = "TRACK", value_parser = track_names())]
+    pub(crate) track: String,
+    #[command(flatten)]
+    pub(crate) given: Given,
+    /// Print the container as a file instead of starting it
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub(crate) print: Option<PrintForm>,
+    /// Show what would be started, and exit
+    #[arg(long, conflicts_with = "print")]
+    pub(crate) dry_run: bool,
+    /// Send standard input to the command even if it is not a terminal
+    #[arg(short, long)]
+    pub(crate) interactive: bool,
+    /// Start this program instead of the image's entrypoint
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) entrypoint: Option<String>,
+    /// Publish the track's port here [default: the same port on 127.0.0.1]
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    pub(crate) publish: Option<String>,
+    /// The folder to mount as the working folder, /work [default: the current one for trainer]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) work: Option<std::path::PathBuf>,
+    /// The command in the container [default: the image's own]
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+/// A file format for a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PrintForm {
+    /// A script for a POSIX shell
+    Shell,
+    /// A unit for podman's systemd generator
+    Quadlet,
+    /// A compose file
+    Compose,
+    /// A manifest for distrobox assemble
+    Distrobox,
+}
+
+/// Options that `run` and `smoke` share.
+#[derive(Debug, Args)]
+pub(crate) struct Given {
+    /// The image to start, by its name in the engine [default:
+    /// localhost/build-pipeline/TRACK:latest]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+    /// The GPU target [default: this machine's]
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+    /// The engine that starts it
+    #[arg(long, value_parser = engine_names(), default_value = "auto", env = "BUILD_PIPELINE_ENGINE")]
+    pub(crate) engine: AskedEngine,
+    /// The folder with models [default: the one in versions/run.toml]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) models: Option<PathBuf>,
+    /// Start it without a GPU: programs use the processor or a software device
+    #[arg(long)]
+    pub(crate) no_gpu: bool,
+    /// The container's network
+    #[arg(long, value_enum, default_value_t = NetworkChoice::Own)]
+    pub(crate) network: NetworkChoice,
+    /// Look for device nodes and the GPU below this folder [default: /]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) host_root: Option<PathBuf>,
+}
+
+/// The network of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NetworkChoice {
+    /// Its own network, with the track's port published
+    Own,
+    /// The host's network
+    Host,
+    /// No network
+    None,
+}
+
+/// Smoke-test a track's image, from an import to a served token
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each level runs in a container like that of `run`. Testing stops at the first level that fails. The exit code is 0 if nothing failed, 1 if a level failed, and 3 if the level that --level names could not run. The levels are defined in versions/run.toml, and their scripts are in versions/smoke."
+)]
+pub(crate) struct Smoke {
+    /// The track, given by name or letter
+    #[arg(value_name = "TRACK", value_parser = track_names())]
+    pub(crate) track: String,
+    #[command(flatten)]
+    pub(crate) given: Given,
+    /// The last level to run [default: all levels of the track]
+    #[arg(long, value_enum)]
+    pub(crate) level: Option<LevelChoice>,
+    /// The model to serve: a name that the image's server knows, or a file below the models folder
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// A level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelChoice {
+    /// The programs of the image start
+    Import,
+    /// The programs find the GPU
+    Device,
+    /// The GPU computes correct results
+    Compute,
+    /// The server returns a token
+    Serve,
+}
+
+/// Clean up after interrupted runs, in engines and on disk
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It removes only objects that carry this tool's label and no name of yours, and files in its own folders. It does not touch running builds. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed."
+)]
+pub(crate) struct Clean {
+    /// List what would be removed, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Also remove cached blobs, sources and finished steps, which can be fetched or built again
+    #[arg(long)]
+    pub(crate) cache: bool,
+    /// Check only this engine [default: all available engines]
+    #[arg(long, value_parser = only())]
+    pub(crate) engine: Option<Only>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// The engines to check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Only {
+    Engine(EngineKind),
+    /// No engine: only the disk.
+    None,
+}
+
+/// Returns the parser of `--engine`.
+pub(crate) fn only() -> impl TypedValueParser<Value = Only> {
+    let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
+    let none = PossibleValue::new("none").help("No engine: check only the disk");
+    PossibleValuesParser::new(kinds.into_iter().chain([none]))
+        .map(|text| text.parse().map_or(Only::None, Only::Engine))
+}
+
+/// Check this machine for problems and show how to fix them
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The exit code is 0 if there is nothing worse than a note, 1 if there is a warning, and 3 if something does not work."
+)]
+pub(crate) struct Doctor {
+    /// Check what this track's image needs; takes a name or letter (repeatable) [default: the
+    /// tracks that need no engine]
+    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
+    pub(crate) tracks: Vec<String>,
+    /// The GPU target of the images [default: the one in tracks.toml]
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+    /// Check the system below this folder [default: /]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) host_root: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several, it prefers one that is not integrated into the processor, and hides the others. versions/gpus.toml and --format json explain each variable."
+)]
+pub(crate) struct Env {
+    /// The GPU target [default: this machine's, or else the one in tracks.toml]
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+    /// The ROCm release of the programs; it determines whether an override is needed
+    #[arg(long, value_name = "X.Y")]
+    pub(crate) rocm: Option<String>,
+    /// Output format: shell for eval, dotenv for --env-file, json for programs
+    #[arg(long, value_enum, default_value_t = EnvFormat::Shell)]
+    pub(crate) format: EnvFormat,
+    /// Add variables that matter only during compilation
+    #[arg(long)]
+    pub(crate) build: bool,
+    /// Add variables that locate faults but make everything slow; never put them into an image
+    #[arg(long)]
+    pub(crate) debug: bool,
+    /// Look for the GPU of the system below this folder [default: /]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) host_root: Option<PathBuf>,
+}
+
+/// The output format of an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EnvFormat {
+    /// Lines for a POSIX shell
+    Shell,
+    /// Lines for `podman run --env-file`
+    Dotenv,
+    /// For programs, with the purpose and source of each variable
+    Json,
+}
+
+/// Find known failures in a log
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The exit code is 1 if the log shows a known failure, and 0 if it shows none. The known failures are in versions/failures.toml."
+)]
+pub(crate) struct Diagnose {
+    /// The log of a build or a run; `-` for standard input
+    #[arg(value_name = "LOG", default_value = "-")]
+    pub(crate) log: PathBuf,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}

@@ -1,0 +1,190 @@
+//! Defines the command line. It contains no logic, and knows nothing of the commands.
+
+mod build;
+mod machine;
+mod patch;
+mod pins;
+mod values;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use names::Secret;
+
+pub(crate) use self::build::*;
+pub(crate) use self::machine::*;
+pub(crate) use self::patch::*;
+pub(crate) use self::pins::*;
+pub(crate) use self::values::*;
+
+/// Build reproducible containers for AMD gfx1151 (Strix Halo)
+#[derive(Debug, Parser)]
+#[command(
+    name = "build-pipeline",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
+#[command(
+    after_help = "`build-pipeline help exit-codes` lists the exit codes, `build-pipeline help environment` the variables."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(flatten)]
+    pub(crate) build: Build,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Run as if started in this folder
+    #[arg(
+        short = 'C',
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "BUILD_PIPELINE_DIRECTORY",
+        help_heading = "Global options"
+    )]
+    pub(crate) directory: Option<PathBuf>,
+    /// Read a registry, a part of it, or the git repositories and package indexes below a URL from
+    /// another place
+    #[arg(
+        long,
+        global = true,
+        value_name = "FROM=TO",
+        env = "BUILD_PIPELINE_MIRROR",
+        value_delimiter = ',',
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) mirror: Vec<Secret>,
+    /// How to show progress
+    #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, env = "BUILD_PIPELINE_PROGRESS", help_heading = "Global options")]
+    pub(crate) progress: Progress,
+    /// When to colour messages
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, env = "BUILD_PIPELINE_COLOR", help_heading = "Global options")]
+    pub(crate) color: Color,
+    /// Print more details; give it twice to log every request
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
+    pub(crate) verbose: u8,
+    /// The complete command, without secrets, for records and locks
+    #[arg(skip)]
+    pub(crate) words: Vec<String>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build an image (the default command)
+    Build(Build),
+    /// Print the full plan
+    Plan(PlanArgs),
+    /// Check an image against the plan and the pins
+    Verify(Verify),
+    /// Compare two images file by file
+    Diff(Diff),
+    /// Patch a source tree or an installed system, or report why a patch does not fit
+    Patch(Patch),
+    /// Look up a new value for a pin, check it, and write it into versions.toml
+    Bump(Bump),
+    /// Check whether pinned inputs changed upstream: newer, moved, rewritten, yanked, vanished
+    Outdated(Outdated),
+    /// Look up Debian and Python packages again, and lock them with their hashes
+    Lock(Lock),
+    /// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and
+    /// compose files
+    Lint(Lint),
+    /// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
+    Explain(Explain),
+    /// Print the pins for people, programs or shells
+    Pins(PinsArgs),
+    /// List past builds, or show one record
+    Records(Records),
+    /// Start a track's image with only the rights it needs, or write a file that does
+    Run(Run),
+    /// Smoke-test a track's image, from an import to a served token
+    Smoke(Smoke),
+    /// Clean up after interrupted runs, in engines and on disk
+    Clean(Clean),
+    /// Check this machine for problems and show how to fix them
+    Doctor(Doctor),
+    /// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
+    Env(Env),
+    /// Find known failures in a log
+    Diagnose(Diagnose),
+    /// Print the JSON schema of a document
+    Schema(SchemaArgs),
+    /// Print shell completions
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a folder
+    Man {
+        /// The folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Explain a command or a topic: exit-codes, environment
+    Help {
+        /// A command or a topic
+        topic: Option<String>,
+    },
+}
+
+/// Print a JSON schema
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// The document
+    #[arg(value_enum)]
+    pub(crate) document: Document,
+}
+
+/// A document that has a JSON schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Document {
+    /// `plan --format json`
+    Plan,
+    /// `records RECORD --format json`
+    Record,
+    /// A line of `--progress json`
+    Event,
+    /// `verify --format json`
+    Verify,
+    /// `diff --format json`
+    Diff,
+    /// `bump --format json`
+    Bump,
+    /// `outdated --format json`
+    Outdated,
+    /// `lint --format json`
+    Lint,
+    /// `explain TRACK --format json`
+    Explain,
+    /// `lock --format json`
+    Lock,
+    /// The file versions/versions.toml
+    Versions,
+    /// `patch check|diff|apply --format json`
+    Patch,
+    /// `patch audit --format json`
+    PatchAudit,
+    /// `patch lint-sed --format json`
+    PatchLintSed,
+    /// `patch revert --format json`
+    PatchRevert,
+    /// `doctor --format json`
+    Doctor,
+    /// `env --format json`
+    Env,
+    /// `smoke --format json`
+    Smoke,
+    /// `diagnose --format json`
+    Diagnose,
+    /// `clean --format json`
+    Clean,
+}

@@ -1,0 +1,184 @@
+//! The arguments of `bump`, `outdated`, `lock`, `pins` and `lint`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::cli::values::Format;
+
+/// Look up a new value for a pin, check it, and write it into versions.toml
+#[derive(Debug, Args)]
+pub(crate) struct Bump {
+    /// The pin's name in versions.toml
+    #[arg(value_name = "PIN")]
+    pub(crate) pin: String,
+    /// A version, tag, branch, full commit or digest. `latest` is the newest release; for images,
+    /// the newest tag with the same pattern; for branches and other tags, the current target
+    #[arg(value_name = "VALUE", default_value = "latest")]
+    pub(crate) value: String,
+    #[command(flatten)]
+    pub(crate) accept: Accept,
+    /// Print the diff and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Report only by exit code whether the bump would succeed; write nothing
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) check: bool,
+    /// Output format; github prints the title and body of a pull request
+    #[arg(long, value_enum, default_value_t = BumpFormat::Text)]
+    pub(crate) format: BumpFormat,
+    #[command(flatten)]
+    pub(crate) index: Index,
+}
+
+/// Changes that are refused unless they are explicitly allowed.
+#[derive(Debug, Args)]
+pub(crate) struct Accept {
+    /// Accept an older version than the pinned one
+    #[arg(long)]
+    pub(crate) allow_downgrade: bool,
+    /// Accept a tag or release that changed since it was pinned
+    #[arg(long)]
+    pub(crate) accept_moved: bool,
+    /// Write the pin even if patches do not fit the new source
+    #[arg(long)]
+    pub(crate) accept_broken_patches: bool,
+}
+
+/// Where to look up archives.
+#[derive(Debug, Args)]
+pub(crate) struct Index {
+    /// Look up archives on this Python index [default: that of uv or pip on this machine]
+    #[arg(long = "index", value_name = "URL", env = "BUILD_PIPELINE_INDEX")]
+    pub(crate) url: Option<String>,
+}
+
+/// The output format of a bump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BumpFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// Title, empty line and body of a pull request
+    Github,
+}
+
+/// Check whether pinned inputs changed upstream: newer, moved, rewritten, yanked, vanished
+#[derive(Debug, Args)]
+pub(crate) struct Outdated {
+    /// Check only these pins
+    #[arg(value_name = "PIN")]
+    pub(crate) pins: Vec<String>,
+    /// Output format; github annotates the pins in a workflow's log
+    #[arg(long, value_enum, default_value_t = OutdatedFormat::Text)]
+    pub(crate) format: OutdatedFormat,
+    #[command(flatten)]
+    pub(crate) index: Index,
+}
+
+/// The output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutdatedFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// Annotations of a GitHub workflow
+    Github,
+}
+
+/// Look up Debian and Python packages again, and lock them with their hashes
+#[derive(Debug, Args)]
+pub(crate) struct Lock {
+    /// Locks, or tracks for all locks that they use [default: all locks]
+    #[arg(value_name = "LOCK|TRACK")]
+    pub(crate) names: Vec<String>,
+    /// Print the changes and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Check that each lock matches the current requirements; make no requests and write nothing
+    #[arg(long, visible_alias = "locked", conflicts_with = "dry_run")]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) index: Index,
+}
+
+/// Changes that are refused unless they are explicitly allowed.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// Accept a file whose hash changed although its name and version did not
+    #[arg(long)]
+    pub(crate) accept_moved: bool,
+    /// Accept expired Debian package indexes, such as those of a copy of an earlier day
+    #[arg(long)]
+    pub(crate) snapshot: bool,
+}
+
+/// Print the pins
+#[derive(Debug, Args)]
+pub(crate) struct PinsArgs {
+    #[command(subcommand)]
+    pub(crate) command: PinsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PinsCommand {
+    /// Print one pin, or one line for each pin
+    Show {
+        /// The pin
+        #[arg(value_name = "PIN")]
+        pin: Option<String>,
+        /// Output format
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+    /// Print all values for other programs
+    Export {
+        /// Output format; env is a file for `source` and `--env-file`
+        #[arg(long, value_enum, default_value_t = ExportFormat::Env)]
+        format: ExportFormat,
+    },
+}
+
+/// The output format of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Lines of NAME=value
+    Env,
+    /// For programs
+    Json,
+}
+
+/// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and compose
+/// files
+#[derive(Debug, Args)]
+pub(crate) struct Lint {
+    /// The files [default: the project's pins, tracks and dockerfiles/]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Output format; github annotates lines in a workflow's log, sarif is for code scanning
+    #[arg(long, value_enum, default_value_t = LintFormat::Text)]
+    pub(crate) format: LintFormat,
+    /// Treat warnings as errors
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// The output format of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LintFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// Annotations of a GitHub workflow
+    Github,
+    /// SARIF 2.1.0
+    Sarif,
+}

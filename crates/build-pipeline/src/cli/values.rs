@@ -1,0 +1,62 @@
+//! Values that arguments of several commands have.
+
+use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use names::EngineKind;
+use pins::Track;
+
+/// How to show progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Progress {
+    /// Live lines on a terminal, plain lines elsewhere
+    Auto,
+    /// Live lines
+    Tty,
+    /// One line per step
+    Plain,
+    /// One JSON object per line
+    Json,
+}
+
+/// When to colour messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Returns a parser for the names of all tracks, with their letters as aliases.
+pub(crate) fn track_names() -> PossibleValuesParser {
+    let name = |track: Track| {
+        let letter = track.letter();
+        PossibleValue::new(track.name())
+            .aliases([letter.to_string(), letter.to_ascii_lowercase().to_string()])
+            .help(format!("track {letter}"))
+    };
+    PossibleValuesParser::new(Track::ALL.map(name))
+}
+
+/// The engine that the command line names; `None` for `auto`.
+pub(crate) type AskedEngine = Option<EngineKind>;
+
+/// Returns the parser of `--engine`.
+pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
+    let auto = PossibleValue::new("auto")
+        .help("The engine that the environment names, else podman, else docker");
+    let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
+    PossibleValuesParser::new([auto].into_iter().chain(kinds)).map(|text| text.parse().ok())
+}
+
+/// An output format.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+}

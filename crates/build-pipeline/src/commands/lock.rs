@@ -1,0 +1,82 @@
+//! `build-pipeline lock`: looks up Debian and Python packages again, and writes them with their
+//! hashes below `versions/locks`.
+
+use failure::Failure;
+use project::Project;
+use project::python_locks::refuse_stale;
+use upkeep::lock::{Asked, LockChange, LockReport, Locks, PackageFromTo, choose, look_up, write};
+
+use crate::cli::{Format, Global, Lock};
+use crate::global;
+use crate::output::{self, Page};
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
+    let project = global::project(global)?;
+    let chosen = choose(&project, &args.names)?;
+    if args.check {
+        return check(&project, &chosen, args);
+    }
+    let asked = Asked {
+        mirrors: &global.mirror,
+        index: args.index.url.as_deref(),
+        accepts_moved: args.trust.accept_moved,
+        is_snapshot: args.trust.snapshot,
+    };
+    let listener = global::listener(global);
+    let all = look_up(&project, &chosen, &asked, listener, &output::fetching)?;
+    let report = write(&project, &all, args.dry_run)?;
+    match args.format {
+        Format::Json => output::json(&report),
+        Format::Text => output::sanitised_result(&text(&report, args.dry_run)),
+    }
+}
+
+/// Reports stale locks.
+fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> {
+    let checked = upkeep::lock::check(project, chosen, !args.names.is_empty())?;
+    for name in checked.unmade {
+        let hint = format!(
+            "lock `{name}` does not exist yet; `build-pipeline lock {name}` creates it, on a machine that reaches its sources"
+        );
+        output::hint(&hint);
+    }
+    if !checked.stale.is_empty() {
+        return Err(refuse_stale(checked.stale));
+    }
+    match (args.format, checked.count) {
+        (Format::Json, _) => output::json(&LockReport::default()),
+        (Format::Text, 1) => output::result("1 lock matches the current requirements\n"),
+        (Format::Text, count) => {
+            output::result(&format!("{count} locks match the current requirements\n"))
+        }
+    }
+}
+
+/// Returns the report as text.
+fn text(report: &LockReport, is_dry: bool) -> String {
+    let mut page = Page::default();
+    for one in &report.locks {
+        let LockChange { name, packages, added, removed, changed, files, .. } = one;
+        if files.is_empty() {
+            page.line(format_args!("{name}: {packages} packages, unchanged"));
+            continue;
+        }
+        let would = if is_dry { "would have " } else { "" };
+        page.line(format_args!(
+            "{name}: {would}{packages} packages: {} added, {} removed, {} with another version",
+            added.len(),
+            removed.len(),
+            changed.len()
+        ));
+        added.iter().for_each(|one| page.line(format_args!("  + {} {}", one.name, one.version)));
+        removed.iter().for_each(|one| page.line(format_args!("  - {} {}", one.name, one.version)));
+        for PackageFromTo { name, from, to } in changed {
+            page.line(format_args!("    {name} {from} -> {to}"));
+        }
+        if !is_dry {
+            page.line(format_args!("wrote {}", files.join(", ")));
+        }
+    }
+    page.into_text()
+}

@@ -1,0 +1,169 @@
+//! Checks whether pinned inputs changed upstream. Changes nothing but the history of states.
+//!
+//! [`check`] returns the report. `ask` looks up the states of all pins, and `history` says since when
+//! each pin is in its state.
+
+mod ask;
+mod history;
+mod state;
+
+use std::collections::BTreeMap;
+
+use failure::Failure;
+use names::PinName;
+use pins::{PinKind, Pins};
+use project::clock::today;
+use project::pins_file::pin_name;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use self::ask::Clients;
+use self::history::History;
+pub use self::state::Class;
+use self::state::State;
+
+/// The version of this JSON format.
+const SCHEMA: u32 = 1;
+
+/// The output of `outdated --format json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OutdatedReport {
+    /// The version of this JSON format.
+    pub schema: u32,
+    /// The day of the check, in UTC.
+    pub day: String,
+    /// The worst state.
+    pub worst: Class,
+    /// The pins, worst first.
+    pub pins: Vec<PinReport>,
+}
+
+/// The state of one pin.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PinReport {
+    /// The pin.
+    pub pin: String,
+    /// Its kind: source, archive, image or release.
+    pub kind: &'static str,
+    /// Its state.
+    pub class: Class,
+    /// A description.
+    pub detail: String,
+    /// The first day on which this state was observed.
+    pub since: String,
+    /// The pinned value; null if it is unresolved or a set of packages.
+    pub pinned: Option<String>,
+    /// The current value of its name, if it was looked up.
+    pub now: Option<String>,
+    /// The newest release, if it is newer than the pin.
+    pub newest: Option<String>,
+    /// The first line of the pin in versions.toml.
+    pub line: usize,
+}
+
+/// Removes all pins but those with the given names. Without a name, keeps all.
+///
+/// # Errors
+/// There is no pin with one of the names.
+pub fn select(pins: &mut Pins, names: &[String]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let wanted = names.iter().map(|pin| pin_name(pin, pins)).collect::<Result<Vec<_>, _>>()?;
+    pins.sources.retain(|name, _| wanted.contains(name));
+    pins.archives.retain(|name, _| wanted.contains(name));
+    pins.images.retain(|name, _| wanted.contains(name));
+    pins.releases.retain(|name, _| wanted.contains(name));
+    Ok(())
+}
+
+/// Looks up the state of every pin. `text` is the text of the pins' file. `warn` gets the name and
+/// the message of a warning if the history of earlier runs cannot be read.
+///
+/// # Errors
+/// The history has another format or cannot be written. A pin that cannot be looked up is no error:
+/// its state says so.
+pub fn check(
+    text: &str,
+    pins: &Pins,
+    clients: Clients,
+    warn: impl Fn(&str, &str),
+) -> Result<OutdatedReport, Failure> {
+    let mut history = History::read(warn)?;
+    let mut states = project::runtime::start()?.block_on(ask::all(pins, clients));
+    let (_, day) = today()?;
+    for (name, state) in &mut states {
+        expire(state, pins, name, &day);
+    }
+    let report = report(text, pins, states, &mut history, day);
+    history.write()?;
+    Ok(report)
+}
+
+/// Marks a pin as expired if its date has passed, unless its state is worse.
+fn expire(state: &mut State, pins: &Pins, name: &PinName, today: &str) {
+    let facts = [
+        pins.sources.get(name).map(|pin| &pin.facts),
+        pins.archives.get(name).map(|pin| &pin.facts),
+        pins.images.get(name).map(|pin| &pin.facts),
+        pins.releases.get(name).map(|pin| &pin.facts),
+    ];
+    let day = facts.into_iter().flatten().find_map(|facts| facts.expires.as_deref());
+    if let Some(day) = day.filter(|day| *day < today)
+        && state.class < Class::Expired
+    {
+        let before =
+            if state.detail.is_empty() { String::new() } else { format!("; {}", state.detail) };
+        state.detail = format!("it expired on {day}{before}");
+        state.class = Class::Expired;
+    }
+}
+
+fn report(
+    text: &str,
+    pins: &Pins,
+    states: BTreeMap<PinName, State>,
+    history: &mut History,
+    day: String,
+) -> OutdatedReport {
+    let lines = pins::pin_lines(text);
+    let names = pins.names();
+    let mut all: Vec<PinReport> = states
+        .into_iter()
+        .map(|(name, state)| {
+            let kind = names.get(&name).copied().unwrap_or(PinKind::Source);
+            let (from, pinned) = identity(pins, &name);
+            let key =
+                format!("{} {from} {}", kind.table(), pinned.as_deref().unwrap_or("unresolved"));
+            PinReport {
+                since: history.note(key, &state, &day),
+                line: lines.get(&name).copied().unwrap_or(1),
+                pin: name.to_string(),
+                kind: kind.table(),
+                class: state.class,
+                detail: state.detail,
+                pinned,
+                now: state.now,
+                newest: state.newest,
+            }
+        })
+        .collect();
+    all.sort_by(|one, other| other.class.cmp(&one.class).then_with(|| one.pin.cmp(&other.pin)));
+    let worst = all.first().map_or(Class::Current, |one| one.class);
+    OutdatedReport { schema: SCHEMA, day, worst, pins: all }
+}
+
+/// Returns the origin of a pin and its value.
+fn identity(pins: &Pins, name: &PinName) -> (String, Option<String>) {
+    if let Some(pin) = pins.sources.get(name) {
+        let from = format!("{} {}", pin.url, pin.git_ref.as_deref().unwrap_or_default());
+        (from, pin.commit.resolved().map(ToString::to_string))
+    } else if let Some(pin) = pins.archives.get(name) {
+        (format!("{} {}", pin.project, pin.version), pin.sha256.resolved().map(ToString::to_string))
+    } else if let Some(pin) = pins.images.get(name) {
+        let tag = pin.tag.as_ref().map(ToString::to_string).unwrap_or_default();
+        (format!("{} {tag}", pin.repository), pin.digest.resolved().map(ToString::to_string))
+    } else {
+        (pins.releases.get(name).map(|pin| pin.index.clone()).unwrap_or_default(), None)
+    }
+}
