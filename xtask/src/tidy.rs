@@ -24,7 +24,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("net", false, &["names"]),
     ("tar-stream", true, &[]),
     ("seal", true, &["names", "tar-stream"]),
-    ("oci", false, &["names", "net", "plan"]),
+    ("oci", false, &["names", "net"]),
     ("engine", false, &["names"]),
     (
         "executor",

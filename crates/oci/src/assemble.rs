@@ -16,8 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use names::Digest;
-use plan::{ImageEdit, Platform};
+use names::{Digest, ImageEdit, Platform};
 use serde_json::{Map, Value, json};
 
 use crate::derive::{

@@ -20,8 +20,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use names::Digest;
-use plan::{ImageEdit, Platform};
+use names::{Digest, ImageEdit, Platform};
 use serde_json::{Map, Value, json};
 
 use crate::document::{DocumentError, read_config};

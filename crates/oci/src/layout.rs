@@ -214,7 +214,7 @@ fn foreign_image(path: &Path, name: &str) -> Option<String> {
     let is_ours = |entry: &Value| {
         let digest = entry.get("digest").and_then(Value::as_str)?.parse().ok()?;
         let manifest = json(blob_path(path, &digest))?;
-        manifest.get("annotations")?.get(plan::labels::TRACK).map(|_| ())
+        manifest.get("annotations")?.get(names::TRACK_LABEL).map(|_| ())
     };
     let entries = index.get("manifests").and_then(Value::as_array).into_iter().flatten();
     let mut foreign = entries.filter_map(|entry| {

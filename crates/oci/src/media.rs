@@ -3,8 +3,7 @@
 //! A typed model of the OCI image specification drops unknown keys and their order, which changes
 //! digests. Here, a document stays a [`serde_json::Value`], and only the required parts are read.
 
-use names::{Digest, ParseDigestError};
-use plan::Platform;
+use names::{Digest, ParseDigestError, Platform};
 use serde_json::Value;
 
 use crate::document::{self, DocumentError};

@@ -7,8 +7,7 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
-use names::{Digest, Repository};
-use plan::ManifestKind;
+use names::{Digest, ManifestKind, Repository};
 use serde_json::{Value, json};
 
 use crate::loopback::LoopbackRegistry;

@@ -34,7 +34,7 @@ pub const VCS_REF: &str = "vcs-ref";
 /// The prefix of this tool's own keys.
 pub const OWN_PREFIX: &str = "io.github.build-pipeline.";
 /// The track.
-pub const TRACK: &str = "io.github.build-pipeline.track";
+pub const TRACK: &str = names::TRACK_LABEL;
 /// The GPU target.
 pub const GPU: &str = "io.github.build-pipeline.gpu";
 /// The SHA-256 of the plan's canonical text.

@@ -25,9 +25,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use draft::{Draft, InvalidPlan, Revision};
 pub use input::{Input, Inputs};
+pub use names::{ImageEdit, ManifestKind, Platform};
 pub use steps::{
-    Action, BootstrapContract, DeriveContract, Expectation, ImageEdit, ManifestKind, PatchUse,
-    Platform, Seal, SealContract, Step,
+    Action, BootstrapContract, DeriveContract, Expectation, PatchUse, Seal, SealContract, Step,
 };
 
 /// The version of the plan's JSON format. A reader refuses a newer one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use names::{Digest, Sha256};
+use names::{Digest, ImageEdit, Platform, Sha256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -178,44 +178,6 @@ pub struct Seal {
     pub epoch: u64,
 }
 
-/// The kind of object that a digest identifies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ManifestKind {
-    /// An image index (a list of platform manifests).
-    Index,
-    /// An image manifest, for one platform.
-    Manifest,
-}
-
-/// A platform of the OCI image index specification.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Platform {
-    /// The operating system, in Go's terms.
-    pub os: String,
-    /// The processor architecture, in Go's terms.
-    pub architecture: String,
-}
-
-/// The differences between the config and manifest of an image and those of its base.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ImageEdit {
-    /// `created` of the config and of the new history entry, RFC 3339 in UTC.
-    pub created: String,
-    /// `created_by` of the new history entry.
-    pub created_by: String,
-    /// Environment variables to set; they replace the base's variables of the same name.
-    pub env: BTreeMap<String, String>,
-    /// Words to put before the base's entrypoint.
-    pub entrypoint_prefix: Vec<String>,
-    /// Labels and annotations of the base to drop: whole keys, or prefixes with a final `*`.
-    pub reset: Vec<String>,
-    /// Labels to set. The plan digest is added later, because the plan cannot contain it.
-    pub labels: BTreeMap<String, String>,
-}
-
 impl Action {
     /// Returns the steps that this action depends on, each once, in the order of its fields.
     pub fn needs(&self) -> Vec<&str> {
@@ -250,37 +212,5 @@ impl Action {
             Self::BuildImage { dockerfile, .. } => Some(dockerfile),
             Self::BootstrapBase { .. } | Self::SealImage { .. } | Self::DeriveImage { .. } => None,
         }
-    }
-}
-
-impl ImageEdit {
-    /// Returns whether a label or annotation of the base is dropped.
-    pub fn resets(&self, key: &str) -> bool {
-        self.reset.iter().any(|rule| match rule.strip_suffix('*') {
-            Some(prefix) => key.starts_with(prefix),
-            None => key == rule,
-        })
-    }
-}
-
-impl Platform {
-    /// Returns `linux/amd64`, the only platform of gfx1151 machines.
-    pub fn linux_amd64() -> Self {
-        Self { os: "linux".to_owned(), architecture: "amd64".to_owned() }
-    }
-}
-
-impl fmt::Display for Platform {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.os, self.architecture)
-    }
-}
-
-impl fmt::Display for ManifestKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Index => "index",
-            Self::Manifest => "manifest",
-        })
     }
 }

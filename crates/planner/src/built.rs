@@ -235,7 +235,7 @@ impl PlanBuilder<'_> {
             self.warnings.push(Warning::new("base-discontinued", format!("pin `{name}`: {why}")));
         }
         self.labels.extend(base_labels(&image));
-        let manifest = pin.kind.map(crate::metadata::manifest_kind);
+        let manifest = pin.kind;
         let input = self.add_input(name.to_string(), Input::Image { reference: image, manifest });
         let action = Action::FetchBase { input, platform: Platform::linux_amd64() };
         Ok(self.step("fetch-base".to_owned(), action))

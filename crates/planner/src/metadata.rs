@@ -59,7 +59,7 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         env.insert(spoof::OVERRIDE_VARIABLE.to_owned(), version.to_string());
     }
     let base = settings.base.to_string();
-    let kind = pin.kind.map(manifest_kind);
+    let kind = pin.kind;
     let inputs =
         Inputs::from([(base.clone(), Input::Image { reference: image.clone(), manifest: kind })]);
     check_overrides(request, input, &inputs)?;
@@ -134,14 +134,6 @@ pub(crate) fn created_by(track: Track, gpu: &str) -> String {
     format!("build-pipeline {CONTRACT}: {} for {gpu}", track.name())
 }
 
-/// Converts the kind of a digest to the plan's type.
-pub(crate) fn manifest_kind(kind: pins::ManifestKind) -> plan::ManifestKind {
-    match kind {
-        pins::ManifestKind::Index => plan::ManifestKind::Index,
-        pins::ManifestKind::Manifest => plan::ManifestKind::Manifest,
-    }
-}
-
 /// Returns the two steps of an image that only adds metadata.
 fn steps(input: String, edit: ImageEdit) -> Vec<Step> {
     let base = "fetch-base".to_owned();
@@ -182,11 +174,7 @@ pub(crate) fn check_overrides(
 pub(crate) fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinName) -> ImagePin {
     if let Some(stand_in) = &request.stand_in {
         let digest = Pinned::Resolved(stand_in.digest.clone());
-        let kind = match stand_in.kind {
-            plan::ManifestKind::Index => pins::ManifestKind::Index,
-            plan::ManifestKind::Manifest => pins::ManifestKind::Manifest,
-        };
-        return ImagePin { digest, kind: Some(kind), ..pin.clone() };
+        return ImagePin { digest, kind: Some(stand_in.kind), ..pin.clone() };
     }
     let Some(image) = request.overrides.get(name) else { return pin.clone() };
     if pin.digest == Pinned::Resolved(image.digest.clone()) {

@@ -1,7 +1,6 @@
 //! Images assembled from a base and sealed layers: one config, whatever the engine wrote.
 
-use names::Digest;
-use plan::{ImageEdit, Platform};
+use names::{Digest, ImageEdit, Platform};
 use serde_json::{Value, json};
 
 use super::support::{Base, edit};

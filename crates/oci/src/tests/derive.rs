@@ -1,6 +1,6 @@
 //! The contract `derive/1`: golden digests, and a table for every rule.
 
-use plan::{ImageEdit, Platform};
+use names::{ImageEdit, Platform};
 use serde_json::{Map, Value, json};
 
 use super::support::{Base, edit};

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use names::Digest;
-use plan::{ManifestKind, Platform};
+use names::{Digest, ManifestKind, Platform};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 

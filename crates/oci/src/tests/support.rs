@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
-use names::Digest;
-use plan::{ImageEdit, Platform, labels};
+use names::{Digest, ImageEdit, Platform};
+use plan::labels;
 use serde_json::{Value, json};
 
 use crate::DerivedImage;

@@ -7,10 +7,10 @@ mod read;
 
 use std::collections::BTreeMap;
 
-use names::{Digest, Repository, Tag};
+pub use names::ManifestKind;
+use names::{CommitId, Digest, GpuTarget, PinName, Repository, Sha256, Tag};
 
 use crate::problem::nearest;
-use names::{CommitId, GpuTarget, PinName, Sha256};
 
 pub use read::parse_versions;
 
@@ -119,15 +119,6 @@ pub struct Facts {
     pub evidence: Option<String>,
 }
 
-/// The kind of object that a digest identifies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ManifestKind {
-    /// An image index (a list of platform manifests).
-    Index,
-    /// An image manifest, for one platform.
-    Manifest,
-}
-
 /// The kind of a pin, named after the tables of `versions.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinKind {
@@ -170,16 +161,6 @@ impl PinKind {
             Self::Archive => "archive",
             Self::Image => "image",
             Self::Release => "release",
-        }
-    }
-}
-
-impl ManifestKind {
-    /// Returns the spelling in `versions.toml`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Index => "index",
-            Self::Manifest => "manifest",
         }
     }
 }

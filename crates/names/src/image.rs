@@ -1,0 +1,90 @@
+//! What plans and images have in common: the terms of the OCI image specification, and the changes to
+//! a base.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The label and annotation of every image of this tool: its track.
+pub const TRACK_LABEL: &str = "io.github.build-pipeline.track";
+
+/// The kind of object that a digest identifies.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ManifestKind {
+    /// An image index (a list of platform manifests).
+    Index,
+    /// An image manifest, for one platform.
+    Manifest,
+}
+
+/// A platform of the OCI image index specification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// The operating system, in Go's terms.
+    pub os: String,
+    /// The processor architecture, in Go's terms.
+    pub architecture: String,
+}
+
+/// The differences between the config and manifest of an image and those of its base.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImageEdit {
+    /// `created` of the config and of the new history entry, RFC 3339 in UTC.
+    pub created: String,
+    /// `created_by` of the new history entry.
+    pub created_by: String,
+    /// Environment variables to set; they replace the base's variables of the same name.
+    pub env: BTreeMap<String, String>,
+    /// Words to put before the base's entrypoint.
+    pub entrypoint_prefix: Vec<String>,
+    /// Labels and annotations of the base to drop: whole keys, or prefixes with a final `*`.
+    pub reset: Vec<String>,
+    /// Labels to set. The plan digest is added later, because the plan cannot contain it.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl ManifestKind {
+    /// Returns the spelling in plans and in `versions.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Manifest => "manifest",
+        }
+    }
+}
+
+impl ImageEdit {
+    /// Returns whether a label or annotation of the base is dropped.
+    pub fn resets(&self, key: &str) -> bool {
+        self.reset.iter().any(|rule| match rule.strip_suffix('*') {
+            Some(prefix) => key.starts_with(prefix),
+            None => key == rule,
+        })
+    }
+}
+
+impl Platform {
+    /// Returns `linux/amd64`, the only platform of gfx1151 machines.
+    pub fn linux_amd64() -> Self {
+        Self { os: "linux".to_owned(), architecture: "amd64".to_owned() }
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.os, self.architecture)
+    }
+}
+
+impl fmt::Display for ManifestKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
