@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use names::{Digest, ImageEdit, Platform};
+use plan::labels;
 use serde_json::{Value, json};
 
 use crate::DerivedImage;
@@ -103,7 +104,7 @@ impl Base {
 
     pub(crate) fn derive_with(&self, edit: &ImageEdit) -> Result<DerivedImage, crate::DeriveError> {
         let mut labels = edit.labels.clone();
-        labels.insert("io.github.build-pipeline.plan-digest".to_owned(), "sha256:plan".to_owned());
+        labels.insert(labels::PLAN_DIGEST.to_owned(), "sha256:plan".to_owned());
         let platform = Platform::linux_amd64();
         crate::derive(&self.manifest(), &self.config_bytes(), &platform, edit, &labels)
     }
