@@ -202,9 +202,10 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
             continue;
         }
         let is_good = quoted(tool, &["--track", track])? && quoted(tool, &["verify", track])?;
-        match is_good {
-            true => built.push(track.to_owned()),
-            false => nightly.failures.push(format!("track {track} was not built and verified")),
+        if is_good {
+            built.push(track.to_owned());
+        } else {
+            nightly.failures.push(format!("track {track} was not built and verified"));
         }
         let word = if is_good { "built and verified" } else { "**failed**" };
         writeln!(nightly.summary, "| {track} | {word} | |")?;

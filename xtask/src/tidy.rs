@@ -127,10 +127,12 @@ fn crates(metadata: &Metadata, breaches: &mut Vec<String>) -> Result<()> {
             continue;
         };
         for used in uses(package) {
-            let is_allowed = match ours.contains(used) {
-                true => allowed.contains(&used),
-                false if OF_THE_COMMAND.contains(&used) => name == "build-pipeline",
-                false => !is_pure || PURE_OUTSIDE.contains(&used),
+            let is_allowed = if ours.contains(used) {
+                allowed.contains(&used)
+            } else if OF_THE_COMMAND.contains(&used) {
+                name == "build-pipeline"
+            } else {
+                !is_pure || PURE_OUTSIDE.contains(&used)
             };
             if !is_allowed {
                 breaches.push(format!("crate `{name}` may not use `{used}`"));

@@ -61,13 +61,11 @@ impl Files {
 
     /// Returns the number of differences of each kind.
     pub(crate) fn summary(&self) -> String {
-        match self.causes.is_empty() {
-            true => "same files, compressed differently".to_owned(),
-            false => {
-                let counts =
-                    self.causes.iter().map(|(cause, (count, _))| format!("{cause} {count}"));
-                counts.collect::<Vec<_>>().join(", ")
-            }
+        if self.causes.is_empty() {
+            "same files, compressed differently".to_owned()
+        } else {
+            let counts = self.causes.iter().map(|(cause, (count, _))| format!("{cause} {count}"));
+            counts.collect::<Vec<_>>().join(", ")
         }
     }
 

@@ -100,9 +100,10 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
     let Some(command) = &cli.command else {
         let nothing_asked =
             cli::Build { lock_timeout: cli.build.lock_timeout, ..cli::Build::default() };
-        return match cli.build == nothing_asked {
-            true => commands::welcome::run(&cli.global),
-            false => commands::build::run(&cli.global, &cli.build),
+        return if cli.build == nothing_asked {
+            commands::welcome::run(&cli.global)
+        } else {
+            commands::build::run(&cli.global, &cli.build)
         };
     };
     if !cli.build.subject.tracks.is_empty() {

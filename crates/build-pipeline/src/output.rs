@@ -123,9 +123,10 @@ pub(crate) fn sanitised_result(text: &str) -> Result<(), Failure> {
 
 /// Prints a result unchanged, unless it goes to a terminal.
 pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), Failure> {
-    match io::stdout().is_terminal() {
-        true => sanitised_result(&String::from_utf8_lossy(bytes)),
-        false => written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())),
+    if io::stdout().is_terminal() {
+        sanitised_result(&String::from_utf8_lossy(bytes))
+    } else {
+        written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()))
     }
 }
 
@@ -148,13 +149,12 @@ pub(crate) fn large_json(document: &impl serde::Serialize) -> Result<(), Failure
 
 /// Passes on the output of a program that the user started, unchanged, to the same stream.
 pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), Failure> {
-    match is_error {
-        false => written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())),
-        true => {
-            // If standard error is closed, standard output may still be wanted.
-            drop(io::stderr().write_all(bytes));
-            Ok(())
-        }
+    if !is_error {
+        written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()))
+    } else {
+        // If standard error is closed, standard output may still be wanted.
+        drop(io::stderr().write_all(bytes));
+        Ok(())
     }
 }
 

@@ -39,13 +39,10 @@ pub(crate) async fn rebuild(
     let is_built = plan.is_built();
     let store = folder.path().join("store");
     let options = BuildOptions { is_fresh: true, keeps_failed: false, store: store.clone() };
-    let build_env = match is_built {
-        true => Some(Arc::new(build_env::open(
-            global::sources(global)?,
-            Arc::clone(materials),
-            options,
-        )?)),
-        false => None,
+    let build_env = if is_built {
+        Some(Arc::new(build_env::open(global::sources(global)?, Arc::clone(materials), options)?))
+    } else {
+        None
     };
     let settings = Settings {
         client: client.clone(),

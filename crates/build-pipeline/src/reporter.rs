@@ -84,10 +84,7 @@ impl Reporter {
             // Its steps are too short for a duration.
             last_times.get_or_init(BTreeMap::new);
         }
-        let prefix = match is_one_of_several {
-            true => format!("{}/", plan.name),
-            false => String::new(),
-        };
+        let prefix = if is_one_of_several { format!("{}/", plan.name) } else { String::new() };
         let (reporter, plan) = (Arc::clone(self), plan.name.clone());
         let teller = Teller { reporter, plan, prefix, last_times };
         Arc::new(move |event| teller.tell(event))

@@ -152,9 +152,10 @@ fn copy(from: &Path, to: &Path, package: &LockedPackage) -> Result<(), LocalSour
         hasher.update(&buffer[..count]);
         target.write_all(&buffer[..count]).map_err(disk(to))?;
     }
-    match hex(&hasher.finalize()) == package.sha256.as_str() {
-        true => Ok(()),
-        false => Err(LocalSourceError::Changed { file: package.file_name().to_owned() }),
+    if hex(&hasher.finalize()) == package.sha256.as_str() {
+        Ok(())
+    } else {
+        Err(LocalSourceError::Changed { file: package.file_name().to_owned() })
     }
 }
 

@@ -110,9 +110,10 @@ impl ContainerOutput {
                 return Ok(Some(output));
             }
             if self.stream.read_buf(&mut self.pending).await? == 0 {
-                return match self.pending.is_empty() && self.frame.is_none() {
-                    true => Ok(None),
-                    false => Err(io::ErrorKind::UnexpectedEof.into()),
+                return if self.pending.is_empty() && self.frame.is_none() {
+                    Ok(None)
+                } else {
+                    Err(io::ErrorKind::UnexpectedEof.into())
                 };
             }
         }

@@ -213,10 +213,11 @@ impl Run {
 
     /// Runs one step and records its result.
     async fn carry_out(&self, step: &Step, needs: &Products) -> Outcome {
-        let _turn = match makes_image(&step.action) {
+        let _turn = if makes_image(&step.action) {
             // The semaphore is never closed.
-            true => self.shared.images.acquire().await.ok(),
-            false => None,
+            self.shared.images.acquire().await.ok()
+        } else {
+            None
         };
         let begun = Instant::now();
         // The recorded state if this is never completed.

@@ -273,12 +273,11 @@ impl Failures {
     /// Searches whole lines for failures; `lines` is the number of lines before them.
     fn search(&self, text: &[u8], lines: u64, hits: &mut [Hit]) {
         let stripped;
-        let text = match text.contains(&0x1b) {
-            true => {
-                stripped = without_colours(text);
-                &stripped
-            }
-            false => text,
+        let text = if text.contains(&0x1b) {
+            stripped = without_colours(text);
+            &stripped
+        } else {
+            text
         };
         let (mut at, mut counted, mut number) = (0, 0, lines + 1);
         while let Some(found) = self.texts.find_at(text, at) {
@@ -306,9 +305,10 @@ impl Failures {
     fn judge(&self, hits: &[Hit]) -> Vec<Diagnosis<'_>> {
         let diagnose = |failure: &'_ Failure| {
             let own = failure.patterns.iter().map(|index| &hits[*index]);
-            let is_shown = match failure.needs_all {
-                true => own.clone().all(|hit| hit.count > 0),
-                false => own.clone().any(|hit| hit.count > 0),
+            let is_shown = if failure.needs_all {
+                own.clone().all(|hit| hit.count > 0)
+            } else {
+                own.clone().any(|hit| hit.count > 0)
             };
             let mut lines: Vec<LogLine> = own.clone().filter_map(|hit| hit.first.clone()).collect();
             lines.sort_by_key(|line| line.number);

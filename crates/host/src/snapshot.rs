@@ -70,12 +70,11 @@ impl Snapshot {
     /// `recorded` in it), no fact of this machine is used.
     pub fn read(root: &Path, caller: &Caller) -> Self {
         let root = Root::new(root);
-        let environment = match root.is_recorded() {
-            true => {
-                let pairs = root.recorded("env").filter_map(|line| line.split_once('='));
-                pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-            }
-            false => caller.environment.clone(),
+        let environment = if root.is_recorded() {
+            let pairs = root.recorded("env").filter_map(|line| line.split_once('='));
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        } else {
+            caller.environment.clone()
         };
         let home = environment.get("HOME").map(String::as_str);
         let access = access::read(&root, caller, home);

@@ -40,9 +40,10 @@ pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
     let podman: Vec<String> =
         own.into_iter().chain(["var/lib/containers/storage".to_owned()]).collect();
     let docker = ["var/lib/docker".to_owned()];
-    let disks = match root.is_recorded() {
-        true => root.recorded("disk").filter_map(recorded_disk).collect(),
-        false => podman.iter().chain(&docker).filter_map(|path| disk(root, path)).collect(),
+    let disks = if root.is_recorded() {
+        root.recorded("disk").filter_map(recorded_disk).collect()
+    } else {
+        podman.iter().chain(&docker).filter_map(|path| disk(root, path)).collect()
     };
     let leftovers = root.names("var/tmp").into_iter().filter(|name| {
         let is_ours = || {

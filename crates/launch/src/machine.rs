@@ -155,13 +155,14 @@ impl Data {
 pub fn root(here: &Path, host_root: Option<&Path>) -> Result<PathBuf, Failure> {
     let Some(host_root) = host_root else { return Ok(PathBuf::from("/")) };
     let root = here.join(host_root);
-    match root.is_dir() {
-        true => Ok(root),
-        false => Err(Failure::new(
+    if root.is_dir() {
+        Ok(root)
+    } else {
+        Err(Failure::new(
             Kind::Input,
             format!("`--host-root {}` is not a folder", host_root.display()),
         )
-        .hint("name the folder that contains the machine's `proc`, `sys` and `etc`")),
+        .hint("name the folder that contains the machine's `proc`, `sys` and `etc`"))
     }
 }
 

@@ -276,13 +276,13 @@ fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> 
     };
     let engine = prepared.engine_name();
     let told = Failure::new(Kind::Machine, format!("{engine} has no image `{image}`"));
-    match image.starts_with("localhost/") {
-        true => told
-            .hint(format!(
-                "`build-pipeline --track {track} --load --engine {engine}` builds and loads it"
-            ))
-            .hint("`--image NAME` starts another image"),
-        false => told.hint(format!("`{engine} pull {image}` fetches it")),
+    if image.starts_with("localhost/") {
+        told.hint(format!(
+            "`build-pipeline --track {track} --load --engine {engine}` builds and loads it"
+        ))
+        .hint("`--image NAME` starts another image")
+    } else {
+        told.hint(format!("`{engine} pull {image}` fetches it"))
     }
 }
 

@@ -396,9 +396,10 @@ fn is_name(text: &str) -> bool {
 }
 
 fn join(folder: &str, next: &str) -> String {
-    match next.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
-        true => next.to_owned(),
-        false => format!("{}/{next}", folder.trim_end_matches('/')),
+    if next.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
+        next.to_owned()
+    } else {
+        format!("{}/{next}", folder.trim_end_matches('/'))
     }
 }
 

@@ -169,9 +169,10 @@ impl FromStr for Repository {
         }
         let short_name = || ParseImageRefError::ShortName {
             text: text.to_owned(),
-            suggestion: match text.contains('/') {
-                true => format!("docker.io/{text}"),
-                false => format!("docker.io/library/{text}"),
+            suggestion: if text.contains('/') {
+                format!("docker.io/{text}")
+            } else {
+                format!("docker.io/library/{text}")
             },
         };
         let (host, path) = text.split_once('/').ok_or_else(short_name)?;
@@ -185,9 +186,10 @@ impl FromStr for Repository {
             "index.docker.io" | "registry-1.docker.io" => "docker.io",
             other => other,
         };
-        let path = match registry == "docker.io" && !path.contains('/') {
-            true => format!("library/{path}"),
-            false => path.to_owned(),
+        let path = if registry == "docker.io" && !path.contains('/') {
+            format!("library/{path}")
+        } else {
+            path.to_owned()
         };
         Ok(Self { registry: registry.to_owned(), path })
     }

@@ -36,10 +36,11 @@ macro_rules! checked_text {
             type Err = ParseNameError;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 let is_valid: fn(&str) -> bool = $check;
-                match is_valid(text) {
-                    true => Ok(Self(text.to_owned())),
-                    false => Err(ParseNameError { text: text.to_owned(), what: $what }),
-                }
+                if is_valid(text) {
+Ok(Self(text.to_owned()))
+} else {
+Err(ParseNameError { text: text.to_owned(), what: $what })
+}
             }
         }
 

@@ -172,9 +172,10 @@ pub fn check_reach(host: &str, reach: Reach, registry_reach: Reach) -> Result<()
 pub fn check_realm(registry: &Url, registry_reach: Reach, realm: &Url) -> Result<(), RefusedHop> {
     check_hop(registry, registry_reach, registry, realm)?;
     let is_here = realm.host().and_then(|host| literal_reach(&host)) == Some(Reach::Loopback);
-    match realm.scheme() == "https" || is_here || is_same_host(registry, realm) {
-        true => Ok(()),
-        false => Err(RefusedHop::Downgrade),
+    if realm.scheme() == "https" || is_here || is_same_host(registry, realm) {
+        Ok(())
+    } else {
+        Err(RefusedHop::Downgrade)
     }
 }
 
@@ -182,11 +183,10 @@ pub fn check_realm(registry: &Url, registry_reach: Reach, realm: &Url) -> Result
 /// No registry in use continues uploads elsewhere, and the session's URL is itself a secret.
 pub fn check_upload(registry: &Url, location: &Url) -> Result<(), RefusedHop> {
     check_hop(registry, Reach::Loopback, registry, location)?;
-    match is_same_host(registry, location) && registry.scheme() == location.scheme() {
-        true => Ok(()),
-        false => {
-            Err(RefusedHop::OtherHost { host: location.host_str().unwrap_or_default().to_owned() })
-        }
+    if is_same_host(registry, location) && registry.scheme() == location.scheme() {
+        Ok(())
+    } else {
+        Err(RefusedHop::OtherHost { host: location.host_str().unwrap_or_default().to_owned() })
     }
 }
 

@@ -312,9 +312,10 @@ impl Transport {
             .http2_adaptive_window(true)
             .dns_resolver(Arc::new(names))
             .tls_backend_preconfigured(self.tls(route)?);
-        let builder = match route == Route::Loopback || !self.settings.use_system_proxies {
-            true => builder.no_proxy(),
-            false => builder,
+        let builder = if route == Route::Loopback || !self.settings.use_system_proxies {
+            builder.no_proxy()
+        } else {
+            builder
         };
         let client = builder.build().map_err(|error| {
             Error::new(ErrorKind::Setup, "cannot set up an HTTP client").because(&error)

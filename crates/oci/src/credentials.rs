@@ -311,9 +311,10 @@ fn judge(
 ) -> Result<Option<Credential>, CredentialError> {
     if !status.success() {
         // The helper protocol has no code for this, only the message of docker-credential-helpers.
-        return match String::from_utf8_lossy(answer).contains("credentials not found") {
-            true => Ok(None),
-            false => Err(CredentialError::HelperFailed { helper, status: status.to_string() }),
+        return if String::from_utf8_lossy(answer).contains("credentials not found") {
+            Ok(None)
+        } else {
+            Err(CredentialError::HelperFailed { helper, status: status.to_string() })
         };
     }
     let answer: HelperAnswer =

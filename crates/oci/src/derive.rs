@@ -285,9 +285,10 @@ fn merged(
 ) -> Value {
     let mut all: BTreeMap<&str, Value> = BTreeMap::new();
     for (key, value) in inherited.into_iter().flatten() {
-        match edit.resets(key) {
-            true => reset.push(key.clone()),
-            false => drop(all.insert(key, value.clone())),
+        if edit.resets(key) {
+            reset.push(key.clone());
+        } else {
+            drop(all.insert(key, value.clone()));
         }
     }
     all.extend(labels.iter().map(|(key, value)| (key.as_str(), json!(value))));

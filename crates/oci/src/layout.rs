@@ -191,9 +191,10 @@ pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
     // A run that was killed before its first rename leaves folders and blobs.
     let is_left_over =
         |name: &std::ffi::OsStr| name == "blobs" || name.to_str().is_some_and(is_half_file);
-    match entries.iter().all(|entry| is_left_over(&entry.file_name())) && has_only_blobs(path) {
-        true => Ok(()),
-        false => Err(LayoutError::NotALayout(path.to_owned())),
+    if entries.iter().all(|entry| is_left_over(&entry.file_name())) && has_only_blobs(path) {
+        Ok(())
+    } else {
+        Err(LayoutError::NotALayout(path.to_owned()))
     }
 }
 
@@ -311,9 +312,10 @@ impl LayoutImage {
     /// Fails if there is no layout, if it does not contain exactly one image, or if a blob does not
     /// match its name.
     pub fn read(path: &Path) -> Result<Self, LayoutError> {
-        match path.is_dir() {
-            true => Self::from_files(path, &FolderFiles(path)),
-            false => Self::from_files(path, &crate::archive::ArchiveFiles::scan(path)?),
+        if path.is_dir() {
+            Self::from_files(path, &FolderFiles(path))
+        } else {
+            Self::from_files(path, &crate::archive::ArchiveFiles::scan(path)?)
         }
     }
 

@@ -235,9 +235,10 @@ impl Descriptor {
 
 /// Checks that content has the declared size.
 pub(crate) fn check_size(digest: &Digest, stated: u64, found: u64) -> Result<(), MediaError> {
-    match stated == found {
-        true => Ok(()),
-        false => Err(MediaError::Size { digest: digest.clone(), stated, found }),
+    if stated == found {
+        Ok(())
+    } else {
+        Err(MediaError::Size { digest: digest.clone(), stated, found })
     }
 }
 

@@ -194,13 +194,16 @@ impl RawRegistry {
             (prefix, location) if location.is_empty() => (prefix.clone(), prefix),
             both => both,
         };
-        let check = |location: &str| match is_location(location) {
-            true => Ok(()),
-            false => Err(ParseRegistriesConfError::Location {
-                name: name.to_owned(),
-                prefix: prefix.clone(),
-                location: names::mask(location).into_owned(),
-            }),
+        let check = |location: &str| {
+            if is_location(location) {
+                Ok(())
+            } else {
+                Err(ParseRegistriesConfError::Location {
+                    name: name.to_owned(),
+                    prefix: prefix.clone(),
+                    location: names::mask(location).into_owned(),
+                })
+            }
         };
         if !location.is_empty() {
             check(&location)?;
@@ -209,9 +212,10 @@ impl RawRegistry {
         for raw in self.mirror {
             let location = trim(&raw.location);
             check(&location)?;
-            let pull = match self.mirror_by_digest_only {
-                true => PullFromMirror::DigestOnly,
-                false => raw.pull_from_mirror,
+            let pull = if self.mirror_by_digest_only {
+                PullFromMirror::DigestOnly
+            } else {
+                raw.pull_from_mirror
             };
             mirrors.push(MirrorSettings { location, insecure: raw.insecure, pull });
         }
@@ -230,10 +234,8 @@ pub(crate) fn is_location(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or_default();
     let dotted = host.contains(['.', ':', '[']) || host == "localhost";
     // In the grammar of image references, any port makes a single label a host.
-    let probe = match dotted {
-        true => format!("{text}/x"),
-        false => format!("{host}:1{}/x", &text[host.len()..]),
-    };
+    let probe =
+        if dotted { format!("{text}/x") } else { format!("{host}:1{}/x", &text[host.len()..]) };
     probe.parse::<names::Repository>().is_ok()
 }
 

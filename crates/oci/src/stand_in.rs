@@ -41,9 +41,10 @@ impl StandIn {
         let config = Bytes::from(config_of(repository, &diff_ids).to_string());
         let docker = kind == ManifestKind::Manifest;
         let manifest_type = if docker { DOCKER_MANIFEST } else { OCI_MANIFEST };
-        let layer_type = match docker {
-            true => "application/vnd.docker.image.rootfs.diff.tar.gzip",
-            false => "application/vnd.oci.image.layer.v1.tar+gzip",
+        let layer_type = if docker {
+            "application/vnd.docker.image.rootfs.diff.tar.gzip"
+        } else {
+            "application/vnd.oci.image.layer.v1.tar+gzip"
         };
         let layers: Vec<_> = blobs.iter().map(|blob| descriptor(layer_type, blob)).collect();
         let manifest = json!({
@@ -86,16 +87,17 @@ impl StandIn {
 fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
     let created = "2025-01-01T00:00:00Z";
     let history = |text: &str, empty: bool| json!({ "created": created, "created_by": text, "empty_layer": empty });
-    let (env, entrypoint, cmd) = match repository.path().contains("ollama") {
-        true => (
+    let (env, entrypoint, cmd) = if repository.path().contains("ollama") {
+        (
             json!([
                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "OLLAMA_HOST=0.0.0.0:11434"
             ]),
             json!(["/bin/ollama"]),
             json!(["serve"]),
-        ),
-        false => (
+        )
+    } else {
+        (
             json!([
                 "PATH=/opt/rocm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "ROCM_PATH=/opt/rocm",
@@ -103,7 +105,7 @@ fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
             ]),
             Value::Null,
             json!(["/bin/bash"]),
-        ),
+        )
     };
     json!({
         "architecture": "amd64",

@@ -117,9 +117,10 @@ impl Place<'_> {
         let file =
             File::from(openat(&self.folder, self.name, flags, Mode::empty()).map_err(unreadable)?);
         let metadata = file.metadata().map_err(|error| Unreadable(error.to_string()))?;
-        match metadata.is_file() {
-            true => Ok(Some(file)),
-            false => Err(Unreadable("it is not a regular file".to_owned())),
+        if metadata.is_file() {
+            Ok(Some(file))
+        } else {
+            Err(Unreadable("it is not a regular file".to_owned()))
         }
     }
 }

@@ -229,15 +229,15 @@ fn argument(text: &str) -> Result<String, Wrong> {
     let is_word = text.starts_with(|c: char| c.is_ascii_uppercase())
         && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     let is_ours = ["BASE", "GPU_TARGET", "SOURCE_DATE_EPOCH"].contains(&text);
-    match is_word && !is_ours {
-        true => Ok(text.to_owned()),
-        false if is_ours => {
-            Err(wrong(format!("{} is set for every Dockerfile", quote(text)), "remove it"))
-        }
-        false => Err(wrong(
+    if is_ours {
+        Err(wrong(format!("{} is set for every Dockerfile", quote(text)), "remove it"))
+    } else if is_word {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
             format!("{} is not the name of a build argument", quote(text)),
             "write upper-case letters, digits and `_`, for example `VLLM_TARGET_DEVICE`",
-        )),
+        ))
     }
 }
 

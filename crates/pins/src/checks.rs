@@ -74,12 +74,13 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
 /// Accepts the `https` url of a git repository.
 pub(crate) fn repository_url(text: &str) -> Result<String, Wrong> {
     let url = https_url(text)?;
-    match url.trim_start_matches("https://").trim_end_matches('/').contains('/') {
-        true => Ok(url),
-        false => Err(wrong(
+    if url.trim_start_matches("https://").trim_end_matches('/').contains('/') {
+        Ok(url)
+    } else {
+        Err(wrong(
             format!("{} contains a host, but no repository", quote(text)),
             "write the whole url, for example `https://github.com/vllm-project/vllm`",
-        )),
+        ))
     }
 }
 
@@ -194,9 +195,10 @@ pub(crate) fn rocm_release(text: &str) -> Result<String, Wrong> {
         return Ok(text.to_owned());
     }
     let bare = text.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let help = match bare != text && rocm_release(bare).is_ok() {
-        true => format!("write only the number: `{bare}`"),
-        false => "a ROCm release is two or three numbers, for example `7.2.1`; a nightly has a stamp after them, for example `7.14.0a20260608`".to_owned(),
+    let help = if bare != text && rocm_release(bare).is_ok() {
+        format!("write only the number: `{bare}`")
+    } else {
+        "a ROCm release is two or three numbers, for example `7.2.1`; a nightly has a stamp after them, for example `7.14.0a20260608`".to_owned()
     };
     Err(wrong(format!("{} is not a ROCm release", quote(text)), help))
 }
@@ -255,12 +257,13 @@ pub(crate) fn component(text: &str) -> Result<String, Wrong> {
     let is_valid = text.len() <= 64
         && text.starts_with(is_word)
         && text.chars().all(|c| is_word(c) || "._-".contains(c));
-    match is_valid {
-        true => Ok(text.to_owned()),
-        false => Err(wrong(
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
             format!("{} is not the name of a component", quote(text)),
             "write the name of a folder under `patches/`, for example `vllm`",
-        )),
+        ))
     }
 }
 
@@ -345,9 +348,10 @@ pub(crate) fn spoof(text: &str, target: Option<&GpuTarget>) -> Result<GfxVersion
         )),
         Ok(version) => Ok(version),
         Err(error @ ParseGfxVersionError::TargetName { version, .. }) => {
-            let help = match Some(version) == own {
-                true => "write three numbers, `major.minor.stepping`, of the GPU to imitate, for example `10.3.0` for gfx1030 or `11.0.0` for gfx1100".to_owned(),
-                false => format!("write `{version}`"),
+            let help = if Some(version) == own {
+                "write three numbers, `major.minor.stepping`, of the GPU to imitate, for example `10.3.0` for gfx1030 or `11.0.0` for gfx1100".to_owned()
+            } else {
+                format!("write `{version}`")
             };
             Err(Wrong { help, ..split_sentence(&error.to_string()) })
         }

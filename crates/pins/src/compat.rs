@@ -311,9 +311,10 @@ fn some<T>(
     check: impl Fn(&str) -> Result<T, Wrong>,
 ) -> Result<Vec<T>, Reported> {
     let all = table.texts(report, key, example, check)?;
-    match all.is_empty() {
-        true => Err(table.add_missing(report, key, &format!("{key} = [\"{example}\"]"))),
-        false => Ok(all),
+    if all.is_empty() {
+        Err(table.add_missing(report, key, &format!("{key} = [\"{example}\"]")))
+    } else {
+        Ok(all)
     }
 }
 

@@ -407,10 +407,8 @@ impl<'t> Entry<'t> {
             DeValue::Array(_) => "the array",
             DeValue::Table(_) => "the table",
         };
-        let name = match self.is_item {
-            true => format!("an item of {}", quote(self.key)),
-            false => quote(self.key),
-        };
+        let name =
+            if self.is_item { format!("an item of {}", quote(self.key)) } else { quote(self.key) };
         let source = self.source(report);
         let message = format!("{name} is {found} {source}, but should be {wanted}");
         report.add(&self.span, wrong(message, help))

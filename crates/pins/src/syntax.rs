@@ -153,9 +153,10 @@ fn first_of(text: &str, at: usize, line: &str) -> Option<usize> {
     let key_of = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();
     let earlier: Vec<&str> = text[..at].lines().map(str::trim).collect();
     let is_header = line.starts_with('[');
-    let from = match is_header {
-        true => 0,
-        false => earlier.iter().rposition(|line| line.starts_with('[')).map_or(0, |at| at + 1),
+    let from = if is_header {
+        0
+    } else {
+        earlier.iter().rposition(|line| line.starts_with('[')).map_or(0, |at| at + 1)
     };
     let key = key_of(line);
     let found = earlier[from..]

@@ -137,12 +137,11 @@ pub(crate) fn read(
             table.add_missing(report, "when", "when = [\"run\"]");
         }
         let is_debug = when.as_ref().is_ok_and(|when| when.as_slice() == [When::Debug]);
-        let name = match is_debug {
+        let name = if is_debug {
             // Variables that images may not set are exactly what debugging needs.
-            true => Ok(entry.key.to_owned()),
-            false => {
-                environment::name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))
-            }
+            Ok(entry.key.to_owned())
+        } else {
+            environment::name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))
         };
         let value = table
             .required(report, "value", "value = \"1\"", |text| environment::value(entry.key, text));

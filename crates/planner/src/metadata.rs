@@ -46,10 +46,12 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     if let Some(why) = &pin.discontinued {
         warnings.push(Warning::new("base-discontinued", format!("pin `{}`: {why}", settings.base)));
     }
-    let override_version = match request.track.is_spoof() {
-        true => spoof::decide(request, target, gpu, &settings.base, &pin, &mut warnings)?,
-        false if request.spoof == crate::SpoofChoice::Auto => None,
-        false => return Err(PlanError::NotASpoofTrack { track: request.track.name() }),
+    let override_version = if request.track.is_spoof() {
+        spoof::decide(request, target, gpu, &settings.base, &pin, &mut warnings)?
+    } else if request.spoof == crate::SpoofChoice::Auto {
+        None
+    } else {
+        return Err(PlanError::NotASpoofTrack { track: request.track.name() });
     };
 
     let epoch = request.source_date_epoch.unwrap_or(input.pins.source_date_epoch);

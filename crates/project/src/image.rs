@@ -85,11 +85,10 @@ impl Image {
             Kind::Input,
             format!("no image of track `{name}` at `{}`", path.display()),
         );
-        Err(match project.root.join("dist").join(&rehearsed).exists() {
-            true => {
-                told.hint(format!("a rehearsed one exists: `build-pipeline verify {rehearsed}`"))
-            }
-            false => told.hint(format!("build it with `build-pipeline --track {name}`")),
+        Err(if project.root.join("dist").join(&rehearsed).exists() {
+            told.hint(format!("a rehearsed one exists: `build-pipeline verify {rehearsed}`"))
+        } else {
+            told.hint(format!("build it with `build-pipeline --track {name}`"))
         })
     }
 

@@ -42,11 +42,10 @@ impl Rule {
                 return Err(format!("`{side}` contains a user name, a password or a token"));
             }
         }
-        match from.contains("://") {
-            true => sources::Mirror::new(from, to).map(Self::Source).map_err(|e| e.to_string()),
-            false => {
-                oci::client::Mirror::new(from, to).map(Self::Registry).map_err(|e| e.to_string())
-            }
+        if from.contains("://") {
+            sources::Mirror::new(from, to).map(Self::Source).map_err(|e| e.to_string())
+        } else {
+            oci::client::Mirror::new(from, to).map(Self::Registry).map_err(|e| e.to_string())
         }
     }
 }

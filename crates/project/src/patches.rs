@@ -54,10 +54,7 @@ pub fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
             Err(error) => problems.push((error, text.to_string())),
         }
     }
-    match problems.is_empty() {
-        true => Ok(patches),
-        false => Err(Failure::all_places(problems)),
-    }
+    if problems.is_empty() { Ok(patches) } else { Err(Failure::all_places(problems)) }
 }
 
 /// Returns the path of a patch file, relative to the project's root.

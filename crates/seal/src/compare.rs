@@ -148,9 +148,12 @@ pub fn compare<L: Sorted>(
     in_order.sort_unstable();
     let first = places.iter().zip(&in_order).find(|((_, found), wanted)| found != *wanted);
     let Some(((first, _), _)) = first else { return Ok(()) };
-    join(left, right, |left, right| match left.as_ref().is_some_and(|one| one.place == *first) {
-        true => note(difference(Cause::Order, left, right)),
-        false => Ok(()),
+    join(left, right, |left, right| {
+        if left.as_ref().is_some_and(|one| one.place == *first) {
+            note(difference(Cause::Order, left, right))
+        } else {
+            Ok(())
+        }
     })
 }
 

@@ -25,9 +25,10 @@ impl FromStr for Glob {
         let is_component =
             |part: &str| !matches!(part, "" | "." | "..") && (part == "**" || !part.contains("**"));
         // In other pattern languages, brackets mean a set. They are refused to avoid confusion.
-        match !text.contains(['[', '\0']) && text.split('/').all(is_component) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(ParseGlobError(text.to_owned())),
+        if !text.contains(['[', '\0']) && text.split('/').all(is_component) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(ParseGlobError(text.to_owned()))
         }
     }
 }

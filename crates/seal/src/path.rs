@@ -132,9 +132,10 @@ impl EntryPath {
         let mut above = self.0.split(|byte| *byte == b'/').rev();
         let name = above.next().unwrap_or_default();
         if let Some(hider) = above.find(|component| component.starts_with(WHITEOUT)) {
-            return match hider.starts_with(BOOKKEEPING) && hider != OPAQUE {
-                true => Role::Bookkeeping,
-                false => Role::Impossible,
+            return if hider.starts_with(BOOKKEEPING) && hider != OPAQUE {
+                Role::Bookkeeping
+            } else {
+                Role::Impossible
             };
         }
         if name == OPAQUE {

@@ -76,9 +76,10 @@ impl Sealer {
     /// # Errors
     /// Fails if the epoch does not fit a tar header.
     pub fn new(rules: Rules, base: Index) -> Result<Self, SealError> {
-        match rules.epoch > MAX_OCTAL {
-            true => Err(SealError::Epoch(rules.epoch)),
-            false => Ok(Self { rules, view: base }),
+        if rules.epoch > MAX_OCTAL {
+            Err(SealError::Epoch(rules.epoch))
+        } else {
+            Ok(Self { rules, view: base })
         }
     }
 

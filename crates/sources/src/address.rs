@@ -37,9 +37,10 @@ impl SourceUrl {
 
     /// Returns the reach of the URL's host, if it can be determined without a name server.
     pub(crate) fn reach(&self) -> Reach {
-        match self.is_file() {
-            true => Reach::Loopback,
-            false => reach(self.0.authority()).unwrap_or(Reach::Public),
+        if self.is_file() {
+            Reach::Loopback
+        } else {
+            reach(self.0.authority()).unwrap_or(Reach::Public)
         }
     }
 
@@ -99,9 +100,10 @@ impl FromStr for SourceUrl {
             return refuse("is a URL of more than 2048 bytes");
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            return match text.contains('@') {
-                true => refuse("is an ssh address; use https"),
-                false => refuse("is not a URL"),
+            return if text.contains('@') {
+                refuse("is an ssh address; use https")
+            } else {
+                refuse("is not a URL")
             };
         };
         if !matches!(scheme, "https" | "http" | "git" | "file") {

@@ -155,9 +155,10 @@ pub(crate) fn keep_only(folder: &Path, keep: impl Fn(&str) -> bool) -> Result<()
         if entry.file_name().to_str().is_some_and(&keep) {
             continue;
         }
-        match entry.file_type().map_err(fail)?.is_dir() {
-            true => remove_folder(&entry.path())?,
-            false => remove_file(&entry.path())?,
+        if entry.file_type().map_err(fail)?.is_dir() {
+            remove_folder(&entry.path())?;
+        } else {
+            remove_file(&entry.path())?;
         }
     }
     Ok(())

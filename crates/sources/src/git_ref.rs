@@ -40,9 +40,10 @@ impl GitRef {
     /// first, as in git.
     pub(crate) fn candidates(&self) -> Vec<String> {
         let name = &self.0;
-        match name.starts_with("refs/") || name == "HEAD" {
-            true => vec![name.clone()],
-            false => vec![format!("refs/tags/{name}"), format!("refs/heads/{name}")],
+        if name.starts_with("refs/") || name == "HEAD" {
+            vec![name.clone()]
+        } else {
+            vec![format!("refs/tags/{name}"), format!("refs/heads/{name}")]
         }
     }
 }
@@ -65,11 +66,12 @@ impl FromStr for GitRef {
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/+-".contains(&b))
             && !text.ends_with('.')
             && text.split('/').all(is_part);
-        match is_valid {
-            true => Ok(Self(text.to_owned())),
-            false => refuse(
+        if is_valid {
+            Ok(Self(text.to_owned()))
+        } else {
+            refuse(
                 "is not a valid tag or branch name; use letters, digits and `.` `_` `/` `+` `-`, with a letter or digit first and at most 201 characters",
-            ),
+            )
         }
     }
 }
@@ -103,10 +105,7 @@ impl TreePath {
     pub(crate) fn join(&self, name: &Self) -> Result<Self, ParseSourceError> {
         let text = format!("{self}/{name}");
         // Everything else is true of both parts, and therefore of the joined path.
-        match text.len() <= MAX_PATH {
-            true => Ok(Self(text.into())),
-            false => text.parse(),
-        }
+        if text.len() <= MAX_PATH { Ok(Self(text.into())) } else { text.parse() }
     }
 
     /// Returns the parent directories of the path, outermost first.

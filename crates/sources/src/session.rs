@@ -101,12 +101,13 @@ impl Session {
 
     /// Fails if the network must not be used.
     pub(crate) fn online(&self) -> Result<(), Failure> {
-        match self.settings.is_offline {
-            false => Ok(()),
-            true => Err(Failure::fatal(
+        if !self.settings.is_offline {
+            Ok(())
+        } else {
+            Err(Failure::fatal(
                 ErrorKind::Unreachable,
                 "it is not in the cache, and network access is disabled",
-            )),
+            ))
         }
     }
 

@@ -65,12 +65,11 @@ impl<R: Read> Read for Expanded<'_, R> {
         if length == 0 {
             return Ok(0);
         }
-        let count = match is_stored {
-            true => self.input.read(&mut buffer[..length])?,
-            false => {
-                buffer[..length].fill(0);
-                length
-            }
+        let count = if is_stored {
+            self.input.read(&mut buffer[..length])?
+        } else {
+            buffer[..length].fill(0);
+            length
         };
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

@@ -114,10 +114,7 @@ impl Overrides {
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
         let wrong = || Fault::PaxValue(String::from_utf8_lossy(key).into_owned());
         let is_kept = !value.is_empty();
-        let count = || match is_kept {
-            true => decimal(value).map(Some).ok_or_else(wrong),
-            false => Ok(None),
-        };
+        let count = || if is_kept { decimal(value).map(Some).ok_or_else(wrong) } else { Ok(None) };
         let text = || is_kept.then(|| value.to_vec());
         match key {
             b"path" => self.path = text(),

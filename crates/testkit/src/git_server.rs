@@ -288,9 +288,10 @@ impl State {
             .env("CONTENT_LENGTH", body.len().to_string())
             .env(
                 "GIT_PROTOCOL",
-                match self.is_old.load(Ordering::Relaxed) {
-                    true => "",
-                    false => head.get("git-protocol").unwrap_or_default(),
+                if self.is_old.load(Ordering::Relaxed) {
+                    ""
+                } else {
+                    head.get("git-protocol").unwrap_or_default()
                 },
             )
             .stdin(Stdio::piped())

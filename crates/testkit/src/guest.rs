@@ -153,9 +153,12 @@ impl Guest {
 fn make_root(suite: &str, packages: &[&str], folder: &Path) {
     let is_experimental = suite == EXPERIMENTAL;
     let suites = if is_experimental { &["sid", EXPERIMENTAL][..] } else { &[suite] };
-    let package = |name: &&str| match is_experimental && FROM_EXPERIMENTAL.contains(name) {
-        true => format!("{name}/{EXPERIMENTAL}"),
-        false => (*name).to_owned(),
+    let package = |name: &&str| {
+        if is_experimental && FROM_EXPERIMENTAL.contains(name) {
+            format!("{name}/{EXPERIMENTAL}")
+        } else {
+            (*name).to_owned()
+        }
     };
     let packages: Vec<String> = packages.iter().map(package).collect();
     let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";

@@ -191,12 +191,11 @@ impl State {
     fn connection(&self, server: Server, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let raw = stream.try_clone()?;
-        let wire: Box<dyn Wire> = match self.is_tls {
-            false => Box::new(stream),
-            true => {
-                let session = rustls::ServerConnection::new(server_config());
-                Box::new(rustls::StreamOwned::new(session.map_err(io::Error::other)?, stream))
-            }
+        let wire: Box<dyn Wire> = if !self.is_tls {
+            Box::new(stream)
+        } else {
+            let session = rustls::ServerConnection::new(server_config());
+            Box::new(rustls::StreamOwned::new(session.map_err(io::Error::other)?, stream))
         };
         let mut wire = BufReader::new(wire);
         // A client speaks TLS to a port without it; all other requests start with a letter.

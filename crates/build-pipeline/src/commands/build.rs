@@ -153,10 +153,8 @@ impl Session<'_> {
     async fn all(&self, mut plans: Vec<Prepared>) -> Result<(), Failure> {
         let stand_ins: Vec<_> = plans.iter_mut().filter_map(|one| one.stand_in.take()).collect();
         // The rehearsal serves the stand-ins until the builds end.
-        let rehearsal = match stand_ins.is_empty() {
-            true => None,
-            false => Some(Rehearsal::start(&stand_ins).await?),
-        };
+        let rehearsal =
+            if stand_ins.is_empty() { None } else { Some(Rehearsal::start(&stand_ins).await?) };
         let mut begun = Vec::new();
         let mut build_env = None;
         let several = plans.len() > 1;
@@ -172,13 +170,14 @@ impl Session<'_> {
                 }
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
-            let build_env = match is_built || is_loaded {
+            let build_env = if is_built || is_loaded {
                 // All builds share one engine and one store.
-                true => Some(Arc::clone(match &build_env {
+                Some(Arc::clone(match &build_env {
                     Some(build_env) => build_env,
                     None => build_env.insert(self.build_env()?),
-                })),
-                false => None,
+                }))
+            } else {
+                None
             };
             let verified = Verified::new(environment::state_folder()?.join("verified"));
             let settings = Settings { client, cache, verified, outputs, build_env };
@@ -414,13 +413,14 @@ impl Session<'_> {
             verify::verify_path(&path, plan, settings).await?;
         }
         let track = &plan.track;
-        let next = match plan.is_built() {
-            true => format!(
+        let next = if plan.is_built() {
+            format!(
                 "`build-pipeline plan --track {track}` shows the inputs of the real image; on a machine that reaches them, `build-pipeline --track {track}` builds it in the same steps"
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "with a network, `build-pipeline --track {track}` does the same on the pinned base; its layers stay in the base's registry"
-            ),
+            )
         };
         output::hint(&next);
         Ok(())

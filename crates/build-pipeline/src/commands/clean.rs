@@ -23,9 +23,10 @@ pub(crate) fn run(args: &Clean) -> Result<(), Failure> {
         Format::Json => output::json(&report)?,
         Format::Text => output::sanitised_result(&page(&report))?,
     }
-    match report.found.iter().any(|one| one.state == State::Kept) || !report.unanswered.is_empty() {
-        true => Err(Failure::told(Kind::Failed)),
-        false => Ok(()),
+    if report.found.iter().any(|one| one.state == State::Kept) || !report.unanswered.is_empty() {
+        Err(Failure::told(Kind::Failed))
+    } else {
+        Ok(())
     }
 }
 
@@ -69,9 +70,10 @@ fn page(report: &CleanReport) -> String {
         ));
     }
     let of = |state| report.found.iter().filter(|one| one.state == state).count();
-    let (count, verb) = match report.dry_run {
-        true => (of(State::Found), "would be removed"),
-        false => (of(State::Removed), "removed"),
+    let (count, verb) = if report.dry_run {
+        (of(State::Found), "would be removed")
+    } else {
+        (of(State::Removed), "removed")
     };
     let place = match report.engines.as_slice() {
         [] => "on disk".to_owned(),

@@ -37,9 +37,10 @@ pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), Failure> {
         let told = Failure::caused(Kind::Input, format!("reading `{}` failed", named()), &error);
         told.hint("name the log of a build or a run, or `-` for standard input")
     };
-    let found = match is_input {
-        true => failures.diagnose(io::stdin().lock()),
-        false => File::open(&log).and_then(|file| failures.diagnose(file)),
+    let found = if is_input {
+        failures.diagnose(io::stdin().lock())
+    } else {
+        File::open(&log).and_then(|file| failures.diagnose(file))
     }
     .map_err(unread)?;
     match args.format {
@@ -51,10 +52,7 @@ pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), Failure> {
             failures: found.found.iter().map(Known::from).collect(),
         })?,
     }
-    match found.found.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::told(Kind::Failed)),
-    }
+    if found.found.is_empty() { Ok(()) } else { Err(Failure::told(Kind::Failed)) }
 }
 
 /// Prints the known failures in the output of another command, if there are any.

@@ -27,8 +27,5 @@ pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), Failure> {
             output::sanitised_result(&page.into_text())?;
         }
     }
-    match comparison.is_same {
-        true => Ok(()),
-        false => Err(Failure::told(Kind::Differs)),
-    }
+    if comparison.is_same { Ok(()) } else { Err(Failure::told(Kind::Differs)) }
 }

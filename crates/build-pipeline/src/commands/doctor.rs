@@ -131,11 +131,14 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
 
 /// Returns the images of the requested tracks, or of all tracks that need no engine.
 fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Vec<Image> {
-    let is_asked = |track: &Track| match asked.is_empty() {
-        true => tracks.tracks.contains_key(track),
-        false => asked.iter().any(|name| {
-            name == track.name() || name.eq_ignore_ascii_case(&track.letter().to_string())
-        }),
+    let is_asked = |track: &Track| {
+        if asked.is_empty() {
+            tracks.tracks.contains_key(track)
+        } else {
+            asked.iter().any(|name| {
+                name == track.name() || name.eq_ignore_ascii_case(&track.letter().to_string())
+            })
+        }
     };
     let image = |track: Track| {
         let base = tracks.tracks.get(&track).map(|settings| &settings.base);
@@ -205,15 +208,13 @@ fn count(machine: &Snapshot, found: &[Severity]) -> String {
     };
     let counts: Vec<String> =
         [Severity::Error, Severity::Warning, Severity::Note].into_iter().filter_map(of).collect();
-    let counts = match counts.is_empty() {
-        true => "nothing to fix".to_owned(),
-        false => counts.join(", "),
-    };
-    match machine.gpus.is_empty() {
-        true => format!(
+    let counts = if counts.is_empty() { "nothing to fix".to_owned() } else { counts.join(", ") };
+    if machine.gpus.is_empty() {
+        format!(
             "{counts}; this machine has no AMD GPU: it can build, verify and push images, but not run them on ROCm"
-        ),
-        false => counts,
+        )
+    } else {
+        counts
     }
 }
 

@@ -89,9 +89,10 @@ impl Project {
     fn copy(&self, from: &Path, to: &str) {
         for entry in std::fs::read_dir(from).unwrap().flatten() {
             let to = format!("{to}/{}", entry.file_name().to_str().unwrap());
-            match entry.path().is_dir() {
-                true => self.copy(&entry.path(), &to),
-                false => self.write(&to, &std::fs::read_to_string(entry.path()).unwrap()),
+            if entry.path().is_dir() {
+                self.copy(&entry.path(), &to);
+            } else {
+                self.write(&to, &std::fs::read_to_string(entry.path()).unwrap());
             }
         }
     }

@@ -275,9 +275,12 @@ fn renamed_in_order(project: &Project, trace: &str) -> BTreeSet<String> {
     let calls = calls(trace);
     let mut renamed = BTreeSet::new();
     for (at, call) in calls.iter().enumerate().filter(|(_, call)| call.name.starts_with("rename")) {
-        let path = |number: usize| match call.texts[number].starts_with('/') {
-            true => call.texts[number].clone(),
-            false => format!("{}/{}", call.open[number], call.texts[number]),
+        let path = |number: usize| {
+            if call.texts[number].starts_with('/') {
+                call.texts[number].clone()
+            } else {
+                format!("{}/{}", call.open[number], call.texts[number])
+            }
         };
         let (from, to) = (path(0), path(1));
         // Files that other programs write are their own business.

@@ -44,10 +44,7 @@ impl Offered {
             let check = has_health_check.then(|| inner.shift_remove("Healthcheck")).flatten();
             inner.shift_remove("Volumes").is_some() || check.is_some()
         });
-        let bytes = match is_changed {
-            true => Bytes::from(config.to_string()),
-            false => base.config.clone(),
-        };
+        let bytes = if is_changed { Bytes::from(config.to_string()) } else { base.config.clone() };
         let inner = |key: &str| config.get("config").and_then(|inner| inner.get(key));
         let shell = inner("Shell").cloned().and_then(|shell| serde_json::from_value(shell).ok());
         let user = inner("User").and_then(Value::as_str).unwrap_or_default();

@@ -255,9 +255,10 @@ pub(crate) fn files(path: &Path) -> Vec<String> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten() {
             let entry = entry.unwrap().path();
-            match entry.is_dir() {
-                true => folders.push(entry),
-                false => all.push(entry.strip_prefix(path).unwrap().display().to_string()),
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                all.push(entry.strip_prefix(path).unwrap().display().to_string());
             }
         }
     }

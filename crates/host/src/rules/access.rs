@@ -237,11 +237,12 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
         .iter()
         .find(|engine| engine.kind == EngineKind::Podman && engine.is_rootless)
     else {
-        return match context.machine.engines.is_empty() {
-            true => Verdict::skipped("no engine"),
+        return if context.machine.engines.is_empty() {
+            Verdict::skipped("no engine")
+        } else {
             // Group names would be looked up in the container, where they have other IDs or do not
             // exist.
-            false => Verdict::fine(format!("start containers with `{}`", numbers.join(" "))),
+            Verdict::fine(format!("start containers with `{}`", numbers.join(" ")))
         };
     };
     match podman.runtime.as_deref() {

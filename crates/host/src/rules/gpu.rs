@@ -84,9 +84,10 @@ pub(super) fn wanted(context: &Context<'_>) -> Verdict {
         "code for another GPU fails with `invalid device function`",
         "ROCm/TheRock RELEASES.md: there are wheels for each target",
     );
-    match is_known {
-        true => finding.repair(format!("build-pipeline --track official --gpu {target}")),
-        false => finding.repair(format!("# add a table `[{target}]` to versions/gpus.toml")),
+    if is_known {
+        finding.repair(format!("build-pipeline --track official --gpu {target}"))
+    } else {
+        finding.repair(format!("# add a table `[{target}]` to versions/gpus.toml"))
     }
     .into()
 }

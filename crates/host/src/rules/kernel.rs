@@ -43,9 +43,10 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
             compat::Support::Unsupported => Severity::Error,
         };
         let is_kernels_fault = row.fixed_kernel == compat::Support::Supported;
-        let right = match is_kernels_fault {
-            true => "kernel 6.18.4 or newer, or an Ubuntu kernel with the fix",
-            false => "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on kernel 6.18.4 or newer",
+        let right = if is_kernels_fault {
+            "kernel 6.18.4 or newer, or an Ubuntu kernel with the fix"
+        } else {
+            "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on kernel 6.18.4 or newer"
         };
         let finding = Finding::new(
             severity,
@@ -59,11 +60,10 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
             "the driver and ROCm disagree about the GPU's registers, which causes memory faults, hangs, and segmentation faults in hipMalloc",
             format!("{}; ROCm/TheRock#2991", row.evidence.source),
         );
-        findings.push(match is_kernels_fault {
-            true => finding.repair(newer_kernel(context)),
-            false => {
-                finding.repair("build-pipeline --track official  # its image has a newer ROCm")
-            }
+        findings.push(if is_kernels_fault {
+            finding.repair(newer_kernel(context))
+        } else {
+            finding.repair("build-pipeline --track official  # its image has a newer ROCm")
         });
     }
     if !findings.is_empty() {
@@ -154,9 +154,8 @@ pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
 
 /// The IOMMU is on. Switching it off is faster, and a matter of choice.
 pub(super) fn iommu(context: &Context<'_>) -> Verdict {
-    match context.machine.kernel.words.iter().any(|word| word == "amd_iommu=off") {
-        false => Verdict::fine("not switched off"),
-        true => Finding::new(
+    if context.machine.kernel.words.iter().any(|word| word == "amd_iommu=off") {
+        Finding::new(
             Severity::Note,
             "`amd_iommu=off` on the kernel's command line",
             "a choice: 5 to 12 % faster when off, but devices are not isolated",
@@ -166,7 +165,9 @@ pub(super) fn iommu(context: &Context<'_>) -> Verdict {
             "kyuz0/amd-strix-halo-toolboxes#66; ROCm/legacy-rocm-build#5824",
         )
         .repair("# keep it, or replace it with `iommu=pt` and reboot")
-        .into(),
+        .into()
+    } else {
+        Verdict::fine("not switched off")
     }
 }
 

@@ -257,9 +257,10 @@ pub fn check_devices(way: GpuWay, machine: &Snapshot) -> Result<(), RunError> {
     if way == GpuWay::Rocm && !has(|path| path == "/dev/kfd") {
         return Err(RunError::NoDevice { node: "/dev/kfd", way: name });
     }
-    match has(is_render) {
-        true => Ok(()),
-        false => Err(RunError::NoDevice { node: "/dev/dri/renderD128", way: name }),
+    if has(is_render) {
+        Ok(())
+    } else {
+        Err(RunError::NoDevice { node: "/dev/dri/renderD128", way: name })
     }
 }
 

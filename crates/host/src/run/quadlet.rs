@@ -85,11 +85,10 @@ fn escaped(text: &str) -> String {
 fn word(text: &str) -> String {
     let text = escaped(text).replace('$', "$$");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text,
-        false => {
-            let inside = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            format!("\"{inside}\"")
-        }
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text
+    } else {
+        let inside = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        format!("\"{inside}\"")
     }
 }

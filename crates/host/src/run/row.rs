@@ -220,23 +220,25 @@ fn folder(text: &str) -> Result<String, Wrong> {
     let is_full = text.starts_with('/') || text.starts_with("~/");
     let is_plain = !text.contains([':', ',', '"', '\'', '\\', '$', '%', '`']);
     let stays = !text.split('/').any(|part| part == "..");
-    match is_full && is_plain && stays {
-        true => Ok(text.to_owned()),
-        false => Err(wrong(
+    if is_full && is_plain && stays {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
             format!("{} is not a folder that an engine can mount", quote(text)),
             "write a path that starts with `/` or `~/`, without `..`, colons, commas and quotes",
-        )),
+        ))
     }
 }
 
 fn script(text: &str) -> Result<String, Wrong> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    match text.chars().all(is_plain) && !text.starts_with('.') {
-        true => Ok(text.to_owned()),
-        false => Err(wrong(
+    if text.chars().all(is_plain) && !text.starts_with('.') {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
             format!("{} is not the name of a file in versions/smoke", quote(text)),
             "write only its name, for example `torch-device.py`",
-        )),
+        ))
     }
 }
 

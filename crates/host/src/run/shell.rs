@@ -93,9 +93,10 @@ fn options(container: &Container) -> Vec<String> {
 }
 
 fn path(path: &str) -> String {
-    match path.starts_with("~/") {
-        true => format!("\"{}\"", at_home(path, "${HOME}")),
-        false => shell_word(path),
+    if path.starts_with("~/") {
+        format!("\"{}\"", at_home(path, "${HOME}"))
+    } else {
+        shell_word(path)
     }
 }
 

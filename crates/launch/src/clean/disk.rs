@@ -132,8 +132,5 @@ fn remove(path: &Path, away: Option<PathBuf>) -> io::Result<()> {
     });
     // A folder on another disk is removed in place.
     let path = moved.as_deref().unwrap_or(path);
-    match is_folder {
-        true => fs::remove_dir_all(path),
-        false => fs::remove_file(path),
-    }
+    if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }

@@ -33,9 +33,10 @@ impl Mirror {
     pub fn new(from: &str, to: &str) -> Result<Self, ParseMirrorError> {
         let check = |text: &str| {
             let text = text.trim_end_matches('/');
-            match is_location(text) {
-                true => Ok(text.to_owned()),
-                false => Err(ParseMirrorError::NotALocation(Secret::from(text).to_string())),
+            if is_location(text) {
+                Ok(text.to_owned())
+            } else {
+                Err(ParseMirrorError::NotALocation(Secret::from(text).to_string()))
             }
         };
         let from = check(from)?;

@@ -123,9 +123,10 @@ impl Session {
     }
 
     fn scheme(&self, place: &Endpoint) -> Scheme {
-        match place.is_plain {
-            false => Scheme::Https,
-            true => lock(&self.schemes).get(&place.host).copied().unwrap_or(Scheme::MaybeHttp),
+        if !place.is_plain {
+            Scheme::Https
+        } else {
+            lock(&self.schemes).get(&place.host).copied().unwrap_or(Scheme::MaybeHttp)
         }
     }
 
@@ -157,9 +158,10 @@ impl Session {
         if answer.status != StatusCode::UNAUTHORIZED {
             return self.follow(&base, answer, auth, again).await;
         }
-        let given = match self.auth.has_credential(place).await {
-            true => format!("it rejects the credential stored for `{}`", place.host),
-            false => format!("it requires a credential, but none is stored for `{}`", place.host),
+        let given = if self.auth.has_credential(place).await {
+            format!("it rejects the credential stored for `{}`", place.host)
+        } else {
+            format!("it requires a credential, but none is stored for `{}`", place.host)
         };
         let limit = self.transport.timeouts().document;
         let said = said(answer, &self.auth.secrets(), limit).await;

@@ -331,10 +331,7 @@ impl Transfer {
                 if is_wrong && self.check.seen > 0 {
                     let failed = std::mem::take(&mut self.failed);
                     let error = RegistryError::new(&self.subject, failed);
-                    return Err(match is_wrong_mirror {
-                        true => error.worth_reopening(),
-                        false => error,
-                    });
+                    return Err(if is_wrong_mirror { error.worth_reopening() } else { error });
                 }
                 Ok(())
             }

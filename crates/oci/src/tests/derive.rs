@@ -242,9 +242,12 @@ fn history_and_created_carry_the_edits_time() {
 #[test]
 fn a_base_without_a_config_section_gets_one() {
     for missing in [true, false] {
-        let base = docker_with(|config| match missing {
-            true => drop(config.as_object_mut().unwrap().shift_remove("config")),
-            false => config["config"] = Value::Null,
+        let base = docker_with(|config| {
+            if missing {
+                drop(config.as_object_mut().unwrap().shift_remove("config"));
+            } else {
+                config["config"] = Value::Null;
+            }
         });
         let derived = config(&base.derived());
         assert_eq!(keys(&derived["config"]), ["Env", "Entrypoint", "Labels"]);

@@ -368,12 +368,11 @@ fn every_value_of_another_kind_is_refused_with_its_path() {
                 let mut changed = document.clone();
                 *changed.pointer_mut(&pointer).unwrap() = other.clone();
                 let text = changed.to_string();
-                let told = match is_config {
-                    true => refused(text.as_bytes()),
-                    false => {
-                        let error = Document::parse(text.as_bytes(), None).expect_err(&text);
-                        std::error::Error::source(&error).expect("a cause").to_string()
-                    }
+                let told = if is_config {
+                    refused(text.as_bytes())
+                } else {
+                    let error = Document::parse(text.as_bytes(), None).expect_err(&text);
+                    std::error::Error::source(&error).expect("a cause").to_string()
                 };
                 assert!(told.contains(&format!("key `{path}` is ")), "{path}: {other}: {told}");
                 tried += 1;

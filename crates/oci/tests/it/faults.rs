@@ -120,9 +120,10 @@ impl Case {
             }
             _ => false,
         };
-        match is_right {
-            true => Ok(()),
-            false => Err(format!("{name}:\n  found  {verdict:?}\n  wanted {wanted:?}")),
+        if is_right {
+            Ok(())
+        } else {
+            Err(format!("{name}:\n  found  {verdict:?}\n  wanted {wanted:?}"))
         }
     }
 }

@@ -155,9 +155,10 @@ impl<'a> Bench<'a> {
         if file.contains(['*', '?', '[', '{']) {
             return not_checked("is a glob pattern");
         }
-        let whole = match file.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
-            true => file.to_owned(),
-            false => format!("{folder}/{file}"),
+        let whole = if file.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
+            file.to_owned()
+        } else {
+            format!("{folder}/{file}")
         };
         let known = match whole.rsplit_once(UNKNOWN) {
             None => whole.as_str(),

@@ -43,12 +43,11 @@ pub(super) fn compare(before: &str, after: &str) -> Difference {
         let old = find(before, &form, &item);
         let new = find(after, &form, &item);
         // If lists were added or removed, only new lists are checked, each by itself.
-        let pairs: Vec<(Option<&List>, &List)> = match old.len() == new.len() {
-            true => old.iter().map(Some).zip(&new).collect(),
-            false => {
-                let is_new = |list: &&List| !old.iter().any(|one| one.items == list.items);
-                new.iter().filter(is_new).map(|list| (None, list)).collect()
-            }
+        let pairs: Vec<(Option<&List>, &List)> = if old.len() == new.len() {
+            old.iter().map(Some).zip(&new).collect()
+        } else {
+            let is_new = |list: &&List| !old.iter().any(|one| one.items == list.items);
+            new.iter().filter(is_new).map(|list| (None, list)).collect()
         };
         for (old, new) in pairs {
             let (had, has) = (old.map(counts).unwrap_or_default(), counts(new));

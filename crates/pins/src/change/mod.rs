@@ -112,10 +112,8 @@ impl PinChange {
         let mut new = old.clone();
         let removed = self.change(&mut new).ok_or_else(wrong_kind)?;
         let is_new = self.is_new(&old, &new);
-        new.source_date_epoch = match is_new {
-            true => old.source_date_epoch.max(self.time),
-            false => old.source_date_epoch,
-        };
+        new.source_date_epoch =
+            if is_new { old.source_date_epoch.max(self.time) } else { old.source_date_epoch };
         let form = || ChangeError::Form(self.pin.clone());
         let lines = lines(&new, &self.pin, kind);
         let text = rewrite(text, kind, &self.pin, &lines, new.source_date_epoch);

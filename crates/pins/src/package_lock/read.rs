@@ -162,12 +162,13 @@ fn read_package(
     let name = table.required(report, "name", "name = \"apt\"", package_name);
     let version = table.required(report, "version", "version = \"3.0.3\"", version);
     let architecture = table.required(report, "architecture", "architecture = \"all\"", |text| {
-        match text == own || text == "all" {
-            true => Ok(text.to_owned()),
-            false => Err(wrong(
+        if text == own || text == "all" {
+            Ok(text.to_owned())
+        } else {
+            Err(wrong(
                 format!("{} is not `{own}` (the architecture of the lock) or `all`", quote(text)),
                 LOCK_AGAIN,
-            )),
+            ))
         }
     });
     let file =
@@ -251,9 +252,10 @@ fn check_sets(
         {
             if let Some(first) = seen.insert(&package.name, set_name) {
                 let message = format!("`{}` is in {place} and in `[set.{first}]`", package.name);
-                let message = match first == name {
-                    true => format!("`{}` is in {place} twice", package.name),
-                    false => message,
+                let message = if first == name {
+                    format!("`{}` is in {place} twice", package.name)
+                } else {
+                    message
                 };
                 failed = Some(report.add(&span, wrong(message, LOCK_AGAIN)));
             }
@@ -293,12 +295,13 @@ fn word(what: &'static str) -> impl Fn(&str) -> Result<String, Wrong> {
         let is_valid = text.len() <= 40
             && text.starts_with(|c: char| c.is_ascii_lowercase())
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        match is_valid {
-            true => Ok(text.to_owned()),
-            false => Err(wrong(
+        if is_valid {
+            Ok(text.to_owned())
+        } else {
+            Err(wrong(
                 format!("{} is not {what}", quote(text)),
                 "write lower-case letters, digits and dashes, for example `trixie` or `amd64`",
-            )),
+            ))
         }
     }
 }
@@ -318,12 +321,13 @@ fn package_name(text: &str) -> Result<String, Wrong> {
         && text
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b));
-    match is_valid {
-        true => Ok(text.to_owned()),
-        false => Err(wrong(
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
             format!("{} is not the name of a Debian package", quote(text)),
             "a name has lower-case letters, digits, `+`, `-` and `.`, and starts with a letter or digit",
-        )),
+        ))
     }
 }
 
@@ -335,12 +339,13 @@ fn version(text: &str) -> Result<String, Wrong> {
         && epoch.bytes().all(|b| b.is_ascii_digit())
         && rest.starts_with(|c: char| c.is_ascii_alphanumeric())
         && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-~".contains(&b));
-    match is_valid {
-        true => Ok(text.to_owned()),
-        false => Err(wrong(
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
             format!("{} is not a version of a Debian package", quote(text)),
             format!("a version is, for example, `3.0.3` or `1:2.41-12+deb13u4`; {LOCK_AGAIN}"),
-        )),
+        ))
     }
 }
 
@@ -355,11 +360,12 @@ fn pool_path(text: &str) -> Result<String, Wrong> {
         && text.starts_with("pool/")
         && text.ends_with(".deb")
         && text.split('/').all(is_part);
-    match is_valid {
-        true => Ok(text.to_owned()),
-        false => Err(wrong(
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
             format!("{} is not the path of a package file", quote(text)),
             format!("it starts with `pool/` and ends with `.deb`; {LOCK_AGAIN}"),
-        )),
+        ))
     }
 }

@@ -109,12 +109,13 @@ fn platform(text: &str) -> Result<String, Wrong> {
                 .and_then(|release| release.split_once('_'))
                 .is_some_and(|(major, minor)| number(major) && number(minor))
     });
-    match is_valid {
-        true => Ok(text.to_owned()),
-        false => Err(wrong(
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
             format!("{} is not a platform that wheels are made for", quote(text)),
             "write an architecture and the oldest C library, for example `x86_64-manylinux_2_40` for glibc 2.40",
-        )),
+        ))
     }
 }
 

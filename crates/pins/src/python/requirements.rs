@@ -46,10 +46,7 @@ pub enum RequirementLine {
 /// # Errors
 /// Fails if the file cannot be parsed, or if a line is an option other than `-r`.
 pub fn requirements(file: &str, text: &str) -> Result<Vec<RequirementLine>, RequirementsError> {
-    match file.ends_with(".toml") {
-        true => build_requirements(file, text),
-        false => lines(file, text),
-    }
+    if file.ends_with(".toml") { build_requirements(file, text) } else { lines(file, text) }
 }
 
 fn build_requirements(file: &str, text: &str) -> Result<Vec<RequirementLine>, RequirementsError> {
@@ -78,9 +75,10 @@ fn lines(file: &str, text: &str) -> Result<Vec<RequirementLine>, RequirementsErr
         open.push_str(line);
         let whole = std::mem::take(&mut open);
         let whole = whole.trim();
-        let whole = match whole.starts_with('#') {
-            true => "",
-            false => whole.split(" #").next().unwrap_or_default().trim_end(),
+        let whole = if whole.starts_with('#') {
+            ""
+        } else {
+            whole.split(" #").next().unwrap_or_default().trim_end()
         };
         if whole.is_empty() {
             continue;

@@ -101,10 +101,8 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
         return Ok(archive(size, 0));
     }
     let job = Job { session, url, from: &from, place: &place };
-    let (size, received) = match from.is_file() {
-        true => (job.copy().await?, 0),
-        false => job.download().await?,
-    };
+    let (size, received) =
+        if from.is_file() { (job.copy().await?, 0) } else { job.download().await? };
     Ok(archive(size, received))
 }
 
@@ -157,9 +155,10 @@ impl Job<'_> {
         let place = self.place.clone();
         self.session.blocking(move || finish(&place)).await.map_err(|failure| {
             // The existing part may have been the wrong one.
-            match failure.kind == ErrorKind::Integrity && was_resumed {
-                true => Failure { again: Again::Yes, ..failure },
-                false => failure,
+            if failure.kind == ErrorKind::Integrity && was_resumed {
+                Failure { again: Again::Yes, ..failure }
+            } else {
+                failure
             }
         })
     }
@@ -234,12 +233,13 @@ impl Job<'_> {
 fn check_range(answer: &Incoming, have: u64) -> Result<(), Failure> {
     let range = answer.headers.get(CONTENT_RANGE).map(|range| range.as_bytes());
     let range = range.unwrap_or_default();
-    match range.starts_with(format!("bytes {have}-").as_bytes()) {
-        true => Ok(()),
-        false => Err(Failure::fatal(
+    if range.starts_with(format!("bytes {have}-").as_bytes()) {
+        Ok(())
+    } else {
+        Err(Failure::fatal(
             ErrorKind::Tool,
             format!("the server continued with {} instead of {have}", text::quoted_bytes(range)),
-        )),
+        ))
     }
 }
 

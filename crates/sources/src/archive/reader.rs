@@ -234,10 +234,9 @@ fn inner_path(bytes: &[u8]) -> Result<Inner, Failure> {
         b"." | b"" if !bytes.starts_with(b"/") && !bytes.is_empty() => Ok(Inner::Root),
         rest if rest.split(|byte| *byte == b'/').any(is_repository) => {
             // Even a path that is left out must be valid.
-            let renamed = rest.split(|byte| *byte == b'/').map(|part| match is_repository(part) {
-                true => b"git",
-                false => part,
-            });
+            let renamed = rest
+                .split(|byte| *byte == b'/')
+                .map(|part| if is_repository(part) { b"git" } else { part });
             let renamed = renamed.collect::<Vec<_>>().join(&b'/');
             TreePath::from_bytes(&renamed).map(|_| Inner::Repository).map_err(refusal)
         }

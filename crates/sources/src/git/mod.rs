@@ -226,9 +226,10 @@ impl Job<'_> {
         let (repository, lock) = (self.repository.clone(), std::sync::Arc::clone(self.lock));
         let commit = self.commit.clone();
         let work = move || {
-            let mut writer = match known.is_empty() {
-                true => PackWriter::new(&repository.packs())?,
-                false => PackWriter::beside(&repository.packs())?,
+            let mut writer = if known.is_empty() {
+                PackWriter::new(&repository.packs())?
+            } else {
+                PackWriter::beside(&repository.packs())?
             };
             loop {
                 match pieces.blocking_recv() {

@@ -82,12 +82,13 @@ impl ObjectStore {
     /// Returns the bytes of an object of a known kind.
     fn object(&self, id: Oid, kind: ObjectType) -> Result<OdbObject<'_>, Failure> {
         let object = self.odb.read(id).map_err(|error| self.damaged(id, &error))?;
-        match object.kind() == kind {
-            true => Ok(object),
-            false => Err(Failure::fatal(
+        if object.kind() == kind {
+            Ok(object)
+        } else {
+            Err(Failure::fatal(
                 ErrorKind::Integrity,
                 format!("the git object `{id}` is a {}, not a {kind}", object.kind()),
-            )),
+            ))
         }
     }
 

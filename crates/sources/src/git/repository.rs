@@ -70,9 +70,10 @@ impl Repository {
     /// Returns the tree of a commit, if it is complete and undamaged.
     pub(crate) fn find(&self, commit: &CommitId) -> Option<Snapshot> {
         let receipt = self.receipt(commit)?;
-        match receipt.iter().all(|packed| self.is_whole(packed)) {
-            true => self.open()?.snapshot(commit).ok(),
-            false => None,
+        if receipt.iter().all(|packed| self.is_whole(packed)) {
+            self.open()?.snapshot(commit).ok()
+        } else {
+            None
         }
     }
 
@@ -141,9 +142,10 @@ impl Repository {
                 if whole.contains(packed) || damaged.contains(packed) {
                     continue;
                 }
-                match self.is_whole(packed) {
-                    true => whole.insert(packed.clone()),
-                    false => damaged.insert(packed.clone()),
+                if self.is_whole(packed) {
+                    whole.insert(packed.clone())
+                } else {
+                    damaged.insert(packed.clone())
                 };
             }
             if receipt.iter().all(|packed| whole.contains(packed)) {

@@ -79,10 +79,7 @@ impl<'a> Server<'a> {
                 break;
             }
         }
-        let link = match is_http {
-            true => Link::Http { web, url },
-            false => Link::Tcp(Box::new(packets)),
-        };
+        let link = if is_http { Link::Http { web, url } } else { Link::Tcp(Box::new(packets)) };
         Ok(Self { advertisement, link })
     }
 
@@ -209,12 +206,13 @@ impl Packets {
                 }
             };
             if count == 0 {
-                return match self.decoder.is_empty() {
-                    true => Ok(None),
-                    false => Err(Failure::passing(
+                return if self.decoder.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(Failure::passing(
                         ErrorKind::Unreachable,
                         "the connection ended in the middle of a response",
-                    )),
+                    ))
                 };
             }
             self.received += count as u64;

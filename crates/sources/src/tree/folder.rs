@@ -130,9 +130,10 @@ impl Folder {
             // Non-blocking, because someone may have put a pipe there in the meantime.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
             let file = File::from(rustix::fs::openat(&parent, name, flags, Permissions::empty())?);
-            match file.metadata()?.is_file() {
-                true => Ok(file),
-                false => Err(io::Error::other("it is no longer a file")),
+            if file.metadata()?.is_file() {
+                Ok(file)
+            } else {
+                Err(io::Error::other("it is no longer a file"))
             }
         };
         open().map_err(|error| Failure::disk("opened", &self.path.join(path.as_str()), &error))

@@ -168,12 +168,10 @@ impl Tree {
                     entries.insert(rest.parse().map_err(refusal)?, entry.clone());
                 }
             }
-            match entries.is_empty() {
-                true => Err(Failure::fatal(
-                    ErrorKind::NotFound,
-                    "there is no such directory in the tree",
-                )),
-                false => Ok(Self { entries }),
+            if entries.is_empty() {
+                Err(Failure::fatal(ErrorKind::NotFound, "there is no such directory in the tree"))
+            } else {
+                Ok(Self { entries })
             }
         };
         select().map_err(|failure| failure.at("open the directory", text::clean(path)))

@@ -54,13 +54,11 @@ impl Cache {
         while let Some(folder) = open.pop() {
             for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
                 let path = entry.path();
-                match path.is_dir() {
-                    true => open.push(path),
-                    false if path.extension().is_some_and(|end| end == "lock") => {}
-                    false => {
-                        let name = path.strip_prefix(self.folder.path()).unwrap();
-                        files.push((name.display().to_string(), entry.metadata().unwrap().len()));
-                    }
+                if path.is_dir() {
+                    open.push(path);
+                } else if path.extension().is_none_or(|end| end != "lock") {
+                    let name = path.strip_prefix(self.folder.path()).unwrap();
+                    files.push((name.display().to_string(), entry.metadata().unwrap().len()));
                 }
             }
         }

@@ -121,9 +121,10 @@ fn write(path: &Path, seen: &str, change: &PinChange, changed: &Changed) -> Resu
     // The system releases the lock when the process ends, even if it is killed; no file remains.
     folder.lock().map_err(|error| failed(&error))?;
     let now = read_text(&path).map_err(|error| failed(&error))?;
-    let text = match now == seen {
-        true => changed.text.clone(),
-        false => change.apply(FILE, &now).map_err(|error| cannot_edit(error, &now))?.text,
+    let text = if now == seen {
+        changed.text.clone()
+    } else {
+        change.apply(FILE, &now).map_err(|error| cannot_edit(error, &now))?.text
     };
     if text == now {
         return Ok(());

@@ -34,18 +34,17 @@ pub(crate) fn read(tree: &PinnedTree) -> Option<TorchNeed> {
 
 fn need(file: &'static str, text: &str) -> Option<TorchNeed> {
     // The file may also contain options such as `--extra-index-url`, which are ignored here.
-    let lines: Vec<String> = match file.ends_with(".toml") {
-        true => pins::requirements(file, text)
+    let lines: Vec<String> = if file.ends_with(".toml") {
+        pins::requirements(file, text)
             .ok()?
             .into_iter()
             .filter_map(|line| match line {
                 RequirementLine::Requirement(text) => Some(text),
                 RequirementLine::Include(_) => None,
             })
-            .collect(),
-        false => {
-            text.lines().map(|line| line.split(" #").next().unwrap_or(line).to_owned()).collect()
-        }
+            .collect()
+    } else {
+        text.lines().map(|line| line.split(" #").next().unwrap_or(line).to_owned()).collect()
     };
     let versions = lines.iter().find_map(|line| {
         let rest = line.trim().strip_prefix("torch")?;

@@ -110,9 +110,10 @@ impl Uv {
         }
         arguments.extend(names.iter().map(String::as_str));
         let output = self.call(&arguments, work.path())?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(failed(&output)),
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(failed(&output))
         }
     }
 
@@ -223,12 +224,13 @@ fn last_lines(bytes: &[u8]) -> Vec<String> {
 fn failed(output: &Output) -> Failure {
     let said = String::from_utf8_lossy(&output.stderr);
     let has_none = said.contains("No solution found") || said.contains("was not found in the");
-    let (code, hint) = match has_none {
-        true => (
+    let (code, hint) = if has_none {
+        (
             Kind::Input,
             "change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing",
-        ),
-        false => (Kind::Network, "check the network, `HTTPS_PROXY` and `--index`"),
+        )
+    } else {
+        (Kind::Network, "check the network, `HTTPS_PROXY` and `--index`")
     };
     let told = Failure::new(code, "uv found no set of packages that meets the requirements");
     Failure { log: last_lines(&output.stderr), ..told }.hint("nothing was written").hint(hint)

@@ -238,10 +238,7 @@ async fn image(pin: &ImagePin, asked: &Clients) -> State {
         }
         Err(state) => return state,
     };
-    let newest = match pin.follow {
-        false => newer_tag(pin, tag, asked).await,
-        true => None,
-    };
+    let newest = if !pin.follow { newer_tag(pin, tag, asked).await } else { None };
     let state = match digest {
         _ if pin.follow => {
             State::new(Class::Current, format!("the tag is followed; it is now `{now}`"))

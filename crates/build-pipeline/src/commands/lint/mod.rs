@@ -70,10 +70,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
         Severity::Warning => args.strict,
         Severity::Information => false,
     };
-    match found.iter().any(fails) {
-        true => Err(Failure::told(Kind::Failed)),
-        false => Ok(()),
-    }
+    if found.iter().any(fails) { Err(Failure::told(Kind::Failed)) } else { Ok(()) }
 }
 
 fn mark(finding: &Finding) -> Annotation<'_> {

@@ -84,14 +84,15 @@ pub(super) fn text(found: &[Finding], files: usize) -> String {
         page.line(format_args!("    source: {}", rule.source));
     }
     let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
-    match found.is_empty() {
-        true => page.line(format_args!("{files}: nothing found")),
-        false => page.line(format_args!(
+    if found.is_empty() {
+        page.line(format_args!("{files}: nothing found"));
+    } else {
+        page.line(format_args!(
             "{files}: {} errors, {} warnings, {} information; `build-pipeline explain RULE` shows details",
             count(found, Severity::Error),
             count(found, Severity::Warning),
             count(found, Severity::Information),
-        )),
+        ));
     }
     page.into_text()
 }

@@ -63,21 +63,22 @@ pub(crate) fn export(
     } else if is_good {
         let files = &tree.outcome().files;
         let patched = prepared.tree.with(files.iter().map(|file| (&file.path, &*file.new)))?;
-        let summary = match is_standard_output {
-            true => patched.write_tar(epoch, std::io::stdout().lock()),
-            false => write_file(&here.join(output), |file| patched.write_tar(epoch, file)),
+        let summary = if is_standard_output {
+            patched.write_tar(epoch, std::io::stdout().lock())
+        } else {
+            write_file(&here.join(output), |file| patched.write_tar(epoch, file))
         };
         let summary = summary.map_err(|error| not_written(output, &error))?;
         tree.set_exported(output, &summary);
     }
     let report = PatchReport::new("apply", vec![tree]);
-    match is_standard_output && is_good {
+    if is_standard_output && is_good {
         // Standard output is used for the tar.
-        true => {
-            output::say(&crate::sanitise::sanitise(report.text(&args.options).trim_end()));
-            report.verdict(&args.options)
-        }
-        false => report::print(&report, &args.options),
+
+        output::say(&crate::sanitise::sanitise(report.text(&args.options).trim_end()));
+        report.verdict(&args.options)
+    } else {
+        report::print(&report, &args.options)
     }
 }
 

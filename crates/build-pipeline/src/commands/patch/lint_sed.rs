@@ -157,9 +157,10 @@ fn instead(
             _ => {}
         }
     }
-    match ways.is_empty() {
-        false => ways.join("; or "),
-        true => "a patch under `patches/`, whose anchor defines how often it must match".to_owned(),
+    if !ways.is_empty() {
+        ways.join("; or ")
+    } else {
+        "a patch under `patches/`, whose anchor defines how often it must match".to_owned()
     }
 }
 

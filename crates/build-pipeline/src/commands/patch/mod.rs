@@ -80,12 +80,11 @@ fn work_out(
 /// Works out the changes of the patches.
 fn outcome<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> Outcome {
     let subject = prepared.subject();
-    match no_probes {
-        true => patcher::apply(&prepared.set, &subject, prepared.tree(), &NoProbes),
-        false => {
-            let tools = Tools::new(&environment::program_path());
-            patcher::apply(&prepared.set, &subject, prepared.tree(), &tools)
-        }
+    if no_probes {
+        patcher::apply(&prepared.set, &subject, prepared.tree(), &NoProbes)
+    } else {
+        let tools = Tools::new(&environment::program_path());
+        patcher::apply(&prepared.set, &subject, prepared.tree(), &tools)
     }
 }
 

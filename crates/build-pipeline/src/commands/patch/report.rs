@@ -211,11 +211,10 @@ fn patch_text(
     for EditOutcome { file, verdict } in &patch.edits {
         let file = file.as_ref().map_or_else(|| "no file".to_owned(), ToString::to_string);
         let mark = self::mark(is_good_edit(verdict));
-        match *verdict == patch.verdict {
-            true => page.line(format_args!("      {mark} {file}")),
-            false => {
-                page.line(format_args!("      {mark} {file}  {verdict}  {}", explanation(verdict)));
-            }
+        if *verdict == patch.verdict {
+            page.line(format_args!("      {mark} {file}"));
+        } else {
+            page.line(format_args!("      {mark} {file}  {verdict}  {}", explanation(verdict)));
         }
     }
     for probe in &patch.probes {
@@ -263,9 +262,8 @@ fn changed_lines(file: &FileChange) -> String {
             _ => ranges.push((line, line)),
         }
     }
-    let one = |(first, last): &(usize, usize)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let one = |(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
     let s = if matches!(ranges.as_slice(), [(first, last)] if first == last) { "" } else { "s" };
     format!("line{s} {}", ranges.iter().map(one).collect::<Vec<_>>().join(", "))

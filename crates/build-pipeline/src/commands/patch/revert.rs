@@ -62,13 +62,14 @@ fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
             reverted.push(revert(&place, component)?);
         }
     }
-    match reverted.is_empty() {
-        false => Ok(reverted),
-        true => Err(Failure::new(
+    if !reverted.is_empty() {
+        Ok(reverted)
+    } else {
+        Err(Failure::new(
             Kind::Input,
             format!("no patch was applied to `{shown}` or to Python packages in it"),
         )
-        .hint("`revert` can undo only what `build-pipeline patch apply` did")),
+        .hint("`revert` can undo only what `build-pipeline patch apply` did"))
     }
 }
 

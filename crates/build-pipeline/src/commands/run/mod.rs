@@ -113,9 +113,10 @@ fn text(container: &Container) -> String {
     if !container.command.is_empty() {
         line("command", &container.command.join(" "));
     }
-    match container.devices.is_empty() {
-        true => line("devices", "none"),
-        false => line("devices", &container.devices.join(" ")),
+    if container.devices.is_empty() {
+        line("devices", "none");
+    } else {
+        line("devices", &container.devices.join(" "));
     }
     match &container.groups {
         Groups::None => {}
