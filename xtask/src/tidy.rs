@@ -36,8 +36,9 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         "build-pipeline",
         false,
         &[
-            "engine", "executor", "failure", "host", "names", "lint", "oci", "patcher", "patching",
-            "pins", "plan", "planner", "project", "record", "seal", "sources", "upkeep",
+            "engine", "executor", "failure", "host", "launch", "lint", "names", "oci", "patcher",
+            "patching", "pins", "plan", "planner", "project", "record", "seal", "sources",
+            "upkeep",
         ],
     ),
     (
@@ -50,6 +51,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ),
     ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),
     ("patching", false, &["executor", "failure", "host", "lint", "names", "patcher", "sources"]),
+    ("launch", false, &["engine", "failure", "host", "names", "pins", "project", "record"]),
     (
         "upkeep",
         false,

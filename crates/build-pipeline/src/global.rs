@@ -7,12 +7,15 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use failure::{Failure, Kind};
+use host::run::Network;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
+use launch::machine::Data;
+use launch::prepare::Asked;
 use project::Project;
 use project::request::Subject;
 use sources::{Event, SourceUrl, Sources};
 
-use crate::cli::{self, Global};
+use crate::cli::{self, Given, Global, NetworkChoice};
 use crate::output;
 use crate::reporter::{Reporter, size};
 
@@ -49,6 +52,29 @@ pub(crate) fn subject(args: &cli::Subject) -> Subject {
         rehearse: args.rehearse,
         label_revision: args.label_revision,
     }
+}
+
+/// Returns what options of `run` and `smoke` want of a container.
+pub(crate) fn container(given: &Given, work: Option<PathBuf>) -> Asked {
+    Asked {
+        image: given.image.clone(),
+        gpu: given.gpu.clone(),
+        engine: given.engine,
+        models: given.models.clone(),
+        has_gpu: !given.no_gpu,
+        network: match given.network {
+            NetworkChoice::Own => Network::Own,
+            NetworkChoice::Host => Network::Host,
+            NetworkChoice::None => Network::None,
+        },
+        host_root: given.host_root.clone(),
+        work,
+    }
+}
+
+/// Finds the data files to check a machine against.
+pub(crate) fn data(global: &Global) -> Result<Data, Failure> {
+    Ok(Data::find(&working_folder(global)?))
 }
 
 /// Creates the client for sources, which shows progress.

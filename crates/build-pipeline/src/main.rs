@@ -1,23 +1,19 @@
 //! Turns arguments and files into requests, and results into text and an exit code.
 //!
-//! Overview: [`cli`] defines the command line, and `commands` has one module per command. `project`
-//! reads the data files, and `request` creates build requests from both. `planner` makes the plan,
-//! and `executor` runs it. `state` keeps records and locks, and `typed` writes the command line for
-//! them. The crate `failure` explains what went wrong and what to do next; `exit_code` gives each
-//! kind of failure its code.
-//! `prepare` makes plans, and `advice` adds findings about their pins. `fetch` fetches pinned
-//! sources, and `engines` finds the engine. `patches` reads patch files, and `machine` looks at the machine. Only `output` prints, and only `environment` reads
-//! variables.
+//! Overview: [`cli`] defines the command line, `commands` has one module per command, and `global`
+//! says what the global options mean. The crates `project`, `upkeep`, `patching` and `launch` do the
+//! work, and know neither arguments nor the terminal. `typed` writes the command line for records
+//! and locks. The crate `failure` explains what went wrong and what to do next; `exit_code` gives
+//! each kind of failure its code. `comparison` and `differences` compare images, `rebuild` builds
+//! one again, and `render` and `reporter` show plans and progress. Only `output` prints.
 
 mod annotations;
 mod cli;
 mod commands;
 mod comparison;
 mod differences;
-mod engines;
 mod exit_code;
 mod global;
-mod machine;
 mod output;
 mod rebuild;
 mod render;
@@ -161,8 +157,8 @@ fn start_logging(verbose: u8) {
     let filter = project::environment::log_filter().unwrap_or_else(|| {
         match verbose {
             0 => "off",
-            1 => "oci=info,executor=info,sources=info,upkeep=info,build_pipeline=info",
-            _ => "oci=debug,executor=debug,sources=debug,upkeep=debug,build_pipeline=debug",
+            1 => "oci=info,executor=info,sources=info,launch=info,upkeep=info,build_pipeline=info",
+            _ => "oci=debug,executor=debug,sources=debug,launch=debug,upkeep=debug,build_pipeline=debug",
         }
         .to_owned()
     });

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use failure::{Failure, Kind, Message};
+use launch::Notice;
 use names::Secret;
 
 use crate::exit_code::code_of;
@@ -179,6 +180,14 @@ pub(crate) fn say(text: &str) {
 pub(crate) fn warn(rule: &str, message: &str) {
     if !said_as_json(|| Talk::Warning { rule: rule.to_owned(), message: message.to_owned() }) {
         say(&format!("{WARNING}warning{WARNING:#}: {} [{rule}]", sanitise_line(message)));
+    }
+}
+
+/// Prints a notice.
+pub(crate) fn notice(notice: Notice) {
+    match notice {
+        Notice::Warning { rule, message } => warn(&rule, &message),
+        Notice::Hint(message) => hint(&message),
     }
 }
 

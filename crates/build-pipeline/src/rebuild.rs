@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use executor::{BlobCache, End, Executor, Job, Materials, Output, Settings, needs_engine};
 use failure::{Failure, Kind};
+use launch::engines;
 use oci::client::RegistryClient;
 use plan::Plan;
 use project::environment;
@@ -13,8 +14,8 @@ use project::workshop::{self, Way};
 use tempfile::TempDir;
 
 use crate::cli::{AskedEngine, Global};
-use crate::engines;
 use crate::global;
+use crate::output;
 use crate::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
 
@@ -54,7 +55,7 @@ pub(crate) async fn rebuild(
     let mut signals = Signals::listen();
     let found = if needs_engine(plan, &settings) {
         tokio::select! {
-            found = engines::find(asked, &store) => Some(found?),
+            found = engines::find(asked, &store, &output::notice) => Some(found?),
             code = signals.next() => return Err(interrupted(code)),
         }
     } else {

@@ -11,6 +11,7 @@ use executor::{
 use failure::{Failure, Kind};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use launch::engines;
 use names::ImageRef;
 use oci::Verified;
 use plan::Plan;
@@ -28,13 +29,12 @@ use tokio::task::JoinHandle;
 use crate::cli::{Build, Format, Global, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
-use crate::machine::Data;
 use crate::output::Page;
 use crate::reporter::{Reporter, size};
 use crate::sanitise::sanitise_json;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
-use crate::{engines, output, render};
+use crate::{output, render};
 
 /// Builds the requested tracks, all at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
@@ -301,7 +301,9 @@ impl Session<'_> {
             return;
         }
         // A problem with the list of known failures must not hide the real error.
-        let Ok(failures) = Data::find(self.global).and_then(|data| data.failures()) else { return };
+        let Ok(failures) = global::data(self.global).and_then(|data| data.failures()) else {
+            return;
+        };
         let log = failure.log.join("\n");
         if let Ok(found) = failures.diagnose(log.as_bytes()) {
             diagnose::offer(&found);
@@ -370,7 +372,7 @@ impl Session<'_> {
             return Ok((locks, None));
         }
         let store = environment::store_folder()?;
-        let found = engines::find(self.args.steps.engine, &store).await?;
+        let found = engines::find(self.args.steps.engine, &store, &output::notice).await?;
         for one in &mut needing {
             one.record.engine = Some(found.used.clone());
             one.record.notes.extend(found.notes.iter().cloned());

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use failure::{Failure, Kind};
 use host::failures::{Diagnoses, Diagnosis};
+use launch::known::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Diagnose, Format, Global};
-use crate::global::working_folder;
-use crate::machine::Data;
+use crate::global::{self, working_folder};
 use crate::output::{self, Page};
 
 /// The output of `diagnose --format json`.
@@ -27,35 +27,9 @@ pub(crate) struct DiagnoseReport {
     failures: Vec<Known>,
 }
 
-/// A known failure.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Known {
-    /// Its name.
-    pub(crate) name: String,
-    /// The cause.
-    pub(crate) cause: String,
-    /// What to do, most promising first.
-    pub(crate) fix: Vec<String>,
-    /// The source of this information.
-    evidence: String,
-    /// The number of lines that show it.
-    count: u64,
-    /// The first lines that show it.
-    lines: Vec<Line>,
-}
-
-/// A line of the log.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Line {
-    /// Its number; the first line is 1.
-    number: u64,
-    /// Its text, shortened if it is long.
-    text: String,
-}
-
 /// Reads the log and prints the known failures in it.
 pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), Failure> {
-    let failures = Data::find(global)?.failures()?;
+    let failures = global::data(global)?.failures()?;
     let is_input = args.log == Path::new("-");
     let log = working_folder(global)?.join(&args.log);
     let named = || if is_input { "standard input".to_owned() } else { log.display().to_string() };
@@ -74,7 +48,7 @@ pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), Failure> {
             schema: 1,
             lines: found.lines,
             bytes: found.bytes,
-            failures: found.found.iter().map(known).collect(),
+            failures: found.found.iter().map(Known::from).collect(),
         })?,
     }
     match found.found.is_empty() {
@@ -118,19 +92,4 @@ fn text(found: &Diagnoses<'_>) -> String {
         many => page.line(format_args!("{many} known failures in {lines} lines")),
     }
     page.into_text()
-}
-
-pub(crate) fn known(diagnosis: &Diagnosis<'_>) -> Known {
-    let Diagnosis { failure, lines, count } = diagnosis;
-    Known {
-        name: failure.name.clone(),
-        cause: failure.cause.clone(),
-        fix: failure.fix.clone(),
-        evidence: failure.evidence.clone(),
-        count: *count,
-        lines: lines
-            .iter()
-            .map(|line| Line { number: line.number, text: line.text.clone() })
-            .collect(),
-    }
 }

@@ -3,12 +3,13 @@
 use failure::{Failure, Kind};
 use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
+use launch::machine;
 use pins::{Pins, Track, Tracks};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Doctor, Format, Global};
-use crate::machine::{self, Data};
+use crate::global;
 use crate::output::{self, Page};
 
 /// The output of `doctor --format json`.
@@ -88,7 +89,7 @@ struct PinnedImage {
 
 /// Runs the checks and prints the report.
 pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
-    let data = Data::find(global)?;
+    let data = global::data(global)?;
     let (gpus, tracks) = (data.gpus()?, data.tracks()?);
     let wanted = match &args.gpu {
         Some(text) => machine::known_gpu(text, &gpus)?,
@@ -96,7 +97,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
     };
     let images = images(&args.tracks, &tracks, &data.pins()?);
     let compat = data.compat()?;
-    let root = machine::root(global, args.host_root.as_deref())?;
+    let root = machine::root(&global::working_folder(global)?, args.host_root.as_deref())?;
     let mut machine = machine::look(&root);
     if root == std::path::Path::new("/") {
         machine::ask_engines(&mut machine)?;

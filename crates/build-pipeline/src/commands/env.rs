@@ -3,13 +3,14 @@
 
 use failure::{Failure, Kind};
 use host::shell_word;
+use launch::machine;
 use names::GpuTarget;
 use pins::{OVERRIDE, Releases, Setting, When};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Env, EnvFormat, Global};
-use crate::machine::{self, Data};
+use crate::global;
 use crate::output::{self, Page};
 
 /// The output of `env --format json`.
@@ -46,7 +47,7 @@ struct Variable {
 
 /// Prints the environment.
 pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
-    let data = Data::find(global)?;
+    let data = global::data(global)?;
     let gpus = data.gpus()?;
     if let Some(rocm) = &args.rocm
         && format!("{rocm} or newer").parse::<Releases>().is_err()
@@ -54,8 +55,10 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Input, format!("`--rocm {rocm}` is not a ROCm release"))
             .hint("write two or three numbers, for example `--rocm 7.2.1`"));
     }
-    let found = host::gpus(&machine::root(global, args.host_root.as_deref())?);
-    let (gpu, gpu_from) = machine::choose_gpu(args.gpu.as_deref(), &gpus, &found, &data)?;
+    let found =
+        host::gpus(&machine::root(&global::working_folder(global)?, args.host_root.as_deref())?);
+    let (gpu, gpu_from) =
+        machine::choose_gpu(args.gpu.as_deref(), &gpus, &found, &data, &output::notice)?;
     let mut asked = vec![When::Run];
     asked.extend(args.build.then_some(When::Build));
     asked.extend(args.debug.then_some(When::Debug));

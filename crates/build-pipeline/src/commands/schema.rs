@@ -1,12 +1,13 @@
 //! `build-pipeline schema`: prints the JSON schemas of the tool's documents.
 
 use failure::Failure;
+use launch::clean::CleanReport;
+use launch::smoke::SmokeReport;
 use upkeep::bump::BumpReport;
 use upkeep::lock::LockReport;
 use upkeep::outdated::OutdatedReport;
 
 use crate::cli::{Document, SchemaArgs};
-use crate::commands::clean::CleanReport;
 use crate::commands::diagnose::DiagnoseReport;
 use crate::commands::doctor::DoctorReport;
 use crate::commands::env::EnvReport;
@@ -16,7 +17,6 @@ use crate::commands::patch::audit::AuditReport;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::pins::form::VersionsFile;
-use crate::commands::smoke::SmokeReport;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;
 use crate::output;

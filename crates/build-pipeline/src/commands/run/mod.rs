@@ -1,20 +1,21 @@
 //! `build-pipeline run`: starts a track's image with the rights it needs, or writes a file that
 //! does.
 //!
-//! `prepare` defines the container from arguments, data files, machine and engine (`smoke` uses it
-//! too). `session` starts the container and connects it to the terminal.
+//! `launch::prepare` defines the container, and `launch::session` starts it. `terminal` connects it
+//! to the terminal.
 
-pub(crate) mod prepare;
-pub(crate) mod session;
 mod terminal;
 
+use engine::Engine;
 use failure::{Failure, Kind};
 use host::run::{Container, Form, Groups};
-use prepare::Prepared;
+use launch::prepare::{self, Prepared};
+use launch::session::{self, Caller, Ended};
 
+use self::terminal::Raw;
 use crate::cli::{Global, PrintForm, Run};
 use crate::commands::diagnose;
-use crate::machine::Data;
+use crate::global;
 use crate::output::{self, Page};
 
 /// Starts the container or prints it. Returns the exit status of its command.
@@ -22,9 +23,10 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     let is_started = args.print.is_none() && !args.dry_run;
     let runtime = project::runtime::start()?;
     let ended = runtime.block_on(async {
-        let work = args.work.as_deref();
+        let here = global::working_folder(global)?;
+        let wanted = global::container(&args.given, args.work.clone());
         let prepared =
-            Prepared::read(global, &args.track, &args.given, is_started, work).await?;
+            Prepared::read(&here, &args.track, &wanted, is_started, &output::notice).await?;
         if is_started && prepared.has_gpu {
             host::run::check_devices(prepared.row.gpu, &prepared.machine)
                 .map_err(prepare::run_error)?;
@@ -50,7 +52,7 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
             return output::sanitised_result(&text(&container)).map(|()| 0);
         }
         let engine = prepared.engine()?;
-        let ended = session::attended(engine, &prepared, &container, args.interactive).await;
+        let ended = attended(engine, &prepared, &container, args.interactive).await;
         engine.stop().await;
         let ended = ended?;
         if ended.status != 0 {
@@ -63,9 +65,28 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     ended
 }
 
+/// Runs a container for the program's caller.
+async fn attended(
+    engine: &Engine,
+    prepared: &Prepared,
+    container: &Container,
+    is_interactive: bool,
+) -> Result<Ended, Failure> {
+    let has_terminal = terminal::is_terminal();
+    let has_input = has_terminal || is_interactive;
+    let (size, output) = (terminal::size, &output::pass_on);
+    let caller = Caller { has_terminal, has_input, size, output };
+    let begin = || {
+        // The mode is restored on drop.
+        let raw = if has_terminal { Raw::begin() } else { None };
+        (raw, has_input.then(terminal::input))
+    };
+    session::attended(engine, prepared, container, caller, begin).await
+}
+
 /// Prints the known failures in the last output, if there are any.
 fn offer(global: &Global, last: &[u8]) -> Result<(), Failure> {
-    let failures = Data::find(global)?.failures()?;
+    let failures = global::data(global)?.failures()?;
     let unread = |error| Failure::caused(Kind::Bug, "cannot read the command's output", &error);
     diagnose::offer(&failures.diagnose(last).map_err(unread)?);
     Ok(())

@@ -3,11 +3,9 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 
+use launch::session::Input;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::mpsc;
-
-/// The input, in pieces; the channel closes at the end of the input.
-pub(super) type Input = mpsc::Receiver<Vec<u8>>;
 
 /// Returns whether input and output are both terminals.
 pub(super) fn is_terminal() -> bool {

@@ -13,73 +13,91 @@ use failure::{Failure, Kind};
 use host::run::{Container, Groups};
 use rustix::process::{Resource, getrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
-use super::prepare::{self, Prepared};
-use super::terminal::{self, Raw};
-use crate::output;
+use crate::prepare::{self, Prepared};
 
 /// How many bytes at the end of the output are kept.
 const LAST: usize = 256 << 10;
 
 /// How a container ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub struct Ended {
     /// Its exit status; if a signal ended it, 128 plus the signal's number.
-    pub(crate) status: i64,
+    pub status: i64,
     /// The end of its output, including standard error.
-    pub(crate) last: Vec<u8>,
+    pub last: Vec<u8>,
 }
 
-/// Where a container's output goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Audience {
-    /// To a person or program; input is passed on too.
-    Attended {
-        /// Whether both ends are a terminal.
-        has_terminal: bool,
-        /// Whether input is passed on.
-        has_input: bool,
-    },
-    /// Nowhere; the output is kept.
-    Kept,
+/// The input of a container, in pieces; the channel closes at its end.
+pub type Input = mpsc::Receiver<Vec<u8>>;
+
+/// Passes on a piece of output, and whether it is standard error.
+pub type PassOn = dyn Fn(&[u8], bool) -> Result<(), Failure>;
+
+/// The caller of a container, which a person or a program attends.
+#[derive(Clone, Copy)]
+pub struct Caller<'a> {
+    /// Whether both ends are a terminal.
+    pub has_terminal: bool,
+    /// Whether input is passed on.
+    pub has_input: bool,
+    /// Returns the terminal's rows and columns.
+    pub size: fn() -> Option<(u16, u16)>,
+    /// Gets the output.
+    pub output: &'a PassOn,
 }
 
-/// Runs a container for the program's caller.
-pub(crate) async fn attended(
+impl std::fmt::Debug for Caller<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { has_terminal, has_input, .. } = self;
+        write!(formatter, "Caller {{ has_terminal: {has_terminal}, has_input: {has_input}, .. }}")
+    }
+}
+
+/// Runs a container for its caller. `begin` is called once the container runs: it returns the input,
+/// and a value that is kept until the output ends, such as a terminal in another mode.
+///
+/// # Errors
+/// The engine has no such image or fails, or the output cannot be passed on.
+pub async fn attended<Kept>(
     engine: &Engine,
     prepared: &Prepared,
     container: &Container,
-    is_interactive: bool,
+    caller: Caller<'_>,
+    begin: impl FnOnce() -> (Kept, Option<Input>),
 ) -> Result<Ended, Failure> {
-    let has_terminal = terminal::is_terminal();
-    let has_input = has_terminal || is_interactive;
-    run(engine, prepared, container, Audience::Attended { has_terminal, has_input }).await
+    run(engine, prepared, container, Some(caller), begin).await
 }
 
 /// Runs a container and keeps its output.
-pub(crate) async fn kept(
+///
+/// # Errors
+/// The engine has no such image or fails.
+pub async fn kept(
     engine: &Engine,
     prepared: &Prepared,
     container: &Container,
 ) -> Result<Ended, Failure> {
-    run(engine, prepared, container, Audience::Kept).await
+    run(engine, prepared, container, None, || ((), None)).await
 }
 
-async fn run(
+async fn run<Kept>(
     engine: &Engine,
     prepared: &Prepared,
     container: &Container,
-    audience: Audience,
+    caller: Option<Caller<'_>>,
+    begin: impl FnOnce() -> (Kept, Option<Input>),
 ) -> Result<Ended, Failure> {
     if let Err(error) = engine.inspect(&container.image).await {
         return Err(no_image(&error, prepared, container));
     }
     prepare::make_folders(container, prepared.home.as_deref())?;
-    let request = request(prepared, container, audience)?;
+    let request = request(prepared, container, caller)?;
     // From here on, signals are passed to the container, so that it is always removed.
     let signals = Signals::listen();
     let id = engine.create_container(&request).await.map_err(failed)?;
-    let ended = through(engine, &id, audience, signals).await;
+    let ended = through(engine, &id, caller, begin, signals).await;
     let removed = engine.remove_container(&id).await;
     let ended = ended?;
     removed.map_err(failed)?;
@@ -87,31 +105,27 @@ async fn run(
 }
 
 /// Starts a container that was created, and waits until it has ended.
-async fn through(
+async fn through<Kept>(
     engine: &Engine,
     id: &str,
-    audience: Audience,
+    caller: Option<Caller<'_>>,
+    begin: impl FnOnce() -> (Kept, Option<Input>),
     mut signals: Signals,
 ) -> Result<Ended, Failure> {
-    let (has_terminal, has_input) = match audience {
-        Audience::Attended { has_terminal, has_input } => (has_terminal, has_input),
-        Audience::Kept => (false, false),
-    };
+    // The size matters only to a terminal.
+    let size = caller.filter(|caller| caller.has_terminal).map(|caller| caller.size);
+    let has_terminal = size.is_some();
     let mut attached = engine.attach(id, has_terminal).await.map_err(failed)?;
     engine.start_container(id).await.map_err(failed)?;
-    // The mode is restored on drop.
-    let _raw = if has_terminal { Raw::begin() } else { None };
-    if has_terminal && let Some(size) = terminal::size() {
-        resize(engine, id, size).await;
-    }
-    let mut input = if has_input { Some(terminal::input()) } else { None };
+    let (_kept, mut input) = begin();
+    resize(engine, id, size).await;
     let mut last = VecDeque::new();
     loop {
         tokio::select! {
             piece = attached.output.next() => match piece {
                 Ok(Some(Output { is_error, bytes })) => {
-                    if audience != Audience::Kept {
-                        output::pass_on(&bytes, is_error)?;
+                    if let Some(caller) = &caller {
+                        (caller.output)(&bytes, is_error)?;
                     }
                     last.extend(&bytes);
                     let excess = last.len().saturating_sub(LAST);
@@ -130,33 +144,33 @@ async fn through(
                     input = None;
                 }
             },
-            name = signals.next() => forward(engine, id, name, has_terminal).await,
+            name = signals.next() => forward(engine, id, name, size).await,
         }
     }
     let mut waiting = std::pin::pin!(engine.wait_for_container(id));
     let status = loop {
         tokio::select! {
             status = &mut waiting => break status.map_err(failed)?,
-            name = signals.next() => forward(engine, id, name, has_terminal).await,
+            name = signals.next() => forward(engine, id, name, size).await,
         }
     };
     Ok(Ended { status, last: last.into() })
 }
 
-async fn next_input(input: &mut Option<terminal::Input>) -> Option<Vec<u8>> {
+async fn next_input(input: &mut Option<Input>) -> Option<Vec<u8>> {
     match input {
         Some(input) => input.recv().await,
         None => std::future::pending().await,
     }
 }
 
+/// Returns the size of the caller's terminal, if there is one.
+type Size = Option<fn() -> Option<(u16, u16)>>;
+
 /// Passes a signal on to the container; a change of the terminal size is not passed on as a signal.
-async fn forward(engine: &Engine, id: &str, name: &'static str, has_terminal: bool) {
+async fn forward(engine: &Engine, id: &str, name: &'static str, size: Size) {
     if name == "SIGWINCH" {
-        if has_terminal && let Some(size) = terminal::size() {
-            resize(engine, id, size).await;
-        }
-        return;
+        return resize(engine, id, size).await;
     }
     // A container that has just ended accepts no signals.
     if let Err(error) = engine.signal_container(id, name).await {
@@ -164,7 +178,8 @@ async fn forward(engine: &Engine, id: &str, name: &'static str, has_terminal: bo
     }
 }
 
-async fn resize(engine: &Engine, id: &str, size: (u16, u16)) {
+async fn resize(engine: &Engine, id: &str, size: Size) {
+    let Some(size) = size.and_then(|size| size()) else { return };
     if let Err(error) = engine.resize_container(id, size).await {
         tracing::debug!(%error, "cannot pass on the terminal's size");
     }
@@ -174,7 +189,7 @@ async fn resize(engine: &Engine, id: &str, size: (u16, u16)) {
 fn request(
     prepared: &Prepared,
     container: &Container,
-    audience: Audience,
+    caller: Option<Caller<'_>>,
 ) -> Result<ContainerRequest, Failure> {
     let run = project::workshop::new_run()?;
     let mut mounts = Vec::new();
@@ -190,10 +205,8 @@ fn request(
         source: prepared.root.join(path.trim_start_matches('/')),
         target: Path::new(path).to_owned(),
     };
-    let (has_terminal, has_input) = match audience {
-        Audience::Attended { has_terminal, has_input } => (has_terminal, has_input),
-        Audience::Kept => (false, false),
-    };
+    let has_terminal = caller.is_some_and(|caller| caller.has_terminal);
+    let has_input = caller.is_some_and(|caller| caller.has_input);
     let (open_files, processes) = limits(prepared);
     Ok(ContainerRequest {
         name: Some(format!("{}-{}", container.name(), std::process::id())),

@@ -1,4 +1,4 @@
-//! Defines a track's container from arguments, data files, the machine and the engine.
+//! Defines a track's container from what is asked, data files, the machine and the engine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,22 +12,46 @@ use pins::{OVERRIDE, Track, When};
 use project::image::name_in_engine;
 use project::{environment, request};
 
-use crate::cli::{Given, Global, NetworkChoice};
-use crate::global::working_folder;
+use crate::engines;
 use crate::machine::{self, Data};
-use crate::{engines, output};
+use crate::notice::Notice;
+
+/// What somebody wants of a container.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The image, by its name in the engine; without one, that of the track.
+    pub image: Option<String>,
+    /// The GPU target; without one, that of the machine.
+    pub gpu: Option<String>,
+    /// The engine; without one, the first that answers.
+    pub engine: Option<EngineKind>,
+    /// The folder with models; without one, that of `versions/run.toml`.
+    pub models: Option<PathBuf>,
+    /// Whether the container gets the GPU.
+    pub has_gpu: bool,
+    /// The container's network.
+    pub network: run::Network,
+    /// Where device nodes and the GPU are looked for, if not below `/`.
+    pub host_root: Option<PathBuf>,
+    /// The working folder.
+    pub work: Option<PathBuf>,
+}
 
 /// The inputs of a container.
 #[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) track: Track,
-    pub(crate) row: Row,
-    pub(crate) machine: Snapshot,
+pub struct Prepared {
+    /// The track.
+    pub track: Track,
+    /// What `versions/run.toml` says about it.
+    pub row: Row,
+    /// The machine.
+    pub machine: Snapshot,
     /// The folder that replaces `/`.
-    pub(crate) root: PathBuf,
+    pub root: PathBuf,
     /// The caller's home directory.
-    pub(crate) home: Option<String>,
-    pub(crate) has_gpu: bool,
+    pub home: Option<String>,
+    /// Whether the container gets a GPU.
+    pub has_gpu: bool,
     engine: Option<Engine>,
     facts: host::Engine,
     image: String,
@@ -38,29 +62,32 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Reads all inputs. If the container `is_started`, the engine must answer and the device nodes
-    /// must exist; otherwise, the information in files is enough.
-    pub(crate) async fn read(
-        global: &Global,
+    /// Reads all inputs. Paths are relative to `here`. If the container `is_started`, the engine must
+    /// answer and the device nodes must exist; otherwise, the information in files is enough. `tell`
+    /// hears about unusual choices.
+    ///
+    /// # Errors
+    /// A data file or a path is wrong, or no engine answers although one must.
+    pub async fn read(
+        here: &Path,
         track: &str,
-        given: &Given,
+        asked: &Asked,
         is_started: bool,
-        work: Option<&Path>,
+        tell: &dyn Fn(Notice),
     ) -> Result<Self, Failure> {
         let track = request::track(track)?;
-        let data = Data::find(global)?;
+        let data = Data::find(here);
         let Some(row) = data.run()?.remove(&track) else {
             let what = format!("`versions/run.toml` has no table `[{}]`", track.name());
             return Err(Failure::new(Kind::Input, what)
                 .hint("`git checkout -- versions/run.toml` restores it"));
         };
-        let root = machine::root(global, given.host_root.as_deref())?;
+        let root = machine::root(here, asked.host_root.as_deref())?;
         let machine = machine::look(&root);
-        let has_gpu = !given.no_gpu;
-        let (engine, facts) = engine(given, &machine, is_started).await?;
-        let here = working_folder(global)?;
-        let full = |path: &Path| full_folder(&here, path);
-        let work = match work {
+        let has_gpu = asked.has_gpu;
+        let (engine, facts) = engine(asked, &machine, is_started, tell).await?;
+        let full = |path: &Path| full_folder(here, path);
+        let work = match asked.work.as_deref() {
             Some(work) => Some(full(work)?),
             None if row.has_work => Some(full(Path::new("."))?),
             None => None,
@@ -69,17 +96,13 @@ impl Prepared {
             check_work(work, &machine)?;
         }
         Ok(Self {
-            environment: variables(given, &data, track, (&row, &machine))?,
-            image: match &given.image {
+            environment: variables(asked, &data, track, (&row, &machine), tell)?,
+            image: match &asked.image {
                 Some(image) => image.clone(),
                 None => name_in_engine(track.name()),
             },
-            models: given.models.as_deref().map(full).transpose()?,
-            network: match given.network {
-                NetworkChoice::Own => run::Network::Own,
-                NetworkChoice::Host => run::Network::Host,
-                NetworkChoice::None => run::Network::None,
-            },
+            models: asked.models.as_deref().map(full).transpose()?,
+            network: asked.network,
             home: machine.variable("HOME").map(str::to_owned),
             work,
             track,
@@ -93,7 +116,10 @@ impl Prepared {
     }
 
     /// Returns the container's settings; the caller can add more.
-    pub(crate) fn wish(&self) -> Result<Wish<'_>, Failure> {
+    ///
+    /// # Errors
+    /// A variable for the owner of files is wrong.
+    pub fn wish(&self) -> Result<Wish<'_>, Failure> {
         Ok(Wish {
             track: self.track,
             row: &self.row,
@@ -113,13 +139,16 @@ impl Prepared {
     }
 
     /// Returns the engine that answered.
-    pub(crate) fn engine(&self) -> Result<&Engine, Failure> {
+    ///
+    /// # Errors
+    /// No engine was requested, which would be a bug.
+    pub fn engine(&self) -> Result<&Engine, Failure> {
         let none = || Failure::new(Kind::Bug, "no engine was requested");
         self.engine.as_ref().ok_or_else(none)
     }
 
     /// Returns the name of the engine.
-    pub(crate) fn engine_name(&self) -> &'static str {
+    pub fn engine_name(&self) -> &'static str {
         self.facts.kind.as_str()
     }
 
@@ -134,25 +163,26 @@ impl Prepared {
 
 /// Returns the engine, if one is required or answers, and its properties.
 async fn engine(
-    given: &Given,
+    asked: &Asked,
     machine: &Snapshot,
     is_started: bool,
+    tell: &dyn Fn(Notice),
 ) -> Result<(Option<Engine>, host::Engine), Failure> {
-    if is_started || given.host_root.is_none() {
-        match engines::reach(given.engine, machine).await {
+    if is_started || asked.host_root.is_none() {
+        match engines::reach(asked.engine, machine, tell).await {
             Ok((engine, facts)) => return Ok((Some(engine), facts)),
             Err(error) if is_started => return Err(error),
             Err(_) => {}
         }
     }
-    let wanted = given.engine;
+    let wanted = asked.engine;
     let is_wanted = |engine: &&host::Engine| wanted.is_none_or(|kind| engine.kind == kind);
     if let Some(engine) = machine.engines.iter().find(is_wanted) {
         return Ok((None, engine.clone()));
     }
     let kind = wanted.unwrap_or(EngineKind::Podman);
     let (is_podman, is_root) = (kind == EngineKind::Podman, machine.user.uid == 0);
-    output::hint("no engine was found; assuming one with default settings");
+    tell(Notice::Hint("no engine was found; assuming one with default settings".to_owned()));
     let facts = host::Engine {
         kind,
         socket: None,
@@ -167,16 +197,17 @@ async fn engine(
 
 /// Returns the GPU's environment variables for the track's image.
 fn variables(
-    given: &Given,
+    asked: &Asked,
     data: &Data,
     track: Track,
     (row, machine): (&Row, &Snapshot),
+    tell: &dyn Fn(Notice),
 ) -> Result<BTreeMap<String, String>, Failure> {
-    if row.gpu != GpuWay::Rocm || given.no_gpu {
+    if row.gpu != GpuWay::Rocm || !asked.has_gpu {
         return Ok(BTreeMap::new());
     }
     let gpus = data.gpus()?;
-    let (gpu, _) = machine::choose_gpu(given.gpu.as_deref(), &gpus, &machine.gpus, data)?;
+    let (gpu, _) = machine::choose_gpu(asked.gpu.as_deref(), &gpus, &machine.gpus, data, tell)?;
     let (tracks, pins) = (data.tracks()?, data.pins()?);
     let pin = tracks.tracks.get(&track).and_then(|settings| pins.images.get(&settings.base));
     let rocm = pin.and_then(|pin| pin.rocm.clone());
@@ -212,7 +243,10 @@ fn full_folder(here: &Path, path: &Path) -> Result<String, Failure> {
 }
 
 /// Parses `[ADDRESS:]PORT`.
-pub(crate) fn publish(text: &str) -> Result<(String, Option<u16>), Failure> {
+///
+/// # Errors
+/// It is not an address and port.
+pub fn publish(text: &str) -> Result<(String, Option<u16>), Failure> {
     let (address, port) = text.rsplit_once(':').unwrap_or(("127.0.0.1", text));
     let inside = address.trim_start_matches('[').trim_end_matches(']');
     let is_address = inside.parse::<std::net::IpAddr>().is_ok();
@@ -227,7 +261,7 @@ pub(crate) fn publish(text: &str) -> Result<(String, Option<u16>), Failure> {
 }
 
 /// Turns the error of an impossible container into a command error with hints.
-pub(crate) fn run_error(error: RunError) -> Failure {
+pub fn run_error(error: RunError) -> Failure {
     let code = match &error {
         RunError::NoDevice { .. } => Kind::Machine,
         RunError::Path { .. } | RunError::Quadlet => Kind::Input,
@@ -243,7 +277,10 @@ pub(crate) fn run_error(error: RunError) -> Failure {
 }
 
 /// Returns the path of a folder, with `~` replaced by the caller's home directory.
-pub(crate) fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// There is no home directory.
+pub fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, Failure> {
     match (path.strip_prefix("~/"), home) {
         (None, _) => Ok(PathBuf::from(path)),
         (Some(rest), Some(home)) => Ok(Path::new(home).join(rest)),
@@ -255,7 +292,10 @@ pub(crate) fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, Failure
 }
 
 /// Creates the host folders that a container needs, if this tool may create them.
-pub(crate) fn make_folders(container: &Container, home: Option<&str>) -> Result<(), Failure> {
+///
+/// # Errors
+/// A folder cannot be made.
+pub fn make_folders(container: &Container, home: Option<&str>) -> Result<(), Failure> {
     for folder in container.folders.iter().filter(|folder| folder.is_made) {
         let path = on_host(&folder.host, home)?;
         std::fs::create_dir_all(&path).map_err(|error| {

@@ -15,27 +15,32 @@ use names::{Builder, EngineKind};
 use project::environment;
 use record::{EngineUse, Note};
 
-use crate::cli::AskedEngine;
-use crate::output;
+use crate::notice::Notice;
 
 /// How long `doctor` waits for an engine to answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An engine that was found and tested.
 #[derive(Debug)]
-pub(crate) struct FoundEngine {
-    pub(crate) engine: Engine,
+pub struct FoundEngine {
+    /// The engine.
+    pub engine: Engine,
     /// What to record about the engine.
-    pub(crate) used: EngineUse,
+    pub used: EngineUse,
     /// Notes about the choice for the user. They are recorded too.
-    pub(crate) notes: Vec<Note>,
+    pub notes: Vec<Note>,
 }
 
-/// Finds and tests the engine for a build, and prints the warnings about the choice.
+/// Finds and tests the engine for a build: the given one, or the first that answers. `store` is the
+/// folder of finished steps, and `tell` gets the warnings about the choice.
 ///
 /// # Errors
 /// No engine answers, none works, or it is unknown whether the first one that answers works.
-pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine, Failure> {
+pub async fn find(
+    asked: Option<EngineKind>,
+    store: &Path,
+    tell: &dyn Fn(Notice),
+) -> Result<FoundEngine, Failure> {
     let search = Search::new(asked, store.to_owned())?;
     let around = search.surroundings();
     let attempt =
@@ -48,7 +53,7 @@ pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine
     let Tried { engine, can, fallback } = found;
     let mut notes = passed_over_notes(&passed_over, &candidate);
     notes.extend(fallback);
-    notes.iter().for_each(|note| output::warn(&note.rule, &note.message));
+    notes.iter().for_each(|note| tell(warning(note)));
     let used = EngineUse {
         kind: engine.kind(),
         version: can.info.version,
@@ -61,13 +66,15 @@ pub(crate) async fn find(asked: AskedEngine, store: &Path) -> Result<FoundEngine
     Ok(FoundEngine { engine, used, notes })
 }
 
-/// Finds the engine to run containers with, and its properties. Does not test it.
+/// Finds the engine to run containers with, and its properties: the given one, or the first that
+/// answers. Does not test it. `tell` gets the warnings about the choice.
 ///
 /// # Errors
 /// No engine answers.
-pub(crate) async fn reach(
-    asked: AskedEngine,
+pub async fn reach(
+    asked: Option<EngineKind>,
     machine: &host::Snapshot,
+    tell: &dyn Fn(Notice),
 ) -> Result<(Engine, host::Engine), Failure> {
     let search = Search::new(asked, environment::store_folder()?)?;
     let around = search.surroundings();
@@ -78,9 +85,7 @@ pub(crate) async fn reach(
         return Err(Failure::new(Kind::Machine, search.nothing(&passed_over))
             .hint("install podman, or start docker; `--engine docker` selects it"));
     };
-    for note in passed_over_notes(&passed_over, &candidate) {
-        output::warn(&note.rule, &note.message);
-    }
+    passed_over_notes(&passed_over, &candidate).iter().for_each(|note| tell(warning(note)));
     let socket = match candidate.address {
         Ok(Address::Socket(socket)) => Some(socket.display().to_string()),
         _ => None,
@@ -97,7 +102,7 @@ pub(crate) async fn reach(
 ///
 /// # Errors
 /// The engine does not answer.
-pub(crate) async fn facts(
+pub async fn facts(
     engine: &Engine,
     socket: Option<String>,
     machine: &host::Snapshot,
@@ -137,7 +142,10 @@ fn docker_builder(api_version: &str) -> Builder {
 }
 
 /// Returns the engines at sockets that variables and settings name, except those in `known`.
-pub(crate) async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, Failure> {
+///
+/// # Errors
+/// There is no home directory.
+pub async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, Failure> {
     let search = Search::new(None, environment::store_folder()?)?;
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut seen: Vec<PathBuf> =
@@ -167,14 +175,17 @@ pub(crate) async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, 
 }
 
 /// Returns podman with a service that this program starts, if podman is installed.
-pub(crate) fn private_podman() -> Result<Option<Engine>, Failure> {
+///
+/// # Errors
+/// There is no home directory.
+pub fn private_podman() -> Result<Option<Engine>, Failure> {
     let search = Search::new(Some(EngineKind::Podman), environment::store_folder()?)?;
     let program = environment::engines().podman_program;
     Ok(program.map(|program| Engine::podman(search.service(program))))
 }
 
 /// Returns how to start this program's podman service, with its folders below the store.
-pub(crate) fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> ServiceSettings {
+pub fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> ServiceSettings {
     ServiceSettings {
         program,
         arguments: Vec::new(),
@@ -197,7 +208,7 @@ struct Tried {
 /// A search that follows the conventions of podman and docker.
 #[derive(Debug)]
 struct Search {
-    asked: AskedEngine,
+    asked: Option<EngineKind>,
     sockets: PathBuf,
     /// The folder of finished steps.
     store: PathBuf,
@@ -206,7 +217,7 @@ struct Search {
 }
 
 impl Search {
-    fn new(asked: AskedEngine, store: PathBuf) -> Result<Self, Failure> {
+    fn new(asked: Option<EngineKind>, store: PathBuf) -> Result<Self, Failure> {
         let sockets = environment::socket_folder()?;
         Ok(Self { asked, sockets, store, builder: environment::docker_builder() })
     }
@@ -369,6 +380,10 @@ fn passed_over_notes(passed_over: &[PassedOver], chosen: &Candidate) -> Vec<Note
         ),
     };
     passed_over.iter().filter(|one| one.is_broken).map(note).collect()
+}
+
+fn warning(note: &Note) -> Notice {
+    Notice::warning(&note.rule, note.message.as_str())
 }
 
 fn recorded(one: &PassedOver) -> record::PassedOver {

@@ -10,10 +10,11 @@ use engine::{
 use names::EngineKind;
 use project::{environment, state};
 
-use super::{CleanReport, Found, Kind, State, Task, Unanswered};
+use super::report::{CleanReport, Found, Kind, State, Unanswered};
+use super::task::Task;
 
 /// Cleans every engine, one after the other.
-pub(super) async fn clean(task: &Task, report: &mut CleanReport) {
+pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
     let mut seen = BTreeSet::new();
     let around = Surroundings { wanted: task.wanted, ..environment::engines() };
     let is_told = around.own_host.is_some();

@@ -15,9 +15,8 @@ use pins::{Compat, Gpus, ParseError, Pins, Setting, Tracks, When};
 use project::Project;
 use project::environment;
 
-use crate::cli::Global;
-use crate::global::working_folder;
-use crate::{engines, output};
+use crate::engines;
+use crate::notice::Notice;
 
 /// A data file: its name, and its text when the program was built.
 type DataFile = (&'static str, &'static str);
@@ -58,48 +57,69 @@ const SCRIPTS: [DataFile; 13] = [
 
 /// Where data files are read from: a project, or the program itself.
 #[derive(Debug)]
-pub(crate) struct Data {
+pub struct Data {
     project: Option<Project>,
 }
 
 impl Data {
-    /// Finds the project that the program works in, if there is one.
-    pub(crate) fn find(global: &Global) -> Result<Self, Failure> {
-        Ok(Self { project: Project::find(&working_folder(global)?).ok() })
+    /// Finds the project that contains the folder `here`, if there is one.
+    pub fn find(here: &Path) -> Self {
+        Self { project: Project::find(here).ok() }
     }
 
     /// Reads `gpus.toml`.
-    pub(crate) fn gpus(&self) -> Result<Gpus, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn gpus(&self) -> Result<Gpus, Failure> {
         self.parse(GPUS, pins::parse_gpus)
     }
 
     /// Reads `tracks.toml`.
-    pub(crate) fn tracks(&self) -> Result<Tracks, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn tracks(&self) -> Result<Tracks, Failure> {
         self.parse(TRACKS, pins::parse_tracks)
     }
 
     /// Reads `versions.toml`.
-    pub(crate) fn pins(&self) -> Result<Pins, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn pins(&self) -> Result<Pins, Failure> {
         self.parse(VERSIONS, pins::parse_versions)
     }
 
     /// Reads `compat.toml`.
-    pub(crate) fn compat(&self) -> Result<Compat, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn compat(&self) -> Result<Compat, Failure> {
         self.parse(COMPAT, pins::parse_compat)
     }
 
     /// Reads `failures.toml`.
-    pub(crate) fn failures(&self) -> Result<Failures, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn failures(&self) -> Result<Failures, Failure> {
         self.parse(FAILURES, parse_failures)
     }
 
     /// Reads `run.toml`.
-    pub(crate) fn run(&self) -> Result<Rows, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn run(&self) -> Result<Rows, Failure> {
         self.parse(RUN, parse_rows)
     }
 
     /// Reads a `smoke` script.
-    pub(crate) fn script(&self, name: &str) -> Result<String, Failure> {
+    ///
+    /// # Errors
+    /// There is no such script, or it cannot be read.
+    pub fn script(&self, name: &str) -> Result<String, Failure> {
         let Some(project) = &self.project else {
             let built_in = SCRIPTS.iter().find(|(known, _)| *known == name);
             return built_in
@@ -128,10 +148,13 @@ impl Data {
     }
 }
 
-/// Returns the root of the machine to check.
-pub(crate) fn root(global: &Global, host_root: Option<&Path>) -> Result<PathBuf, Failure> {
+/// Returns the root of the machine to check: `/`, or `host_root`, which is relative to `here`.
+///
+/// # Errors
+/// It is not a folder.
+pub fn root(here: &Path, host_root: Option<&Path>) -> Result<PathBuf, Failure> {
     let Some(host_root) = host_root else { return Ok(PathBuf::from("/")) };
-    let root = working_folder(global)?.join(host_root);
+    let root = here.join(host_root);
     match root.is_dir() {
         true => Ok(root),
         false => Err(Failure::new(
@@ -143,14 +166,17 @@ pub(crate) fn root(global: &Global, host_root: Option<&Path>) -> Result<PathBuf,
 }
 
 /// Reads the state of the machine below `root`.
-pub(crate) fn look(root: &Path) -> Snapshot {
+pub fn look(root: &Path) -> Snapshot {
     Snapshot::read(root, &Caller::this_process(environment::gpu_variables()))
 }
 
 /// Asks the engines of this machine for what no file contains: version, runtime, builder, and
 /// whether they are rootless. Leaves engines that do not answer unchanged. Adds engines at sockets
 /// that variables name.
-pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
+///
+/// # Errors
+/// The machine cannot start threads, or there is no home directory.
+pub fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
     // podman would create a store if there is none, but asking must change nothing.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
     let runtime = project::runtime::start()?;
@@ -180,13 +206,18 @@ async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine
     facts
 }
 
-/// Returns the machine's GPU target, or else the default target of images, and its origin. Prefers
-/// a GPU that is not integrated into the processor.
-pub(crate) fn choose_gpu(
+/// Returns the asked GPU target, or that of one of the GPUs that were `found`, or else the default
+/// target of images; and its origin. Prefers a GPU that is not integrated into the processor.
+/// `tell` hears what is unusual about the choice.
+///
+/// # Errors
+/// The asked target is unknown, or a data file is wrong.
+pub fn choose_gpu(
     asked: Option<&str>,
     gpus: &Gpus,
     found: &[Gpu],
     data: &Data,
+    tell: &dyn Fn(Notice),
 ) -> Result<(GpuTarget, String), Failure> {
     if let Some(text) = asked {
         return Ok((known_gpu(text, gpus)?, "--gpu".to_owned()));
@@ -197,24 +228,24 @@ pub(crate) fn choose_gpu(
     let own = targets().find(|(target, _)| !is_integrated(target)).or_else(|| targets().next());
     let Some((target, node)) = own else {
         let default = data.tracks()?.gpu;
-        output::hint(&format!(
+        tell(Notice::Hint(format!(
             "no AMD GPU was found; using {default}, the default target of images; `--gpu` selects another"
-        ));
+        )));
         return Ok((default, "versions/tracks.toml".to_owned()));
     };
     if !gpus.gpus.contains_key(&target) {
-        output::warn(
+        tell(Notice::warning(
             "gpu-wanted",
-            &format!(
+            format!(
                 "`versions/gpus.toml` does not contain {target}; only settings for all GPUs are used"
             ),
-        );
+        ));
     }
     Ok((target, format!("/{node}")))
 }
 
 /// Returns the variable that hides the other GPUs, if there are any.
-pub(crate) fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
+pub fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
     let targets: Vec<&GpuTarget> = found.iter().filter_map(|gpu| gpu.target.as_ref()).collect();
     let own: Vec<String> = targets
         .iter()
@@ -232,7 +263,10 @@ pub(crate) fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
 }
 
 /// Parses the name of a GPU target that `gpus.toml` contains.
-pub(crate) fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
+///
+/// # Errors
+/// It is not the name of a target, or the file does not contain it.
+pub fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
     let target: GpuTarget = text.parse().map_err(|error| {
         Failure::from_chain(Kind::Input, &error).hint("a target looks like `gfx1151`")
     })?;

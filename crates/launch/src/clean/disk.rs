@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Found, Kind, State, Task};
+use super::report::{Found, Kind, State};
+use super::task::Task;
 
 /// The age from which a temporary file counts as abandoned. Not all commands leave a record that
 /// shows whether they are running.
@@ -18,7 +19,7 @@ const CACHES: [&str; 6] =
 
 /// Entries in this tool's folders that are not known to be in use.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(crate) struct Listed {
     /// Folders and sockets of podman services, with their size in bytes.
     services: Vec<(PathBuf, u64)>,
     /// Working files of builds, which are leftovers if no build is running.
@@ -28,7 +29,7 @@ pub(super) struct Listed {
 }
 
 /// Lists the leftovers, without removing anything.
-pub(super) fn list(task: &Task) -> Listed {
+pub(crate) fn list(task: &Task) -> Listed {
     let services = task
         .service(Path::new(""))
         .map(|settings| engine::abandoned(&settings))
@@ -48,14 +49,14 @@ pub(super) fn list(task: &Task) -> Listed {
 }
 
 /// Stops the processes in folders of abandoned podman services, and removes the folders.
-pub(super) async fn sweep(task: &Task) {
+pub(crate) async fn sweep(task: &Task) {
     if let Some(settings) = task.service(Path::new("")).filter(|_| !task.is_dry) {
         drop(engine::sweep(&settings).await);
     }
 }
 
 /// Removes the listed entries and reports the results.
-pub(super) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
+pub(crate) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
     let mut note = |kind, path: &Path, state, (bytes, reason)| {
         let name = path.display().to_string();
         found.push(Found { kind, engine: None, name, run: None, bytes, state, reason });

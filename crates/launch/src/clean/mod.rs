@@ -1,0 +1,62 @@
+//! Cleans up after interrupted runs, in engines and on disk.
+//!
+//! Start at [`clean`]. `leftovers` checks every available engine, and `disk` this tool's own folders.
+//! It does not touch anything that belongs to a running process or to others.
+
+mod disk;
+mod leftovers;
+mod report;
+mod task;
+
+use failure::Failure;
+use names::EngineKind;
+use project::{environment, state};
+
+pub use self::report::{CleanReport, Found, Kind, State, Unanswered};
+use self::task::Task;
+
+/// What to clean.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Whether to check engines.
+    pub in_engines: bool,
+    /// The only engine to check; without one, all that are available.
+    pub engine: Option<EngineKind>,
+    /// Whether to remove nothing.
+    pub is_dry: bool,
+    /// Whether to remove cached data too.
+    pub takes_cache: bool,
+}
+
+/// Finds leftovers, removes them, and returns the result. `warn` gets the name and the message of a
+/// warning about each file that is not a record.
+///
+/// # Errors
+/// There is no home directory, or the records cannot be read. An engine that does not answer is no
+/// error: the report says so.
+pub fn clean(asked: &Asked, warn: impl Fn(&str, &str)) -> Result<CleanReport, Failure> {
+    let mut task = Task {
+        wanted: asked.engine,
+        is_dry: asked.is_dry,
+        takes_cache: asked.takes_cache,
+        is_busy: false,
+        cache: environment::cache_folder(),
+        state: environment::state_folder()?,
+        sockets: environment::socket_folder()?,
+    };
+    let mut report = CleanReport { schema: 1, dry_run: asked.is_dry, ..CleanReport::default() };
+    // List the disk before reading the records: then the list contains nothing of runs that start
+    // later.
+    let listed = disk::list(&task);
+    task.is_busy = state::read_records(warn)?.iter().any(state::is_under_way);
+    project::runtime::start()?.block_on(async {
+        disk::sweep(&task).await;
+        if asked.in_engines {
+            leftovers::clean(&task, &mut report).await;
+        }
+    });
+    disk::clean(&task, listed, &mut report.found);
+    let counted = |one: &&Found| matches!(one.state, State::Removed | State::Found);
+    report.bytes = report.found.iter().filter(counted).filter_map(|one| one.bytes).sum();
+    Ok(report)
+}

@@ -1,0 +1,99 @@
+//! What `clean` found, and what became of it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The output of `clean --format json`.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct CleanReport {
+    /// The version of this JSON format.
+    pub schema: u32,
+    /// Whether this is a dry run, which removes nothing.
+    pub dry_run: bool,
+    /// The engines that answered.
+    pub engines: Vec<String>,
+    /// The engines that could not be asked.
+    pub unanswered: Vec<Unanswered>,
+    /// The leftovers that were found, those in engines first.
+    pub found: Vec<Found>,
+    /// The bytes that were removed, or would be in a dry run. Data that images share is counted for
+    /// each image.
+    pub bytes: u64,
+    /// The size of docker's BuildKit cache in bytes. It has no labels, so nothing of it was
+    /// removed.
+    pub build_cache: u64,
+}
+
+/// An engine that could not be asked.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Unanswered {
+    /// The engine.
+    pub engine: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A leftover of this tool.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    /// Its kind.
+    pub kind: Kind,
+    /// The engine that contains it; null if it is on disk.
+    pub engine: Option<String>,
+    /// Its ID in the engine, or its path.
+    pub name: String,
+    /// The run that it belongs to, if known.
+    pub run: Option<String>,
+    /// Its size in bytes, if known.
+    pub bytes: Option<u64>,
+    /// What happened to it.
+    pub state: State,
+    /// Why it was not removed.
+    pub reason: Option<String>,
+}
+
+/// A kind of leftover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A container.
+    Container,
+    /// A build container of podman.
+    BuildContainer,
+    /// An image, or a layer that a build may reuse.
+    Image,
+    /// A folder or socket of a podman service.
+    Service,
+    /// A temporary file or folder of an interrupted run.
+    Temporary,
+    /// A cache folder, whose content can be fetched or built again.
+    Cache,
+}
+
+impl Kind {
+    /// Returns its name for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::BuildContainer => "build container",
+            Self::Image => "image",
+            Self::Service => "service",
+            Self::Temporary => "temporary",
+            Self::Cache => "cache",
+        }
+    }
+}
+
+/// What happened to a leftover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It would be removed.
+    Found,
+    /// It was removed.
+    Removed,
+    /// Its run is still in progress.
+    UnderWay,
+    /// It could not be removed.
+    Kept,
+}

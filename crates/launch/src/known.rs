@@ -1,0 +1,48 @@
+//! Known failures that were found in a log, for programs.
+
+use host::failures::Diagnosis;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A known failure.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// The cause.
+    pub cause: String,
+    /// What to do, most promising first.
+    pub fix: Vec<String>,
+    /// The source of this information.
+    pub evidence: String,
+    /// The number of lines that show it.
+    pub count: u64,
+    /// The first lines that show it.
+    pub lines: Vec<Line>,
+}
+
+/// A line of the log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Line {
+    /// Its number; the first line is 1.
+    pub number: u64,
+    /// Its text, shortened if it is long.
+    pub text: String,
+}
+
+impl From<&Diagnosis<'_>> for Known {
+    fn from(diagnosis: &Diagnosis<'_>) -> Self {
+        let Diagnosis { failure, lines, count } = diagnosis;
+        Self {
+            name: failure.name.clone(),
+            cause: failure.cause.clone(),
+            fix: failure.fix.clone(),
+            evidence: failure.evidence.clone(),
+            count: *count,
+            lines: lines
+                .iter()
+                .map(|line| Line { number: line.number, text: line.text.clone() })
+                .collect(),
+        }
+    }
+}

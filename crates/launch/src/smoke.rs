@@ -1,0 +1,227 @@
+//! Tries a track's image, level by level, each in its own container.
+
+use std::path::Path;
+
+use engine::Engine;
+use failure::{Failure, Kind};
+use host::run::trial::{self, Ending};
+use host::run::{Level, Needs, Trial};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::known::Known;
+use crate::machine::Data;
+use crate::prepare::{self, Prepared};
+use crate::session;
+
+/// The output of `smoke --format json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SmokeReport {
+    /// The version of this JSON format.
+    pub schema: u32,
+    /// The track.
+    pub track: &'static str,
+    /// The image.
+    pub image: String,
+    /// `podman` or `docker`.
+    pub engine: &'static str,
+    /// Whether the containers had a GPU.
+    pub gpu: bool,
+    /// Whether nothing failed.
+    pub passed: bool,
+    /// The levels, lowest first.
+    pub levels: Vec<Tried>,
+}
+
+/// The result of a level.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Tried {
+    /// Its name.
+    pub level: Level,
+    /// Whether it ran and passed.
+    pub outcome: Outcome,
+    /// How it ended, or why it did not run.
+    pub why: String,
+    /// The exit status, if it ran; if a signal ended it, 128 plus the signal's number.
+    pub status: Option<i64>,
+    /// Whether it ran on a software device.
+    pub software: bool,
+    /// The last lines of its output.
+    pub output: Vec<String>,
+    /// Messages of the GPU driver during the level; null if the kernel log cannot be read.
+    pub kernel: Option<Vec<String>>,
+    /// The known failures in its output and in the kernel log.
+    pub failures: Vec<Known>,
+}
+
+/// Whether a level ran and passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It ended successfully and printed what was expected.
+    Passed,
+    /// It ended in another way.
+    Failed,
+    /// It did not run.
+    NotTried,
+}
+
+/// How many of the last output lines are shown.
+const SHOWN: usize = 12;
+
+/// What to try.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The last level to run; without one, all levels of the track.
+    pub level: Option<Level>,
+    /// The model to serve.
+    pub model: Option<String>,
+}
+
+/// Tries the image of a track, level by level. `here` is the folder that `prepared` was read from;
+/// `prepared` has an engine that answered, and loses its GPU if the machine lacks one.
+///
+/// # Errors
+/// The engine fails, or a data file is wrong. A level that fails is no error.
+pub async fn levels(
+    here: &Path,
+    mut prepared: Prepared,
+    asked: &Asked,
+) -> Result<SmokeReport, Failure> {
+    // Levels that need no GPU run even without one.
+    let lacks = host::run::check_devices(prepared.row.gpu, &prepared.machine).err();
+    let why = match &lacks {
+        Some(error) if prepared.has_gpu => error.to_string(),
+        _ => "`--no-gpu` was given".to_owned(),
+    };
+    prepared.has_gpu &= lacks.is_none();
+    let session = Session { prepared: &prepared, asked, data: Data::find(here), why };
+    let engine = prepared.engine()?;
+    let report = session.levels(engine).await;
+    engine.stop().await;
+    report
+}
+
+/// The shared state of the levels.
+struct Session<'a> {
+    prepared: &'a Prepared,
+    asked: &'a Asked,
+    data: Data,
+    /// Why there is no GPU.
+    why: String,
+}
+
+impl Session<'_> {
+    async fn levels(&self, engine: &Engine) -> Result<SmokeReport, Failure> {
+        let last = self.asked.level.unwrap_or(Level::Serve);
+        let mut levels = Vec::new();
+        let mut failed: Option<Level> = None;
+        for level in Level::ALL.into_iter().filter(|level| *level <= last) {
+            let lacking = match (failed, self.prepared.row.smoke.get(&level)) {
+                (_, None) => Err(format!("track {} has no such level", self.prepared.track.name())),
+                (Some(before), _) => Err(format!("level {} failed", before.name())),
+                (None, Some(trial)) => self.lacking(trial).map_or(Ok(trial), Err),
+            };
+            let tried = match lacking {
+                Ok(trial) => self.level(engine, level, trial).await?,
+                Err(why) => Tried::not(level, why),
+            };
+            if tried.outcome == Outcome::Failed {
+                failed = Some(level);
+            }
+            levels.push(tried);
+        }
+        Ok(SmokeReport {
+            schema: 1,
+            track: self.prepared.track.name(),
+            image: self.prepared.wish()?.image,
+            engine: self.prepared.engine_name(),
+            gpu: self.prepared.has_gpu,
+            passed: failed.is_none(),
+            levels,
+        })
+    }
+
+    /// Returns what a level needs but does not have.
+    fn lacking(&self, trial: &Trial) -> Option<String> {
+        if trial.needs == Needs::Gpu && !self.prepared.has_gpu {
+            return Some(format!("it needs a GPU: {}", self.why));
+        }
+        let is_without = trial.has_model && self.asked.model.is_none();
+        is_without.then(|| "it needs a model: name one with `--model`".to_owned())
+    }
+
+    async fn level(&self, engine: &Engine, level: Level, trial: &Trial) -> Result<Tried, Failure> {
+        let mut wish = self.prepared.wish()?;
+        wish.entrypoint = Some(trial.program().to_owned());
+        wish.command = vec!["-c".to_owned(), self.data.script(&trial.script)?];
+        if let Some(model) = self.asked.model.clone().filter(|_| trial.has_model) {
+            wish.environment.insert("MODEL".to_owned(), model);
+        }
+        if trial.needs == Needs::AnyGpu && !self.prepared.has_gpu {
+            wish.environment.insert("SOFTWARE".to_owned(), "1".to_owned());
+        }
+        let mut container = host::run::container(&wish).map_err(prepare::run_error)?;
+        // The server is only used inside the container; a port in use must not fail a level.
+        container.port = None;
+        let before = host::kernel_log(&self.prepared.root);
+        let ended = session::kept(engine, self.prepared, &container).await?;
+        let after = host::kernel_log(&self.prepared.root);
+        let kernel = before.zip(after).map(|(before, after)| {
+            trial::said_meanwhile(&trial::kernel_lines(&before), &trial::kernel_lines(&after))
+        });
+        let ending = trial::judge(trial, ended.status, &ended.last);
+        self.tried(level, trial, (&ending, ended.status, &ended.last), kernel)
+    }
+
+    fn tried(
+        &self,
+        level: Level,
+        trial: &Trial,
+        (ending, status, said): (&Ending, i64, &[u8]),
+        kernel: Option<Vec<String>>,
+    ) -> Result<Tried, Failure> {
+        let failures = self.data.failures()?;
+        let unread =
+            |error| Failure::caused(Kind::Bug, "cannot read the output of a level", &error);
+        let driver = kernel.clone().unwrap_or_default().join("\n");
+        let driver = failures.diagnose(driver.as_bytes()).map_err(unread)?;
+        // A failure in the kernel log counts even if the program did not notice it.
+        let is_good = *ending == Ending::Good && driver.found.is_empty();
+        let own = failures.diagnose(said).map_err(unread)?;
+        let known = own.found.iter().filter(|_| !is_good).chain(&driver.found);
+        let text = String::from_utf8_lossy(said);
+        let lines: Vec<&str> = text.lines().collect();
+        Ok(Tried {
+            level,
+            outcome: if is_good { Outcome::Passed } else { Outcome::Failed },
+            why: match (ending, driver.found.is_empty()) {
+                (Ending::Good, false) => "the kernel log shows a known failure".to_owned(),
+                (ending, _) => ending.words(),
+            },
+            status: Some(status),
+            software: trial::is_software(trial, said),
+            output: lines[lines.len().saturating_sub(SHOWN)..]
+                .iter()
+                .map(|line| (*line).to_owned())
+                .collect(),
+            failures: known.map(Known::from).collect(),
+            kernel,
+        })
+    }
+}
+
+impl Tried {
+    fn not(level: Level, why: String) -> Self {
+        Self {
+            level,
+            outcome: Outcome::NotTried,
+            why,
+            status: None,
+            software: false,
+            output: Vec::new(),
+            kernel: None,
+            failures: Vec::new(),
+        }
+    }
+}
