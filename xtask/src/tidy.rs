@@ -50,7 +50,14 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         ],
     ),
     ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),
-    ("patching", false, &["executor", "failure", "host", "lint", "names", "patcher", "sources"]),
+    (
+        "patching",
+        false,
+        &[
+            "executor", "failure", "host", "lint", "names", "patcher", "pins", "project",
+            "sources",
+        ],
+    ),
     ("launch", false, &["engine", "failure", "host", "names", "pins", "project", "record"]),
     (
         "upkeep",
