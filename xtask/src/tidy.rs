@@ -52,7 +52,11 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         ],
     ),
     ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),
-    ("patching", false, &["executor", "failure", "host", "lint", "names", "patcher", "sources"]),
+    (
+        "patching",
+        false,
+        &["executor", "failure", "host", "lint", "names", "patcher", "pins", "project", "sources"],
+    ),
     ("launch", false, &["engine", "failure", "host", "names", "pins", "project", "record"]),
     (
         "upkeep",

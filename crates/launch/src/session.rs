@@ -32,6 +32,9 @@ pub struct Ended {
 /// The input of a container, in pieces; the channel closes at its end.
 pub type Input = mpsc::Receiver<Vec<u8>>;
 
+/// Passes on a piece of output, and whether it is standard error.
+pub type PassOn = dyn Fn(&[u8], bool) -> Result<(), Failure>;
+
 /// The caller of a container, which a person or a program attends.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
@@ -41,8 +44,8 @@ pub struct Caller<'a> {
     pub has_input: bool,
     /// Returns the terminal's rows and columns.
     pub size: fn() -> Option<(u16, u16)>,
-    /// Passes on output, and whether it is standard error.
-    pub output: &'a dyn Fn(&[u8], bool) -> Result<(), Failure>,
+    /// Gets the output.
+    pub output: &'a PassOn,
 }
 
 impl std::fmt::Debug for Caller<'_> {

@@ -3,6 +3,7 @@
 use failure::Failure;
 use launch::clean::CleanReport;
 use launch::smoke::SmokeReport;
+use patching::audit::AuditReport;
 use upkeep::bump::BumpReport;
 use upkeep::lock::LockReport;
 use upkeep::outdated::OutdatedReport;
@@ -13,7 +14,6 @@ use crate::commands::doctor::DoctorReport;
 use crate::commands::env::EnvReport;
 use crate::commands::explain::ExplainReport;
 use crate::commands::lint::LintFindings;
-use crate::commands::patch::audit::AuditReport;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::pins::form::VersionsFile;

@@ -53,7 +53,7 @@ impl fmt::Display for Scope {
 
 /// The authentication method of a registry.
 #[derive(Debug, Clone)]
-enum Way {
+enum AuthMethod {
     Basic,
     Bearer { realm: Url, service: Option<String> },
 }
@@ -71,7 +71,7 @@ type TokenSlot = Arc<tokio::sync::Mutex<Token>>;
 #[derive(Default)]
 pub(super) struct Authorizer {
     files: CredentialFiles,
-    ways: Mutex<BTreeMap<String, Way>>,
+    methods: Mutex<BTreeMap<String, AuthMethod>>,
     tokens: Mutex<BTreeMap<(String, Vec<Scope>), TokenSlot>>,
     credentials: tokio::sync::Mutex<BTreeMap<(String, String), Option<Credential>>>,
     secrets: Arc<Secrets>,
@@ -105,16 +105,16 @@ impl Authorizer {
         base: &Url,
         scopes: &[Scope],
     ) -> Result<Option<HeaderValue>, Failure> {
-        let way = lock(&self.ways).get(&place.host).cloned();
-        match way {
+        let method = lock(&self.methods).get(&place.host).cloned();
+        match method {
             None => Ok(None),
-            Some(Way::Basic) => match self.credential(place).await? {
+            Some(AuthMethod::Basic) => match self.credential(place).await? {
                 Some(Credential::Password { user, password }) => {
                     self.secret_header("Basic", &basic(&user, &password)).map(Some)
                 }
                 Some(Credential::IdentityToken(_)) | None => Ok(None),
             },
-            Some(Way::Bearer { realm, service }) => {
+            Some(AuthMethod::Bearer { realm, service }) => {
                 let slot = self.slot(place, scopes);
                 // The lock is held while the token is fetched, so that other requests for the same
                 // token wait.
@@ -142,7 +142,7 @@ impl Authorizer {
         let challenges: Vec<_> =
             values.filter_map(|value| value.to_str().ok()).flat_map(challenge::parse).collect();
         let of = |scheme: &str| challenges.iter().find(|challenge| challenge.scheme == scheme);
-        let way = match (of("bearer"), of("basic")) {
+        let method = match (of("bearer"), of("basic")) {
             (Some(bearer), _) => {
                 let realm = bearer.get("realm").unwrap_or_default();
                 let realm = Url::parse(realm).map_err(|error| {
@@ -156,15 +156,15 @@ impl Authorizer {
                     let detail = format!("its token server `{realm}` is not allowed: {refusal}");
                     Failure::fatal(ErrorKind::Refused, detail)
                 })?;
-                Way::Bearer { realm, service: bearer.get("service").map(str::to_owned) }
+                AuthMethod::Bearer { realm, service: bearer.get("service").map(str::to_owned) }
             }
-            (None, Some(_)) => Way::Basic,
+            (None, Some(_)) => AuthMethod::Basic,
             (None, None) => {
                 let detail = "it requires an authentication method other than Bearer or Basic";
                 return Err(Failure::fatal(ErrorKind::Authentication, detail));
             }
         };
-        lock(&self.ways).insert(place.host.clone(), way);
+        lock(&self.methods).insert(place.host.clone(), method);
         let slot = self.slot(place, scopes);
         let mut token = slot.lock().await;
         // Another request may have renewed it in the meantime.

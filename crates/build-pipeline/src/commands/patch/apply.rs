@@ -1,21 +1,20 @@
 //! `patch apply`: writes the patched files of a tree, all or none.
 
-use std::fs::TryLockError;
-use std::io::BufWriter;
 use std::path::Path;
 
-use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
+use patching::apply::{lock, write, write_file};
 use patching::directory::Directory;
-use patching::replace::{ReplaceError, Replacement};
+use patching::prepared::Prepared;
 use project::Project;
 use project::environment;
-use sources::{Submodules, TarSummary, WriteTarError};
+use sources::{Submodules, WriteTarError};
 
 use crate::cli::Apply;
 use crate::cli::Global;
 use crate::commands::patch::report::{self, PatchReport, TreeReport};
-use crate::commands::patch::subject::Prepared;
+use crate::commands::patch::wanted::wanted;
+use crate::global;
 use crate::output;
 
 /// System directories.
@@ -29,7 +28,7 @@ pub(crate) fn run(
     component: &str,
     (args, root): (&Apply, &Path),
 ) -> Result<(), Failure> {
-    let prepared = Prepared::new(here, project, component, (&args.options, root))?;
+    let prepared = Prepared::new(here, project, component, (wanted(&args.options), root))?;
     let tree = apply(prepared, project, args, Vec::new())?;
     report::print(&PatchReport::new("apply", vec![tree]), &args.options)
 }
@@ -52,9 +51,9 @@ pub(crate) fn export(
         Some(epoch) => epoch,
         None => project.pins()?.source_date_epoch,
     };
-    let options = (&args.options, Submodules::All);
-    let prepared = Prepared::pinned(global, project, component, options)?;
-    let outcome = super::outcome(&prepared, args.options.no_probes);
+    let options = (wanted(&args.options), Submodules::All);
+    let prepared = Prepared::pinned(|| global::sources(global), project, component, options)?;
+    let outcome = prepared.outcome(args.options.no_probes);
     let mut tree = TreeReport::new(&prepared, outcome);
     let is_good = report::is_good(tree.outcome(), &args.options);
     let is_standard_output = output.as_os_str() == "-";
@@ -82,19 +81,6 @@ pub(crate) fn export(
     }
 }
 
-/// Writes a temporary file and renames it when it is complete.
-fn write_file(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<AtomicWriteFile>) -> Result<TarSummary, WriteTarError>,
-) -> Result<TarSummary, WriteTarError> {
-    let file = AtomicWriteFile::open(path).map_err(WriteTarError::Writer)?;
-    let mut file = BufWriter::with_capacity(256 << 10, file);
-    let summary = write(&mut file)?;
-    let file = file.into_inner().map_err(|error| WriteTarError::Writer(error.into_error()))?;
-    file.commit().map_err(WriteTarError::Writer)?;
-    Ok(summary)
-}
-
 fn not_written(output: &Path, error: &WriteTarError) -> Failure {
     let told = format!("cannot write `{}`", output.display());
     Failure::caused(Kind::Machine, told, error).hint(
@@ -118,13 +104,13 @@ pub(crate) fn apply(
             Some(lock)
         }
     };
-    let outcome = super::outcome(&prepared, args.options.no_probes);
+    let outcome = prepared.outcome(args.options.no_probes);
     let mut tree = TreeReport::new(&prepared, outcome);
     tree.set_left_out(left_out);
     match why_not {
         Some(because) => tree.set_not_written(because),
         None if report::is_good(tree.outcome(), &args.options) => {
-            write(&prepared, &tree)?;
+            write(&prepared, tree.outcome())?;
             if !tree.outcome().files.is_empty() {
                 tree.set_written();
             }
@@ -133,79 +119,6 @@ pub(crate) fn apply(
     }
     drop(lock);
     Ok(tree)
-}
-
-/// Writes the receipt_list, the files, and the receipt_list again.
-fn write(prepared: &Prepared<Directory>, tree: &TreeReport) -> Result<(), Failure> {
-    let (directory, receipt_list) = (&prepared.tree, &prepared.receipt_list);
-    let outcome = tree.outcome();
-    let all: Vec<Replacement<'_>> = outcome
-        .files
-        .iter()
-        .map(|file| Replacement { path: &file.path, old: &file.old, new: &file.new })
-        .collect();
-    let next = receipt_list.with(outcome.receipt());
-    replace(directory, &all, || next.write(directory), || receipt_list.write(directory))?;
-    let settled = next.settled(directory);
-    let on_disk = if all.is_empty() { receipt_list } else { &next };
-    if settled != *on_disk {
-        settled.write(directory).map_err(|error| failed(&error))?;
-    }
-    Ok(())
-}
-
-/// Replaces files; if that fails, `take_back` undoes what `commit` did.
-pub(crate) fn replace(
-    directory: &Directory,
-    all: &[Replacement<'_>],
-    commit: impl FnOnce() -> Result<(), ReplaceError>,
-    take_back: impl FnOnce() -> Result<(), ReplaceError>,
-) -> Result<(), Failure> {
-    if all.is_empty() {
-        return Ok(());
-    }
-    directory.replace(all, commit).map_err(|error| {
-        let told = failed(&error);
-        match take_back() {
-            Ok(()) => told,
-            Err(second) => {
-                told.hint(format!("the list of receipts could not be restored: {second}"))
-            }
-        }
-    })
-}
-
-/// Turns a write error into a command error.
-pub(crate) fn failed(error: &ReplaceError) -> Failure {
-    match error {
-        ReplaceError::Changed(_) => Failure::from_chain(Kind::Busy, error)
-            .hint("nothing was written; stop the program that changes the tree, then try again"),
-        ReplaceError::Read(..) => {
-            Failure::from_chain(Kind::Input, error).hint("nothing was written")
-        }
-        ReplaceError::Write(..) => Failure::from_chain(Kind::Machine, error)
-            .hint("no file was changed; check the free disk space and the folder's permissions"),
-        ReplaceError::Stuck { .. } => Failure::from_chain(Kind::Machine, error)
-            .hint("`build-pipeline patch revert` restores it once the disk is writable"),
-    }
-}
-
-/// Takes the lock of a tree, which is released on drop.
-pub(crate) fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
-    let failed = |error: &std::io::Error| {
-        let shown = directory.path().display();
-        Failure::caused(Kind::Machine, format!("locking `{shown}` failed"), error)
-    };
-    let root = directory.root().try_clone().map_err(|error| failed(&error))?;
-    match root.try_lock() {
-        Ok(()) => Ok(root),
-        Err(TryLockError::WouldBlock) => Err(Failure::new(
-            Kind::Busy,
-            format!("another run is patching `{}`", directory.path().display()),
-        )
-        .hint("wait for that run")),
-        Err(TryLockError::Error(error)) => Err(failed(&error)),
-    }
 }
 
 /// Returns why nothing will be written, if so.

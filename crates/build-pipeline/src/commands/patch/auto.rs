@@ -7,6 +7,7 @@ use names::GpuTarget;
 use names::Version;
 use patcher::{Patch, PatchSet, Tree as _};
 use patching::directory::Directory;
+use patching::prepared::{self, Prepared};
 use patching::{installed, version};
 use project::Project;
 use project::patches;
@@ -14,7 +15,6 @@ use project::patches;
 use crate::cli::Apply;
 use crate::commands::patch::apply::{apply, why_not};
 use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport, TreeReport};
-use crate::commands::patch::subject::{self, Prepared};
 
 /// Applies all patches for components that are installed under a root.
 pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
             .hint("write `--root DIR`; `--root /` is this system"));
     };
     let all = patches::read_all(project)?;
-    let places = installed::places(subject::open(here, root)?);
+    let places = installed::places(prepared::open(here, root)?);
     let rocm = installed::rocm(&places);
     let (gpu, gpu_from) = gpu(here, args)?;
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
     // Work out all trees first: if one fails, nothing is written anywhere.
     let mut trees = Vec::new();
     for (prepared, left_out) in &found {
-        let outcome = super::outcome(prepared, args.options.no_probes);
+        let outcome = prepared.outcome(args.options.no_probes);
         let mut tree = TreeReport::new(prepared, outcome);
         tree.set_left_out(left_out.clone());
         if let Some(because) = why_not(prepared.tree.path(), &project.root, args) {

@@ -7,6 +7,7 @@ use failure::{Failure, Kind};
 use lint::shell::commands;
 use names::GpuTarget;
 use patcher::{NoProbes, Patch, PatchSet, Subject, TreePath, Verdict};
+use patching::prepared;
 use patching::sed::sed_call;
 use patching::sed::{Bench, Judgement, Rule};
 use patching::{Rooted, version};
@@ -19,7 +20,7 @@ use serde::Serialize;
 use crate::cli::LintSed;
 use crate::cli::{Format, Global};
 use crate::commands::patch::report::SCHEMA;
-use crate::commands::patch::subject;
+use crate::global;
 use crate::output::{self, Page};
 
 /// The output of `patch lint-sed --format json`.
@@ -66,12 +67,14 @@ pub(crate) fn run(
     args: &LintSed,
 ) -> Result<(), Failure> {
     let tree: Option<Box<dyn Rooted>> = match (&args.root, &args.pin) {
-        (Some(root), _) => Some(Box::new(subject::open(here, root)?)),
-        (None, Some(name)) => Some(Box::new(subject::fetch(global, project, name)?)),
+        (Some(root), _) => Some(Box::new(prepared::open(here, root)?)),
+        (None, Some(name)) => {
+            Some(Box::new(prepared::fetch(|| global::sources(global), project, name)?))
+        }
         (None, None) => None,
     };
     let tree = tree.as_deref();
-    let gpu = subject::gpu(project, args.gpu.as_deref())?;
+    let gpu = prepared::gpu(project, args.gpu.as_deref())?;
     let all: Vec<Patch> = patches::read_all(project)?.into_values().flatten().collect();
     let tools = Tools::new(&environment::program_path());
     let mut report = LintReport {

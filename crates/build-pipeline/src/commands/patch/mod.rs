@@ -1,7 +1,7 @@
 //! `build-pipeline patch`: patches trees, or reports why a patch does not fit.
 //!
-//! `subject` finds the tree, its version, the patches and the GPU target. `patcher` works out the
-//! changes, `apply` writes them, and `revert` undoes them. `report` formats the results. `auto`
+//! `patching::prepared` finds the tree, its version, the patches and the GPU target. `patcher` works
+//! out the changes, `apply` writes them, and `revert` undoes them. `report` formats the results. `auto`
 //! chooses patches by what is installed, and `hook` prints hooks that apply them again after
 //! upgrades. `audit` tries many trees, and `lint_sed` checks the sed lines in other people's files.
 
@@ -12,20 +12,18 @@ mod hook;
 pub(crate) mod lint_sed;
 pub(crate) mod report;
 mod revert;
-mod subject;
+mod wanted;
 
-use executor::Tools;
 use failure::Failure;
-use patcher::{NoProbes, Outcome};
 use patching::Rooted;
+use patching::prepared::Prepared;
 use project::Project;
-use project::environment;
 use sources::Submodules;
 
 use crate::cli::{Check, Options, Patch, PatchCommand};
 use crate::cli::{Format, Global};
 use crate::commands::patch::report::{PatchReport, TreeReport};
-use crate::commands::patch::subject::Prepared;
+use crate::commands::patch::wanted::wanted;
 use crate::global;
 use crate::output;
 
@@ -59,32 +57,22 @@ fn work_out(
     Check { component, options }: &Check,
 ) -> Result<(TreeReport, Vec<u8>), Failure> {
     fn worked_out<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> (TreeReport, Vec<u8>) {
-        let outcome = outcome(prepared, no_probes);
+        let outcome = prepared.outcome(no_probes);
         let diff = outcome.diff();
         (TreeReport::new(prepared, outcome), diff)
     }
     match &options.root {
         Some(root) => {
-            let prepared = Prepared::new(here, project, component, (options, root))?;
+            let prepared = Prepared::new(here, project, component, (wanted(options), root))?;
             Ok(worked_out(&prepared, options.no_probes))
         }
         None => {
             // No patch edits a submodule's files.
-            let options_of_pin = (options, Submodules::None);
-            let prepared = Prepared::pinned(global, project, component, options_of_pin)?;
+            let options_of_pin = (wanted(options), Submodules::None);
+            let prepared =
+                Prepared::pinned(|| global::sources(global), project, component, options_of_pin)?;
             Ok(worked_out(&prepared, options.no_probes))
         }
-    }
-}
-
-/// Works out the changes of the patches.
-fn outcome<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> Outcome {
-    let subject = prepared.subject();
-    if no_probes {
-        patcher::apply(&prepared.set, &subject, prepared.tree(), &NoProbes)
-    } else {
-        let tools = Tools::new(&environment::program_path());
-        patcher::apply(&prepared.set, &subject, prepared.tree(), &tools)
     }
 }
 

@@ -5,13 +5,14 @@ use std::path::Path;
 use failure::{Failure, Kind};
 use patcher::{EditOutcome, FileChange, Outcome, PatchOutcome, PresentBy, Verdict};
 use patching::Rooted;
+use patching::prepared::Prepared;
+use patching::revert::Reverted;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::TarSummary;
 
 use crate::cli::Format;
 use crate::cli::Options;
-use crate::commands::patch::subject::Prepared;
 use crate::output::{self, Page};
 
 /// The version of the JSON formats of `patch`.
@@ -98,19 +99,6 @@ pub(crate) struct RevertReport {
     pub(crate) schema: u32,
     /// What was reverted in each tree.
     pub(crate) trees: Vec<Reverted>,
-}
-
-/// What was reverted in one tree.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Reverted {
-    /// The location of the tree.
-    pub(crate) root: String,
-    /// The component.
-    pub(crate) component: String,
-    /// The patches that were undone.
-    pub(crate) patches: Vec<String>,
-    /// The files whose old content was restored.
-    pub(crate) files: Vec<String>,
 }
 
 impl TreeReport {

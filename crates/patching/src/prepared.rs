@@ -5,55 +5,74 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use executor::Tools;
 use failure::{Failure, Kind};
 use names::Version;
 use names::{GpuTarget, Sha256};
-use patcher::{PatchSet, Subject, Tree, TreePath};
-use patching::directory::Directory;
-use patching::pinned::PinnedTree;
-use patching::receipts::ReceiptList;
-use patching::{Rooted, version};
-use project::Project;
+use patcher::{NoProbes, Outcome, PatchSet, Subject, Tree, TreePath};
 use project::fetch::{Fetcher, TreePin};
-use project::patches;
-use sources::Submodules;
+use project::{Project, environment, patches};
+use sources::{Sources, Submodules};
 
-use crate::cli::Global;
-use crate::cli::Options;
-use crate::global;
+use crate::directory::Directory;
+use crate::pinned::PinnedTree;
+use crate::receipts::ReceiptList;
+use crate::{Rooted, version};
+
+/// Which patches to try, and on what.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Only these patches; without one, all of the component.
+    pub only: &'a [String],
+    /// The pin whose source to patch; without one, that of the component.
+    pub pin: Option<&'a str>,
+    /// The version of the tree; without one, that of the pin or of the tree's packaging.
+    pub version: Option<&'a str>,
+    /// The GPU target; without one, that of the project.
+    pub gpu: Option<&'a str>,
+}
 
 /// Everything that is needed to try a patch.
 #[derive(Debug)]
-pub(crate) struct Prepared<T> {
-    pub(crate) component: String,
-    pub(crate) set: PatchSet,
-    pub(crate) gpu: GpuTarget,
-    pub(crate) version: Option<version::Found>,
-    pub(crate) receipt_list: ReceiptList,
-    pub(crate) tree: T,
+pub struct Prepared<T> {
+    /// The component.
+    pub component: String,
+    /// Its patches.
+    pub set: PatchSet,
+    /// The GPU target.
+    pub gpu: GpuTarget,
+    /// The version of the tree, if it has one.
+    pub version: Option<version::Found>,
+    /// What was applied to the tree before.
+    pub receipt_list: ReceiptList,
+    /// The tree.
+    pub tree: T,
     /// Whether the tree is known to be unchanged from upstream.
     is_pristine: bool,
     base: BTreeMap<TreePath, Sha256>,
 }
 
 impl Prepared<PinnedTree> {
-    /// Prepares the patches of a component for the source of a pin, which is fetched.
-    pub(crate) fn pinned(
-        global: &Global,
+    /// Prepares the patches of a component for the source of a pin, which is fetched with `sources`.
+    ///
+    /// # Errors
+    /// What is wanted or a patch file is wrong, or the source cannot be fetched.
+    pub fn pinned(
+        sources: impl FnOnce() -> Result<Sources, Failure>,
         project: &Project,
         component: &str,
-        (options, submodules): (&Options, Submodules),
+        (wanted, submodules): (Wanted<'_>, Submodules),
     ) -> Result<Self, Failure> {
         let all = patches::read(project, component)?;
-        let set = patches::select(all, &options.only)?;
-        let gpu = gpu(project, options.gpu.as_deref())?;
+        let set = patches::select(all, wanted.only)?;
+        let gpu = gpu(project, wanted.gpu)?;
         let pins = project.pins()?;
-        let (name, pin) = pin_of(&pins, component, options.pin.as_deref())?;
-        let tree = Fetcher::new(global::sources(global)?)?.tree(name, pin, submodules)?;
+        let (name, pin) = pin_of(&pins, component, wanted.pin)?;
+        let tree = Fetcher::new(sources()?)?.tree(name, pin, submodules)?;
         let tree = PinnedTree::new(tree, format!("pin {name} ({})", pin.what()));
         let stated = pin.version().and_then(|version| version.parse().ok());
         let stated = stated.map(|version| version::Found { version, from: format!("pin {name}") });
-        let version = version_of(&tree, component, &set, (options, stated))?;
+        let version = version_of(&tree, component, &set, (wanted, stated))?;
         let (receipt_list, base) = (ReceiptList::empty(), BTreeMap::new());
         let component = component.to_owned();
         Ok(Self { component, set, gpu, version, receipt_list, tree, is_pristine: true, base })
@@ -61,23 +80,29 @@ impl Prepared<PinnedTree> {
 }
 
 impl Prepared<Directory> {
-    /// Prepares the patches of a component for the directory at `root`.
-    pub(crate) fn new(
+    /// Prepares the patches of a component for the directory at `root`, which is relative to `here`.
+    ///
+    /// # Errors
+    /// What is wanted or a patch file is wrong, or the directory cannot be read.
+    pub fn new(
         here: &Path,
         project: &Project,
         component: &str,
-        (options, root): (&Options, &Path),
+        (wanted, root): (Wanted<'_>, &Path),
     ) -> Result<Self, Failure> {
         let all = patches::read(project, component)?;
-        let set = patches::select(all, &options.only)?;
+        let set = patches::select(all, wanted.only)?;
         let directory = open(here, root)?;
-        let gpu = gpu(project, options.gpu.as_deref())?;
-        let version = version_of(&directory, component, &set, (options, None))?;
+        let gpu = gpu(project, wanted.gpu)?;
+        let version = version_of(&directory, component, &set, (wanted, None))?;
         Self::in_directory(component, set, gpu, version, directory)
     }
 
     /// Prepares a set of patches for a directory.
-    pub(crate) fn in_directory(
+    ///
+    /// # Errors
+    /// The receipts in the directory cannot be read.
+    pub fn in_directory(
         component: &str,
         set: PatchSet,
         gpu: GpuTarget,
@@ -93,7 +118,10 @@ impl Prepared<Directory> {
 
     /// Rereads what another run may have changed before the tree was locked, and removes leftovers
     /// of a killed run.
-    pub(crate) fn refresh(&mut self) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The receipts in the directory cannot be read.
+    pub fn refresh(&mut self) -> Result<(), Failure> {
         let edits = self.set.patches().iter().flat_map(|patch| &patch.edits);
         self.tree.sweep(edits.flat_map(|edit| &edit.files));
         self.receipt_list = ReceiptList::read(&self.tree)?;
@@ -105,7 +133,7 @@ impl Prepared<Directory> {
 
 impl<T: Rooted> Prepared<T> {
     /// Returns the known facts about the tree.
-    pub(crate) fn subject(&self) -> Subject<'_> {
+    pub fn subject(&self) -> Subject<'_> {
         Subject {
             gpu: &self.gpu,
             version: self.version.as_ref().map(|found| &found.version),
@@ -116,8 +144,19 @@ impl<T: Rooted> Prepared<T> {
         }
     }
 
+    /// Works out what the patches do to the tree. Runs their probes unless `no_probes`.
+    pub fn outcome(&self, no_probes: bool) -> Outcome {
+        let subject = self.subject();
+        if no_probes {
+            patcher::apply(&self.set, &subject, self.tree(), &NoProbes)
+        } else {
+            let tools = Tools::new(&environment::program_path());
+            patcher::apply(&self.set, &subject, self.tree(), &tools)
+        }
+    }
+
     /// Returns the tree.
-    pub(crate) fn tree(&self) -> &dyn Tree {
+    fn tree(&self) -> &dyn Tree {
         &self.tree
     }
 }
@@ -153,16 +192,26 @@ fn pin_of<'a>(
     }
 }
 
-/// Fetches the source of a pin.
-pub(crate) fn fetch(global: &Global, project: &Project, name: &str) -> Result<PinnedTree, Failure> {
+/// Fetches the source of the pin `name` with `sources`.
+///
+/// # Errors
+/// There is no such pin, it is unresolved, or it cannot be fetched.
+pub fn fetch(
+    sources: impl FnOnce() -> Result<Sources, Failure>,
+    project: &Project,
+    name: &str,
+) -> Result<PinnedTree, Failure> {
     let pins = project.pins()?;
     let pin = TreePin::find(&pins, name)?;
-    let tree = Fetcher::new(global::sources(global)?)?.tree(name, pin, Submodules::None)?;
+    let tree = Fetcher::new(sources()?)?.tree(name, pin, Submodules::None)?;
     Ok(PinnedTree::new(tree, format!("pin {name} ({})", pin.what())))
 }
 
 /// Opens a directory that was given on the command line.
-pub(crate) fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
+///
+/// # Errors
+/// It is not a directory.
+pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
     Directory::open(&here.join(root)).map_err(|error| {
         Failure::caused(
             Kind::Input,
@@ -174,7 +223,10 @@ pub(crate) fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
 }
 
 /// Parses `--gpu`, or returns the project's target.
-pub(crate) fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
+///
+/// # Errors
+/// It is not the name of a target.
+pub fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
     match asked {
         None => project.default_gpu(),
         Some(text) => text.parse().map_err(|error| {
@@ -188,9 +240,9 @@ fn version_of(
     tree: &dyn Rooted,
     component: &str,
     set: &PatchSet,
-    (options, stated): (&Options, Option<version::Found>),
+    (wanted, stated): (Wanted<'_>, Option<version::Found>),
 ) -> Result<Option<version::Found>, Failure> {
-    if let Some(text) = &options.version {
+    if let Some(text) = wanted.version {
         let version = text.parse::<Version>().map_err(|error| {
             Failure::from_chain(Kind::Input, &error).hint("write `--version 0.11.0`")
         })?;

@@ -1,0 +1,113 @@
+//! Writes the patched files of a tree, all or none, and the patched source of a pin.
+
+use std::fs::TryLockError;
+use std::io::BufWriter;
+use std::path::Path;
+
+use atomic_write_file::AtomicWriteFile;
+use failure::{Failure, Kind};
+use patcher::Outcome;
+use sources::{TarSummary, WriteTarError};
+
+use crate::directory::Directory;
+use crate::prepared::Prepared;
+use crate::replace::{ReplaceError, Replacement};
+
+/// Writes the changed files of an outcome and its receipt: the receipts, the files, and the
+/// receipts again.
+///
+/// # Errors
+/// The tree cannot be written or was changed; it is as it was before.
+pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Failure> {
+    let (directory, receipt_list) = (&prepared.tree, &prepared.receipt_list);
+    let all: Vec<Replacement<'_>> = outcome
+        .files
+        .iter()
+        .map(|file| Replacement { path: &file.path, old: &file.old, new: &file.new })
+        .collect();
+    let next = receipt_list.with(outcome.receipt());
+    replace(directory, &all, || next.write(directory), || receipt_list.write(directory))?;
+    let settled = next.settled(directory);
+    let on_disk = if all.is_empty() { receipt_list } else { &next };
+    if settled != *on_disk {
+        settled.write(directory).map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}
+
+/// Replaces files, and calls `commit` before the first of them. If that fails, `take_back` undoes
+/// what `commit` did.
+///
+/// # Errors
+/// A file cannot be replaced or was changed; all have their old content.
+pub fn replace(
+    directory: &Directory,
+    all: &[Replacement<'_>],
+    commit: impl FnOnce() -> Result<(), ReplaceError>,
+    take_back: impl FnOnce() -> Result<(), ReplaceError>,
+) -> Result<(), Failure> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    directory.replace(all, commit).map_err(|error| {
+        let told = failed(&error);
+        match take_back() {
+            Ok(()) => told,
+            Err(second) => {
+                told.hint(format!("the list of receipts could not be restored: {second}"))
+            }
+        }
+    })
+}
+
+/// Turns a write error into a command error.
+pub fn failed(error: &ReplaceError) -> Failure {
+    match error {
+        ReplaceError::Changed(_) => Failure::from_chain(Kind::Busy, error)
+            .hint("nothing was written; stop the program that changes the tree, then try again"),
+        ReplaceError::Read(..) => {
+            Failure::from_chain(Kind::Input, error).hint("nothing was written")
+        }
+        ReplaceError::Write(..) => Failure::from_chain(Kind::Machine, error)
+            .hint("no file was changed; check the free disk space and the folder's permissions"),
+        ReplaceError::Stuck { .. } => Failure::from_chain(Kind::Machine, error)
+            .hint("`build-pipeline patch revert` restores it once the disk is writable"),
+    }
+}
+
+/// Takes the lock of a tree, which is released on drop.
+///
+/// # Errors
+/// Another run has it.
+pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
+    let failed = |error: &std::io::Error| {
+        let shown = directory.path().display();
+        Failure::caused(Kind::Machine, format!("locking `{shown}` failed"), error)
+    };
+    let root = directory.root().try_clone().map_err(|error| failed(&error))?;
+    match root.try_lock() {
+        Ok(()) => Ok(root),
+        Err(TryLockError::WouldBlock) => Err(Failure::new(
+            Kind::Busy,
+            format!("another run is patching `{}`", directory.path().display()),
+        )
+        .hint("wait for that run")),
+        Err(TryLockError::Error(error)) => Err(failed(&error)),
+    }
+}
+
+/// Lets `write` write a temporary file, and renames it to `path` when it is complete.
+///
+/// # Errors
+/// The file cannot be written, or `write` fails.
+pub fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<AtomicWriteFile>) -> Result<TarSummary, WriteTarError>,
+) -> Result<TarSummary, WriteTarError> {
+    let file = AtomicWriteFile::open(path).map_err(WriteTarError::Writer)?;
+    let mut file = BufWriter::with_capacity(256 << 10, file);
+    let summary = write(&mut file)?;
+    let file = file.into_inner().map_err(|error| WriteTarError::Writer(error.into_error()))?;
+    file.commit().map_err(WriteTarError::Writer)?;
+    Ok(summary)
+}

@@ -1,0 +1,250 @@
+//! Tries a component's patches on many versions, and lists those that can be retired.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use executor::Tools;
+use failure::{Failure, Kind};
+use names::GpuTarget;
+use names::{ParseVersionError, Version};
+use patcher::{
+    NoProbes, Outcome, PatchSet, Position, Probes, Retirement, Subject, VersionRange, retirement,
+};
+use project::fetch::{Fetcher, TreePin};
+use project::{Project, environment, patches};
+use schemars::JsonSchema;
+use serde::Serialize;
+use sources::{ReleaseFile, Sources, Submodules};
+
+use crate::pinned::PinnedTree;
+use crate::prepared;
+use crate::{Rooted, version};
+
+/// The version of the JSON format.
+const SCHEMA: u32 = 1;
+
+/// What to try the patches on.
+#[derive(Debug, Clone, Copy)]
+pub enum Trees<'a> {
+    /// All pins of the component.
+    Pins,
+    /// The releases on the Python index whose versions are in this range.
+    Releases(&'a str),
+    /// Folders.
+    Folders(&'a [PathBuf]),
+}
+
+/// What to try.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The component.
+    pub component: &'a str,
+    /// What to try its patches on.
+    pub trees: Trees<'a>,
+    /// The GPU target; without one, that of the project.
+    pub gpu: Option<&'a str>,
+    /// Whether to leave out the patches' probes.
+    pub no_probes: bool,
+}
+
+/// The output of `patch audit --format json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AuditReport {
+    /// The version of this JSON format.
+    pub schema: u32,
+    /// The component.
+    pub component: String,
+    /// The GPU target.
+    pub gpu: String,
+    /// One row per version, oldest first; trees without a version come last.
+    pub versions: Vec<Row>,
+    /// The version from which on each patch is no longer needed.
+    pub retirements: BTreeMap<String, Retirement>,
+}
+
+/// The results of the patches for one version.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Row {
+    /// The location of the tree.
+    pub root: String,
+    /// The verdicts.
+    pub report: Outcome,
+    /// The version.
+    #[serde(skip)]
+    pub version: Version,
+}
+
+/// Tries the patches on one tree of the given version.
+type TryOn<'a> = dyn FnMut(&dyn Rooted, Option<Version>) -> Result<(), Failure> + 'a;
+
+/// Tries the patches of a component on many trees. Folders are relative to `here`; `sources` fetches
+/// the others, and `warn` gets the name and the message of a warning about each that is skipped.
+///
+/// # Errors
+/// A patch file or a range is wrong, a tree cannot be fetched or read, or there is none.
+pub fn audit(
+    here: &Path,
+    project: &Project,
+    asked: Asked<'_>,
+    sources: impl FnOnce() -> Result<Sources, Failure>,
+    warn: &dyn Fn(&str, &str),
+) -> Result<AuditReport, Failure> {
+    let Asked { component, trees, gpu, no_probes } = asked;
+    let set = patches::select(patches::read(project, component)?, &[])?;
+    let gpu = prepared::gpu(project, gpu)?;
+    let tools = Tools::new(&environment::program_path());
+    let probes: &dyn Probes = if no_probes { &NoProbes } else { &tools };
+    let mut versions = Vec::new();
+    let mut try_on = |tree: &dyn Rooted, stated| {
+        versions.push(row((tree, stated), &set, &gpu, (component, probes))?);
+        Ok::<_, Failure>(())
+    };
+    match trees {
+        Trees::Releases(range) => {
+            releases(sources, project, (component, range), &mut try_on, warn)?;
+        }
+        Trees::Pins => pins(sources, project, component, &mut try_on, warn)?,
+        Trees::Folders(paths) => {
+            for path in paths {
+                let tree = prepared::open(here, path)?;
+                let by_name = tree.path().file_name().and_then(|name| name.to_str());
+                try_on(&tree, by_name.and_then(|name| name.parse().ok()))?;
+            }
+        }
+    }
+    versions.sort_by(|a, b| a.version.cmp(&b.version));
+    let retirements = set.patches().iter().map(|patch| {
+        let verdicts = versions.iter().filter_map(|row: &Row| {
+            let of_patch = row.report.patches.iter().find(|one| one.id == patch.id)?;
+            Some((&row.version, &of_patch.verdict))
+        });
+        (patch.id.clone(), retirement(verdicts))
+    });
+    Ok(AuditReport {
+        schema: SCHEMA,
+        component: component.to_owned(),
+        gpu: gpu.to_string(),
+        retirements: retirements.collect(),
+        versions,
+    })
+}
+
+/// Tries the patches on the sources of all pins of the component that are resolved and have a
+/// version.
+fn pins(
+    sources: impl FnOnce() -> Result<Sources, Failure>,
+    project: &Project,
+    component: &str,
+    try_on: &mut TryOn<'_>,
+    warn: &dyn Fn(&str, &str),
+) -> Result<(), Failure> {
+    let pins = project.pins()?;
+    let fetcher = Fetcher::new(sources()?)?;
+    let mut tried = 0;
+    for (name, pin) in TreePin::of_component(&pins, component) {
+        if !pin.is_resolved() {
+            warn("unresolved-pin", &format!("skipped: pin `{name}` is unresolved"));
+            continue;
+        }
+        let tree = fetcher.tree(name, pin, Submodules::None)?;
+        let tree = PinnedTree::new(tree, format!("pin {name}"));
+        let stated = pin.version().and_then(|version| version.parse().ok());
+        if stated.is_none() && version::detect(&tree, component).is_none() {
+            warn("no-version", &format!("skipped: pin `{name}` has no version"));
+            continue;
+        }
+        try_on(&tree, stated)?;
+        tried += 1;
+    }
+    match tried {
+        0 => Err(Failure::new(
+            Kind::Input,
+            format!("no resolved pin uses the patches of `{component}`"),
+        )
+        .hint(
+            "name folders of unpacked releases, or use `--releases '*'` for those on the Python index",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Tries the patches on the releases of the pins' project on the Python index.
+fn releases(
+    sources: impl FnOnce() -> Result<Sources, Failure>,
+    project: &Project,
+    (component, range): (&str, &str),
+    try_on: &mut TryOn<'_>,
+    warn: &dyn Fn(&str, &str),
+) -> Result<(), Failure> {
+    let range: VersionRange = range.parse().map_err(|error: ParseVersionError| {
+        Failure::from_chain(Kind::Input, &error).hint("write `--releases '>=0.9, <0.12'`")
+    })?;
+    let pins = project.pins()?;
+    let archive = TreePin::of_component(&pins, component).into_values().find_map(|pin| match pin {
+        TreePin::Archive(pin) => Some(pin),
+        TreePin::Git(_) => None,
+    });
+    let archive = archive.ok_or_else(|| {
+        Failure::new(
+            Kind::Input,
+            format!("no archive of `{component}` is pinned, so its project on the index is not known"),
+        )
+        .hint(format!("add a table `[archive.NAME]` with `patches = \"{component}\"` to `versions/versions.toml`"))
+    })?;
+    let fetcher = Fetcher::new(sources()?)?;
+    let mut found: Vec<(Version, ReleaseFile)> = Vec::new();
+    for file in fetcher.releases(&archive.project)? {
+        let version = file.source_version(&archive.project).and_then(|text| text.parse().ok());
+        match version {
+            Some(version) if range.position(&version) == Position::Inside => {
+                found.push((version, file));
+            }
+            _ => {}
+        }
+    }
+    if found.is_empty() {
+        let told =
+            format!("the index has no source archive of `{}` in that range", archive.project);
+        return Err(Failure::new(Kind::Input, told).hint("`--releases '*'` selects all"));
+    }
+    for (version, file) in found {
+        let wanted = (version.as_str(), &file);
+        let subdirectory = archive.subdirectory.as_deref();
+        match fetcher.release(&archive.project, wanted, subdirectory)? {
+            Some(tree) => try_on(&PinnedTree::new(tree, file.name.clone()), Some(version))?,
+            None => {
+                warn("no-hash", &format!("skipped: the index has no hash of {}", file.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    (tree, stated): (&dyn Rooted, Option<Version>),
+    set: &PatchSet,
+    gpu: &GpuTarget,
+    (component, probes): (&str, &dyn Probes),
+) -> Result<Row, Failure> {
+    let shown = tree.shown();
+    let detected = version::detect(tree, component).map(|found| found.version);
+    let version = detected.or(stated).ok_or_else(|| {
+        Failure::new(
+            Kind::Input,
+            format!("cannot determine the version of `{component}` in `{shown}`"),
+        )
+        .hint("rename the folder to its version, for example `0.10.2`")
+    })?;
+    let base = BTreeMap::new();
+    let subject = Subject {
+        gpu,
+        version: Some(&version).filter(|_| version::is_needed(set.patches())),
+        build_env: None,
+        // Audited trees are releases.
+        is_pristine: true,
+        base: &base,
+        receipts: &[],
+    };
+    let report = patcher::apply(set, &subject, tree, probes);
+    Ok(Row { root: shown, report, version })
+}

@@ -1,0 +1,139 @@
+//! Undoes the patches of a tree.
+
+use std::collections::BTreeMap;
+
+use failure::{Failure, Kind, nearest};
+use patcher::{RevertError, Tree, TreePath, Unreadable};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::apply::{failed, lock, replace};
+use crate::directory::Directory;
+use crate::installed;
+use crate::receipts::ReceiptList;
+use crate::replace::Replacement;
+
+/// What was reverted in one tree.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Reverted {
+    /// The location of the tree.
+    pub root: String,
+    /// The component.
+    pub component: String,
+    /// The patches that were undone.
+    pub patches: Vec<String>,
+    /// The files whose old content was restored.
+    pub files: Vec<String>,
+}
+
+/// A tree in which some files are already restored.
+struct Overlay<'a> {
+    tree: &'a Directory,
+    files: BTreeMap<TreePath, Vec<u8>>,
+}
+
+impl Tree for Overlay<'_> {
+    fn read(&self, path: &TreePath) -> Result<Option<Vec<u8>>, Unreadable> {
+        match self.files.get(path) {
+            Some(bytes) => Ok(Some(bytes.clone())),
+            None => self.tree.read(path),
+        }
+    }
+}
+
+/// Undoes all patches of a tree and of the Python packages in it.
+///
+/// # Errors
+/// Nothing was applied, or a tree cannot be restored.
+pub fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
+    let mut reverted = Vec::new();
+    let shown = directory.path().display().to_string();
+    for place in installed::places(directory) {
+        let receipt_list = ReceiptList::read(&place)?;
+        let mut components: Vec<&str> =
+            receipt_list.receipts.iter().rev().map(|receipt| receipt.component.as_str()).collect();
+        components.dedup();
+        for component in components {
+            reverted.push(revert(&place, component)?);
+        }
+    }
+    if !reverted.is_empty() {
+        Ok(reverted)
+    } else {
+        Err(Failure::new(
+            Kind::Input,
+            format!("no patch was applied to `{shown}` or to Python packages in it"),
+        )
+        .hint("`revert` can undo only what `build-pipeline patch apply` did"))
+    }
+}
+
+/// Undoes the patches of one component in one tree.
+///
+/// # Errors
+/// Nothing of the component was applied, or the tree was changed since.
+pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failure> {
+    let lock = lock(directory)?;
+    let receipt_list = ReceiptList::read(directory)?;
+    directory.sweep(receipt_list.files());
+    let shown = directory.path().display().to_string();
+    if !receipt_list.receipts.iter().any(|receipt| receipt.component == component) {
+        let told = Failure::new(
+            Kind::Input,
+            format!("no patch of `{component}` was applied to `{shown}`"),
+        );
+        let others: Vec<&str> =
+            receipt_list.receipts.iter().map(|receipt| receipt.component.as_str()).collect();
+        return Err(match (nearest(component, others.iter().copied()), others.is_empty()) {
+            (Some(near), _) => told.hint(format!("did you mean `{near}`?")),
+            (None, false) => told.hint(format!("there are receipts for {}", others.join(", "))),
+            (None, true) => {
+                told.hint("`revert` can undo only what `build-pipeline patch apply` did")
+            }
+        });
+    }
+    let mut overlay = Overlay { tree: directory, files: BTreeMap::new() };
+    let mut patches = Vec::new();
+    for receipt in receipt_list.receipts.iter().rev().filter(|one| one.component == component) {
+        let back = patcher::revert(receipt, &overlay).map_err(|error| refused(&error))?;
+        overlay.files.extend(back);
+        patches.extend(receipt.patches.iter().map(|patch| patch.id.clone()));
+    }
+    patches.sort();
+    patches.dedup();
+    let mut all = Vec::new();
+    for (path, new) in &overlay.files {
+        let old = directory.read(path).ok().flatten().unwrap_or_default();
+        all.push((path, old, new));
+    }
+    let all: Vec<Replacement<'_>> = all
+        .iter()
+        .filter(|(_, old, new)| old != *new)
+        .map(|(path, old, new)| Replacement { path, old, new })
+        .collect();
+    replace(directory, &all, || Ok(()), || Ok(()))?;
+    let mut rest = receipt_list.clone();
+    rest.receipts.retain(|receipt| receipt.component != component);
+    rest.write(directory).map_err(|error| failed(&error))?;
+    drop(lock);
+    let files = all.iter().map(|one| one.path.to_string()).collect();
+    Ok(Reverted { root: shown, component: component.to_owned(), patches, files })
+}
+
+fn refused(error: &RevertError) -> Failure {
+    let told = Failure::from_chain(Kind::Patch, error);
+    match error {
+        RevertError::Changed { .. } | RevertError::Missing(_) => told.hint(
+            "nothing was written; undo the other change first, or reinstall the package and remove `.build-pipeline/patches.json`",
+        ),
+        RevertError::Schema(_) => told.hint(
+            "nothing was written; update build-pipeline, or check whether `.build-pipeline/patches.json` was damaged or edited",
+        ),
+        RevertError::Damaged(_) => told.hint(
+            "nothing was written; remove `.build-pipeline/patches.json`, then fetch the tree or install the package again",
+        ),
+        RevertError::Unreadable { .. } => {
+            told.hint("nothing was written; check the permissions of the file that `.build-pipeline/patches.json` names")
+        }
+    }
+}
