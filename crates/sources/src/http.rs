@@ -9,6 +9,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER}
 use url::Url;
 
 use crate::error::{Again, ErrorKind, Failure};
+use crate::text;
 
 /// The minimum speed, in bytes per second over the idle time. A slower transfer counts as hung.
 /// This is cargo's limit.
@@ -34,9 +35,10 @@ impl Default for Timeouts {
 }
 
 /// Sends a request, and returns when the head of the response has arrived. Redirects are not
-/// followed.
+/// followed. `route` says how internal the addresses may be that the host's name stands for.
 pub(crate) async fn send(
     web: &Transport,
+    route: Route,
     method: Method,
     url: &Url,
     headers: &[(HeaderName, &str)],
@@ -50,7 +52,23 @@ pub(crate) async fn send(
     }
     let body = Body::Bytes(body.into());
     let request = Outgoing { method, url: url.clone(), headers: all, body };
-    Ok(web.send(Route::Direct, request).await?)
+    web.send(route, request).await.map_err(|error| match error.kind {
+        net::ErrorKind::Refused => refused_redirect(url, INWARD),
+        _ => error.into(),
+    })
+}
+
+/// Why a redirect into an internal network is not followed.
+pub(crate) const INWARD: &str = "it is more internal than the server";
+
+/// Returns the error for a redirect that is not followed.
+pub(crate) fn refused_redirect(to: &Url, why: &str) -> Failure {
+    let mut shown = to.clone();
+    // It may contain a signature or a password.
+    shown.set_query(None);
+    let _ = shown.set_password(None).and_then(|()| shown.set_username(""));
+    let shown = text::quoted(shown.as_str());
+    Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
 }
 
 /// Returns the target of a redirect, if the response is one.

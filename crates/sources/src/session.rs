@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Incoming, RefusedHop, Transport, TransportSettings, check_hop, usual_wait};
+use net::{
+    FixedName, Incoming, Reach, RefusedHop, Route, Transport, TransportSettings, check_hop,
+    is_same_host, usual_wait,
+};
 use reqwest::Method;
 use reqwest::header::HeaderName;
 use url::Url;
@@ -13,8 +16,7 @@ use url::Url;
 use crate::address::{Mirror, SourceUrl};
 use crate::error::{Again, ErrorKind, Failure};
 use crate::event::Event;
-use crate::http::{LEAST_SPEED, Timeouts, redirect_target, send};
-use crate::text;
+use crate::http::{INWARD, LEAST_SPEED, Timeouts, redirect_target, refused_redirect, send};
 
 /// The longest wait that a server may request, in seconds.
 const MAX_RETRY_AFTER: u64 = 10;
@@ -44,6 +46,8 @@ pub struct Settings {
     pub use_system_proxies: bool,
     /// Certificates (DER) that are trusted in addition to the system's.
     pub extra_roots: Vec<Vec<u8>>,
+    /// Host names with fixed addresses, for tests.
+    pub fixed_names: Vec<FixedName>,
 }
 
 impl Settings {
@@ -60,6 +64,7 @@ impl Settings {
             max_bytes: 8 << 30,
             use_system_proxies: true,
             extra_roots: Vec::new(),
+            fixed_names: Vec::new(),
         }
     }
 }
@@ -88,7 +93,7 @@ impl Session {
             timeouts: net::Timeouts { connect, idle, ..net::Timeouts::default() },
             least_speed: LEAST_SPEED,
             user_agent: crate::git::AGENT.to_owned(),
-            fixed_names: Vec::new(),
+            fixed_names: settings.fixed_names.clone(),
             use_system_proxies: settings.use_system_proxies,
             extra_roots: settings.extra_roots.clone(),
         });
@@ -111,17 +116,20 @@ impl Session {
         }
     }
 
-    /// Gets the content at `from`, following the allowed redirects.
+    /// Gets the content at `from`, following the allowed redirects. No redirect reaches a more
+    /// internal address than the server's own, whatever its name resolves to.
     pub(crate) async fn get(
         &self,
         from: &SourceUrl,
         headers: &[(HeaderName, &str)],
     ) -> Result<Incoming, Failure> {
-        let mut url = from.url().clone();
+        let (mut url, mut route) = (from.url().clone(), Route::Direct);
         for _ in 0..=MAX_REDIRECTS {
-            let answer = send(&self.web, Method::GET, &url, headers, Vec::new()).await?;
+            let answer = send(&self.web, route, Method::GET, &url, headers, Vec::new()).await?;
             let Some(to) = redirect_target(&answer) else { return Ok(answer) };
-            check_redirect(from, &url, &to)?;
+            let reach = self.web.reach_of(from.url()).await;
+            check_redirect(from, reach, &url, &to)?;
+            route = if is_same_host(from.url(), &to) { Route::Direct } else { Route::Hop(reach) };
             url = to;
         }
         Err(Failure::refused(format!("the server redirects more than {MAX_REDIRECTS} times")))
@@ -144,21 +152,16 @@ impl Session {
     }
 }
 
-fn check_redirect(base: &SourceUrl, from: &Url, to: &Url) -> Result<(), Failure> {
-    check_hop(base.url(), base.reach(), from, to).map_err(|refusal| {
-        let mut shown = to.clone();
-        // It may contain a signature or a password.
-        shown.set_query(None);
-        let _ = shown.set_password(None).and_then(|()| shown.set_username(""));
+fn check_redirect(base: &SourceUrl, reach: Reach, from: &Url, to: &Url) -> Result<(), Failure> {
+    check_hop(base.url(), reach, from, to).map_err(|refusal| {
         let why = match refusal {
             RefusedHop::Scheme(_) => "it is not http or https",
             RefusedHop::NoHost | RefusedHop::OtherHost { .. } => "it has no valid host",
             RefusedHop::UserInfo => "it contains a user name or password",
             RefusedHop::Downgrade => "it leads from https to http",
-            RefusedHop::Inward { .. } => "it is more internal than the server",
+            RefusedHop::Inward { .. } => INWARD,
         };
-        let shown = text::quoted(shown.as_str());
-        Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
+        refused_redirect(to, why)
     })
 }
 

@@ -170,8 +170,8 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 11,
-        promise: "No credential reaches another host, and no public registry can redirect a request into the internal network",
-        promised: 40,
+        promise: "No credential reaches another host, and no public registry or source can redirect a request into the internal network",
+        promised: 43,
         holds: Holds::Tests(&[
             ("oci", "it", "leaks::redirects_carry_no_credential"),
             ("oci", "it", "leaks::another_host_that_asks_for_a_credential_gets_none"),
@@ -185,6 +185,11 @@ pub(super) const GATES: &[Gate] = &[
             ("oci", "it", "redirects::a_public_registry_cannot_send_us_inward"),
             ("oci", "it", "redirects::token_servers_of_a_public_registry_are_judged_alike"),
             ("oci", "it", "redirects::uploads_go_on_at_the_registry_only"),
+            (
+                "sources",
+                "it",
+                "archives::a_redirect_to_a_name_that_stands_for_an_internal_address_is_not_followed",
+            ),
         ]),
     },
     Gate {

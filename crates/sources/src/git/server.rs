@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use net::{IncomingBody, Pace, Transport};
+use net::{IncomingBody, Pace, Route, Transport};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -93,7 +93,8 @@ impl<'a> Server<'a> {
                     VERSION,
                 ];
                 let target = service_url(url, "git-upload-pack")?;
-                let answer = send(web, Method::POST, &target, &headers, question).await?;
+                let answer =
+                    send(web, Route::Direct, Method::POST, &target, &headers, question).await?;
                 if !answer.status.is_success() {
                     return Err(status_failure(&answer, "repository"));
                 }
@@ -119,7 +120,7 @@ fn service_url(url: &SourceUrl, service: &str) -> Result<Url, Failure> {
 async fn open_http(web: &Transport, url: &SourceUrl) -> Result<Packets, Failure> {
     let mut target = service_url(url, "info/refs")?;
     target.set_query(Some("service=git-upload-pack"));
-    let answer = send(web, Method::GET, &target, &[VERSION], Vec::new()).await?;
+    let answer = send(web, Route::Direct, Method::GET, &target, &[VERSION], Vec::new()).await?;
     if answer.status.is_redirection() {
         let to = redirect_target(&answer).map(|mut to| {
             to.set_query(None);

@@ -1,10 +1,12 @@
 //! Archives from a web server with injected faults.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use net::{FixedName, Reach};
 use sources::{ArchiveSource, ErrorKind, Settings};
-use testkit::{Answer, Fault, FaultProxy};
+use testkit::{Answer, Fault, FaultProxy, authority_der, gate_passed};
 
 use crate::support::{Cache, listening, paths};
 
@@ -216,6 +218,56 @@ async fn what_is_not_the_archive_is_refused() {
     proxy.on("GET", "/old").nth(1).does(Fault::status(503));
     let archive = source(&format!("{}/old", proxy.url()), &sha256);
     assert!(Cache::new().sources().fetch_archive(&archive).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_redirect_to_a_name_that_stands_for_an_internal_address_is_not_followed() {
+    let (bytes, sha256) = archive();
+    let server = server(&bytes);
+    let name = |(name, reach): (&str, Reach)| FixedName {
+        name: name.to_owned(),
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        reach,
+    };
+    let names = [
+        ("registry.test", Reach::Public),
+        ("cdn.test", Reach::Public),
+        ("inner.test", Reach::Private),
+        ("here.test", Reach::Loopback),
+        ("metadata.test", Reach::Never),
+    ];
+    for (to, is_followed) in [
+        ("registry.test", true),
+        ("cdn.test", true),
+        ("inner.test", false),
+        ("here.test", false),
+        ("metadata.test", false),
+    ] {
+        let proxy = FaultProxy::tls_to(&server.host());
+        let elsewhere = FaultProxy::tls_to(&server.host());
+        let target = if to == "registry.test" { &proxy } else { &elsewhere };
+        let location = format!("{}/new?signature=secret", target.url_as(to));
+        proxy.on("GET", "/old").does(Fault::Redirect(location));
+        let cache = Cache::new();
+        let sources = sources::Sources::new(Settings {
+            extra_roots: vec![authority_der()],
+            fixed_names: names.map(name).into(),
+            ..cache.settings()
+        });
+        let archive = source(&format!("{}/old", proxy.url_as("registry.test")), &sha256);
+        let fetched = sources.fetch_archive(&archive).await;
+        if is_followed {
+            fetched.unwrap();
+            continue;
+        }
+        let error = fetched.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+        let wanted = format!("the redirect to `{}/new` is not followed", target.url_as(to));
+        assert!(error.to_string().contains(&wanted), "{error}");
+        assert!(error.to_string().ends_with("it is more internal than the server"), "{error}");
+        assert_eq!(elsewhere.requests().len(), 0, "{to}");
+    }
+    gate_passed(11, 3);
 }
 
 #[tokio::test]
