@@ -53,10 +53,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     (
         "patching",
         false,
-        &[
-            "executor", "failure", "host", "lint", "names", "patcher", "pins", "project",
-            "sources",
-        ],
+        &["executor", "failure", "host", "lint", "names", "patcher", "pins", "project", "sources"],
     ),
     ("launch", false, &["engine", "failure", "host", "names", "pins", "project", "record"]),
     (
