@@ -12,8 +12,7 @@ use host::run::{Rows, parse_rows};
 use host::{Caller, Gpu, Snapshot};
 use names::{EngineKind, GpuTarget};
 use pins::{Compat, Gpus, ParseError, Pins, Setting, Tracks, When};
-use project::Project;
-use project::environment;
+use project::{Project, environment};
 
 use crate::engines;
 use crate::notice::Notice;

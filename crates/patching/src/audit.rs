@@ -18,7 +18,8 @@ use sources::{ReleaseFile, Sources, Submodules};
 
 use crate::pinned::PinnedTree;
 use crate::prepared;
-use crate::{Rooted, version};
+use crate::rooted::Rooted;
+use crate::version;
 
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;

@@ -13,7 +13,7 @@ use patcher::{MAX_FILE_BYTES, Tree, TreePath, Unreadable};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use crate::Rooted;
+use crate::rooted::Rooted;
 
 /// Flags for opening a folder in a path.
 const FOLDER: OFlags =

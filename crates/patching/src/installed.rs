@@ -6,8 +6,8 @@ use names::GpuTarget;
 use names::Version;
 use patcher::{Tree as _, TreePath};
 
-use crate::Rooted as _;
 use crate::directory::Directory;
+use crate::rooted::Rooted as _;
 use crate::version::dist_infos;
 
 /// Folders that contain `lib/python3…`, in addition to all folders in `opt`.

@@ -3,7 +3,7 @@
 use executor::SourceTree;
 use patcher::{Tree, TreePath, Unreadable};
 
-use crate::Rooted;
+use crate::rooted::Rooted;
 
 /// The tree of a pin.
 #[derive(Debug)]

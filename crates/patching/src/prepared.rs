@@ -17,7 +17,8 @@ use sources::{Sources, Submodules};
 use crate::directory::Directory;
 use crate::pinned::PinnedTree;
 use crate::receipts::ReceiptList;
-use crate::{Rooted, version};
+use crate::rooted::Rooted;
+use crate::version;
 
 /// Which patches to try, and on what.
 #[derive(Debug, Clone, Copy, Default)]

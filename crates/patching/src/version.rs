@@ -9,8 +9,8 @@ use names::Version;
 use patcher::{Patch, Tree, TreePath};
 use regex::Regex;
 
-use crate::Rooted;
 use crate::receipts::hash;
+use crate::rooted::Rooted;
 
 /// `__version__ = "1.2.3"`, also in the form of setuptools-scm with a second name.
 const PYTHON: &str =

@@ -10,12 +10,11 @@ use oci::client::RegistryClient;
 use pins::Track;
 use plan::{Action, Input, Plan, Revision, labels};
 use planner::BuildRequest;
-use project::Project;
 use project::image::Image;
 use project::prepare::{Preparer, Unconfirmed};
 use project::rehearsal::Rehearsal;
 use project::request::{PendingRequest, RevisionChoice};
-use project::{environment, registry};
+use project::{Project, environment, registry};
 use record::verify::{
     Documents, FieldCheck, Outcome, Verdict, compare, compare_with_plan, outcome,
 };

@@ -11,7 +11,7 @@ use patcher::{ProbeJob, ProbeRun, Probes as _, Tool, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Rooted;
+use crate::rooted::Rooted;
 use crate::sed::call::SedCall;
 use crate::sed::lists;
 use crate::sed::script::{pieces, waits_for_line_ends};

@@ -8,8 +8,7 @@ use failure::{Failure, Kind};
 use names::Secret;
 use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
 use project::clock::today;
-use project::environment;
-use project::{Project, read_text, unreadable};
+use project::{Project, environment, read_text, unreadable};
 
 use super::content::{Content, FOLDER, Found, Locked};
 

@@ -7,9 +7,8 @@ use names::{PinName, Secret};
 use pins::{
     Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
 };
-use project::Project;
 use project::fetch::{self, Fetcher, TreePin};
-use project::mirrors;
+use project::{Project, mirrors};
 use sources::{Mirror, SourceUrl, Sources, Submodules, Tree};
 
 use super::content::{Content, Found, Locked};

@@ -6,12 +6,10 @@ use failure::{Failure, Kind};
 use patching::apply::{lock, write, write_file};
 use patching::directory::Directory;
 use patching::prepared::Prepared;
-use project::Project;
-use project::environment;
+use project::{Project, environment};
 use sources::{Submodules, WriteTarError};
 
-use crate::cli::Apply;
-use crate::cli::Global;
+use crate::cli::{Apply, Global};
 use crate::commands::patch::report::{self, PatchReport, TreeReport};
 use crate::commands::patch::wanted::wanted;
 use crate::global;

@@ -9,8 +9,7 @@ use patcher::{Patch, PatchSet, Tree as _};
 use patching::directory::Directory;
 use patching::prepared::{self, Prepared};
 use patching::{installed, version};
-use project::Project;
-use project::patches;
+use project::{Project, patches};
 
 use crate::cli::Apply;
 use crate::commands::patch::apply::{apply, why_not};

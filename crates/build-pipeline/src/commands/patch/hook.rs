@@ -8,8 +8,7 @@
 use std::path::Path;
 
 use failure::{Failure, Kind};
-use project::Project;
-use project::environment;
+use project::{Project, environment};
 
 use crate::cli::{Hook, Manager};
 use crate::output;

@@ -20,8 +20,7 @@ use patching::prepared::Prepared;
 use project::Project;
 use sources::Submodules;
 
-use crate::cli::{Check, Options, Patch, PatchCommand};
-use crate::cli::{Format, Global};
+use crate::cli::{Check, Format, Global, Options, Patch, PatchCommand};
 use crate::commands::patch::report::{PatchReport, TreeReport};
 use crate::commands::patch::wanted::wanted;
 use crate::global;

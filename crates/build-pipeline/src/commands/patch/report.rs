@@ -11,8 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sources::TarSummary;
 
-use crate::cli::Format;
-use crate::cli::Options;
+use crate::cli::{Format, Options};
 use crate::output::{self, Page};
 
 /// The version of the JSON formats of `patch`.
