@@ -6,7 +6,7 @@
 //! tool if their own record names its build argument. If that record cannot be read because the
 //! engine is on another machine, they stay.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -52,11 +52,13 @@ pub enum LeftoverKind {
     Image,
 }
 
-/// Lists what one run or all runs have left, including runs that are still active.
+/// Lists what one run or all runs have left, including runs that are still active. First removes
+/// images that a killed podman did not finish, because podman may list nothing as long as they exist.
 pub(crate) async fn leftovers(
     client: &Client,
     run: Option<&RunId>,
 ) -> Result<Vec<Leftover>, EngineError> {
+    remove_unfinished(client).await?;
     let action = "list this tool's containers";
     let filters = HashMap::from([("label".to_owned(), vec![label_filter(CONTAINER_LABEL, run)])]);
     let options =
@@ -75,8 +77,7 @@ pub(crate) async fn leftovers(
     if client.kind() == EngineKind::Podman {
         found.extend(build_containers(client, run).await?);
     }
-    found
-        .extend(images_with(client, &label_filter(RUN_LABEL, run)).await?.iter().filter_map(image));
+    found.extend(client.images_with(&label_filter(RUN_LABEL, run)).await?.iter().filter_map(image));
     if run.is_none() {
         found.extend(bases(client).await?);
     }
@@ -87,7 +88,7 @@ pub(crate) async fn leftovers(
 
 /// Lists this tool's bases and the images built on them, except those that belong to a known run.
 async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
-    let listed = images_with(client, BASE_LABEL).await?;
+    let listed = client.images_with(BASE_LABEL).await?;
     let mut found: Vec<Leftover> =
         listed.iter().filter_map(image).filter(|image| image.run.is_none()).collect();
     if client.kind() == EngineKind::Podman {
@@ -146,6 +147,7 @@ pub(crate) async fn clean(client: &Client, run: &RunId) -> Result<Vec<Leftover>,
 
 /// Removes this tool's bases and the images built on them, and returns what was removed.
 pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
+    remove_unfinished(client).await?;
     let found = bases(client).await?;
     remove_all(client, &found).await?;
     Ok(found)
@@ -263,7 +265,7 @@ async fn build_containers(
 async fn images_of_ours(client: &Client) -> Result<BTreeMap<String, Option<RunId>>, EngineError> {
     let mut images = BTreeMap::new();
     for label in [BASE_LABEL, RUN_LABEL] {
-        for image in images_with(client, label).await? {
+        for image in client.images_with(label).await? {
             let run = image.labels.get(RUN_LABEL).and_then(|run| RunId::parse(run));
             images.insert(image.id.trim_start_matches("sha256:").to_owned(), run);
         }
@@ -298,19 +300,24 @@ fn run_of(records: &Path, id: &str) -> Record {
     run.map_or(Record::Foreign, Record::Of)
 }
 
-/// Lists the images with a label, after removing this tool's images that podman did not finish. As
-/// long as there is such an image, podman cannot list any.
-async fn images_with(client: &Client, label: &str) -> Result<Vec<ImageSummary>, EngineError> {
-    let mut removed = BTreeSet::new();
-    loop {
-        let listed = client.images_with(label).await;
-        let Err(EngineError::Refused { detail, .. }) = &listed else { return listed };
-        let Some(id) = unfinished::named_in(detail) else { return listed };
-        if !unfinished::is_ours(&client.info().await?, &id) || !removed.insert(id.clone()) {
-            return listed;
-        }
-        client.remove_image(&id, false).await?;
+/// How long podman may take to finish an image of which only the record exists.
+const FINISHING: Duration = Duration::from_secs(5);
+
+/// Removes this tool's images that a killed podman did not finish.
+async fn remove_unfinished(client: &Client) -> Result<(), EngineError> {
+    if client.kind() != EngineKind::Podman {
+        return Ok(());
     }
+    let info = client.info().await?;
+    let found = unfinished::images(&info);
+    if found.is_empty() {
+        return Ok(());
+    }
+    tokio::time::sleep(FINISHING).await;
+    for id in unfinished::images(&info).intersection(&found) {
+        client.remove_image(id, false).await?;
+    }
+    Ok(())
 }
 
 /// Ends the `RUN` in a build container whose service was killed, then removes the container.

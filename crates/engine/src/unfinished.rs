@@ -1,8 +1,8 @@
 //! Finds images that podman had not finished when it was killed, in the files of
 //! containers/storage.
 //!
-//! An unfinished image has a record but no name and no config. It cannot be used, and as long as it
-//! exists, podman cannot list any image.
+//! An unfinished image has a record but no name and no manifest. It cannot be used. As long as it
+//! exists, `podman images --all` fails, while the API may leave it out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,41 +13,19 @@ use serde_json::Value;
 use crate::build::{BASE_LABEL, RUN_LABEL};
 use crate::client::EngineInfo;
 
-/// Returns the ID, in hexadecimal digits, of the image that podman cannot read.
-pub(crate) fn named_in(detail: &str) -> Option<String> {
-    let (_, rest) = detail.split_once("image with ID \"")?;
-    let (id, _) = rest.split_once('"')?;
-    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| id.to_owned())
-}
-
-/// Returns whether an unfinished image belongs to a build of this tool: it is empty, or it was
-/// built on one of this tool's images.
-pub(crate) fn is_ours(info: &EngineInfo, id: &str) -> bool {
+/// Returns the IDs of the unfinished images that belong to builds of this tool: they have its label,
+/// or they are empty and were built on one of its images. Another run may be about to finish one.
+pub(crate) fn images(info: &EngineInfo) -> BTreeSet<String> {
     let folder = |name: &str| info.storage_root.join(format!("{}-{name}", info.storage_driver));
     let images = folder("images");
     let records = read(&images.join("images.json"));
+    let records = || records.as_array().into_iter().flatten();
     let of = |record: &Value, key: &str| record[key].as_str().map(str::to_owned);
-    let (mut unfinished, mut ours, mut others) = (None, BTreeSet::new(), BTreeSet::new());
-    for record in records.as_array().into_iter().flatten() {
-        let (Some(found), layer) = (of(record, "id"), of(record, "layer")) else { continue };
-        if found == id {
-            unfinished = Some(record);
-        } else if has_our_label(&images, &found) {
-            ours.extend(layer);
-        } else {
-            others.extend(layer);
-        }
+    let (mut ours, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for record in records().filter(|record| has_manifest(record)) {
+        let is_ours = of(record, "id").is_some_and(|id| has_our_label(&images, &id));
+        if is_ours { &mut ours } else { &mut others }.extend(of(record, "layer"));
     }
-    let is_empty = |record: &Value, key: &str| record[key].as_array().is_none_or(Vec::is_empty);
-    let Some(record) = unfinished.filter(|record| is_empty(record, "names")) else { return false };
-    if has_our_label(&images, id) {
-        return true;
-    }
-    if !is_empty(record, "big-data-names") {
-        return false;
-    }
-    let Some(layer) = of(record, "layer") else { return true };
     let layers = read(&folder("layers").join("layers.json"));
     let parents: BTreeMap<String, Option<String>> = layers
         .as_array()
@@ -55,9 +33,27 @@ pub(crate) fn is_ours(info: &EngineInfo, id: &str) -> bool {
         .flatten()
         .filter_map(|layer| Some((of(layer, "id")?, of(layer, "parent"))))
         .collect();
-    let parent = parents.get(&layer).cloned().flatten();
-    !others.contains(&layer)
-        && (ours.contains(&layer) || parent.is_none_or(|parent| ours.contains(&parent)))
+    let is_built_on_ours = |layer: String| {
+        let parent = parents.get(&layer).cloned().flatten();
+        !others.contains(&layer)
+            && (ours.contains(&layer) || parent.is_none_or(|parent| ours.contains(&parent)))
+    };
+    let is_empty = |record: &Value, key: &str| record[key].as_array().is_none_or(Vec::is_empty);
+    let is_ours = |record: &Value, id: &str| {
+        has_our_label(&images, id)
+            || (is_empty(record, "big-data-names")
+                && of(record, "layer").is_none_or(is_built_on_ours))
+    };
+    records()
+        .filter(|record| !has_manifest(record) && is_empty(record, "names"))
+        .filter_map(|record| of(record, "id").filter(|id| is_ours(record, id)))
+        .collect()
+}
+
+/// Returns whether podman can read the image of a record.
+fn has_manifest(record: &Value) -> bool {
+    let names = record["big-data-names"].as_array();
+    names.is_some_and(|names| names.iter().any(|name| name == "manifest"))
 }
 
 fn read(path: &Path) -> Value {

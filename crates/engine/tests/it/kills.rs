@@ -345,3 +345,50 @@ async fn a_daemon_that_is_killed_leaves_nothing_either() {
     }
     gate_passed(3, 2 * rounds);
 }
+
+/// Puts the images without a name into the state in which a killed podman leaves an image: their
+/// records have no manifest, and no config either if `has_config` is false. Returns their folders.
+fn break_images(store: &PodmanStore, has_config: bool) -> Vec<PathBuf> {
+    let folder = store.root().join("overlay-images");
+    let text = std::fs::read(folder.join("images.json")).unwrap();
+    let mut records: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+    let mut broken = Vec::new();
+    for record in records.iter_mut().filter(|record| record["names"].is_null()) {
+        let id = record["id"].as_str().unwrap().to_owned();
+        let record = record.as_object_mut().unwrap();
+        let config = format!("sha256:{id}");
+        let kept: Vec<&str> = has_config.then_some(config.as_str()).into_iter().collect();
+        record.insert("big-data-names".to_owned(), kept.clone().into());
+        for key in ["big-data-digests", "big-data-sizes"] {
+            let all = record.get_mut(key).and_then(|all| all.as_object_mut()).unwrap();
+            all.retain(|name, _| kept.contains(&name.as_str()));
+        }
+        record.remove("digest");
+        std::fs::remove_file(folder.join(&id).join("manifest")).unwrap();
+        broken.push(folder.join(id));
+    }
+    std::fs::write(folder.join("images.json"), serde_json::to_vec(&records).unwrap()).unwrap();
+    broken
+}
+
+/// If no other image has the label, podman's list leaves out an image that it cannot read.
+#[tokio::test(flavor = "multi_thread")]
+async fn images_that_a_killed_podman_did_not_finish_are_removed() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let tar = store.scratch().with_extension("tar");
+    std::fs::write(&tar, testkit::busybox_root()).unwrap();
+    store.podman(&["import", tar.to_str().unwrap(), "localhost/foreign:1"]);
+    let before = foreign(&store);
+    for has_config in [true, false] {
+        let request = request("killed", "FROM scratch\nCOPY data /data\n");
+        build(&engine, &request, &[("data", DATA)]).await.0.unwrap();
+        engine.stop().await;
+        let broken = break_images(&store, has_config);
+        assert_ne!(broken, [PathBuf::new(); 0]);
+        engine.clean(&run_id("killed")).await.unwrap();
+        assert!(broken.iter().all(|folder| !folder.exists()), "with a config: {has_config}");
+        assert_eq!(foreign(&store), before);
+    }
+    engine.stop().await;
+}
