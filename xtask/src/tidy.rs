@@ -103,6 +103,9 @@ const OF_THE_COMMAND: [&str; 7] = [
 /// find one's way in.
 const LONGEST_FILE: usize = 700;
 
+/// The only file that reads the environment.
+const ENVIRONMENT: &str = "crates/project/src/environment.rs";
+
 /// Checks all rules and reports every violation at once.
 pub(crate) fn check() -> Result<()> {
     let metadata =
@@ -226,6 +229,11 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     }
     if file.starts_with("xtask/") {
         return;
+    }
+    let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let may_read = is_test || file.starts_with("crates/testkit/") || file == ENVIRONMENT;
+    if !may_read && product.contains("env::var") {
+        breaches.push(format!("{file}: only `{ENVIRONMENT}` reads the environment"));
     }
     // These are programs that tests start from their own executable; they do not count as tests.
     let text = text.replace("#[ignore = \"no test: another test starts it\"]", "");
