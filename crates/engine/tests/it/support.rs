@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{
-    BuildEvent, BuildRequest, Built, ByteStream, DockerBuilder, Engine, EngineError, Network, RunId,
+    BASE_LABEL, BASE_VALUE, BuildEvent, BuildRequest, Built, ByteStream, DockerBuilder, Engine,
+    EngineError, Network, RunId,
 };
 use names::{Digest, ImageRef, Tag};
 use oci::loopback::LoopbackRegistry;
@@ -61,6 +62,15 @@ pub(crate) struct Base {
 
 impl Base {
     pub(crate) async fn serve() -> Self {
+        Self::serve_with(&serde_json::json!({})).await
+    }
+
+    /// Serves a base with the label that the tool gives to its bases.
+    pub(crate) async fn serve_ours() -> Self {
+        Self::serve_with(&serde_json::json!({ BASE_LABEL: BASE_VALUE })).await
+    }
+
+    async fn serve_with(labels: &serde_json::Value) -> Self {
         use std::io::Write as _;
         let registry = LoopbackRegistry::start().await.unwrap();
         let tar = busybox_root();
@@ -72,7 +82,7 @@ impl Base {
         let layer_digest = registry.add_blob(layer);
         let config = serde_json::json!({
             "architecture": "amd64", "os": "linux",
-            "config": { "Env": ["PATH=/bin"] },
+            "config": { "Env": ["PATH=/bin"], "Labels": labels },
             // podman also counts the layers in the history.
             "history": [{ "created_by": "busybox" }],
             "rootfs": { "type": "layers", "diff_ids": [diff.0] },
