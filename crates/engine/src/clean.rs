@@ -46,7 +46,7 @@ pub struct Leftover {
 pub enum LeftoverKind {
     /// A container.
     Container,
-    /// A container that podman uses or used for a build.
+    /// A container that podman or docker's classic builder uses or used for a step.
     BuildContainer,
     /// An image.
     Image,
@@ -94,9 +94,53 @@ async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     if client.kind() == EngineKind::Podman {
         let containers = build_containers(client, None).await?.into_iter();
         found.extend(containers.filter(|container| container.run.is_none()));
+    } else {
+        found.extend(step_containers(client, &found).await?);
     }
     found.sort();
     Ok(found)
+}
+
+/// Lists the containers of steps that a killed docker left. They have the label of the base that
+/// they were built on, an image from `images` that nobody has named, and the log driver that
+/// docker's classic builder gives to its containers (`hostConfigFromOptions` in moby's
+/// `builder/dockerfile/internals.go`).
+async fn step_containers(
+    client: &Client,
+    images: &[Leftover],
+) -> Result<Vec<Leftover>, EngineError> {
+    let action = "list the containers of steps";
+    let filters = HashMap::from([("label".to_owned(), vec![BASE_LABEL.to_owned()])]);
+    let options =
+        ListContainersOptionsBuilder::new().all(true).size(true).filters(&filters).build();
+    let listed = client.docker().list_containers(Some(options)).await;
+    let listed = listed.map_err(|error| client.wire().judge_bollard(action, error))?;
+    let mut found = Vec::new();
+    for container in listed {
+        let (Some(id), Some(image)) = (container.id, container.image_id) else { continue };
+        if !images.iter().any(|one| one.id == image) || !has_no_log(client, &id).await? {
+            continue;
+        }
+        let bytes = container.size_rw.and_then(|bytes| bytes.try_into().ok());
+        let kind = LeftoverKind::BuildContainer;
+        found.push(Leftover { kind, id, run: None, ports: Vec::new(), bytes });
+    }
+    Ok(found)
+}
+
+/// Returns whether docker keeps no log of a container. `false` if there is no such container.
+async fn has_no_log(client: &Client, id: &str) -> Result<bool, EngineError> {
+    let action = format!("inspect the container `{id}`");
+    match client.docker().inspect_container(id, None).await {
+        Ok(container) => {
+            let config = container.host_config.and_then(|config| config.log_config);
+            Ok(config.and_then(|config| config.typ).as_deref() == Some("none"))
+        }
+        Err(error) => match client.wire().judge_bollard(&action, error) {
+            EngineError::NotFound { .. } => Ok(false),
+            error => Err(error),
+        },
+    }
 }
 
 /// Returns an image of this tool as a leftover, or `None` if someone has named it.
@@ -192,7 +236,10 @@ async fn remove(client: &Client, leftover: &Leftover) -> Result<(), EngineError>
     let id = leftover.id.as_str();
     match leftover.kind {
         LeftoverKind::Container => remove_container(client, id).await,
-        LeftoverKind::BuildContainer => remove_build_container(client, id).await,
+        LeftoverKind::BuildContainer if client.kind() == EngineKind::Podman => {
+            remove_build_container(client, id).await
+        }
+        LeftoverKind::BuildContainer => remove_container(client, id).await,
         LeftoverKind::Image => remove_image(client, id).await,
     }
 }

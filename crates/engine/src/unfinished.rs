@@ -34,9 +34,10 @@ pub(crate) fn images(info: &EngineInfo) -> BTreeSet<String> {
         .filter_map(|layer| Some((of(layer, "id")?, of(layer, "parent"))))
         .collect();
     let is_built_on_ours = |layer: String| {
+        // Somebody else may have an image with the same layer as one of this tool's bases.
         let parent = parents.get(&layer).cloned().flatten();
-        !others.contains(&layer)
-            && (ours.contains(&layer) || parent.is_none_or(|parent| ours.contains(&parent)))
+        ours.contains(&layer)
+            || !others.contains(&layer) && parent.is_none_or(|parent| ours.contains(&parent))
     };
     let is_empty = |record: &Value, key: &str| record[key].as_array().is_none_or(Vec::is_empty);
     let is_ours = |record: &Value, id: &str| {

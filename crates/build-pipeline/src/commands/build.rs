@@ -581,6 +581,18 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
     text.into_text()
 }
 
+/// Returns the time with milliseconds, so that records of short builds are listed in their order.
 fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_time_of_a_record_has_milliseconds() {
+        let now = super::now();
+        let fraction = now.strip_suffix('Z').and_then(|now| now.split_once('.'));
+        assert_eq!(fraction.map(|(_, digits)| digits.len()), Some(3), "{now}");
+        now.parse::<jiff::Timestamp>().unwrap();
+    }
 }

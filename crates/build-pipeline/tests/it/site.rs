@@ -128,14 +128,19 @@ impl Site {
         format!("{} {version}", self.way.engine())
     }
 
-    /// Runs podman or docker itself, and returns its output lines, sorted.
-    pub(crate) fn engine(&self, arguments: &[&str]) -> Vec<String> {
+    /// Returns podman or docker itself, to run on the machine.
+    fn command_of_engine(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.way.engine());
         command.args(arguments).env("HOME", self.project.path("home"));
         if let Some(socket) = &self.socket {
             command.env("DOCKER_HOST", format!("unix://{}", socket.display()));
         }
-        let ran = ran(self.machine.inside(self.way.user(), &command).output().unwrap()).expect(0);
+        self.machine.inside(self.way.user(), &command)
+    }
+
+    /// Runs podman or docker itself, and returns its output lines, sorted.
+    pub(crate) fn engine(&self, arguments: &[&str]) -> Vec<String> {
+        let ran = ran(self.command_of_engine(arguments).output().unwrap()).expect(0);
         let mut lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
         lines.sort();
         lines
@@ -155,7 +160,22 @@ impl Site {
         let volumes = ["volume", "ls", "--format", "{{.Name}}"];
         // docker does not list images that have only a digest.
         let pulled = ["inspect", "--format", "{{.Id}} {{json .RepoDigests}}", &self.pulled];
-        [&containers[..], &images, &volumes, &pulled].map(|arguments| self.engine(arguments))
+        let mut contents =
+            [&containers[..], &images, &volumes, &pulled].map(|arguments| self.engine(arguments));
+        if self.way.engine() == "docker" {
+            contents[0].retain(|line| self.has_container(line));
+        }
+        contents
+    }
+
+    /// Returns whether docker has the container of a line of `docker ps`. docker may list one that
+    /// it has already removed (moby#51692).
+    fn has_container(&self, line: &str) -> bool {
+        let id = line.split(' ').next().unwrap();
+        let format = "--format={{.Id}}";
+        ran(self.command_of_engine(&["inspect", "--type=container", format, id]).output().unwrap())
+            .code
+            == 0
     }
 
     /// Gives everything in the project to the user who builds.

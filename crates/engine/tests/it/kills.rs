@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::{BuildEvent, DockerBuilder, Engine, ServiceSettings};
+use engine::{BuildEvent, DockerBuilder, Engine, LeftoverKind, ServiceSettings};
 use testkit::{Dockerd, PodmanStore, gate_cases, gate_passed};
 
 use crate::settings::settings;
@@ -392,4 +392,61 @@ async fn images_that_a_killed_podman_did_not_finish_are_removed() {
         assert_eq!(foreign(&store), before);
     }
     engine.stop().await;
+}
+
+/// An image that consists of a base's layer only, as the image of a step that adds no file.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfinished_image_with_the_layer_of_a_base_is_removed() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let base = Base::serve_ours().await;
+    base.give_to(&engine).await;
+    // Somebody else has the base's layer, too.
+    let import = |change: &str| {
+        let tar = store.scratch().with_extension("tar");
+        std::fs::write(&tar, testkit::busybox_root()).unwrap();
+        store.podman(&["import", change, tar.to_str().unwrap(), "localhost/foreign:1"]);
+    };
+    import("--change=ENV FOREIGN=1");
+    let before = foreign(&store);
+    let text = format!("FROM {}\nENV ADDED=1\n", base.name);
+    build(&engine, &request("killed", &text), &[]).await.0.unwrap();
+    engine.stop().await;
+    let broken = break_images(&store, false);
+    assert_eq!(broken.len(), 1);
+    engine.clean(&run_id("killed")).await.unwrap();
+    assert!(!broken[0].exists());
+    assert_eq!(foreign(&store), before);
+    engine.stop().await;
+}
+
+/// docker's classic builder removes the container of a step itself, unless it is killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_daemon_leaves_no_container_of_a_step() {
+    let daemon = Dockerd::start();
+    let engine = || Engine::docker_at(daemon.socket(), DockerBuilder::Classic);
+    let base = Base::serve_ours().await;
+    let name = base.name.to_string();
+    base.give_to(&engine()).await;
+    // Somebody else's container has the label, too.
+    daemon.docker(&["create", "--network=none", "--name", "foreign", &name, "true"]);
+    let containers = || daemon.docker(&["ps", "--all", "--format", "{{.Names}}"]);
+    let broken = engine();
+    let text = text(&base, BRIEF);
+    let limit = PATIENCE;
+    let killing = async {
+        within(PATIENCE, "the RUN sleeps", || !sleepers(&daemon).is_empty()).await;
+        daemon.kill();
+    };
+    tokio::join!(dropped_after(&broken, "step", &text, limit), killing);
+    daemon.start_again();
+    let engine = engine();
+    assert_eq!(containers().len(), 2, "{:?}", containers());
+    let left = engine.leftovers(None).await.unwrap();
+    assert!(left.iter().any(|one| one.kind == LeftoverKind::BuildContainer), "{left:?}");
+    engine.clean(&run_id("step")).await.unwrap();
+    // The base stays, because somebody else's container uses it.
+    drop(engine.clean_bases().await);
+    assert_eq!(containers(), ["foreign"]);
+    within(PATIENCE, "the RUN ends", || sleepers(&daemon).is_empty()).await;
 }
