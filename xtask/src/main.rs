@@ -146,6 +146,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
         "event",
         "verify",
         "diff",
+        "audit",
         "bump",
         "outdated",
         "lint",

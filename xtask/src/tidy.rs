@@ -34,13 +34,19 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "sources",
         ],
     ),
+    ("gpu-code", false, &["names"]),
+    (
+        "audit",
+        false,
+        &["debian", "executor", "failure", "gpu-code", "names", "oci", "plan", "project", "seal"],
+    ),
     (
         "build-pipeline",
         false,
         &[
-            "engine", "executor", "failure", "host", "launch", "lint", "names", "oci", "patcher",
-            "patching", "pins", "plan", "planner", "project", "record", "seal", "sources",
-            "upkeep",
+            "audit", "engine", "executor", "failure", "gpu-code", "host", "launch", "lint",
+            "names", "oci", "patcher", "patching", "pins", "plan", "planner", "project", "record",
+            "seal", "sources", "upkeep",
         ],
     ),
     (

@@ -115,6 +115,7 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Plan(args) => commands::plan::run(&cli.global, args),
         Command::Verify(args) => commands::verify::run(&cli.global, args),
         Command::Diff(args) => commands::diff::run(&cli.global, args),
+        Command::Audit(args) => commands::audit::run(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),

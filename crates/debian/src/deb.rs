@@ -57,6 +57,14 @@ pub enum DebError {
     Path(String),
 }
 
+/// Returns the files of a package as a tar stream.
+///
+/// # Errors
+/// Fails if the file cannot be read or is not a package.
+pub fn open_data(path: &Path) -> Result<Box<dyn Read>, DebError> {
+    Ok(Box::new(Deb::open(path)?.data()?))
+}
+
 impl Deb {
     /// Opens a package file and finds its members.
     ///

@@ -26,7 +26,7 @@ mod program;
 mod resolve;
 
 pub use bootstrap::{DOCKERFILE, WriteRootError, write_root};
-pub use deb::DebError;
+pub use deb::{DebError, open_data};
 pub use fetch::{FetchError, FetchedPackage, fetch};
 pub use local::{LocalSource, LocalSourceError, write_local_source};
 pub use mirror::{Mirror, MirrorError, Mirrors};

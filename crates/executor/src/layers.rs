@@ -10,6 +10,9 @@ use seal::{Entries, Entry, EntryPath, Listing, TarError};
 
 use crate::ExecuteError;
 
+/// The first bytes of compressed data (RFC 1952 and RFC 8878).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The buffer size for reading layers, in bytes.
 pub(crate) const PIECE: usize = 256 << 10;
 
@@ -35,7 +38,31 @@ pub enum LayerError {
     },
 }
 
-/// Lists a layer, which may be compressed with gzip.
+/// Receives what a layer contains, in the order of its tar.
+pub trait LayerVisitor {
+    /// Takes a part of the content of the file at `path`.
+    ///
+    /// # Errors
+    /// The visitor cannot go on.
+    fn content(&mut self, path: &EntryPath, part: &[u8]) -> io::Result<()> {
+        let _ = (path, part);
+        Ok(())
+    }
+
+    /// Takes an entry. All of its content was passed before.
+    ///
+    /// # Errors
+    /// The visitor cannot go on.
+    fn entry(&mut self, path: EntryPath, entry: Entry) -> io::Result<()>;
+}
+
+impl<F: FnMut(EntryPath, Entry) -> io::Result<()>> LayerVisitor for F {
+    fn entry(&mut self, path: EntryPath, entry: Entry) -> io::Result<()> {
+        self(path, entry)
+    }
+}
+
+/// Lists a layer, which may be compressed with gzip or zstd.
 ///
 /// # Errors
 /// Fails if the layer cannot be read to its end, is not a tar, or does not match `diff_id`.
@@ -44,35 +71,53 @@ pub(crate) fn list_layer(
     diff_id: Option<&Digest>,
 ) -> Result<Listing, LayerError> {
     let mut listing = Listing::default();
-    read_layer(reader, diff_id, |path, entry| {
+    visit_layer(reader, diff_id, &mut |path, entry| {
         listing.entries.push((path, entry));
         Ok(())
     })?;
     Ok(listing)
 }
 
-/// Reads a layer to its end, and passes its entries to `each`.
-pub(crate) fn read_layer(
+/// Reads a layer to its end, and passes what it contains to `visitor`. The layer may be compressed
+/// with gzip or zstd.
+///
+/// # Errors
+/// Fails if the layer cannot be read to its end, is not a tar, or does not match `diff_id`, and if
+/// the visitor fails.
+pub fn visit_layer(
     reader: impl Read,
     diff_id: Option<&Digest>,
-    each: impl FnMut(EntryPath, Entry) -> io::Result<()>,
+    visitor: &mut impl LayerVisitor,
 ) -> Result<(), LayerError> {
     let mut reader = BufReader::with_capacity(PIECE, reader);
-    match reader.fill_buf().map(|start| start.starts_with(&[0x1f, 0x8b])) {
-        Ok(true) => read_tar(MultiGzDecoder::new(reader), diff_id, each),
-        _ => read_tar(reader, diff_id, each),
+    let start = reader.fill_buf().unwrap_or_default();
+    if start.starts_with(&GZIP) {
+        visit_tar(MultiGzDecoder::new(reader), diff_id, visitor)
+    } else if start.starts_with(&ZSTD) {
+        let reader = zstd::Decoder::with_buffer(reader).map_err(LayerError::Read)?;
+        visit_tar(reader, diff_id, visitor)
+    } else {
+        visit_tar(reader, diff_id, visitor)
     }
 }
 
-fn read_tar(
+fn visit_tar(
     tar: impl Read,
     diff_id: Option<&Digest>,
-    mut each: impl FnMut(EntryPath, Entry) -> io::Result<()>,
+    visitor: &mut impl LayerVisitor,
 ) -> Result<(), LayerError> {
     let mut tar = Hashed { tar, hasher: Hasher::new() };
-    for entry in Entries::of_layer(&mut tar) {
-        let (path, entry) = entry?;
-        each(path, entry).map_err(LayerError::Read)?;
+    let mut entries = Entries::of_layer(&mut tar);
+    loop {
+        let mut taken = Ok(());
+        let next = entries.next_with(|path, part| {
+            if taken.is_ok() {
+                taken = visitor.content(path, part);
+            }
+        })?;
+        taken.map_err(LayerError::Read)?;
+        let Some((path, entry)) = next else { break };
+        visitor.entry(path, entry).map_err(LayerError::Read)?;
     }
     // Tars are padded with zeros. Checksums and digests are only verified at the end.
     let mut piece = vec![0; PIECE];
@@ -107,7 +152,10 @@ impl<R: Read> Read for Hashed<R> {
 }
 
 /// Reads a layer from a registry with `read`. Transfers the whole layer.
-pub(crate) async fn read_remote_layer<T: Send + 'static>(
+///
+/// # Errors
+/// Fails if the layer cannot be fetched or does not match its digest, and if `read` fails.
+pub async fn read_remote_layer<T: Send + 'static>(
     client: &RegistryClient,
     image: &ImageRef,
     layer: &Descriptor,

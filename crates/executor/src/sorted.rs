@@ -9,13 +9,10 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use names::{Digest, ImageRef};
-use oci::client::RegistryClient;
-use oci::media::Descriptor;
+use names::Digest;
 use seal::{Entry, EntryPath, Listing, Placed, Sorted};
 
-use crate::ExecuteError;
-use crate::layers::{LayerError, read_layer, read_remote_layer};
+use crate::layers::{LayerError, visit_layer};
 
 /// The memory limit for entries that are sorted at once, in bytes.
 const HELD: usize = 24 << 20;
@@ -53,25 +50,9 @@ impl SortedLayer {
     ) -> Result<Self, LayerError> {
         let mut sorter =
             Sorter { layer: Self::default(), folder: folder.map(Path::to_owned), held: 0, next: 0 };
-        read_layer(reader, diff_id, |path, entry| sorter.add(path, entry))?;
+        visit_layer(reader, diff_id, &mut |path, entry| sorter.add(path, entry))?;
         sorter.layer.rest.sort();
         Ok(sorter.layer)
-    }
-
-    /// Reads a layer from a registry. Transfers the whole layer, and keeps only its entries.
-    ///
-    /// # Errors
-    /// Fails if the layer cannot be fetched, does not match its digest, or is not a tar.
-    pub async fn read_remote(
-        client: &RegistryClient,
-        image: &ImageRef,
-        layer: &Descriptor,
-        diff_id: Option<&Digest>,
-        folder: Option<&Path>,
-    ) -> Result<Self, ExecuteError> {
-        let (diff_id, folder) = (diff_id.cloned(), folder.map(Path::to_owned));
-        let read = move |reader| Self::read(reader, diff_id.as_ref(), folder.as_deref());
-        read_remote_layer(client, image, layer, read).await
     }
 }
 

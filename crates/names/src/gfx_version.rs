@@ -73,6 +73,15 @@ impl GfxVersion {
             stepping: u8::from_str_radix(stepping, 16).ok()?,
         })
     }
+
+    /// Returns the target of this version: 11.5.1 is `gfx1151`, 9.0.10 is `gfx90a`. `None` if no
+    /// target name has these numbers.
+    pub fn target(&self) -> Option<GpuTarget> {
+        let Self { major, minor, stepping } = self;
+        let target = format!("gfx{major}{minor:x}{stepping:x}").parse().ok()?;
+        // From 16 on, a number would have two digits: 1.1.16 is not `gfx1110`.
+        (Self::of_target(&target) == Some(*self)).then_some(target)
+    }
 }
 
 impl fmt::Display for GfxVersion {
@@ -163,6 +172,27 @@ mod tests {
             assert_eq!((text.as_str(), version.to_string().as_str()), (target, wanted));
             assert_eq!(GfxVersion::of_target(&target.parse().unwrap()), Some(version));
             assert_eq!(wanted.parse::<GfxVersion>().unwrap(), version);
+        }
+    }
+
+    #[test]
+    fn a_version_has_the_target_whose_version_it_is() {
+        for (version, wanted) in [
+            ("11.5.1", Some("gfx1151")),
+            ("11.0.0", Some("gfx1100")),
+            ("10.3.0", Some("gfx1030")),
+            ("9.0.10", Some("gfx90a")),
+            ("9.4.2", Some("gfx942")),
+            ("9.0.16", None),
+            ("1.1.16", None),
+            ("63.255.255", None),
+        ] {
+            let version: GfxVersion = version.parse().unwrap();
+            let target = version.target();
+            assert_eq!(target.as_ref().map(GpuTarget::as_str), wanted, "{version}");
+            if let Some(target) = target {
+                assert_eq!(GfxVersion::of_target(&target), Some(version));
+            }
         }
     }
 }

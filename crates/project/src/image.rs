@@ -1,12 +1,13 @@
 //! An image given on the command line: a track's image under `dist/`, a layout or archive, or a
 //! registry reference.
 
+use std::io::Read;
 use std::path::Path;
 
 use bytes::Bytes;
-use executor::SortedLayer;
+use executor::{LayerError, SortedLayer};
 use failure::{Failure, Kind, registry_hints, registry_kind};
-use names::{Digest, ImageRef};
+use names::{Digest, ImageRef, Platform};
 use oci::LayoutImage;
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest};
@@ -50,6 +51,28 @@ impl Image {
         folder: &Path,
         client: &RegistryClient,
     ) -> Result<Self, Failure> {
+        Self::find_with(target, folder, client, None).await
+    }
+
+    /// Reads the given image like [`Image::find`]. If a registry has an index, reads the image for
+    /// x86-64 Linux in it.
+    ///
+    /// # Errors
+    /// Nothing has this name, the image cannot be read, or it does not support this platform.
+    pub async fn of_platform(
+        target: &str,
+        folder: &Path,
+        client: &RegistryClient,
+    ) -> Result<Self, Failure> {
+        Self::find_with(target, folder, client, Some(&Platform::linux_amd64())).await
+    }
+
+    async fn find_with(
+        target: &str,
+        folder: &Path,
+        client: &RegistryClient,
+        platform: Option<&Platform>,
+    ) -> Result<Self, Failure> {
         if let Some(track) = Track::from_name(target) {
             return Self::of_track(track, &Project::find(folder)?);
         }
@@ -62,7 +85,7 @@ impl Image {
             return Self::at(&built);
         }
         match target.parse::<ImageRef>() {
-            Ok(reference) => Self::on_registry(reference, client).await,
+            Ok(reference) => Self::on_registry(reference, client, platform).await,
             Err(error) => Err(Failure::new(
                 Kind::Input,
                 format!("`{target}` is not a track, file or image reference"),
@@ -122,8 +145,12 @@ impl Image {
         })
     }
 
-    async fn on_registry(reference: ImageRef, client: &RegistryClient) -> Result<Self, Failure> {
-        let failed = |error: oci::client::RegistryError| {
+    async fn on_registry(
+        mut reference: ImageRef,
+        client: &RegistryClient,
+        platform: Option<&Platform>,
+    ) -> Result<Self, Failure> {
+        let failed = |reference: &ImageRef, error: oci::client::RegistryError| {
             let told = Failure::caused(
                 registry_kind(error.kind()),
                 format!("reading `{reference}` failed"),
@@ -131,14 +158,24 @@ impl Image {
             );
             registry_hints(told, error.kind())
         };
-        let fetched = client.manifest(&reference).await.map_err(failed)?;
+        let mut fetched = client.manifest(&reference).await.map_err(|e| failed(&reference, e))?;
         let name = reference.to_string();
+        if let Some(platform) = platform
+            && let Ok(Document::Index(index)) =
+                Document::parse(&fetched.bytes, Some(&fetched.media_type))
+        {
+            let chosen = index.choose(platform).map_err(|error| {
+                Failure::caused(Kind::Input, format!("cannot use `{name}`"), &error)
+            })?;
+            reference.digest = Some(chosen.digest.clone());
+            fetched = client.manifest(&reference).await.map_err(|e| failed(&reference, e))?;
+        }
         let parsed = manifest(&name, &fetched.bytes, Some(&fetched.media_type))?;
         let config = &parsed.config;
         let config = client
             .blob(&reference.repository, &config.digest, config.size, CONFIG_CAP)
             .await
-            .map_err(failed)?;
+            .map_err(|error| failed(&reference, error))?;
         oci::read_config(&config).map_err(|error| {
             let what = format!("cannot use the config of `{name}`");
             Failure::caused(Kind::Input, what, &error)
@@ -166,8 +203,8 @@ impl Image {
         }
     }
 
-    /// Reads the entries of a layer, sorted by path. Reads a layer that a thin layout does not
-    /// contain from the base that the image names. Returns `None` if the image names no base.
+    /// Reads the entries of a layer, sorted by path. Returns `None` if nothing says where to find
+    /// the layer.
     ///
     /// # Errors
     /// The layer cannot be read or is damaged.
@@ -177,9 +214,35 @@ impl Image {
         client: &RegistryClient,
     ) -> Result<Option<SortedLayer>, Failure> {
         // The other image has more layers.
-        let Some(layer) = self.layers.get(number) else { return Ok(Some(SortedLayer::default())) };
-        let diff_id = self.diff_id(number);
+        if number >= self.layers.len() {
+            return Ok(Some(SortedLayer::default()));
+        }
         let folder = environment::cache_folder().map(|folder| folder.join("work"));
+        let read = move |reader, diff_id: Option<Digest>| {
+            SortedLayer::read(reader, diff_id.as_ref(), folder.as_deref())
+        };
+        self.read_layer(number, client, read).await
+    }
+
+    /// Reads a layer with `read`, which takes its bytes as they are stored and the digest of its
+    /// content. Reads a layer that a thin layout does not contain from the base that the image
+    /// names. Returns `None` if the image names no base.
+    ///
+    /// # Errors
+    /// The layer cannot be found or read, or is damaged.
+    pub async fn read_layer<T: Send + 'static>(
+        &self,
+        number: usize,
+        client: &RegistryClient,
+        read: impl FnOnce(Box<dyn Read + Send>, Option<Digest>) -> Result<T, LayerError>
+        + Send
+        + 'static,
+    ) -> Result<Option<T>, Failure> {
+        let Some(layer) = self.layers.get(number) else {
+            let why = format!("the image has no layer {}", number + 1);
+            return Err(Failure::new(Kind::Bug, why));
+        };
+        let diff_id = self.diff_id(number);
         let base;
         let reference = match &self.place {
             Place::Registry(reference) => reference,
@@ -189,9 +252,8 @@ impl Image {
                     .layer(&layer.digest)
                     .map_err(|error| Failure::caused(Kind::Failed, what.clone(), &error))?;
                 if let Some(opened) = opened {
-                    let read = || SortedLayer::read(opened, diff_id.as_ref(), folder.as_deref());
-                    let read = tokio::task::block_in_place(read);
-                    return read.map(Some).map_err(|error| {
+                    let read = || read(Box::new(opened), diff_id);
+                    return tokio::task::block_in_place(read).map(Some).map_err(|error| {
                         Failure::caused(Kind::Integrity, what, &error)
                             .hint("the layer is damaged; build or copy the image again")
                     });
@@ -201,8 +263,7 @@ impl Image {
                 &base
             }
         };
-        let (diff_id, folder) = (diff_id.as_ref(), folder.as_deref());
-        let read = SortedLayer::read_remote(client, reference, layer, diff_id, folder);
+        let read = executor::read_remote_layer(client, reference, layer, |r| read(r, diff_id));
         read.await.map(Some).map_err(|error| Failure::from(&error))
     }
 
@@ -219,6 +280,11 @@ impl Image {
         let annotations = manifest.get("annotations")?;
         annotations.get("org.opencontainers.image.base.name")?.as_str()?.parse().ok()
     }
+}
+
+/// Returns whether a name on the command line means the image of a track.
+pub fn is_track(name: &str) -> bool {
+    Track::from_name(name).is_some()
 }
 
 /// Returns the name of a plan's image in an engine. It cannot be pulled by mistake: in both

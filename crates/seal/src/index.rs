@@ -82,6 +82,11 @@ impl Index {
         self.paths.get(path).map(|known| &known.entry)
     }
 
+    /// Returns everything, in the order of the paths.
+    pub fn iter(&self) -> impl Iterator<Item = (&EntryPath, &Entry)> {
+        self.paths.iter().map(|(path, known)| (path, &known.entry))
+    }
+
     pub(crate) fn known(&self, path: &EntryPath) -> Option<&Known> {
         self.paths.get(path)
     }

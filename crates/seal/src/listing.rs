@@ -78,11 +78,21 @@ impl<R: Read> Entries<R> {
         Self(LayerReader::new(Forward(tar)))
     }
 
-    fn try_next(&mut self) -> Result<Option<(EntryPath, Entry)>, TarError> {
+    /// Returns the next entry. Passes the content of a file to `take` first, in chunks.
+    ///
+    /// # Errors
+    /// Fails if the tar is damaged, truncated, or not a valid layer.
+    pub fn next_with(
+        &mut self,
+        mut take: impl FnMut(&EntryPath, &[u8]),
+    ) -> Result<Option<(EntryPath, Entry)>, TarError> {
         while let Some(mut located) = self.0.next()? {
             if located.entry.kind == Kind::File {
                 let mut hasher = Hasher::new();
-                self.0.read(&located, |part| hasher.update(part))?;
+                self.0.read(&located, |part| {
+                    hasher.update(part);
+                    take(&located.path, part);
+                })?;
                 located.entry.sha256 = Some(hasher.finish());
             }
             if let Some(listed) = listed(located)? {
@@ -97,7 +107,7 @@ impl<R: Read> Iterator for Entries<R> {
     type Item = Result<(EntryPath, Entry), TarError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.try_next().transpose()
+        self.next_with(|_, _| ()).transpose()
     }
 }
 

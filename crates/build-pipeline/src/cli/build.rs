@@ -133,6 +133,23 @@ pub(crate) struct Diff {
     pub(crate) format: Format,
 }
 
+/// Find out which GPUs an image, folder, package or file contains code for
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Inputs: a track (its image under dist/), a layout folder, an archive, a registry reference, a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 6 if a file in it is damaged."
+)]
+pub(crate) struct AuditCode {
+    /// What to look at
+    #[arg(value_name = "INPUT")]
+    pub(crate) input: String,
+    /// The GPU target [default: the one in the image's label, else the GPU of this machine]
+    #[arg(long, value_name = "GFX")]
+    pub(crate) gpu: Option<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
 /// List past builds, or show one record
 #[derive(Debug, Args)]
 pub(crate) struct Records {

@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Compare two images file by file
     Diff(Diff),
+    /// Find out which GPUs an image, folder, package or file contains code for
+    Audit(AuditCode),
     /// Patch a source tree or an installed system, or report why a patch does not fit
     Patch(Patch),
     /// Look up a new value for a pin, check it, and write it into versions.toml
@@ -157,6 +159,8 @@ pub(crate) enum Document {
     Verify,
     /// `diff --format json`
     Diff,
+    /// `audit --format json`
+    Audit,
     /// `bump --format json`
     Bump,
     /// `outdated --format json`

@@ -1,6 +1,7 @@
 //! One module per command. Each reads its arguments, calls the library crates, and prints the
 //! result.
 
+pub(crate) mod audit;
 pub(crate) mod build;
 pub(crate) mod bump;
 pub(crate) mod clean;

@@ -1,9 +1,10 @@
 //! `build-pipeline schema`: prints the JSON schemas of the tool's documents.
 
+use audit::AuditReport;
 use failure::Failure;
 use launch::clean::CleanReport;
 use launch::smoke::SmokeReport;
-use patching::audit::AuditReport;
+use patching::audit::AuditReport as PatchAuditReport;
 use upkeep::bump::BumpReport;
 use upkeep::lock::LockReport;
 use upkeep::outdated::OutdatedReport;
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Document::Event => schemars::schema_for!(Line),
         Document::Verify => schemars::schema_for!(Verification),
         Document::Diff => schemars::schema_for!(Comparison),
+        Document::Audit => schemars::schema_for!(AuditReport),
         Document::Bump => schemars::schema_for!(BumpReport),
         Document::Outdated => schemars::schema_for!(OutdatedReport),
         Document::Lint => schemars::schema_for!(LintFindings),
@@ -45,7 +47,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Document::Lock => schemars::schema_for!(LockReport),
         Document::Versions => schemars::schema_for!(VersionsFile),
         Document::Patch => schemars::schema_for!(PatchReport),
-        Document::PatchAudit => schemars::schema_for!(AuditReport),
+        Document::PatchAudit => schemars::schema_for!(PatchAuditReport),
         Document::PatchLintSed => schemars::schema_for!(LintReport),
         Document::PatchRevert => schemars::schema_for!(RevertReport),
         Document::Doctor => schemars::schema_for!(DoctorReport),

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use names::Digest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::dsl::{Project, ran};
 
 /// The maximum memory that `diff` may need, in kB.
 const MEMORY: u64 = 120_000;
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
@@ -37,23 +37,32 @@ fn tar(names: impl Iterator<Item = String>) -> Vec<u8> {
 
 /// Writes a layout with one layer. `content` is its uncompressed content according to the config.
 fn layout(path: &Path, layer: &[u8], content: &[u8]) {
+    layout_of(path, &[("tar+gzip", layer, content)], &json!({}));
+}
+
+/// Writes a layout. Each layer has the end of its media type, its bytes, and its uncompressed
+/// content. `config` describes containers.
+pub(crate) fn layout_of(path: &Path, layers: &[(&str, &[u8], &[u8])], config: &Value) {
     std::fs::create_dir_all(path.join("blobs/sha256")).unwrap();
     let put = |bytes: &[u8]| {
         let digest = Digest::of(bytes);
         std::fs::write(oci::layout::blob_path(path, &digest), bytes).unwrap();
         digest
     };
+    let diff_ids: Vec<Digest> = layers.iter().map(|(.., content)| Digest::of(content)).collect();
     let config = json!({
         "architecture": "amd64",
         "os": "linux",
-        "rootfs": { "type": "layers", "diff_ids": [Digest::of(content)] },
+        "config": config,
+        "rootfs": { "type": "layers", "diff_ids": diff_ids },
     })
     .to_string();
     let descriptor = |media_type: &str, bytes: &[u8]| json!({ "mediaType": format!("application/vnd.oci.image.{media_type}"), "digest": put(bytes), "size": bytes.len() });
+    let layers = layers.iter().map(|(end, bytes, _)| descriptor(&format!("layer.v1.{end}"), bytes));
     let manifest = json!({
         "schemaVersion": 2,
         "config": descriptor("config.v1+json", config.as_bytes()),
-        "layers": [descriptor("layer.v1.tar+gzip", layer)],
+        "layers": layers.collect::<Vec<_>>(),
     })
     .to_string();
     let index = json!({ "schemaVersion": 2, "manifests": [descriptor("manifest.v1+json", manifest.as_bytes())] });

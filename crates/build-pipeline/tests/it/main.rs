@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod at_once;
+mod audit;
 mod build;
 mod built;
 mod bump;

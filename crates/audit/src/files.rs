@@ -1,0 +1,93 @@
+//! What the files of an input contain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use gpu_code::{CodeObject, CodeTarget, HEAD, Spool, is_library};
+
+/// The GPU code of an input.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The files that contain or describe GPU code, by path.
+    pub(crate) files: BTreeMap<String, FileCode>,
+    /// The files that cannot be read, and why.
+    pub(crate) unreadable: BTreeMap<String, String>,
+    /// The number of files in the input.
+    pub(crate) count: u64,
+}
+
+/// The GPU code of a file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FileCode {
+    /// The amount for each target.
+    pub(crate) targets: BTreeMap<CodeTarget, Amount>,
+    /// The targets that have code, and not only data about code.
+    pub(crate) code: BTreeSet<CodeTarget>,
+    /// The size of the file, in bytes.
+    pub(crate) size: u64,
+    /// Whether the file consists of kernels only. Such files are used together with those in the
+    /// same folder.
+    pub(crate) is_kernel_file: bool,
+}
+
+/// An amount of GPU code.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Amount {
+    /// The number of code objects and kernel files.
+    pub(crate) objects: u64,
+    /// Their size after decompression, in bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Amount {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+    }
+}
+
+/// The result for one file: `Ok(None)` if it contains no GPU code, an error if it is damaged.
+pub(crate) type Scanned = Result<Option<FileCode>, String>;
+
+/// Returns the first bytes of a file.
+pub(crate) fn head(file: &Spool) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; usize::try_from(file.size()).unwrap_or(HEAD).min(HEAD)];
+    file.read_at(0, &mut head)?;
+    Ok(head)
+}
+
+/// Scans a file.
+pub(crate) fn scan(path: &str, file: &Spool) -> Scanned {
+    let objects = gpu_code::scan(path, file).map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        format!("{error}{}", cause.unwrap_or_default())
+    })?;
+    let mut code = FileCode { size: file.size(), ..FileCode::default() };
+    code.is_kernel_file = !head(file).is_ok_and(|head| is_library(&head));
+    for object in &objects {
+        add(&mut code, object);
+    }
+    Ok((!code.targets.is_empty()).then_some(code))
+}
+
+fn add(code: &mut FileCode, object: &CodeObject) {
+    let Some(target) = object.target().filter(|_| object.size > 0) else { return };
+    let amount = Amount { objects: 1, bytes: object.size };
+    code.targets.entry(target.clone()).or_default().add(amount);
+    code.code.extend(object.code_target().cloned());
+}
+
+impl Found {
+    /// Adds the result for a file.
+    pub(crate) fn add(&mut self, path: String, scanned: Scanned) {
+        match scanned {
+            Ok(None) => {}
+            Ok(Some(code)) => {
+                self.files.insert(path, code);
+            }
+            Err(why) => {
+                self.unreadable.insert(path, why);
+            }
+        }
+    }
+}

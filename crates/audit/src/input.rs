@@ -1,0 +1,315 @@
+//! Finds what a person named, and reads its files.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read, Seek as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use executor::{LayerError, visit_layer};
+use failure::{Failure, Kind};
+use gpu_code::{HEAD, Spool, is_candidate};
+use names::GfxVersion;
+use oci::client::RegistryClient;
+use project::environment;
+use project::image::Image;
+use rustix::fs::{Mode, OFlags};
+
+use crate::files::{Found, head, scan};
+use crate::layers::{Layer, Layers};
+
+/// The variable that makes ROCm see another GPU.
+const OVERRIDE: &str = "HSA_OVERRIDE_GFX_VERSION";
+
+/// Something that can be audited.
+#[derive(Debug)]
+pub enum Input {
+    /// An image: in a layout, in an archive, or on a registry.
+    Image(Box<Image>),
+    /// A folder.
+    Folder(PathBuf),
+    /// A Debian package.
+    Deb(PathBuf),
+    /// A Python wheel, or another zip archive.
+    Zip(PathBuf),
+    /// A tar, which may be compressed with gzip or zstd.
+    Tar(PathBuf),
+    /// A single file.
+    File(PathBuf),
+}
+
+impl Input {
+    /// Finds an input by its name: a track, a path, or the reference of an image.
+    ///
+    /// # Errors
+    /// There is nothing with this name, or it is neither a file nor a folder.
+    pub async fn find(text: &str, folder: &Path, client: &RegistryClient) -> Result<Self, Failure> {
+        let path = folder.join(text);
+        let is_track = project::image::is_track(text);
+        let metadata = std::fs::metadata(&path);
+        let Some(metadata) = metadata.ok().filter(|_| !is_track) else {
+            return Ok(Self::Image(Box::new(Image::of_platform(text, folder, client).await?)));
+        };
+        if metadata.is_dir() {
+            let is_layout = path.join("oci-layout").exists();
+            return Ok(if is_layout {
+                Self::Image(Box::new(Image::at(&path)?))
+            } else {
+                Self::Folder(path)
+            });
+        }
+        if !metadata.is_file() {
+            let what = format!("`{text}` is neither a file nor a folder");
+            return Err(Failure::new(Kind::Input, what)
+                .hint("name an image, a folder, a tar, a wheel, a Debian package or a file"));
+        }
+        Self::of_file(path)
+    }
+
+    /// Decides by its first bytes what a file is.
+    fn of_file(path: PathBuf) -> Result<Self, Failure> {
+        let failed = |error: io::Error| unreadable(&path, &error);
+        let mut file = open(&path).map_err(failed)?;
+        let mut head = [0; 512];
+        let mut length = 0;
+        while length < head.len() {
+            match file.read(&mut head[length..]).map_err(failed)? {
+                0 => break,
+                count => length += count,
+            }
+        }
+        let head = &head[..length];
+        if head.starts_with(b"PK\x03\x04") {
+            return Ok(Self::Zip(path));
+        }
+        if head.starts_with(b"!<arch>\ndebian-binary") {
+            return Ok(Self::Deb(path));
+        }
+        if head.starts_with(&[0x1f, 0x8b]) || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+            return Ok(Self::Tar(path));
+        }
+        if head.starts_with(b"\xfd7zXZ\0") || head.starts_with(b"BZh") {
+            let what = format!("`{}` is compressed with xz or bzip2", path.display());
+            return Err(Failure::new(Kind::Input, what).hint("decompress it first"));
+        }
+        if head.get(257..262) != Some(b"ustar") {
+            return Ok(Self::File(path));
+        }
+        file.rewind().map_err(failed)?;
+        let names = names_at_the_top(file).map_err(failed)?;
+        if names.contains("oci-layout") {
+            return Ok(Self::Image(Box::new(Image::at(&path)?)));
+        }
+        if names.contains("manifest.json") {
+            let what = format!("`{}` is an archive of `docker save`", path.display());
+            return Err(Failure::new(Kind::Input, what)
+                .hint("convert it: `skopeo copy docker-archive:FILE oci-archive:OTHER`"));
+        }
+        Ok(Self::Tar(path))
+    }
+
+    /// Returns the GPU that the image was made for, according to its label.
+    pub fn gpu(&self) -> Option<String> {
+        let labels = self.config()?.get("Labels")?.clone();
+        Some(labels.get(plan::labels::GPU)?.as_str()?.to_owned())
+    }
+
+    /// Returns the version that the image makes ROCm see.
+    pub fn forced(&self) -> Option<GfxVersion> {
+        let config = self.config()?;
+        let variables = config.get("Env")?.as_array()?.iter().filter_map(|one| one.as_str());
+        let mut values = variables.filter_map(|one| one.strip_prefix(OVERRIDE)?.strip_prefix('='));
+        values.next_back()?.parse().ok()
+    }
+
+    fn config(&self) -> Option<serde_json::Value> {
+        let Self::Image(image) = self else { return None };
+        Some(oci::read_config(&image.config).ok()?.get("config")?.clone())
+    }
+
+    /// Reads all files, and returns the GPU code in them. `tell` is called with what is being done
+    /// if that takes a while.
+    ///
+    /// # Errors
+    /// The input cannot be read to its end or is damaged. A damaged file with GPU code is part of
+    /// the result.
+    pub async fn read(
+        &self,
+        client: &RegistryClient,
+        tell: &dyn Fn(&str),
+    ) -> Result<Found, Failure> {
+        match self {
+            Self::Image(image) => read_image(image, client, tell).await,
+            Self::Folder(path) => read_folder(path),
+            Self::Deb(path) => {
+                let data = debian::open_data(path).map_err(|error| unreadable(path, &error))?;
+                read_tar(path, data)
+            }
+            Self::Zip(path) => read_zip(path),
+            Self::Tar(path) => {
+                read_tar(path, open(path).map_err(|error| unreadable(path, &error))?)
+            }
+            Self::File(path) => {
+                let mut found = Found { count: 1, ..Found::default() };
+                let file = open(path).and_then(Spool::of_file);
+                let file = file.map_err(|error| unreadable(path, &error))?;
+                let name = path.display().to_string();
+                found.add(name.clone(), scan(&name, &file));
+                Ok(found)
+            }
+        }
+    }
+}
+
+fn work_folder() -> Option<PathBuf> {
+    environment::cache_folder().map(|folder| folder.join("work"))
+}
+
+fn unreadable(path: &Path, error: &(dyn std::error::Error + 'static)) -> Failure {
+    Failure::caused(Kind::Input, format!("reading `{}` failed", path.display()), error)
+}
+
+/// Opens a file without waiting for anything: between a check and the opening, somebody could put
+/// a FIFO there.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+    }
+}
+
+/// Returns the names of the files at the top of a tar.
+fn names_at_the_top(file: File) -> io::Result<BTreeSet<String>> {
+    let mut archive = tar::Archive::new(file);
+    let mut names = BTreeSet::new();
+    for entry in archive.entries_with_seek()? {
+        // A damaged tar is reported when it is read.
+        let Ok(entry) = entry else { break };
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let name = name.trim_start_matches("./");
+        if !name.contains('/') {
+            names.insert(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+async fn read_image(
+    image: &Image,
+    client: &RegistryClient,
+    tell: &dyn Fn(&str),
+) -> Result<Found, Failure> {
+    let mut layers = Layers::default();
+    for number in 0..image.layers.len() {
+        tell(&format!("reading layer {} of {}", number + 1, image.layers.len()));
+        let read = |reader: Box<dyn Read + Send>, diff_id: Option<names::Digest>| {
+            let mut layer = Layer::new(work_folder());
+            visit_layer(reader, diff_id.as_ref(), &mut layer)?;
+            Ok(layer)
+        };
+        match image.read_layer(number, client, read).await? {
+            Some(layer) => layers.add(layer),
+            None => {
+                let what = format!("`{}` does not contain its layer {}", image.name, number + 1);
+                return Err(Failure::new(Kind::Input, what)
+                    .hint("name the image in its registry, or build it with `--with-layers`"));
+            }
+        }
+    }
+    Ok(layers.finish())
+}
+
+fn read_tar(path: &Path, tar: impl Read) -> Result<Found, Failure> {
+    let mut layer = Layer::new(work_folder());
+    visit_layer(tar, None, &mut layer).map_err(|error| {
+        let told = Failure::caused(
+            match error {
+                LayerError::Read(_) => Kind::Integrity,
+                _ => Kind::Input,
+            },
+            format!("reading `{}` failed", path.display()),
+            &error,
+        );
+        told.hint("the file is damaged or is not a tar; fetch or create it again")
+    })?;
+    let mut layers = Layers::default();
+    layers.add(layer);
+    Ok(layers.finish())
+}
+
+fn read_folder(folder: &Path) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    let mut seen = BTreeSet::new();
+    for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
+        let entry = entry.map_err(|error| unreadable(folder, &error))?;
+        if !entry.file_type().is_file() {
+            continue;
+        }
+        let path = entry.path();
+        let name = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        let mut read = || -> io::Result<_> {
+            let file = open(path)?;
+            let metadata = file.metadata()?;
+            // A further name of a file counts once.
+            if metadata.nlink() > 1 && !seen.insert((metadata.dev(), metadata.ino())) {
+                return Ok(Ok(None));
+            }
+            let spool = Spool::of_file(file)?;
+            let is_kept = is_candidate(&name, &head(&spool)?);
+            Ok(if is_kept { scan(&name, &spool) } else { Ok(None) })
+        };
+        let scanned = read().unwrap_or_else(|error| Err(error.to_string()));
+        found.count += 1;
+        found.add(name, scanned);
+    }
+    Ok(found)
+}
+
+fn read_zip(path: &Path) -> Result<Found, Failure> {
+    let damaged = |error: zip::result::ZipError| {
+        Failure::caused(Kind::Integrity, format!("reading `{}` failed", path.display()), &error)
+            .hint("the file is damaged; fetch it again")
+    };
+    let file = open(path).map_err(|error| unreadable(path, &error))?;
+    let mut archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(damaged)?;
+    let mut found = Found::default();
+    for number in 0..archive.len() {
+        let entry = archive.by_index(number).map_err(damaged)?;
+        if !entry.is_file() {
+            continue;
+        }
+        let name = entry.name().map_err(damaged)?.into_owned();
+        found.count += 1;
+        let spool = spooled(&name, entry).map_err(|error| damaged(error.into()))?;
+        if let Some(spool) = spool {
+            found.add(name.clone(), scan(&name, &spool));
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a file to its end, so that its checksum is checked. Returns `None` if it cannot contain
+/// GPU code.
+fn spooled(name: &str, mut input: impl Read) -> io::Result<Option<Spool>> {
+    let mut spool = Spool::new(work_folder().as_deref());
+    let mut piece = vec![0; 256 << 10];
+    let mut is_kept = true;
+    loop {
+        let count = match input.read(&mut piece) {
+            Ok(0) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if is_kept {
+            let is_first = spool.size() < HEAD as u64;
+            spool.push(&piece[..count])?;
+            if is_first && spool.size() >= HEAD as u64 {
+                is_kept = is_candidate(name, &head(&spool)?);
+            }
+        }
+    }
+    Ok(is_kept.then_some(spool))
+}

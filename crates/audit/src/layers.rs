@@ -1,0 +1,123 @@
+//! Layers and other tars, read as a stream.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+use std::path::PathBuf;
+
+use executor::LayerVisitor;
+use gpu_code::{HEAD, Spool, is_candidate};
+use seal::{Entry, EntryPath, Index, Kind, Listing};
+
+use crate::files::{Found, Scanned, head, scan};
+
+/// The GPU code in the files of layers. Later layers may hide files of earlier ones.
+#[derive(Debug, Default)]
+pub(crate) struct Layers {
+    /// What the layers show together.
+    view: Index,
+    /// The paths that are further names of a file.
+    links: BTreeSet<EntryPath>,
+    /// The results by content. The name of a file may decide, so a content can have several.
+    scanned: HashMap<[u8; 32], Vec<(EntryPath, Scanned)>>,
+}
+
+/// A layer that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Layer {
+    listing: Listing,
+    scanned: Vec<([u8; 32], EntryPath, Scanned)>,
+    current: Option<Current>,
+    /// The folder for temporary files.
+    folder: Option<PathBuf>,
+}
+
+/// A file whose content is being read.
+#[derive(Debug)]
+enum Current {
+    /// There are not yet enough bytes to decide, or it is kept.
+    Kept(Spool),
+    /// It cannot contain GPU code.
+    Skipped,
+}
+
+impl Layer {
+    /// `folder` is for temporary files.
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, ..Self::default() }
+    }
+}
+
+impl LayerVisitor for Layer {
+    fn content(&mut self, path: &EntryPath, part: &[u8]) -> io::Result<()> {
+        let folder = self.folder.as_deref();
+        let current = self.current.get_or_insert_with(|| Current::Kept(Spool::new(folder)));
+        let Current::Kept(spool) = current else { return Ok(()) };
+        let is_decided = spool.size() >= HEAD as u64;
+        spool.push(part)?;
+        if !is_decided && spool.size() >= HEAD as u64 && !is_kept(path, spool)? {
+            *current = Current::Skipped;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, path: EntryPath, entry: Entry) -> io::Result<()> {
+        if let (Some(Current::Kept(spool)), Some(sha256)) = (self.current.take(), entry.sha256) {
+            // A file that is shorter than a head is not decided yet.
+            if is_kept(&path, &spool)? {
+                let scanned = scan(&path.to_string(), &spool);
+                if !matches!(scanned, Ok(None)) {
+                    self.scanned.push((sha256, path.clone(), scanned));
+                }
+            }
+        }
+        self.listing.entries.push((path, entry));
+        Ok(())
+    }
+}
+
+fn is_kept(path: &EntryPath, spool: &Spool) -> io::Result<bool> {
+    Ok(is_candidate(&path.to_string(), &head(spool)?))
+}
+
+impl Layers {
+    /// Adds a layer on top of the others.
+    pub(crate) fn add(&mut self, layer: Layer) {
+        self.view.apply(&layer.listing);
+        for (path, entry) in layer.listing.entries {
+            if entry.kind == Kind::Hardlink {
+                self.links.insert(path);
+            } else {
+                self.links.remove(&path);
+            }
+        }
+        for (sha256, path, scanned) in layer.scanned {
+            self.scanned.entry(sha256).or_default().push((path, scanned));
+        }
+    }
+
+    /// Returns the code in the files that can be seen at the end.
+    pub(crate) fn finish(self) -> Found {
+        let mut found = Found::default();
+        let mut seen = HashSet::new();
+        let files = || self.view.iter().filter(|(_, entry)| entry.kind == Kind::File);
+        let (links, first): (Vec<_>, Vec<_>) =
+            files().partition(|(path, _)| self.links.contains(*path));
+        for (path, entry) in first.into_iter().chain(links) {
+            found.count += 1;
+            let Some(sha256) = entry.sha256 else { continue };
+            // A further name of a file counts only if the first is hidden.
+            let is_new = seen.insert(sha256);
+            if !is_new && self.links.contains(path) {
+                continue;
+            }
+            let results = self.scanned.get(&sha256);
+            let result = results.and_then(|results| {
+                results.iter().find(|(name, _)| name == path).or(results.first())
+            });
+            if let Some((_, scanned)) = result {
+                found.add(path.to_string(), scanned.clone());
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,141 @@
+//! `build-pipeline audit`: finds out which GPUs an image, folder, package or file contains code for.
+
+use audit::{AuditReport, Input, Part, Target, VerdictName};
+use failure::{Failure, Kind};
+use gpu_code::Wish;
+use launch::machine;
+use names::GpuTarget;
+use project::registry;
+
+use crate::cli::{AuditCode, Format, Global};
+use crate::global;
+use crate::output::{self, Page};
+use crate::reporter::size;
+
+/// How many targets are named in the text.
+const MOST_TARGETS: usize = 40;
+
+/// Audits the input, and fails if the GPU cannot run its code.
+pub(crate) fn run(global: &Global, args: &AuditCode) -> Result<(), Failure> {
+    let folder = global::working_folder(global)?;
+    let client = registry::client(&global.mirror)?;
+    let report = project::runtime::start()?.block_on(async {
+        let input = Input::find(&args.input, &folder, &client).await?;
+        let wish = wish(global, args, &input)?;
+        let found = input.read(&client, &output::fetching).await?;
+        Ok::<_, Failure>(AuditReport::new(args.input.clone(), found, &wish))
+    })?;
+    match args.format {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::sanitised_result(&text(&report))?,
+    }
+    judged(&report)
+}
+
+/// Returns which GPU the code should run on.
+fn wish(global: &Global, args: &AuditCode, input: &Input) -> Result<Wish, Failure> {
+    let data = global::data(global)?;
+    let gpus = data.gpus()?;
+    let labelled = input.gpu().and_then(|gpu| gpu.parse::<GpuTarget>().ok());
+    let gpu = match (&args.gpu, labelled) {
+        (None, Some(labelled)) => labelled,
+        (asked, _) => {
+            let root = machine::root(&global::working_folder(global)?, None)?;
+            let found = host::gpus(&root);
+            machine::choose_gpu(asked.as_deref(), &gpus, &found, &data, &output::notice)?.0
+        }
+    };
+    let spoof = gpus.gpus.get(&gpu).and_then(|known| known.spoof);
+    Ok(Wish { gpu, forced: input.forced(), spoof })
+}
+
+fn text(report: &AuditReport) -> String {
+    let mut page = Page::default();
+    page.line(format_args!("{}: {}", report.input, sentence(report)));
+    if !report.targets.is_empty() {
+        page.line(format_args!("\n  target            objects        size"));
+    }
+    for Target { target, objects, bytes } in report.targets.iter().take(MOST_TARGETS) {
+        page.line(format_args!("  {target:16} {objects:8} {:>11}", size(*bytes)));
+    }
+    if report.targets.len() > MOST_TARGETS {
+        let more = report.targets.len() - MOST_TARGETS;
+        page.line(format_args!("  and {more} more; `--format json` lists all"));
+    }
+    if !report.parts.is_empty() {
+        page.line(format_args!("\n  verdict    code for {:10} all code  part", report.gpu));
+    }
+    for part in &report.parts {
+        let Part { path, files, verdict, targets, .. } = part;
+        let own = targets.iter().filter(|one| is_for(&one.target, &report.gpu));
+        let own: u64 = own.map(|one| one.bytes).sum();
+        let all: u64 = targets.iter().map(|one| one.bytes).sum();
+        let files = if *files > 1 { format!(" ({files} files)") } else { String::new() };
+        let (own, all) = (size(own), size(all));
+        page.line(format_args!("  {:10} {own:>19} {all:>9}  {path}{files}", word(*verdict)));
+    }
+    for one in &report.unreadable {
+        page.line(format_args!("  unreadable  {}: {}", one.path, one.why));
+    }
+    page.into_text()
+}
+
+/// Returns whether a target is a GPU, with whatever features.
+fn is_for(target: &str, gpu: &str) -> bool {
+    target.split(':').next() == Some(gpu)
+}
+
+fn sentence(report: &AuditReport) -> String {
+    let gpu = &report.gpu;
+    let spoof = report.spoof.as_deref().unwrap_or_default();
+    match (report.verdict, &report.forced) {
+        (VerdictName::Native, _) => format!("native: there is code for {gpu}"),
+        (VerdictName::Generic, _) => format!("generic: there is code for a family of {gpu}"),
+        (VerdictName::Spoof, Some(_)) => {
+            format!("spoof: the image makes {gpu} imitate {spoof}, and there is code for that")
+        }
+        (VerdictName::Spoof, None) => {
+            format!("only by spoof: there is no code for {gpu}, but for {spoof}")
+        }
+        (VerdictName::None, Some(forced)) => {
+            format!("none: the image makes {gpu} imitate {forced}, but there is no code for that")
+        }
+        (VerdictName::None, None) => format!("none: there is no code for {gpu}"),
+        (VerdictName::HostOnly, _) => {
+            format!("host only: there is no GPU code in {} files", report.files)
+        }
+    }
+}
+
+fn word(verdict: VerdictName) -> &'static str {
+    match verdict {
+        VerdictName::Native => "native",
+        VerdictName::Generic => "generic",
+        VerdictName::Spoof => "spoof",
+        VerdictName::None => "none",
+        VerdictName::HostOnly => "data only",
+    }
+}
+
+/// Returns an error if a file is damaged, or if the GPU cannot run the code.
+fn judged(report: &AuditReport) -> Result<(), Failure> {
+    let gpu = &report.gpu;
+    if !report.unreadable.is_empty() {
+        let what = format!("{} files cannot be read", report.unreadable.len());
+        return Err(Failure::new(Kind::Integrity, what)
+            .hint("they are listed above; fetch or build them again"));
+    }
+    if report.is_usable() {
+        return Ok(());
+    }
+    let failure = Failure::new(Kind::Failed, format!("{gpu} cannot run `{}`", report.input));
+    Err(match (report.verdict, &report.spoof) {
+        (VerdictName::Spoof, Some(spoof)) => failure.hint(format!(
+            "`HSA_OVERRIDE_GFX_VERSION={spoof}` makes ROCm use other code, but AMD does not support it"
+        )),
+        (VerdictName::HostOnly, _) => {
+            failure.hint("ROCm libraries and kernels for GPUs are usually in other images or packages")
+        }
+        _ => failure.hint(format!("use an image or package that was built for {gpu}")),
+    })
+}

@@ -1,0 +1,321 @@
+//! Bundles of code objects, plain and compressed (clang, ClangOffloadBundler).
+
+use std::io::{self, BufReader, Read};
+
+use crate::elf::{self, Elf};
+use crate::error::ScanError;
+use crate::scan::{CodeObject, Owner, limit};
+use crate::spool::Spool;
+
+/// The first bytes of a plain bundle.
+pub(crate) const PLAIN: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+/// The first bytes of a compressed bundle.
+pub(crate) const COMPRESSED: &[u8] = b"CCOB";
+/// The most entries of a bundle. There are fewer than 70 processors, each with few features.
+const MOST_ENTRIES: u64 = 1024;
+/// The longest ID of an entry, in bytes.
+const LONGEST_ID: u64 = 256;
+/// The largest size of a bundle before compression, in bytes.
+const LARGEST: u64 = 8 << 30;
+/// The most that a compressed bundle may grow. Real ones grow less than 100 times.
+const MOST_GROWTH: u64 = 2000;
+/// The buffer size, in bytes.
+const PIECE: usize = 64 << 10;
+
+/// Adds the code objects of all bundles between two positions.
+pub(crate) fn read_all(
+    file: &Spool,
+    (start, end): (u64, u64),
+    found: &mut Vec<CodeObject>,
+) -> Result<(), ScanError> {
+    let mut position = start;
+    while let Some(next) = next_data(file, position, end)? {
+        let mut magic = [0; PLAIN.len()];
+        let length = usize::try_from(end - next).unwrap_or(usize::MAX).min(magic.len());
+        file.read_at(next, &mut magic[..length])?;
+        position = if magic == PLAIN {
+            plain(file, next, end, found)?
+        } else if magic.starts_with(COMPRESSED) {
+            compressed(file, next, end, found)?
+        } else {
+            return Err(ScanError::at(next, "a bundle is expected, but these bytes are none"));
+        };
+        limit(found)?;
+    }
+    Ok(())
+}
+
+/// Returns the position of the first byte that is not zero.
+fn next_data(file: &Spool, mut from: u64, end: u64) -> io::Result<Option<u64>> {
+    let mut piece = vec![0; PIECE];
+    // Bundles are aligned to a page, so little is read if there is no large gap.
+    let mut length = 4096;
+    while from < end {
+        let part = &mut piece[..usize::try_from(end - from).unwrap_or(PIECE).min(length)];
+        file.read_at(from, part)?;
+        if let Some(at) = part.iter().position(|byte| *byte != 0) {
+            return Ok(Some(from + at as u64));
+        }
+        from += part.len() as u64;
+        length = PIECE;
+    }
+    Ok(None)
+}
+
+/// Reads the plain bundle at `start`, and returns where it ends.
+fn plain(
+    file: &Spool,
+    start: u64,
+    end: u64,
+    found: &mut Vec<CodeObject>,
+) -> Result<u64, ScanError> {
+    let mut input = Part { file, position: start, end };
+    let (objects, size) = read_bundle(&mut input, end - start, start, None)?;
+    found.extend(objects);
+    Ok(start + size)
+}
+
+/// Reads the compressed bundle at `start`, and returns where it ends.
+fn compressed(
+    file: &Spool,
+    start: u64,
+    end: u64,
+    found: &mut Vec<CodeObject>,
+) -> Result<u64, ScanError> {
+    let damaged = |why: String| ScanError::at(start, why);
+    let mut head = Part { file, position: start + COMPRESSED.len() as u64, end };
+    let cut = |_| damaged("the head of the compressed bundle is truncated".to_owned());
+    let version = head.number::<2>().map_err(cut)?;
+    let method = head.number::<2>().map_err(cut)?;
+    let (total, size) = match version {
+        1 => (None, head.number::<4>().map_err(cut)?),
+        2 => (Some(head.number::<4>().map_err(cut)?), head.number::<4>().map_err(cut)?),
+        3 => (Some(head.number::<8>().map_err(cut)?), head.number::<8>().map_err(cut)?),
+        _ => {
+            return Err(damaged(format!(
+                "the compressed bundle has the unknown version {version}"
+            )));
+        }
+    };
+    head.number::<8>().map_err(cut)?;
+    let data = head.position;
+    // Version 1 does not say where it ends; the compressed data does.
+    let stop = match total {
+        None => end,
+        Some(total) => start
+            .checked_add(total)
+            .filter(|stop| (data..=end).contains(stop))
+            .ok_or_else(|| damaged(format!("the compressed bundle has the wrong size {total}")))?,
+    };
+    if size > LARGEST || size / MOST_GROWTH > stop - data {
+        return Err(damaged(format!(
+            "the compressed bundle claims to have {size} bytes when decompressed, which is too much for its {} bytes",
+            stop - data
+        )));
+    }
+    let mut packed = BufReader::with_capacity(PIECE, Part { file, position: data, end: stop });
+    let objects = match method {
+        0 => {
+            let input = flate2::bufread::ZlibDecoder::new(&mut packed);
+            decompressed(Forward { input, position: 0 }, size, start)?
+        }
+        1 => {
+            let input = zstd::Decoder::with_buffer(&mut packed)?.single_frame();
+            decompressed(Forward { input, position: 0 }, size, start)?
+        }
+        _ => return Err(damaged(format!("the compression method {method} is unknown"))),
+    };
+    let left = packed.buffer().len() as u64;
+    let read = packed.into_inner().position - left;
+    if total.is_some() && read != stop {
+        return Err(damaged(format!("{} bytes follow the compressed data", stop - read)));
+    }
+    found.extend(objects);
+    Ok(read)
+}
+
+/// Reads a decompressed bundle, which must have exactly `size` bytes.
+fn decompressed(
+    mut input: Forward<impl Read>,
+    size: u64,
+    at: u64,
+) -> Result<Vec<CodeObject>, ScanError> {
+    let failed = |error: io::Error| ScanError::at(at, format!("cannot decompress it: {error}"));
+    let (objects, _) = read_bundle(&mut input, size, at, Some(size))?;
+    input.skip(size - input.position).map_err(failed)?;
+    let mut more = [0];
+    match input.input.read(&mut more).map_err(failed)? {
+        0 => Ok(objects),
+        _ => Err(ScanError::at(at, format!("it has more than {size} bytes when decompressed"))),
+    }
+}
+
+/// Bytes that are read forward.
+trait Input {
+    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()>;
+    fn skip(&mut self, count: u64) -> io::Result<()>;
+
+    fn number<const N: usize>(&mut self) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes[..N])?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+/// A part of a file.
+struct Part<'a> {
+    file: &'a Spool,
+    position: u64,
+    end: u64,
+}
+
+impl Input for Part<'_> {
+    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        let next = self.position.saturating_add(buffer.len() as u64);
+        if next > self.end {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.file.read_at(self.position, buffer)?;
+        self.position = next;
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> io::Result<()> {
+        self.position = self.position.saturating_add(count);
+        if self.position > self.end { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
+        let count = left.min(buffer.len());
+        self.fill(&mut buffer[..count])?;
+        Ok(count)
+    }
+}
+
+/// A decompressor.
+struct Forward<R> {
+    input: R,
+    position: u64,
+}
+
+impl<R: Read> Input for Forward<R> {
+    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.input.read_exact(buffer)?;
+        self.position += buffer.len() as u64;
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> io::Result<()> {
+        let skipped = io::copy(&mut (&mut self.input).take(count), &mut io::sink())?;
+        self.position += skipped;
+        if skipped < count { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+}
+
+/// Reads a plain bundle of at most `limit` bytes. `at` is its position in the file, or that of the
+/// compressed bundle that it comes from, which then has `size` bytes. Also returns the end of its
+/// head or of its last entry that is not empty.
+fn read_bundle(
+    input: &mut impl Input,
+    limit: u64,
+    at: u64,
+    size: Option<u64>,
+) -> Result<(Vec<CodeObject>, u64), ScanError> {
+    let cut = |error: io::Error| match size {
+        Some(_) => ScanError::at(at, format!("cannot decompress the bundle: {error}")),
+        None => ScanError::at(at, "the bundle is truncated"),
+    };
+    let damaged = |why: String| ScanError::at(at, why);
+    let mut magic = [0; PLAIN.len()];
+    input.fill(&mut magic).map_err(cut)?;
+    if magic != PLAIN {
+        return Err(damaged("what is compressed is no bundle".to_owned()));
+    }
+    let count = input.number::<8>().map_err(cut)?;
+    if count > MOST_ENTRIES {
+        return Err(damaged(format!("the bundle claims to have {count} entries")));
+    }
+    let mut position = PLAIN.len() as u64 + 8;
+    let mut objects = Vec::new();
+    for number in 1..=count {
+        let offset = input.number::<8>().map_err(cut)?;
+        let size = input.number::<8>().map_err(cut)?;
+        let length = input.number::<8>().map_err(cut)?;
+        if length > LONGEST_ID {
+            return Err(damaged(format!("the ID of entry {number} has {length} bytes")));
+        }
+        let mut id = vec![0; usize::try_from(length).unwrap_or_default()];
+        input.fill(&mut id).map_err(cut)?;
+        position += 24 + length;
+        let owner = owner(&id).map_err(|why| damaged(format!("entry {number}: {why}")))?;
+        if offset.checked_add(size).is_none_or(|end| end > limit) {
+            return Err(damaged(format!(
+                "entry {number} (at {offset}, {size} bytes) is outside the bundle or the file"
+            )));
+        }
+        let bundle = Some(at);
+        objects.push(CodeObject { bundle, offset, size, owner, is_compressed: false });
+    }
+    if position > limit {
+        return Err(damaged(format!("the head of the bundle is larger than its {limit} bytes")));
+    }
+    let mut order: Vec<usize> = (0..objects.len()).collect();
+    order.sort_by_key(|at| objects[*at].offset);
+    for number in order {
+        let object = &mut objects[number];
+        object.is_compressed = size.is_some();
+        if object.size == 0 {
+            continue;
+        }
+        let ahead = object.offset.checked_sub(position).ok_or_else(|| {
+            damaged(format!("entry {} overlaps with another or with the head", number + 1))
+        })?;
+        input.skip(ahead).map_err(cut)?;
+        let mut head = [0; elf::HEADER];
+        let length = usize::try_from(object.size).unwrap_or(usize::MAX).min(head.len());
+        input.fill(&mut head[..length]).map_err(cut)?;
+        check(&head[..length], &object.owner)
+            .map_err(|why| damaged(format!("entry {}: {why}", number + 1)))?;
+        let rest = object.size - length as u64;
+        input.skip(rest).map_err(cut)?;
+        position = object.offset + object.size;
+    }
+    Ok((objects, position))
+}
+
+/// Returns who uses an entry, according to its ID: `kind-triple-target`.
+fn owner(id: &[u8]) -> Result<Owner, String> {
+    let id = str::from_utf8(id).ok().filter(|id| id.bytes().all(|b| b.is_ascii_graphic()));
+    let id = id.ok_or("its ID is not text")?;
+    if id.starts_with("host") {
+        return Ok(Owner::Host);
+    }
+    match id.split_once("-amdhsa-") {
+        // Older compilers write one dash, newer ones two.
+        Some((_, target)) => {
+            let target = target.trim_start_matches('-');
+            target.parse().map(Owner::Gpu)
+        }
+        None => Ok(Owner::Other(id.to_owned())),
+    }
+}
+
+/// Checks that the first bytes of an entry are code for its target.
+fn check(head: &[u8], owner: &Owner) -> Result<(), String> {
+    let Owner::Gpu(target) = owner else { return Ok(()) };
+    // LLVM's intermediate code, or SPIR-V.
+    if head.starts_with(b"BC\xc0\xde") || head.starts_with(&[0x03, 0x02, 0x23, 0x07]) {
+        return Ok(());
+    }
+    match elf::identify(head) {
+        Some(Elf::CodeObject(Some(found), _)) if found.processor() != target.processor() => {
+            Err(format!("its ID names {target}, but its code is for {found}"))
+        }
+        Some(Elf::CodeObject(..)) => Ok(()),
+        Some(Elf::Host) => Err(format!("its ID names {target}, but it is for another machine")),
+        None => Err(format!("its ID names {target}, but it is no code object")),
+    }
+}

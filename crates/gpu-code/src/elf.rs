@@ -1,0 +1,103 @@
+//! ELF files: which machine they are for, and where their fat binaries are. Only 64-bit
+//! little-endian files are read; no other kind is used with ROCm.
+
+use object::LittleEndian;
+use object::elf::{
+    ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_AMDGPU, FileHeader64, SHT_NOBITS, SectionHeader64,
+};
+use object::pod;
+
+use crate::error::ScanError;
+use crate::spool::Spool;
+use crate::target::CodeTarget;
+
+/// The size of the header, in bytes.
+pub(crate) const HEADER: usize = 64;
+/// The name of the section with bundles, with the zero that ends it.
+const FATBIN: &[u8] = b".hip_fatbin\0";
+
+type Header = FileHeader64<LittleEndian>;
+type Section = SectionHeader64<LittleEndian>;
+
+/// What a file with an ELF header is.
+#[derive(Debug)]
+pub(crate) enum Elf {
+    /// A code object. The target is `None` if its number is not known here.
+    CodeObject(Option<CodeTarget>, u32),
+    /// A file for a processor that is not a GPU.
+    Host,
+}
+
+/// Reads the header at the start of `bytes`. Returns `None` if there is none of the kind that
+/// ROCm uses.
+pub(crate) fn identify(bytes: &[u8]) -> Option<Elf> {
+    let header = header(bytes)?;
+    if header.e_machine.get(LittleEndian) != EM_AMDGPU {
+        return Some(Elf::Host);
+    }
+    let flags = header.e_flags.get(LittleEndian).0;
+    Some(Elf::CodeObject(CodeTarget::of_flags(flags, header.e_ident.abi_version), flags))
+}
+
+fn header(bytes: &[u8]) -> Option<&Header> {
+    let (header, _) = pod::from_bytes::<Header>(bytes).ok()?;
+    let ident = &header.e_ident;
+    let is_known = ident.magic == ELFMAG && ident.class == ELFCLASS64 && ident.data == ELFDATA2LSB;
+    is_known.then_some(header)
+}
+
+/// Returns the parts of a file that contain bundles, as start and end in bytes.
+pub(crate) fn fat_sections(file: &Spool) -> Result<Vec<(u64, u64)>, ScanError> {
+    let mut bytes = [0; HEADER];
+    file.read_at(0, &mut bytes)?;
+    let Some(header) = header(&bytes) else { return Ok(Vec::new()) };
+    let table = header.e_shoff.get(LittleEndian);
+    let count = header.e_shnum.get(LittleEndian);
+    if table == 0 || count == 0 {
+        return Ok(Vec::new());
+    }
+    let entry = size_of::<Section>();
+    if usize::from(header.e_shentsize.get(LittleEndian)) != entry {
+        return Err(ScanError::at(58, "the size of a section header is wrong"));
+    }
+    let size = usize::from(count) * entry;
+    let is_inside = table.checked_add(size as u64).is_some_and(|end| end <= file.size());
+    if !is_inside {
+        return Err(ScanError::at(
+            40,
+            "the section headers are outside the file, which is truncated",
+        ));
+    }
+    let mut table_bytes = vec![0; size];
+    file.read_at(table, &mut table_bytes)?;
+    let damaged = || ScanError::at(table, "the section headers cannot be read");
+    let (sections, _) =
+        pod::slice_from_bytes::<Section>(&table_bytes, count.into()).map_err(|()| damaged())?;
+    let names = sections.get(usize::from(header.e_shstrndx.get(LittleEndian).0));
+    let names = names.ok_or_else(damaged)?.sh_offset.get(LittleEndian);
+    let mut found = Vec::new();
+    for section in sections {
+        let start = section.sh_offset.get(LittleEndian);
+        let name = names.checked_add(section.sh_name.get(LittleEndian).into());
+        let mut text = [0; FATBIN.len()];
+        // A shorter name may stand at the very end of the file.
+        let is_read = name.is_some_and(|name| file.read_at(name, &mut text).is_ok());
+        if !is_read || text != FATBIN || section.sh_type.get(LittleEndian) == SHT_NOBITS {
+            continue;
+        }
+        let end = start.checked_add(section.sh_size.get(LittleEndian));
+        match end.filter(|end| *end <= file.size()) {
+            Some(end) => found.push((start, end)),
+            None => {
+                let why = "the section `.hip_fatbin` is outside the file, which is truncated";
+                return Err(ScanError::at(start, why));
+            }
+        }
+    }
+    // Thousands of sections with the same content would take forever.
+    found.sort_unstable();
+    match found.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+        Some(pair) => Err(ScanError::at(pair[1].0, "two sections `.hip_fatbin` overlap")),
+        None => Ok(found),
+    }
+}

@@ -1,0 +1,72 @@
+//! Kernel files, which say in their names which GPU they are for.
+
+use crate::target::CodeTarget;
+
+/// What a kernel file contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Code objects or bundles.
+    Objects,
+    /// Code in a format that is not read.
+    Packed,
+    /// Facts about code, such as the choice of a kernel.
+    Data,
+}
+
+/// The ends of the names of kernel files.
+const ENDS: [(&str, Content); 8] = [
+    // Tensile and hipBLASLt.
+    (".hsaco", Content::Objects),
+    (".co", Content::Objects),
+    (".dat", Content::Data),
+    (".dat.gz", Content::Data),
+    // MIOpen: compiled kernels, and results of searches.
+    (".kdb", Content::Packed),
+    (".fdb.txt", Content::Data),
+    (".db", Content::Data),
+    // AOTriton.
+    (AOTRITON, Content::Packed),
+];
+const AOTRITON: &str = ".aks2";
+
+/// What the path of a kernel file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) target: CodeTarget,
+    pub(crate) content: Content,
+}
+
+/// Returns what the path of a file says about its content. `None` if it is not a kernel file, or
+/// if it names no known target.
+pub(crate) fn named(path: &str) -> Option<Named> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let (end, content) = *ENDS.iter().find(|(end, _)| name.ends_with(end))?;
+    if end == AOTRITON {
+        // A family of processors is the name of a folder: `amd-gfx11xx`.
+        let family = folder.split('/').find_map(|part| part.strip_prefix("amd-"))?;
+        let target = CodeTarget::of_family(family).or_else(|| family.parse().ok())?;
+        return Some(Named { target, content });
+    }
+    let stem = name.strip_suffix(end)?;
+    // The last name counts: a fallback may name the target that it replaces first.
+    let target = stem.rmatch_indices("gfx").find_map(|(at, _)| target_at(&stem[at..]))?;
+    Some(Named { target, content })
+}
+
+/// Returns the target at the start of a text. MIOpen adds the number of compute units: `gfx90a68`,
+/// `gfx942130`, `gfx1100_48`.
+fn target_at(text: &str) -> Option<CodeTarget> {
+    let (target, rest) = CodeTarget::prefix_of(text)?;
+    let units = rest.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+    let is_end = units.is_empty() || units.starts_with(['_', '-', '.']);
+    if rest.len() - units.len() > 3 || !is_end {
+        return None;
+    }
+    let feature = rest.trim_start_matches(['_', '-']);
+    for sign in ["+", "-"] {
+        if feature.starts_with(&format!("xnack{sign}")) {
+            return format!("{}:xnack{sign}", target.processor()).parse().ok();
+        }
+    }
+    Some(target)
+}

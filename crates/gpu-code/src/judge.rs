@@ -1,0 +1,68 @@
+//! Whether a GPU can run what a file contains.
+
+use std::fmt;
+
+use names::{GfxVersion, GpuTarget};
+
+use crate::target::{CodeTarget, Fit};
+
+/// The GPU that code should run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// The GPU.
+    pub gpu: GpuTarget,
+    /// The version that the runtime is told (`HSA_OVERRIDE_GFX_VERSION`). It then loads code for
+    /// that version only.
+    pub forced: Option<GfxVersion>,
+    /// A version that the GPU can imitate, for [`Verdict::Spoof`].
+    pub spoof: Option<GfxVersion>,
+}
+
+/// Whether a GPU can run the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// There is code for this GPU.
+    Native,
+    /// There is code for a generic target that this GPU belongs to.
+    Generic,
+    /// There is code only for a GPU that this one can imitate with this version.
+    Spoof(GfxVersion),
+    /// There is GPU code, but none for this GPU.
+    None,
+    /// There is no GPU code.
+    HostOnly,
+}
+
+impl Wish {
+    /// Judges the targets of the code in a file, or in a group of files that are used together.
+    pub fn judge<'a>(&self, targets: impl IntoIterator<Item = &'a CodeTarget>) -> Verdict {
+        let targets: Vec<&CodeTarget> = targets.into_iter().collect();
+        let best = |gpu: &GpuTarget| targets.iter().filter_map(|target| target.fits(gpu)).min();
+        let imitated = |version: GfxVersion| best(&version.target()?);
+        if targets.is_empty() {
+            return Verdict::HostOnly;
+        }
+        let own = GfxVersion::of_target(&self.gpu);
+        if let Some(forced) = self.forced.filter(|forced| Some(*forced) != own) {
+            return imitated(forced).map_or(Verdict::None, |_| Verdict::Spoof(forced));
+        }
+        match (best(&self.gpu), self.spoof) {
+            (Some(Fit::Exact), _) => Verdict::Native,
+            (Some(Fit::Generic), _) => Verdict::Generic,
+            (None, Some(spoof)) if imitated(spoof).is_some() => Verdict::Spoof(spoof),
+            (None, _) => Verdict::None,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native => f.write_str("native"),
+            Self::Generic => f.write_str("generic"),
+            Self::Spoof(version) => write!(f, "only by spoof {version}"),
+            Self::None => f.write_str("none"),
+            Self::HostOnly => f.write_str("host only"),
+        }
+    }
+}

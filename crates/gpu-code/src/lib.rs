@@ -1,0 +1,34 @@
+//! Finds the AMD GPU code in a file, and decides whether it runs on a GPU.
+//!
+//! Start at [`scan()`]: it takes a file as a [`Spool`] and returns its code objects, each with its
+//! target and its size. [`is_candidate`] decides by the first bytes whether a file is worth it.
+//! [`Wish::judge`] turns the targets of a file into a [`Verdict`].
+//!
+//! | Format | Specification |
+//! |---|---|
+//! | bundles in the section `.hip_fatbin`, or as a file | clang, ClangOffloadBundler |
+//! | compressed bundles (`CCOB`, zlib and zstd) | the same |
+//! | code objects (ELF for machine 224) | LLVM, AMDGPUUsage |
+//! | kernel files of Tensile, hipBLASLt, MIOpen and AOTriton | their names |
+//! | kpack archives (`KPAK`) | rocm-kpack |
+//!
+//! Nothing in a file is trusted: sizes are checked before memory is used, and a damaged file is an
+//! error that names the position.
+
+mod bundle;
+mod elf;
+mod error;
+mod file_name;
+mod judge;
+mod kpack;
+mod scan;
+mod spool;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub use error::ScanError;
+pub use judge::{Verdict, Wish};
+pub use scan::{CodeObject, HEAD, Owner, is_candidate, is_library, scan};
+pub use spool::Spool;
+pub use target::{CodeTarget, Fit};

@@ -1,0 +1,82 @@
+//! Damaged ELF files.
+
+use crate::support::{
+    Case, alone, check_refused, fatbin_header, fixture, list, objects, with, with_u64,
+};
+
+const LIBRARY: &str = "libhost-two-bundles.so";
+
+/// Returns the library with a number in the header of its section `.hip_fatbin`.
+fn section(field: usize, number: u64) -> Vec<u8> {
+    let bytes = fixture(LIBRARY);
+    let header = fatbin_header(&bytes);
+    with_u64(bytes, header + field, number)
+}
+
+#[test]
+fn damaged_libraries_are_refused() {
+    let _alone = alone();
+    let library = || fixture(LIBRARY);
+    let header = fatbin_header(&library());
+    let twice = {
+        let section = library()[header..header + 64].to_vec();
+        with(library(), header - 64, &section)
+    };
+    let cut = library()[..library().len() - 1].to_vec();
+    let garbage = with(library(), 16100, b"text");
+    let cases: Vec<Case> = vec![
+        (
+            "size of an entry",
+            with(library(), 58, &[63, 0]),
+            "the size of a section header is wrong",
+        ),
+        ("no size of an entry", with(library(), 58, &[0, 0]), "the size of a section header is"),
+        ("table far away", with_u64(library(), 40, 1 << 63), "the section headers are outside the"),
+        ("table at the end", with_u64(library(), 40, u64::MAX), "the section headers are outside"),
+        ("many sections", with(library(), 60, &[0xff; 2]), "the section headers are outside the"),
+        ("one byte missing", cut, "the section headers are outside the file, which is truncated"),
+        ("names", with(library(), 62, &[0xf0, 0xff]), "the section headers cannot be read"),
+        ("section far away", section(24, 1 << 63), "the section `.hip_fatbin` is outside the file"),
+        ("section too large", section(32, 33_000), "the section `.hip_fatbin` is outside the file"),
+        ("largest section", section(32, u64::MAX), "the section `.hip_fatbin` is outside the file"),
+        ("section too short", section(32, 20_000), "at byte 16384: entry 2 (at 4096, 3808 bytes)"),
+        ("section one byte short", section(32, 24_287), "at byte 16384: entry 3 (at 8192,"),
+        ("section starts late", section(24, 4097), "at byte 4097: a bundle is expected"),
+        ("text between bundles", garbage, "at byte 16100: a bundle is expected"),
+        ("two sections", twice, "two sections `.hip_fatbin` overlap"),
+        (
+            "unknown processor",
+            with(fixture("gfx1151.co"), 48, &[0x7f]),
+            "at byte 48: it is for a GPU that is unknown here (e_flags 0x7f)",
+        ),
+        (
+            "no processor",
+            with(fixture("gfx1151.co"), 48, &[0]),
+            "at byte 48: it is for a GPU that is unknown here (e_flags 0x0)",
+        ),
+    ];
+    check_refused(&cases);
+}
+
+#[test]
+fn sections_without_content_have_no_code() {
+    const NOBITS: u8 = 8;
+    let bytes = fixture(LIBRARY);
+    let header = fatbin_header(&bytes);
+    assert_eq!(list("x", &with(bytes.clone(), header + 4, &[NOBITS])), "");
+    assert_eq!(list("x", &section(32, 0)), "");
+    // rocm-kpack overwrites the section with zeros.
+    assert_eq!(list("x", &with(bytes.clone(), 4096, &[0; 24288])), "");
+    // There are no section headers.
+    assert_eq!(list("x", &with_u64(bytes, 40, 0)), "");
+}
+
+#[test]
+fn no_part_of_a_library_is_accepted() {
+    for name in [LIBRARY, "libhost-two-bundles-compressed.so", "libobjcopy-two-zstd-v1.so"] {
+        let bytes = fixture(name);
+        for length in 64..bytes.len() {
+            assert!(objects("x", &bytes[..length]).is_err(), "{name}: {length} bytes");
+        }
+    }
+}
