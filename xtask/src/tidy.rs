@@ -30,16 +30,12 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         "executor",
         false,
         &[
-            "debian", "engine", "names", "oci", "patcher", "pins", "plan", "record", "seal",
-            "sources",
+            "audit", "debian", "engine", "gpu-code", "names", "oci", "patcher", "pins", "plan",
+            "record", "seal", "sources",
         ],
     ),
     ("gpu-code", false, &["names"]),
-    (
-        "audit",
-        false,
-        &["debian", "executor", "failure", "gpu-code", "names", "oci", "plan", "project", "seal"],
-    ),
+    ("audit", false, &["gpu-code", "seal"]),
     (
         "build-pipeline",
         false,
@@ -53,8 +49,8 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         "project",
         false,
         &[
-            "debian", "engine", "executor", "failure", "lint", "names", "oci", "patcher", "pins",
-            "plan", "planner", "record", "sources",
+            "audit", "debian", "engine", "executor", "failure", "gpu-code", "lint", "names", "oci",
+            "patcher", "pins", "plan", "planner", "record", "sources",
         ],
     ),
     ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),
@@ -63,7 +59,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         false,
         &["executor", "failure", "host", "lint", "names", "patcher", "pins", "project", "sources"],
     ),
-    ("launch", false, &["engine", "failure", "host", "names", "pins", "project", "record"]),
+    ("launch", false, &["engine", "failure", "host", "names", "pins", "plan", "project", "record"]),
     (
         "upkeep",
         false,

@@ -13,12 +13,12 @@ pub struct Found {
     /// The files that cannot be read, and why.
     pub(crate) unreadable: BTreeMap<String, String>,
     /// The number of files in the input.
-    pub(crate) count: u64,
+    pub count: u64,
 }
 
 /// The GPU code of a file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FileCode {
+pub struct FileCode {
     /// The amount for each target.
     pub(crate) targets: BTreeMap<CodeTarget, Amount>,
     /// The targets that have code, and not only data about code.
@@ -47,17 +47,23 @@ impl Amount {
 }
 
 /// The result for one file: `Ok(None)` if it contains no GPU code, an error if it is damaged.
-pub(crate) type Scanned = Result<Option<FileCode>, String>;
+pub type Scanned = Result<Option<FileCode>, String>;
 
 /// Returns the first bytes of a file.
-pub(crate) fn head(file: &Spool) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// The file cannot be read.
+pub fn head(file: &Spool) -> io::Result<Vec<u8>> {
     let mut head = vec![0; usize::try_from(file.size()).unwrap_or(HEAD).min(HEAD)];
     file.read_at(0, &mut head)?;
     Ok(head)
 }
 
-/// Scans a file.
-pub(crate) fn scan(path: &str, file: &Spool) -> Scanned {
+/// Scans a file. `path` decides about files that say in their names which GPU they are for.
+///
+/// # Errors
+/// The file is damaged; the text says why.
+pub fn scan(path: &str, file: &Spool) -> Scanned {
     let objects = gpu_code::scan(path, file).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         format!("{error}{}", cause.unwrap_or_default())
@@ -79,7 +85,7 @@ fn add(code: &mut FileCode, object: &CodeObject) {
 
 impl Found {
     /// Adds the result for a file.
-    pub(crate) fn add(&mut self, path: String, scanned: Scanned) {
+    pub fn add(&mut self, path: String, scanned: Scanned) {
         match scanned {
             Ok(None) => {}
             Ok(Some(code)) => {

@@ -4,15 +4,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
-use executor::LayerVisitor;
 use gpu_code::{HEAD, Spool, is_candidate};
-use seal::{Entry, EntryPath, Index, Kind, Listing};
+use seal::{Entry, EntryPath, Index, Kind, LayerVisitor, Listing};
 
 use crate::files::{Found, Scanned, head, scan};
 
 /// The GPU code in the files of layers. Later layers may hide files of earlier ones.
 #[derive(Debug, Default)]
-pub(crate) struct Layers {
+pub struct Layers {
     /// What the layers show together.
     view: Index,
     /// The paths that are further names of a file.
@@ -23,7 +22,7 @@ pub(crate) struct Layers {
 
 /// A layer that is being read.
 #[derive(Debug, Default)]
-pub(crate) struct Layer {
+pub struct Layer {
     listing: Listing,
     scanned: Vec<([u8; 32], EntryPath, Scanned)>,
     current: Option<Current>,
@@ -42,7 +41,7 @@ enum Current {
 
 impl Layer {
     /// `folder` is for temporary files.
-    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+    pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder, ..Self::default() }
     }
 }
@@ -81,7 +80,7 @@ fn is_kept(path: &EntryPath, spool: &Spool) -> io::Result<bool> {
 
 impl Layers {
     /// Adds a layer on top of the others.
-    pub(crate) fn add(&mut self, layer: Layer) {
+    pub fn add(&mut self, layer: Layer) {
         self.view.apply(&layer.listing);
         for (path, entry) in layer.listing.entries {
             if entry.kind == Kind::Hardlink {
@@ -96,7 +95,7 @@ impl Layers {
     }
 
     /// Returns the code in the files that can be seen at the end.
-    pub(crate) fn finish(self) -> Found {
+    pub fn finish(self) -> Found {
         let mut found = Found::default();
         let mut seen = HashSet::new();
         let files = || self.view.iter().filter(|(_, entry)| entry.kind == Kind::File);

@@ -108,6 +108,9 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             let none = BTreeMap::new();
             self::edit(out, bar, edit, if edit.labels.is_empty() { &none } else { labels });
         }
+        Action::AuditImage { image, gpu } => {
+            out.line(format_args!("{bar}└─ {image} must contain code for {gpu}"));
+        }
         Action::DeriveImage { contract, edit, .. } => {
             out.line(format_args!("{bar}├─ contract {contract}"));
             self::edit(out, bar, edit, labels);
@@ -219,6 +222,7 @@ fn caption(plan: &Plan, step: &Step) -> String {
         Action::BootstrapBase { set, .. } => format!("{id}\npackages `{set}`"),
         Action::BuildImage { dockerfile, .. } => format!("{id}\n{dockerfile}"),
         Action::SealImage { seal, edit, .. } => made(id, &seal.contract.to_string(), edit),
+        Action::AuditImage { gpu, .. } => format!("{id}\ncode for {gpu}"),
         Action::DeriveImage { contract, edit, .. } => made(id, &contract.to_string(), edit),
     }
 }

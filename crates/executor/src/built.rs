@@ -41,8 +41,10 @@ fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -
         return Products::new();
     };
     let made = plan.steps.iter().filter_map(|step| {
-        let has_image =
-            matches!(step.action, Action::SealImage { .. } | Action::BootstrapBase { .. });
+        let has_image = matches!(
+            step.action,
+            Action::SealImage { .. } | Action::AuditImage { .. } | Action::BootstrapBase { .. }
+        );
         let key = keys.get(&step.id).filter(|_| has_image)?;
         Some((step.id.clone(), Product::Stored(Arc::new(build_env.store.finished(key)?))))
     });
@@ -172,6 +174,13 @@ impl Run {
                 });
                 self.finish(build_env, step, &made)?;
                 Product::Stored(Arc::new(made))
+            }
+            Action::AuditImage { image, gpu } => {
+                let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
+                let report = build_env.audit(&image, gpu, &self.settings.client).await?;
+                self.note("gpu-code", report);
+                self.finish(build_env, step, &image)?;
+                Product::Stored(Arc::new(image))
             }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
                 return Err(ExecuteError::plan(format!(

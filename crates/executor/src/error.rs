@@ -52,6 +52,8 @@ pub enum ErrorKind {
     Dockerfile,
     /// The engine's result cannot be made canonical.
     Capture,
+    /// The image has no code for its GPU.
+    GpuCode,
     /// Packages cannot be fetched.
     Packages,
     /// The packages, or the system made from them, differ from the lock.
@@ -175,6 +177,10 @@ impl ExecuteError {
 
     pub(crate) fn capture(what: String) -> Self {
         Self { what, kind: ErrorKind::Capture, source: None }
+    }
+
+    pub(crate) fn gpu_code(what: String) -> Self {
+        Self { what, kind: ErrorKind::GpuCode, source: None }
     }
 
     pub(crate) fn seal(source: seal::SealError) -> Self {

@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 use names::{Digest, Hasher, ImageRef};
 use oci::client::RegistryClient;
 use oci::media::Descriptor;
-use seal::{Entries, Entry, EntryPath, Listing, TarError};
+use seal::{Entries, LayerVisitor, Listing, TarError};
 
 use crate::ExecuteError;
 
@@ -36,30 +36,6 @@ pub enum LayerError {
         /// The actual digest.
         found: Digest,
     },
-}
-
-/// Receives what a layer contains, in the order of its tar.
-pub trait LayerVisitor {
-    /// Takes a part of the content of the file at `path`.
-    ///
-    /// # Errors
-    /// The visitor cannot go on.
-    fn content(&mut self, path: &EntryPath, part: &[u8]) -> io::Result<()> {
-        let _ = (path, part);
-        Ok(())
-    }
-
-    /// Takes an entry. All of its content was passed before.
-    ///
-    /// # Errors
-    /// The visitor cannot go on.
-    fn entry(&mut self, path: EntryPath, entry: Entry) -> io::Result<()>;
-}
-
-impl<F: FnMut(EntryPath, Entry) -> io::Result<()>> LayerVisitor for F {
-    fn entry(&mut self, path: EntryPath, entry: Entry) -> io::Result<()> {
-        self(path, entry)
-    }
 }
 
 /// Lists a layer, which may be compressed with gzip or zstd.

@@ -345,7 +345,10 @@ fn is_shared(action: &Action) -> bool {
 /// Returns whether a step makes an image. Such a step uses all available processors and memory.
 fn makes_image(action: &Action) -> bool {
     match action {
-        Action::BootstrapBase { .. } | Action::BuildImage { .. } | Action::SealImage { .. } => true,
+        Action::BootstrapBase { .. }
+        | Action::BuildImage { .. }
+        | Action::SealImage { .. }
+        | Action::AuditImage { .. } => true,
         Action::FetchBase { .. }
         | Action::DeriveImage { .. }
         | Action::FetchSource { .. }
@@ -368,5 +371,6 @@ fn describe(plan: &Plan, step: &Step) -> String {
         Action::BootstrapBase { .. } => "make the base image from packages".to_owned(),
         Action::BuildImage { dockerfile, .. } => format!("build {dockerfile}"),
         Action::SealImage { .. } => "seal the layers".to_owned(),
+        Action::AuditImage { gpu, .. } => format!("check that there is code for {gpu}"),
     }
 }

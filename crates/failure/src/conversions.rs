@@ -2,6 +2,7 @@
 
 use executor::ErrorKind as ExecuteKind;
 use oci::client::ErrorKind as RegistryKind;
+use pins::Track;
 use planner::{PlanError, UsedPins};
 
 use crate::{Failure, Kind, nearest};
@@ -27,7 +28,7 @@ impl From<PlanError> for Failure {
         let told = Self::from_chain(Kind::Input, &error);
         match &error {
             PlanError::NeedsEngine { .. } => told.hint(
-                "tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine",
+                tracks_without_engine(),
             ),
             PlanError::NoRehearsal { track } => told.hint(format!(
                 "`build-pipeline plan --track {track}` shows the plan"
@@ -131,7 +132,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Patch => Kind::Patch,
             ExecuteKind::Changed => Kind::Bug,
             ExecuteKind::Engine => Kind::Machine,
-            ExecuteKind::Build | ExecuteKind::Capture => Kind::Failed,
+            ExecuteKind::Build | ExecuteKind::Capture | ExecuteKind::GpuCode => Kind::Failed,
             ExecuteKind::Dockerfile => Kind::Input,
             ExecuteKind::Packages => Kind::Network,
             ExecuteKind::Lock => Kind::Integrity,
@@ -156,6 +157,9 @@ impl From<&executor::ExecuteError> for Failure {
                 .hint("`--keep-failed` keeps the state before the RUN as an image, and shows how to get a shell in it"),
             ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; all engines must build the same image from a Dockerfile"),
             ExecuteKind::Capture => told.hint("this is a bug in build-pipeline or in the engine: please report it with the engine's version"),
+            ExecuteKind::GpuCode => told
+                .hint("check that the Dockerfiles build for the GPU in the build argument GPU_TARGET")
+                .hint("`gpu-code` in versions/tracks.toml turns this check on and off; nothing was written to the outputs"),
             ExecuteKind::Packages => told
                 .hint("mirrors delete old packages: `versions/locks/` may need newer ones")
                 .hint(DEBIAN_MIRROR),
@@ -173,9 +177,17 @@ pub fn engine_hints(told: Failure) -> Failure {
     told.hint(
         "podman or docker is required: `build-pipeline doctor` checks both, `--engine` selects one",
     )
-    .hint(
-        "tracks `official`, `nightly-spoof`, `locked-spoof`, `ollama` and `trainer` need no engine",
-    )
+    .hint(tracks_without_engine())
+}
+
+/// Returns the names of the tracks that need no engine, as a hint.
+fn tracks_without_engine() -> String {
+    let tracks = Track::ALL.into_iter().filter(|track| !track.is_built());
+    let names: Vec<String> = tracks.map(|track| format!("`{}`", track.name())).collect();
+    match names.split_last() {
+        Some((last, others)) => format!("tracks {} and {last} need no engine", others.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Returns the kind of a registry error.

@@ -9,6 +9,7 @@ use host::Snapshot;
 use host::run::{self, Container, GpuWay, Row, RunError, Wish};
 use names::EngineKind;
 use pins::{OVERRIDE, Track, When};
+use plan::labels;
 use project::image::name_in_engine;
 use project::{environment, request};
 
@@ -145,6 +146,30 @@ impl Prepared {
     pub fn engine(&self) -> Result<&Engine, Failure> {
         let none = || Failure::new(Kind::Bug, "no engine was requested");
         self.engine.as_ref().ok_or_else(none)
+    }
+
+    /// Checks that the image contains code for this machine's GPU, if its label says for which
+    /// GPUs it was checked. `asked` is the target that replaces the machine's.
+    ///
+    /// # Errors
+    /// The image contains no code for any GPU of this machine.
+    pub async fn check_gpu(&self, asked: Option<&str>) -> Result<(), Failure> {
+        // A missing image is reported when it is started.
+        let Ok(image) = self.engine()?.inspect(&self.image).await else { return Ok(()) };
+        let Some(checked) = image.labels.get(labels::GPU_TARGETS) else { return Ok(()) };
+        let found = self.machine.gpus.iter().filter_map(|gpu| gpu.target.as_ref());
+        let gpus: Vec<String> = match asked {
+            Some(asked) => vec![asked.to_owned()],
+            None => found.map(ToString::to_string).collect(),
+        };
+        if gpus.is_empty() || gpus.iter().any(|gpu| checked.split(' ').any(|one| one == gpu)) {
+            return Ok(());
+        }
+        let gpus = gpus.join(", ");
+        let what = format!("`{}` was built for {checked}, but the GPU is {gpus}", self.image);
+        Err(Failure::new(Kind::Failed, what)
+            .hint(format!("build it for this GPU: `--gpu {gpus}`"))
+            .hint("`--force` starts it all the same"))
     }
 
     /// Returns the name of the engine.

@@ -36,6 +36,8 @@ pub struct Variant {
     pub base: VariantBase,
     /// The stages, in order; the last one produces the image of the track.
     pub stages: Vec<Stage>,
+    /// Whether the image contains code for the GPU. The build then checks this.
+    pub has_gpu_code: bool,
 }
 
 /// The base of a variant's first stage.
@@ -122,12 +124,13 @@ fn read_variant(
 ) -> Result<Variant, Reported> {
     let place = quote(&format!("[….variants.{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table.check_keys(report, &["base", "packages", "stage"]);
+    table.check_keys(report, &["base", "packages", "gpu-code", "stage"]);
     let base = table.optional(report, "base", |text| {
         let pin = checks::pin_name(text)?;
         check_pin(&pin, pins, &[PinKind::Image]).map(|()| pin)
     });
     let packages = table.optional(report, "packages", name);
+    let has_gpu_code = table.flag(report, "gpu-code");
     let base = match (base?, packages?) {
         (Some(pin), None) => VariantBase::Image(pin),
         (None, Some(lock)) => VariantBase::Packages(lock),
@@ -151,7 +154,7 @@ fn read_variant(
         }
         stages.push(stage);
     }
-    Ok(Variant { base, stages })
+    Ok(Variant { base, stages, has_gpu_code: has_gpu_code? })
 }
 
 fn read_stage(

@@ -175,9 +175,15 @@ impl Draft {
         let present = |text: String| Some(text).filter(|text| !text.is_empty());
         let revision = self.revision.as_ref();
         let commit = revision.map(|revision| revision.commit.to_string());
+        let audited = self.steps.iter().filter_map(|step| match &step.action {
+            Action::AuditImage { gpu, .. } => Some(gpu.to_string()),
+            _ => None,
+        });
+        let audited: BTreeSet<String> = audited.collect();
         BTreeMap::from([
             (labels::TRACK, Some(self.track.clone())),
             (labels::GPU, Some(self.gpu.to_string())),
+            (labels::GPU_TARGETS, present(Vec::from_iter(audited).join(" "))),
             (labels::REHEARSAL, Some(self.rehearsal.to_string())),
             (labels::PINS_DIGEST, Some(Digest::of(pinned.as_bytes()).to_string())),
             (labels::OVERRIDES, present(overrides.join(" "))),
@@ -305,9 +311,10 @@ fn missing(step: &Step, need: &str) -> InvalidPlan {
 
 fn product(action: &Action) -> Product {
     match action {
-        Action::FetchBase { .. } | Action::BootstrapBase { .. } | Action::SealImage { .. } => {
-            Product::Image
-        }
+        Action::FetchBase { .. }
+        | Action::BootstrapBase { .. }
+        | Action::SealImage { .. }
+        | Action::AuditImage { .. } => Product::Image,
         Action::FetchSource { .. } | Action::FetchWheels { .. } => Product::Tree,
         Action::FetchPackages { .. } => Product::Packages,
         Action::BuildImage { .. } => Product::Built,
@@ -335,6 +342,9 @@ fn input_kinds(action: &Action) -> &'static [&'static str] {
         Action::FetchSource { .. } => &["source", "archive"],
         Action::FetchPackages { .. } | Action::FetchWheels { .. } => &["lock"],
         Action::BuildImage { .. } => &["file"],
-        Action::BootstrapBase { .. } | Action::SealImage { .. } | Action::DeriveImage { .. } => &[],
+        Action::BootstrapBase { .. }
+        | Action::SealImage { .. }
+        | Action::AuditImage { .. }
+        | Action::DeriveImage { .. } => &[],
     }
 }

@@ -37,6 +37,9 @@ pub const OWN_PREFIX: &str = "io.github.build-pipeline.";
 pub const TRACK: &str = names::TRACK_LABEL;
 /// The GPU target.
 pub const GPU: &str = "io.github.build-pipeline.gpu";
+/// The GPU targets that the image contains code for, separated by spaces; the build checked this.
+/// Absent if the build did not check.
+pub const GPU_TARGETS: &str = "io.github.build-pipeline.gpu-targets";
 /// The SHA-256 of the plan's canonical text.
 pub const PLAN_DIGEST: &str = "io.github.build-pipeline.plan-digest";
 /// The SHA-256 of the values of the pins that the image is made from.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use names::{Digest, ImageEdit, Platform, Sha256};
+use names::{Digest, GpuTarget, ImageEdit, Platform, Sha256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +87,13 @@ pub enum Action {
         seal: Seal,
         /// What the config contains in addition to the Dockerfile's settings.
         edit: ImageEdit,
+    },
+    /// Checks that an image contains code for a GPU. The build stops if it does not.
+    AuditImage {
+        /// The step whose image is checked.
+        image: String,
+        /// The GPU target.
+        gpu: GpuTarget,
     },
     /// Writes a new config and manifest on top of a fetched base, by the rules of a numbered
     /// contract.
@@ -191,6 +198,7 @@ impl Action {
                 std::iter::once(base).chain(context.values()).collect()
             }
             Self::SealImage { image, base, .. } => vec![image, base],
+            Self::AuditImage { image, .. } => vec![image],
             Self::DeriveImage { base, .. } => vec![base],
         };
         let mut needs: Vec<&str> = Vec::new();
@@ -210,7 +218,10 @@ impl Action {
             | Self::FetchPackages { input, .. }
             | Self::FetchWheels { input } => Some(input),
             Self::BuildImage { dockerfile, .. } => Some(dockerfile),
-            Self::BootstrapBase { .. } | Self::SealImage { .. } | Self::DeriveImage { .. } => None,
+            Self::BootstrapBase { .. }
+            | Self::SealImage { .. }
+            | Self::AuditImage { .. }
+            | Self::DeriveImage { .. } => None,
         }
     }
 }

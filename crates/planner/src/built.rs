@@ -197,6 +197,10 @@ impl PlanBuilder<'_> {
             let image = self.build(variant, stage, &base)?;
             base = self.seal(stage, image, base);
         }
+        if variant.has_gpu_code {
+            let action = Action::AuditImage { image: base, gpu: self.draft.gpu.clone() };
+            base = self.step("audit-image".to_owned(), action);
+        }
         check_overrides(self.request, self.input, &self.draft.inputs)?;
         // These labels name the plan. Because they are a step of their own, changes that affect
         // only labels never trigger a rebuild.

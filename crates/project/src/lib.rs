@@ -4,7 +4,7 @@
 //! [`Project`] reads each file once, and [`prepare::prepare`] makes every plan from these files and
 //! a [`request::Subject`]. `patches` and `python_locks` read further files, and `advice` adds what
 //! is known about the pins of a plan. `recipe` asks git for the history of the files. `image` reads
-//! an image that somebody named. `state` keeps records, and `locks` makes runs with the same output
+//! an image that somebody named, and `input` any other file or folder with GPU code. `state` keeps records, and `locks` makes runs with the same output
 //! wait for each other. `mirrors`, `registry`, `fetch` and `rehearsal` say where bytes come from,
 //! and `build_env` supplies what the steps of a build need. Only `environment` reads variables.
 //!
@@ -17,6 +17,7 @@ pub mod environment;
 pub mod fetch;
 mod folder;
 pub mod image;
+pub mod input;
 pub mod locks;
 pub mod mirrors;
 pub mod patches;

@@ -49,6 +49,7 @@ mod pyc;
 mod report;
 mod sealer;
 mod upper;
+mod visitor;
 
 pub use compare::{Cause, Difference, Placed, Sorted, compare};
 pub use entry::{CAPABILITY, Entry, Kind, Xattrs};
@@ -61,6 +62,7 @@ pub use path::{EntryPath, MAX_PATH, PathError};
 pub use report::{Bytecode, Report};
 pub use sealer::{Rules, Sealed, SealedLayer, Sealer};
 pub use tar_stream::TarError;
+pub use visitor::LayerVisitor;
 
 /// The name of the contract in labels and records.
 pub const VERSION: &str = "seal/1";

@@ -28,6 +28,9 @@ pub(crate) struct Run {
     /// Send standard input to the command even if it is not a terminal
     #[arg(short, long)]
     pub(crate) interactive: bool,
+    /// Start the image even if it has no code for this machine's GPU
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Start this program instead of the image's entrypoint
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) entrypoint: Option<String>,

@@ -1,10 +1,11 @@
 //! `build-pipeline audit`: finds out which GPUs an image, folder, package or file contains code for.
 
-use audit::{AuditReport, Input, Part, Target, VerdictName};
+use audit::{AuditReport, Part, Target, VerdictName};
 use failure::{Failure, Kind};
 use gpu_code::Wish;
 use launch::machine;
 use names::GpuTarget;
+use project::input::Input;
 use project::registry;
 
 use crate::cli::{AuditCode, Format, Global};

@@ -229,6 +229,51 @@ fn a_run_that_fails_leaves_an_image_to_look_around_in_where_that_is_asked_for() 
     }
 }
 
+/// Returns a Dockerfile whose image contains a code object: an ELF header with the number of a
+/// processor.
+fn with_code_for(number: u8) -> String {
+    let head = r"\177ELF\002\001\001\100\003\0\0\0\0\0\0\0\003\0\340\0\001\0\0\0";
+    let zeros = r"\0".repeat(24);
+    let flags = format!(r"\{number:03o}\0\0\0");
+    let rest = r"\0".repeat(12);
+    format!(
+        "ARG BASE\nFROM ${{BASE}}\nENV PATH=/bin\n\
+         RUN mkdir /kernels && printf '{head}{zeros}{flags}{rest}' > /kernels/a.co\n"
+    )
+}
+
+#[test]
+fn an_image_that_must_have_gpu_code_is_written_only_if_it_has() {
+    let (gfx1100, gfx1151) = (0x41, 0x4a);
+    let bench = Bench::new(&with_code_for(gfx1100));
+    let claim = "base = \"tiny\"\ngpu-code = true\n";
+    bench.project.edit("versions/tracks.toml", "base = \"tiny\"\n", claim);
+    let build = "--track vulkan --variant tiny --engine podman";
+    bench
+        .run(build)
+        .expect(1)
+        .says("the image contains no code for gfx1151; its targets: gfx1100")
+        .says("GPU_TARGET");
+    assert!(!bench.project.path("dist/vulkan-tiny").exists());
+
+    bench.project.write("dockerfiles/tiny.Dockerfile", &with_code_for(gfx1151));
+    bench.run(build).expect(0);
+    let record = bench.project.records().pop().unwrap();
+    let notes = record["notes"].to_string();
+    assert!(notes.contains("1 of 1 parts with GPU code have code for gfx1151"), "{notes}");
+    let digest = bench.run(build).expect(0).digest();
+    let audited = bench.run("audit dist/vulkan-tiny").expect(0).prints("native");
+    assert!(audited.stdout.contains("kernels/"), "{}", audited.stdout);
+    bench
+        .run("verify dist/vulkan-tiny --format json")
+        .expect(0)
+        .prints("io.github.build-pipeline.gpu-targets");
+    bench.run("verify dist/vulkan-tiny --rebuild --engine podman,docker").expect(0);
+    let fresh = bench.run(&format!("{build} --fresh")).expect(0);
+    assert_eq!(fresh.digest(), digest);
+    bench.run("plan --track vulkan --variant tiny").prints("must contain code for gfx1151");
+}
+
 #[test]
 fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
     let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\n\

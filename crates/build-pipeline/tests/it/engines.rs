@@ -69,18 +69,23 @@ fn filled(engine: Engine) -> Engine {
         assert!(Instant::now() < deadline, "{} does not answer", engine.name);
         std::thread::sleep(Duration::from_millis(20));
     }
-    let tar = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(tar.path(), busybox_root()).unwrap();
-    let path = "/images/create?fromSrc=-&repo=localhost/busybox&tag=latest&changes=ENV%20PATH=/bin";
-    let file = format!("@{}", tar.path().display());
-    engine.curl(
-        &["-X", "POST", "-H", "Content-Type: application/x-tar", "--data-binary", &file],
-        path,
-    );
+    engine.add("localhost/busybox", "ENV%20PATH=/bin");
     engine
 }
 
 impl Engine {
+    /// Adds an image of busybox with an instruction of a Dockerfile.
+    pub(crate) fn add(&self, name: &str, change: &str) {
+        let tar = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(tar.path(), busybox_root()).unwrap();
+        let path = format!("/images/create?fromSrc=-&repo={name}&tag=latest&changes={change}");
+        let file = format!("@{}", tar.path().display());
+        self.curl(
+            &["-X", "POST", "-H", "Content-Type: application/x-tar", "--data-binary", &file],
+            &path,
+        );
+    }
+
     fn curl(&self, arguments: &[&str], path: &str) -> String {
         let output = Command::new("curl")
             .args(["--silent", "--show-error", "--fail", "--unix-socket"])

@@ -33,6 +33,31 @@ fn run(project: &Project, engine: &Engine, words: &[&str], script: &str) -> Ran 
     ran(command(project, engine, words, &["sh", "-c", script]).output().unwrap())
 }
 
+#[test]
+fn an_image_without_code_for_the_gpu_is_not_started() {
+    for engine in both() {
+        let project = with_devices();
+        let label = "LABEL%20io.github.build-pipeline.gpu-targets=gfx1151";
+        engine.add("localhost/checked", label);
+        let run = |more: &[&str]| {
+            let words = ["run", "official", "--host-root", "machine"];
+            let image = ["--image", "localhost/checked:latest", "--network", "none"];
+            let program = ["--entrypoint", "/bin/true"];
+            let mut command = project.command(&[&words, more, &image[..], &program].concat());
+            command.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
+            ran(command.output().unwrap())
+        };
+        run(&["--gpu", "gfx1100"])
+            .expect(1)
+            .says("`localhost/checked:latest` was built for gfx1151, but the GPU is gfx1100")
+            .says("--force");
+        run(&["--gpu", "gfx1100", "--force"]).expect(0);
+        run(&["--gpu", "gfx1151"]).expect(0);
+        // Without a GPU, nothing has to fit.
+        run(&["--gpu", "gfx1100", "--no-gpu"]).expect(0);
+    }
+}
+
 const NO_GPU: [&str; 3] = ["run", "vulkan", "--no-gpu"];
 
 #[test]

@@ -144,8 +144,12 @@ async fn on_podman(script: Script) -> Result<Built, EngineError> {
 }
 
 async fn on_docker(script: Script) -> Result<Built, EngineError> {
+    on_docker_with(DockerBuilder::Classic, script).await
+}
+
+async fn on_docker_with(builder: DockerBuilder, script: Script) -> Result<Built, EngineError> {
     let (_folder, socket) = serve(script);
-    build_on(&Engine::docker_at(socket, DockerBuilder::Classic), LIMIT).await.0
+    build_on(&Engine::docker_at(socket, builder), LIMIT).await.0
 }
 
 fn good_podman() -> Script {
@@ -165,8 +169,9 @@ fn good_docker() -> Script {
     ])
 }
 
-/// Returns streams of many steps, from podman and docker. The last record names the image.
-fn long() -> [Script; 2] {
+/// Returns streams of many steps, from podman and both builders of docker. The last record names the
+/// image.
+fn long() -> [Script; 3] {
     let of = |colon: &str, last: &str| {
         let step = |number| stream(&format!("STEP {number}/20{colon} RUN touch /{number}\n"));
         let records: Vec<String> = (1..=20).map(step).chain([last.to_owned()]).collect();
@@ -175,8 +180,16 @@ fn long() -> [Script; 2] {
     [
         of(":", &stream(&format!("{ID}\n"))),
         of(" :", &format!("{{\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}")),
+        Script::of(&[
+            LOG_OF_BUILDKIT,
+            LOG_OF_BUILDKIT,
+            &format!("{{\"id\":\"moby.image.id\",\"aux\":{{\"ID\":\"sha256:{ID}\"}}}}"),
+        ]),
     ]
 }
+
+/// What dockerd 20.10.24 sent for the output of a `RUN`.
+const LOG_OF_BUILDKIT: &str = "{\"id\":\"moby.buildkit.trace\",\"aux\":\"GmsKR3NoYTI1Njo0NWFhN2FlNTRlMmUyYjExMGIzMTFjMTVhMDNhMjhkMGVlODVlYWM2Njg4Njc5YjQ3OGQzNzkxNWI2YjE1OGE2EgwI6+CH2AYQq7yC9AIYASIQaGVsbG8Kbm8gbmV3bGluZQ==\"}";
 
 #[tokio::test]
 async fn a_good_stream_is_a_success() {
@@ -189,9 +202,11 @@ async fn a_good_stream_is_a_success() {
 #[tokio::test]
 async fn a_stream_that_is_cut_is_never_a_success() {
     let mut cases = 0;
-    for (script, is_podman) in long().into_iter().zip([true, false]) {
-        let on = async |script| {
-            if is_podman { on_podman(script).await } else { on_docker(script).await }
+    let builders = [None, Some(DockerBuilder::Classic), Some(DockerBuilder::BuildKit)];
+    for (script, builder) in long().into_iter().zip(builders) {
+        let on = async |script| match builder {
+            None => on_podman(script).await,
+            Some(builder) => on_docker_with(builder, script).await,
         };
         on(script.clone()).await.unwrap();
         for cut in 0..script.body.len() - 2 {

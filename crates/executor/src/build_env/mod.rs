@@ -7,6 +7,7 @@
 //! by the key of their step. `sink` is the in-process registry that engines push to and pull from.
 //! `load` loads a finished image into the engine.
 
+mod audit;
 mod build;
 mod load;
 mod offered;

@@ -8,7 +8,7 @@ mod terminal;
 
 use engine::Engine;
 use failure::{Failure, Kind};
-use host::run::{Container, Form, Groups};
+use host::run::{Container, Form, GpuWay, Groups};
 use launch::prepare::{self, Prepared};
 use launch::session::{self, Caller, Ended};
 
@@ -47,6 +47,10 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
         if let Some(form) = args.print {
             let text = container.print(form_of(form)).map_err(prepare::run_error)?;
             return output::result(&text).map(|()| 0);
+        }
+        let is_checked = is_started && prepared.has_gpu && !args.force;
+        if is_checked && prepared.row.gpu == GpuWay::Rocm {
+            prepared.check_gpu(args.given.gpu.as_deref()).await?;
         }
         if args.dry_run {
             return output::sanitised_result(&text(&container)).map(|()| 0);

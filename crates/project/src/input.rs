@@ -1,4 +1,4 @@
-//! Finds what a person named, and reads its files.
+//! An input of `audit`: finds what a person named, and reads its files.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -6,17 +6,16 @@ use std::io::{self, Read, Seek as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use audit::{Found, Layer, Layers, head, scan};
 use executor::{LayerError, visit_layer};
 use failure::{Failure, Kind};
 use gpu_code::{HEAD, Spool, is_candidate};
 use names::GfxVersion;
 use oci::client::RegistryClient;
-use project::environment;
-use project::image::Image;
 use rustix::fs::{Mode, OFlags};
 
-use crate::files::{Found, head, scan};
-use crate::layers::{Layer, Layers};
+use crate::environment;
+use crate::image::{Image, is_track};
 
 /// The variable that makes ROCm see another GPU.
 const OVERRIDE: &str = "HSA_OVERRIDE_GFX_VERSION";
@@ -45,9 +44,9 @@ impl Input {
     /// There is nothing with this name, or it is neither a file nor a folder.
     pub async fn find(text: &str, folder: &Path, client: &RegistryClient) -> Result<Self, Failure> {
         let path = folder.join(text);
-        let is_track = project::image::is_track(text);
+        let is_image = is_track(text);
         let metadata = std::fs::metadata(&path);
-        let Some(metadata) = metadata.ok().filter(|_| !is_track) else {
+        let Some(metadata) = metadata.ok().filter(|_| !is_image) else {
             return Ok(Self::Image(Box::new(Image::of_platform(text, folder, client).await?)));
         };
         if metadata.is_dir() {
@@ -150,7 +149,8 @@ impl Input {
                 read_tar(path, open(path).map_err(|error| unreadable(path, &error))?)
             }
             Self::File(path) => {
-                let mut found = Found { count: 1, ..Found::default() };
+                let mut found = Found::default();
+                found.count = 1;
                 let file = open(path).and_then(Spool::of_file);
                 let file = file.map_err(|error| unreadable(path, &error))?;
                 let name = path.display().to_string();
