@@ -1,6 +1,6 @@
 //! Layers and other tars, read as a stream.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
@@ -16,6 +16,9 @@ pub struct Layers {
     view: Index,
     /// The paths that are further names of a file.
     links: BTreeSet<EntryPath>,
+    /// The content of further names of files that were in lower layers. The layer with the name may
+    /// remove the file.
+    linked: BTreeMap<EntryPath, [u8; 32]>,
     /// The results by content. The name of a file may decide, so a content can have several.
     scanned: HashMap<[u8; 32], Vec<(EntryPath, Scanned)>>,
 }
@@ -43,6 +46,14 @@ impl Layer {
     /// `folder` is for temporary files.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder, ..Self::default() }
+    }
+}
+
+impl Layer {
+    /// Returns whether there is something at a path.
+    pub fn contains(&self, path: &str) -> bool {
+        let mut entries = self.listing.entries.iter();
+        entries.any(|(one, _)| one.as_bytes() == path.as_bytes())
     }
 }
 
@@ -81,6 +92,12 @@ fn is_kept(path: &EntryPath, spool: &Spool) -> io::Result<bool> {
 impl Layers {
     /// Adds a layer on top of the others.
     pub fn add(&mut self, layer: Layer) {
+        let links = layer.listing.entries.iter().filter(|(_, entry)| entry.kind == Kind::Hardlink);
+        for (path, entry) in links {
+            let target = EntryPath::parse(&entry.link).ok();
+            let content = target.and_then(|target| self.view.get(&target)?.sha256);
+            self.linked.extend(content.map(|content| (path.clone(), content)));
+        }
         self.view.apply(&layer.listing);
         for (path, entry) in layer.listing.entries {
             if entry.kind == Kind::Hardlink {
@@ -103,7 +120,8 @@ impl Layers {
             files().partition(|(path, _)| self.links.contains(*path));
         for (path, entry) in first.into_iter().chain(links) {
             found.count += 1;
-            let Some(sha256) = entry.sha256 else { continue };
+            let linked = || self.linked.get(path).filter(|_| self.links.contains(path)).copied();
+            let Some(sha256) = entry.sha256.or_else(linked) else { continue };
             // A further name of a file counts only if the first is hidden.
             let is_new = seen.insert(sha256);
             if !is_new && self.links.contains(path) {

@@ -50,6 +50,8 @@ pub enum VerdictName {
     None,
     /// There is no GPU code.
     HostOnly,
+    /// Files that may contain code for this GPU cannot be read, and the others contain none.
+    Unreadable,
 }
 
 /// The code for one target.
@@ -134,18 +136,25 @@ impl AuditReport {
             targets: targets(part.targets),
             path,
         });
-        let unreadable = found.unreadable.into_iter();
         Self {
             schema: SCHEMA,
             input,
             gpu: wish.gpu.to_string(),
             forced: wish.forced.map(|version| version.to_string()),
-            verdict: verdict.into(),
+            verdict: match verdict {
+                Verdict::None | Verdict::HostOnly if !found.unreadable.is_empty() => {
+                    VerdictName::Unreadable
+                }
+                verdict => verdict.into(),
+            },
             spoof,
             files: found.count,
             targets: targets(totals),
             parts: parts.collect(),
-            unreadable: unreadable.map(|(path, why)| Unreadable { path, why }).collect(),
+            unreadable: {
+                let unreadable = found.unreadable.into_iter();
+                unreadable.map(|(path, why)| Unreadable { path, why }).collect()
+            },
         }
     }
 
@@ -154,7 +163,7 @@ impl AuditReport {
         match self.verdict {
             VerdictName::Native | VerdictName::Generic => true,
             VerdictName::Spoof => self.forced.is_some(),
-            VerdictName::None | VerdictName::HostOnly => false,
+            VerdictName::None | VerdictName::HostOnly | VerdictName::Unreadable => false,
         }
     }
 }

@@ -277,7 +277,7 @@ fn read_bundle(
         let mut head = [0; elf::HEADER];
         let length = usize::try_from(object.size).unwrap_or(usize::MAX).min(head.len());
         input.fill(&mut head[..length]).map_err(cut)?;
-        check(&head[..length], &object.owner)
+        object.owner = checked(&head[..length], object.owner.clone())
             .map_err(|why| damaged(format!("entry {}: {why}", number + 1)))?;
         let rest = object.size - length as u64;
         input.skip(rest).map_err(cut)?;
@@ -303,19 +303,30 @@ fn owner(id: &[u8]) -> Result<Owner, String> {
     }
 }
 
-/// Checks that the first bytes of an entry are code for its target.
-fn check(head: &[u8], owner: &Owner) -> Result<(), String> {
-    let Owner::Gpu(target) = owner else { return Ok(()) };
-    // LLVM's intermediate code, or SPIR-V.
-    if head.starts_with(b"BC\xc0\xde") || head.starts_with(&[0x03, 0x02, 0x23, 0x07]) {
-        return Ok(());
+/// Checks that the first bytes of an entry are code for its target. Returns who uses the entry.
+fn checked(head: &[u8], owner: Owner) -> Result<Owner, String> {
+    let Owner::Gpu(target) = owner else { return Ok(owner) };
+    if target.is_portable() && head.starts_with(&SPIRV) {
+        return Ok(Owner::Gpu(target));
     }
-    match elf::identify(head) {
-        Some(Elf::CodeObject(Some(found), _)) if found.processor() != target.processor() => {
-            Err(format!("its ID names {target}, but its code is for {found}"))
+    // The runtime does not load code that is not compiled or not linked to its end.
+    if head.starts_with(&BITCODE) || head.starts_with(&SPIRV) {
+        return Ok(Owner::Data(target));
+    }
+    let (found, is_loaded) = match elf::identify(head) {
+        Some(Elf::CodeObject(found)) => (found, true),
+        Some(Elf::OtherCode(found)) => (found, false),
+        Some(Elf::Host) => {
+            return Err(format!("its ID names {target}, but it is for another machine"));
         }
-        Some(Elf::CodeObject(..)) => Ok(()),
-        Some(Elf::Host) => Err(format!("its ID names {target}, but it is for another machine")),
-        None => Err(format!("its ID names {target}, but it is no code object")),
+        None => return Err(format!("its ID names {target}, but it is no code object")),
+    };
+    if found.is_known() && target.is_known() && found.processor() != target.processor() {
+        return Err(format!("its ID names {target}, but its code is for {found}"));
     }
+    Ok(if is_loaded { Owner::Gpu(target) } else { Owner::Data(target) })
 }
+
+/// The first bytes of LLVM's intermediate code, and of SPIR-V.
+const BITCODE: [u8; 4] = *b"BC\xc0\xde";
+const SPIRV: [u8; 4] = [0x03, 0x02, 0x23, 0x07];

@@ -3,7 +3,7 @@
 
 use object::LittleEndian;
 use object::elf::{
-    ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_AMDGPU, FileHeader64, SHT_NOBITS, SectionHeader64,
+    ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_AMDGPU, ET_DYN, FileHeader64, SHT_NOBITS, SectionHeader64,
 };
 use object::pod;
 
@@ -13,6 +13,8 @@ use crate::target::CodeTarget;
 
 /// The size of the header, in bytes.
 pub(crate) const HEADER: usize = 64;
+/// `e_ident[EI_OSABI]` of code for the HSA runtime: `ELFOSABI_AMDGPU_HSA` (LLVM, AMDGPUUsage).
+const HSA: u8 = 64;
 /// The name of the section with bundles, with the zero that ends it.
 const FATBIN: &[u8] = b".hip_fatbin\0";
 
@@ -22,8 +24,10 @@ type Section = SectionHeader64<LittleEndian>;
 /// What a file with an ELF header is.
 #[derive(Debug)]
 pub(crate) enum Elf {
-    /// A code object. The target is `None` if its number is not known here.
-    CodeObject(Option<CodeTarget>, u32),
+    /// A code object that the HSA runtime loads.
+    CodeObject(CodeTarget),
+    /// Code for a GPU that the HSA runtime does not load: for another runtime, or not linked yet.
+    OtherCode(CodeTarget),
     /// A file for a processor that is not a GPU.
     Host,
 }
@@ -36,7 +40,10 @@ pub(crate) fn identify(bytes: &[u8]) -> Option<Elf> {
         return Some(Elf::Host);
     }
     let flags = header.e_flags.get(LittleEndian).0;
-    Some(Elf::CodeObject(CodeTarget::of_flags(flags, header.e_ident.abi_version), flags))
+    let target = CodeTarget::of_flags(flags, header.e_ident.abi_version)
+        .unwrap_or_else(|| CodeTarget::of_new_number(flags));
+    let is_loaded = header.e_ident.os_abi.0 == HSA && header.e_type.get(LittleEndian) == ET_DYN;
+    Some(if is_loaded { Elf::CodeObject(target) } else { Elf::OtherCode(target) })
 }
 
 fn header(bytes: &[u8]) -> Option<&Header> {

@@ -7,6 +7,8 @@ use crate::target::CodeTarget;
 pub(crate) enum Content {
     /// Code objects or bundles.
     Objects,
+    /// Code in a database, which is not read.
+    Database,
     /// Code in a format that is not read.
     Packed,
     /// Facts about code, such as the choice of a kernel.
@@ -21,7 +23,7 @@ const ENDS: [(&str, Content); 8] = [
     (".dat", Content::Data),
     (".dat.gz", Content::Data),
     // MIOpen: compiled kernels, and results of searches.
-    (".kdb", Content::Packed),
+    (".kdb", Content::Database),
     (".fdb.txt", Content::Data),
     (".db", Content::Data),
     // AOTriton.

@@ -44,7 +44,11 @@ impl Wish {
         }
         let own = GfxVersion::of_target(&self.gpu);
         if let Some(forced) = self.forced.filter(|forced| Some(*forced) != own) {
-            return imitated(forced).map_or(Verdict::None, |_| Verdict::Spoof(forced));
+            // The instructions of another generation are different.
+            let is_similar = own.is_some_and(|own| own.major() == forced.major());
+            let is_possible = is_similar || self.spoof == Some(forced);
+            let fit = imitated(forced).filter(|_| is_possible);
+            return fit.map_or(Verdict::None, |_| Verdict::Spoof(forced));
         }
         match (best(&self.gpu), self.spoof) {
             (Some(Fit::Exact), _) => Verdict::Native,

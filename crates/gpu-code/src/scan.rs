@@ -14,6 +14,9 @@ pub const HEAD: usize = elf::HEADER;
 /// The most code objects of a file. The largest libraries have some ten thousand.
 const MOST_OBJECTS: usize = 250_000;
 
+/// The first bytes of a database of SQLite (its file format, "The Database Header").
+const DATABASE: &[u8] = b"SQLite format 3\0";
+
 /// A part of a file for one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeObject {
@@ -107,15 +110,12 @@ pub fn scan(path: &str, file: &Spool) -> Result<Vec<CodeObject>, ScanError> {
         kpack::read(file, &mut found)?;
     } else {
         match elf::identify(head) {
-            Some(Elf::CodeObject(Some(target), _)) => {
+            Some(Elf::CodeObject(target)) => {
                 // A truncated file is an error.
                 elf::fat_sections(file)?;
                 found.push(whole(Owner::Gpu(target)));
             }
-            Some(Elf::CodeObject(None, flags)) => {
-                let why = format!("it is for a GPU that is unknown here (e_flags {flags:#x})");
-                return Err(ScanError::at(48, why));
-            }
+            Some(Elf::OtherCode(target)) => found.push(whole(Owner::Data(target))),
             Some(Elf::Host) => {
                 for section in elf::fat_sections(file)? {
                     bundle::read_all(file, section, &mut found)?;
@@ -129,6 +129,11 @@ pub fn scan(path: &str, file: &Spool) -> Result<Vec<CodeObject>, ScanError> {
     let targets = || found.iter().filter_map(CodeObject::target);
     if targets().next().is_none() {
         return match content {
+            Content::Database if head.starts_with(DATABASE) => Ok(vec![whole(Owner::Gpu(target))]),
+            Content::Database => {
+                let why = format!("its name says {target}, but it is no SQLite database");
+                Err(ScanError::at(0, why))
+            }
             Content::Packed => Ok(vec![whole(Owner::Gpu(target))]),
             Content::Data => Ok(vec![whole(Owner::Data(target))]),
             Content::Objects => {

@@ -114,10 +114,34 @@ pub enum Fit {
 }
 
 impl CodeTarget {
-    /// Returns the target of a processor that is known, with any feature.
+    /// Returns the target of a processor that is known here, with any feature.
     pub(crate) fn of_processor(name: &str) -> Option<Self> {
         let (_, name) = PROCESSORS.iter().find(|(_, known)| *known == name)?;
         Some(Self { processor: (*name).to_owned(), sramecc: None, xnack: None })
+    }
+
+    /// Returns the target of a processor that is newer than this program.
+    fn of_new_processor(name: &str) -> Option<Self> {
+        let rest = name.strip_prefix("gfx")?;
+        let (digits, is_digit): (&str, fn(&u8) -> bool) = match rest.strip_suffix("-generic") {
+            Some(digits) => (digits, |b| b.is_ascii_digit() || *b == b'-'),
+            None => (rest, |b| matches!(b, b'0'..=b'9' | b'a'..=b'f')),
+        };
+        let is_name = (1..=5).contains(&digits.len())
+            && digits.starts_with(|c: char| c.is_ascii_digit())
+            && digits.as_bytes().iter().all(is_digit);
+        is_name.then(|| Self { processor: name.to_owned(), sramecc: None, xnack: None })
+    }
+
+    /// Returns the target of a code object whose number is not known here.
+    pub(crate) fn of_new_number(flags: u32) -> Self {
+        let processor = format!("unknown ({:#04x})", flags & 0xff);
+        Self { processor, sramecc: None, xnack: None }
+    }
+
+    /// Returns whether a GPU is one that this program knows code for.
+    pub fn knows(gpu: &GpuTarget) -> bool {
+        Self::of_processor(gpu.as_str()).is_some()
     }
 
     /// Returns the target of a family of processors, such as `gfx11xx`. Which processors belong to
@@ -161,6 +185,16 @@ impl CodeTarget {
         Some(Self { processor: (*name).to_owned(), sramecc, xnack })
     }
 
+    /// Returns whether this is code that the runtime compiles when it loads it.
+    pub(crate) fn is_portable(&self) -> bool {
+        self.processor == SPIRV
+    }
+
+    /// Returns whether the processor is known here.
+    pub(crate) fn is_known(&self) -> bool {
+        Self::of_processor(&self.processor).is_some()
+    }
+
     /// Returns the processor.
     pub fn processor(&self) -> &str {
         &self.processor
@@ -187,7 +221,8 @@ impl FromStr for CodeTarget {
         let mut parts = text.split(':');
         let processor = parts.next().unwrap_or_default();
         let mut target = Self::of_processor(processor)
-            .ok_or_else(|| format!("`{}` is not a known GPU target", processor.escape_debug()))?;
+            .or_else(|| Self::of_new_processor(processor))
+            .ok_or_else(|| format!("`{}` is not a GPU target", processor.escape_debug()))?;
         for part in parts {
             let (slot, sign) = match (part.strip_prefix("xnack"), part.strip_prefix("sramecc")) {
                 (Some(sign), _) => (&mut target.xnack, sign),

@@ -74,6 +74,11 @@ impl GfxVersion {
         })
     }
 
+    /// Returns the major version: the generation of the GPU.
+    pub fn major(self) -> u8 {
+        self.major
+    }
+
     /// Returns the target of this version: 11.5.1 is `gfx1151`, 9.0.10 is `gfx90a`. `None` if no
     /// target name has these numbers.
     pub fn target(&self) -> Option<GpuTarget> {

@@ -1,7 +1,7 @@
 //! An image given on the command line: a track's image under `dist/`, a layout or archive, or a
 //! registry reference.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -254,8 +254,8 @@ impl Image {
                 if let Some(opened) = opened {
                     let read = || read(Box::new(opened), diff_id);
                     return tokio::task::block_in_place(read).map(Some).map_err(|error| {
-                        Failure::caused(Kind::Integrity, what, &error)
-                            .hint("the layer is damaged; build or copy the image again")
+                        let next = "the layer is damaged; build or copy the image again";
+                        layer_failure(what, &error, next)
                     });
                 }
                 let Some(named) = self.base() else { return Ok(None) };
@@ -280,6 +280,37 @@ impl Image {
         let annotations = manifest.get("annotations")?;
         annotations.get("org.opencontainers.image.base.name")?.as_str()?.parse().ok()
     }
+}
+
+/// Returns the failure of reading a layer or a tar. `next` is the hint if it is damaged.
+pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Failure {
+    match error {
+        LayerError::Read(cause) if is_of_machine(cause) => machine_failure(what, error),
+        _ => Failure::caused(Kind::Integrity, what, error).hint(next),
+    }
+}
+
+/// Returns whether an error is about this machine, and not about what is read.
+pub(crate) fn is_of_machine(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        AlreadyExists, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
+        StorageFull,
+    };
+    matches!(
+        error.kind(),
+        AlreadyExists
+            | NotADirectory
+            | PermissionDenied
+            | QuotaExceeded
+            | ReadOnlyFilesystem
+            | StorageFull
+    )
+}
+
+pub(crate) fn machine_failure(what: String, error: &(dyn std::error::Error + 'static)) -> Failure {
+    Failure::caused(Kind::Machine, what, error).hint(
+        "large files are kept in `~/.cache/build-pipeline/work` while they are read; `XDG_CACHE_HOME` selects another place than `~/.cache`",
+    )
 }
 
 /// Returns whether a name on the command line means the image of a track.

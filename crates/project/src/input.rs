@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use audit::{Found, Layer, Layers, head, scan};
-use executor::{LayerError, visit_layer};
+use executor::visit_layer;
 use failure::{Failure, Kind};
 use gpu_code::{HEAD, Spool, is_candidate};
 use names::GfxVersion;
@@ -15,7 +15,7 @@ use oci::client::RegistryClient;
 use rustix::fs::{Mode, OFlags};
 
 use crate::environment;
-use crate::image::{Image, is_track};
+use crate::image::{Image, is_of_machine, is_track, machine_failure};
 
 /// The variable that makes ROCm see another GPU.
 const OVERRIDE: &str = "HSA_OVERRIDE_GFX_VERSION";
@@ -43,14 +43,25 @@ impl Input {
     /// # Errors
     /// There is nothing with this name, or it is neither a file nor a folder.
     pub async fn find(text: &str, folder: &Path, client: &RegistryClient) -> Result<Self, Failure> {
+        if text.is_empty() {
+            return Err(Failure::new(Kind::Input, "the name of the input is empty"));
+        }
         let path = folder.join(text);
         let is_image = is_track(text);
         let metadata = std::fs::metadata(&path);
+        if metadata.is_err() && looks_like_a_path(text) {
+            let what = format!("there is no file or folder `{text}`");
+            return Err(Failure::new(Kind::Input, what)
+                .hint("to name an image in a registry, write `HOST/NAME:TAG`"));
+        }
         let Some(metadata) = metadata.ok().filter(|_| !is_image) else {
             return Ok(Self::Image(Box::new(Image::of_platform(text, folder, client).await?)));
         };
         if metadata.is_dir() {
             let is_layout = path.join("oci-layout").exists();
+            if !is_layout && path.join("manifest.json").exists() {
+                return Err(foreign_image(text));
+            }
             return Ok(if is_layout {
                 Self::Image(Box::new(Image::at(&path)?))
             } else {
@@ -87,9 +98,15 @@ impl Input {
         if head.starts_with(&[0x1f, 0x8b]) || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
             return Ok(Self::Tar(path));
         }
-        if head.starts_with(b"\xfd7zXZ\0") || head.starts_with(b"BZh") {
-            let what = format!("`{}` is compressed with xz or bzip2", path.display());
-            return Err(Failure::new(Kind::Input, what).hint("decompress it first"));
+        let unread: [(&[u8], &str, &str); 4] = [
+            (b"\xfd7zXZ\0", "compressed with xz", "decompress it first: `unxz FILE`"),
+            (b"BZh", "compressed with bzip2", "decompress it first: `bunzip2 FILE`"),
+            (b"\xed\xab\xee\xdb", "an RPM package", "unpack it first: `rpm2cpio FILE | cpio -id`"),
+            (b"!<arch>\n", "an `ar` archive", "unpack it first: `ar x FILE`"),
+        ];
+        if let Some((_, what, next)) = unread.iter().find(|(magic, ..)| head.starts_with(magic)) {
+            let what = format!("`{}` is {what}, which is not read", path.display());
+            return Err(Failure::new(Kind::Input, what).hint(*next));
         }
         if head.get(257..262) != Some(b"ustar") {
             return Ok(Self::File(path));
@@ -100,9 +117,7 @@ impl Input {
             return Ok(Self::Image(Box::new(Image::at(&path)?)));
         }
         if names.contains("manifest.json") {
-            let what = format!("`{}` is an archive of `docker save`", path.display());
-            return Err(Failure::new(Kind::Input, what)
-                .hint("convert it: `skopeo copy docker-archive:FILE oci-archive:OTHER`"));
+            return Err(foreign_image(&path.display().to_string()));
         }
         Ok(Self::Tar(path))
     }
@@ -114,11 +129,21 @@ impl Input {
     }
 
     /// Returns the version that the image makes ROCm see.
-    pub fn forced(&self) -> Option<GfxVersion> {
-        let config = self.config()?;
-        let variables = config.get("Env")?.as_array()?.iter().filter_map(|one| one.as_str());
-        let mut values = variables.filter_map(|one| one.strip_prefix(OVERRIDE)?.strip_prefix('='));
-        values.next_back()?.parse().ok()
+    ///
+    /// # Errors
+    /// The HSA runtime does not start with the value.
+    pub fn forced(&self) -> Result<Option<GfxVersion>, Failure> {
+        let config = self.config().unwrap_or_default();
+        let variables = config.get("Env").and_then(|env| env.as_array()).into_iter().flatten();
+        let values = variables.filter_map(|one| one.as_str()?.strip_prefix(OVERRIDE));
+        let Some(value) = values.filter_map(|one| one.strip_prefix('=')).next_back() else {
+            return Ok(None);
+        };
+        value.parse().map(Some).map_err(|error| {
+            let what = format!("the image sets {OVERRIDE}, and ROCm does not start with it");
+            Failure::caused(Kind::Failed, what, &error)
+                .hint(format!("start it with another value: `-e {OVERRIDE}=11.0.0`"))
+        })
     }
 
     fn config(&self) -> Option<serde_json::Value> {
@@ -159,6 +184,20 @@ impl Input {
             }
         }
     }
+}
+
+/// Returns whether a text that names nothing was meant as a path.
+fn looks_like_a_path(text: &str) -> bool {
+    let ends =
+        [".co", ".deb", ".gz", ".hsaco", ".kpack", ".rpm", ".so", ".tar", ".whl", ".zip", ".zst"];
+    text.starts_with(['/', '.', '~'])
+        || text.contains("://")
+        || ends.iter().any(|end| text.ends_with(end))
+}
+
+fn foreign_image(name: &str) -> Failure {
+    Failure::new(Kind::Input, format!("`{name}` is an image in another form than OCI's"))
+        .hint("convert it: `skopeo copy docker-archive:FILE oci-archive:OTHER`, or `skopeo copy dir:FOLDER oci:OTHER`")
 }
 
 fn work_folder() -> Option<PathBuf> {
@@ -225,16 +264,13 @@ async fn read_image(
 fn read_tar(path: &Path, tar: impl Read) -> Result<Found, Failure> {
     let mut layer = Layer::new(work_folder());
     visit_layer(tar, None, &mut layer).map_err(|error| {
-        let told = Failure::caused(
-            match error {
-                LayerError::Read(_) => Kind::Integrity,
-                _ => Kind::Input,
-            },
-            format!("reading `{}` failed", path.display()),
-            &error,
-        );
-        told.hint("the file is damaged or is not a tar; fetch or create it again")
+        let what = format!("reading `{}` failed", path.display());
+        crate::image::layer_failure(what, &error, "the file is damaged; fetch or create it again")
     })?;
+    if layer.contains("oci-layout") || layer.contains("manifest.json") {
+        let what = format!("`{}` is a compressed archive of an image", path.display());
+        return Err(Failure::new(Kind::Input, what).hint("decompress it first"));
+    }
     let mut layers = Layers::default();
     layers.add(layer);
     Ok(layers.finish())
@@ -269,9 +305,17 @@ fn read_folder(folder: &Path) -> Result<Found, Failure> {
 }
 
 fn read_zip(path: &Path) -> Result<Found, Failure> {
-    let damaged = |error: zip::result::ZipError| {
-        Failure::caused(Kind::Integrity, format!("reading `{}` failed", path.display()), &error)
-            .hint("the file is damaged; fetch it again")
+    let what = format!("reading `{}` failed", path.display());
+    let damaged = |error: zip::result::ZipError| match &error {
+        zip::result::ZipError::UnsupportedArchive(_) => {
+            Failure::caused(Kind::Input, what.clone(), &error)
+                .hint("unpack it, and name the folder")
+        }
+        zip::result::ZipError::Io(cause) if is_of_machine(cause) => {
+            machine_failure(what.clone(), &error)
+        }
+        _ => Failure::caused(Kind::Integrity, what.clone(), &error)
+            .hint("the file is damaged; fetch it again"),
     };
     let file = open(path).map_err(|error| unreadable(path, &error))?;
     let mut archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(damaged)?;

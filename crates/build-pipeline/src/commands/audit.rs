@@ -2,7 +2,7 @@
 
 use audit::{AuditReport, Part, Target, VerdictName};
 use failure::{Failure, Kind};
-use gpu_code::Wish;
+use gpu_code::{CodeTarget, Wish};
 use launch::machine;
 use names::GpuTarget;
 use project::input::Input;
@@ -12,6 +12,7 @@ use crate::cli::{AuditCode, Format, Global};
 use crate::global;
 use crate::output::{self, Page};
 use crate::reporter::size;
+use crate::sanitise::sanitise_line;
 
 /// How many targets are named in the text.
 const MOST_TARGETS: usize = 40;
@@ -26,11 +27,15 @@ pub(crate) fn run(global: &Global, args: &AuditCode) -> Result<(), Failure> {
         let found = input.read(&client, &output::fetching).await?;
         Ok::<_, Failure>(AuditReport::new(args.input.clone(), found, &wish))
     })?;
-    match args.format {
-        Format::Json => output::json(&report)?,
-        Format::Text => output::sanitised_result(&text(&report))?,
+    let printed = match args.format {
+        Format::Json => output::json(&report),
+        Format::Text => output::sanitised_result(&text(&report)),
+    };
+    // The verdict counts even if nobody reads the table to its end.
+    match printed {
+        Err(error) if error.kind != Kind::ReaderLeft => Err(error),
+        _ => judged(&report),
     }
-    judged(&report)
 }
 
 /// Returns which GPU the code should run on.
@@ -38,8 +43,11 @@ fn wish(global: &Global, args: &AuditCode, input: &Input) -> Result<Wish, Failur
     let data = global::data(global)?;
     let gpus = data.gpus()?;
     let labelled = input.gpu().and_then(|gpu| gpu.parse::<GpuTarget>().ok());
-    let gpu = match (&args.gpu, labelled) {
-        (None, Some(labelled)) => labelled,
+    // Code for a GPU can be recognised without further facts about that GPU.
+    let asked = args.gpu.as_ref().and_then(|gpu| gpu.parse::<GpuTarget>().ok());
+    let gpu = match (&args.gpu, asked.filter(CodeTarget::knows).or(labelled)) {
+        (None, Some(gpu)) => gpu,
+        (Some(asked), Some(gpu)) if *asked == gpu.as_str() => gpu,
         (asked, _) => {
             let root = machine::root(&global::working_folder(global)?, None)?;
             let found = host::gpus(&root);
@@ -47,7 +55,7 @@ fn wish(global: &Global, args: &AuditCode, input: &Input) -> Result<Wish, Failur
         }
     };
     let spoof = gpus.gpus.get(&gpu).and_then(|known| known.spoof);
-    Ok(Wish { gpu, forced: input.forced(), spoof })
+    Ok(Wish { gpu, forced: input.forced()?, spoof })
 }
 
 fn text(report: &AuditReport) -> String {
@@ -72,11 +80,13 @@ fn text(report: &AuditReport) -> String {
         let own: u64 = own.map(|one| one.bytes).sum();
         let all: u64 = targets.iter().map(|one| one.bytes).sum();
         let files = if *files > 1 { format!(" ({files} files)") } else { String::new() };
+        let path = sanitise_line(path);
         let (own, all) = (size(own), size(all));
         page.line(format_args!("  {:10} {own:>19} {all:>9}  {path}{files}", word(*verdict)));
     }
     for one in &report.unreadable {
-        page.line(format_args!("  unreadable  {}: {}", one.path, one.why));
+        let (path, why) = (sanitise_line(&one.path), sanitise_line(&one.why));
+        page.line(format_args!("  unreadable  {path}: {why}"));
     }
     page.into_text()
 }
@@ -91,7 +101,9 @@ fn sentence(report: &AuditReport) -> String {
     let spoof = report.spoof.as_deref().unwrap_or_default();
     match (report.verdict, &report.forced) {
         (VerdictName::Native, _) => format!("native: there is code for {gpu}"),
-        (VerdictName::Generic, _) => format!("generic: there is code for a family of {gpu}"),
+        (VerdictName::Generic, _) => {
+            format!("generic: there is code for a family of {gpu}, or portable code")
+        }
         (VerdictName::Spoof, Some(_)) => {
             format!("spoof: the image makes {gpu} imitate {spoof}, and there is code for that")
         }
@@ -102,8 +114,14 @@ fn sentence(report: &AuditReport) -> String {
             format!("none: the image makes {gpu} imitate {forced}, but there is no code for that")
         }
         (VerdictName::None, None) => format!("none: there is no code for {gpu}"),
+        (VerdictName::HostOnly, _) if report.parts.is_empty() => {
+            format!("host only: there is no GPU code in {}", files(report.files))
+        }
         (VerdictName::HostOnly, _) => {
-            format!("host only: there is no GPU code in {} files", report.files)
+            "host only: there is data about GPU code, but no code".to_owned()
+        }
+        (VerdictName::Unreadable, _) => {
+            format!("not known: {} cannot be read", files(report.unreadable.len() as u64))
         }
     }
 }
@@ -115,14 +133,19 @@ fn word(verdict: VerdictName) -> &'static str {
         VerdictName::Spoof => "spoof",
         VerdictName::None => "none",
         VerdictName::HostOnly => "data only",
+        VerdictName::Unreadable => "not known",
     }
+}
+
+fn files(count: u64) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
 }
 
 /// Returns an error if a file is damaged, or if the GPU cannot run the code.
 fn judged(report: &AuditReport) -> Result<(), Failure> {
     let gpu = &report.gpu;
     if !report.unreadable.is_empty() {
-        let what = format!("{} files cannot be read", report.unreadable.len());
+        let what = format!("{} cannot be read", files(report.unreadable.len() as u64));
         return Err(Failure::new(Kind::Integrity, what)
             .hint("they are listed above; fetch or build them again"));
     }

@@ -169,6 +169,14 @@ fn the_verdict_follows_from_the_code() {
     library.extend_from_slice(b"TensileLibrary_gfx1151.co hipv4-amdgcn-amd-amdhsa--gfx1151");
     put(&project, "mentions.so", &library);
     text(&project, "mentions.so --gpu gfx1151").expect(1).prints("host only");
+    // GPUs that are known by their code only, or not yet.
+    put(&project, "plain.hipfb", &fixture("plain.hipfb"));
+    text(&project, "plain.hipfb --gpu gfx1200").expect(1).prints("there is no code for gfx1200");
+    let mut newer = fixture("plain.hipfb");
+    let at = newer.windows(7).position(|bytes| bytes == b"gfx1100").unwrap();
+    newer[at..at + 7].copy_from_slice(b"gfx1999");
+    put(&project, "newer.hipfb", &newer);
+    text(&project, "newer.hipfb --gpu gfx1151").expect(0).prints("gfx1999").prints("native");
     // A GPU that can imitate another.
     put(&project, "gfx1100.hsaco", &code_for_gfx1100());
     text(&project, "gfx1100.hsaco --gpu gfx1151")
@@ -194,7 +202,7 @@ fn a_later_layer_hides_what_it_replaces_or_removes() {
     let below = tree();
     let one = |entries: &[(&str, Result<Vec<u8>, &str>)]| tar(entries);
     let nothing = || Ok(Vec::new());
-    let cases: [(&str, Vec<u8>, Counts); 5] = [
+    let cases: [(&str, Vec<u8>, Counts); 6] = [
         (
             "removed",
             one(&[("usr/lib/.wh.libtwo.so", nothing()), ("usr/.wh.share", nothing())]),
@@ -218,6 +226,17 @@ fn a_later_layer_hides_what_it_replaces_or_removes() {
                 ("usr/.wh.share", nothing()),
             ]),
             &[("gfx1100", 2), ("gfx1151", 2)],
+        ),
+        (
+            "renamed",
+            one(&[
+                ("opt/new.co", Err("usr/lib/kernels/one_gfx1151.co")),
+                ("usr/lib/.wh.kernels", nothing()),
+                ("usr/lib/.wh.libpacked.so", nothing()),
+                ("usr/lib/.wh.libtwo.so", nothing()),
+                ("usr/.wh.share", nothing()),
+            ]),
+            &[("gfx1151", 1)],
         ),
         (
             "returned",
@@ -266,6 +285,15 @@ fn an_image_says_which_gpu_it_is_for_and_what_it_imitates() {
     text(&project, "in-vain --gpu gfx1151")
         .expect(1)
         .prints("imitate 11.0.0, but there is no code");
+    // A GPU cannot imitate one of another generation, and no value but a version is accepted.
+    let other = json!({ "Env": ["HSA_OVERRIDE_GFX_VERSION=9.4.2"] });
+    image("other-generation", fixture("gfx942-xnack_on.co"), &other);
+    text(&project, "other-generation --gpu gfx1151").expect(1).prints("none: ");
+    for value in ["", "gfx1151", "11.0"] {
+        let broken = json!({ "Env": [format!("HSA_OVERRIDE_GFX_VERSION={value}")] });
+        image("broken", fixture("gfx1151.co"), &broken);
+        text(&project, "broken --gpu gfx1151").expect(1).says("ROCm does not start with it");
+    }
     let own = json!({ "Env": ["HSA_OVERRIDE_GFX_VERSION=11.5.1"] });
     image("own", fixture("gfx1151.co"), &own);
     text(&project, "own --gpu gfx1151").expect(0).prints("native");
@@ -302,6 +330,11 @@ fn damaged_and_foreign_inputs_are_named() {
     );
     put(&project, "a.tar.xz", b"\xfd7zXZ\0and more");
     put(&project, "saved.tar", &self::tar(&[("manifest.json", Ok(b"[]".to_vec()))]));
+    put(&project, "a.rpm", b"\xed\xab\xee\xdb\x03");
+    put(&project, "lib.a", b"!<arch>\nlib.o/");
+    put(&project, "saved/manifest.json", b"[]");
+    let image = self::tar(&[("oci-layout", Ok(b"{}".to_vec()))]);
+    put(&project, "image.tar.gz", &gzip(&image));
     program("mkfifo", &[project.path("fifo").to_str().unwrap()]);
     layout_of(&project.path("thin"), &[("tar+gzip", &gzip(&tar), &tar)], &json!({}));
     let digest = names::Digest::of(&gzip(&tar));
@@ -311,8 +344,8 @@ fn damaged_and_foreign_inputs_are_named() {
         ("folder", 6, "lib/cut.so"),
         ("lies_gfx1100.co", 6, "its name says gfx1100, but its code is for gfx1151"),
         ("text_gfx1151.co", 6, "its name says gfx1151, but it is no code object"),
-        ("cut.tar", 2, "cut.tar"),
-        ("cut.tar.gz", 2, "cut.tar.gz"),
+        ("cut.tar", 6, "cut.tar"),
+        ("cut.tar.gz", 6, "cut.tar.gz"),
         ("cut.whl", 6, "cut.whl"),
         ("cut.deb", 2, "it has no member `control.tar`"),
         ("a.tar.xz", 2, "decompress it first"),
@@ -321,6 +354,12 @@ fn damaged_and_foreign_inputs_are_named() {
         ("missing", 2, "is not a track, file or image reference"),
         ("thin", 2, "does not contain its layer 1"),
         ("/dev/null", 2, "neither a file nor a folder"),
+        ("a.rpm", 2, "an RPM package"),
+        ("lib.a", 2, "an `ar` archive"),
+        ("saved", 2, "an image in another form"),
+        ("image.tar.gz", 2, "a compressed archive of an image"),
+        ("./missing.deb", 2, "there is no file or folder `./missing.deb`"),
+        ("https://example.org/a.whl", 2, "there is no file or folder"),
         ("cut.so --gpu gfx9999", 2, "gfx9999"),
         ("cut.so --gpu gfx115", 2, "gfx115"),
         ("vulkan", 2, "no image of track `vulkan`"),
@@ -331,8 +370,11 @@ fn damaged_and_foreign_inputs_are_named() {
         let all = format!("{}{}", ran.stdout, ran.stderr);
         assert!(all.contains(wanted), "{line}: {all}");
     }
-    // What can be read is reported all the same.
+    let ran = ran(project.command(&["audit", "", "--gpu", "gfx1151"]).output().unwrap());
+    ran.expect(2).says("the name of the input is empty");
+    // What can be read is reported all the same, and nothing is said about the rest.
     text(&project, "folder --gpu gfx1151").expect(6).prints("native");
+    text(&project, "cut.so --gpu gfx1151").expect(6).prints("not known: 1 file cannot be read");
 }
 
 #[test]
@@ -340,10 +382,37 @@ fn names_in_an_input_do_not_act_on_a_terminal() {
     let project = Project::new();
     put(&project, "folder/\u{1b}[31mred_gfx1151.co", &fixture("gfx1151.co"));
     put(&project, "folder/\u{1b}[32m/lib.so", &fixture(LIBRARY));
+    put(&project, "folder/a_gfx1151.co\n  native  99 GB  forged_gfx1151.co", &fixture(LIBRARY));
     for format in ["text", "json"] {
         let ran = text(&project, &format!("folder --gpu gfx1151 --format {format}")).expect(0);
         assert!(!ran.stdout.contains('\u{1b}'), "{}", ran.stdout);
+        assert!(!ran.stdout.lines().any(|line| line.starts_with("  native  99 GB")), "{format}");
     }
+}
+
+#[test]
+fn the_exit_code_is_the_verdict_even_if_nobody_reads_the_table() {
+    let project = Project::new();
+    put(&project, "gfx942.co", &fixture("gfx942-xnack_on.co"));
+    for (gpu, code) in [("gfx942", 0), ("gfx1151", 1)] {
+        let mut command = project.command(&["audit", "gfx942.co", "--gpu", gpu]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = command.stdout(writer).stderr(std::process::Stdio::null()).status().unwrap();
+        assert_eq!(ended.code(), Some(code), "{gpu}");
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_not_called_a_damaged_input() {
+    let project = Project::new();
+    let mut large = fixture(LIBRARY);
+    large.resize(65 << 20, 0);
+    put(&project, "a.tar.gz", &gzip(&tar(&[("lib.so", Ok(large))])));
+    put(&project, "file", b"");
+    let mut command = project.command(&["audit", "a.tar.gz", "--gpu", "gfx1151"]);
+    command.env("XDG_CACHE_HOME", project.path("file"));
+    ran(command.output().unwrap()).expect(3).says("XDG_CACHE_HOME");
 }
 
 #[test]

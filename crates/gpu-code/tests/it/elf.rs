@@ -44,16 +44,6 @@ fn damaged_libraries_are_refused() {
         ("section starts late", section(24, 4097), "at byte 4097: a bundle is expected"),
         ("text between bundles", garbage, "at byte 16100: a bundle is expected"),
         ("two sections", twice, "two sections `.hip_fatbin` overlap"),
-        (
-            "unknown processor",
-            with(fixture("gfx1151.co"), 48, &[0x7f]),
-            "at byte 48: it is for a GPU that is unknown here (e_flags 0x7f)",
-        ),
-        (
-            "no processor",
-            with(fixture("gfx1151.co"), 48, &[0]),
-            "at byte 48: it is for a GPU that is unknown here (e_flags 0x0)",
-        ),
     ];
     check_refused(&cases);
 }
@@ -78,5 +68,18 @@ fn no_part_of_a_library_is_accepted() {
         for length in 64..bytes.len() {
             assert!(objects("x", &bytes[..length]).is_err(), "{name}: {length} bytes");
         }
+    }
+}
+
+#[test]
+fn code_that_is_not_loaded_or_for_a_new_gpu_is_listed_as_such() {
+    let object = || fixture("gfx1151.co");
+    for (what, bytes, wanted) in [
+        ("a new processor", with(object(), 48, &[0x7f]), "- unknown (0x7f) 0 4688\n"),
+        ("no processor", with(object(), 48, &[0]), "- unknown (0x00) 0 4688\n"),
+        ("another runtime", with(object(), 7, &[65]), "- data:gfx1151 0 4688\n"),
+        ("not linked", with(object(), 16, &[1]), "- data:gfx1151 0 4688\n"),
+    ] {
+        assert_eq!(list("lib/kernel", &bytes), wanted, "{what}");
     }
 }

@@ -167,7 +167,12 @@ fn the_name_of_a_kernel_file_must_agree_with_its_code() {
             "at byte 0: its name says gfx942, but its code is for gfx1100, gfx1151",
         ),
         ("lib/TensileLibrary_gfx1151.dat", b"\x82\xa1", "- data:gfx1151 0 2\n"),
-        ("share/miopen/db/gfx1151_20.kdb", b"SQLite", "- gfx1151 0 6\n"),
+        ("share/miopen/db/gfx1151_20.kdb", b"SQLite format 3\0", "- gfx1151 0 16\n"),
+        (
+            "share/miopen/db/gfx1151_20.kdb",
+            b"version https://git-lfs.github.com/spec/v1",
+            "at byte 0: its name says gfx1151, but it is no SQLite database",
+        ),
         ("aotriton/amd-gfx11xx/flash/attn.aks2", b"AKS2", "- gfx11xx 0 4\n"),
         ("lib/other.dat", b"\x82\xa1", ""),
         ("lib/empty", b"", ""),

@@ -62,7 +62,7 @@ fn damaged_plain_bundles_are_refused() {
         ("ID of zero bytes", with(plain(), GFX1100 + 24, &[0; 32]), "entry 2: its ID is not text"),
         ("ID not UTF-8", with(plain(), GFX1100 + 30, b"\xff"), "entry 2: its ID is not text"),
         ("ID with a line", with(plain(), GFX1100 + 30, b"\n"), "entry 2: its ID is not text"),
-        ("unknown GPU", with(plain(), GFX1151 + 49, b"gfx1999"), "`gfx1999` is not a known GPU"),
+        ("no GPU", with(plain(), GFX1151 + 49, b"gfxabcd"), "`gfxabcd` is not a GPU target"),
         ("feature", bundle(&[("hip-amdgcn-amd-amdhsa--gfx942:fast+", b"")]), "`fast+` is not a"),
         ("other code", with(plain(), GFX1151 + 49, b"gfx1150"), "names gfx1150, but its code is"),
         ("swapped code", with(plain(), 4096 + 48, b"\x4a"), "entry 2: its ID names gfx1100, but"),
@@ -202,9 +202,13 @@ fn entries_may_have_any_order_and_other_kinds() {
         ("openmp-nvptx64-nvidia-cuda--sm_80", b"cubin"),
         ("host-x86_64-unknown-linux-gnu-", b""),
     ];
-    let listed = "0 gfx1151 320 4688\n0 gfx942 5056 4\n0 amdgcnspirv 5120 4\n\
+    let listed = "0 gfx1151 320 4688\n0 data:gfx942 5056 4\n0 amdgcnspirv 5120 4\n\
         0 other:openmp-nvptx64-nvidia-cuda--sm_80 5184 5\n0 host 5248 0\n";
     assert_eq!(list("x", &bundle(&entries)), listed);
+    // A GPU that is newer than this program.
+    let newer = with(plain(), GFX1151 + 49, b"gfx1999");
+    let listed = "0 host 4096 0\n0 gfx1100 4096 4688\n0 gfx1999 12288 4688\n";
+    assert_eq!(list("x", &newer), listed);
     let swapped = with_u64(with_u64(plain(), GFX1100, 12288), GFX1151, 4096);
     let swapped = with(with(swapped, 4096 + 48, b"\x4a"), 12288 + 48, b"\x41");
     let listed = "0 host 4096 0\n0 gfx1100 12288 4688\n0 gfx1151 4096 4688\n";

@@ -115,10 +115,10 @@ fn damaged_archives_are_refused() {
         (
             "unknown GPU",
             {
-                let kernels = json!({ "gfx1999": { "ordinal": 0, "original_size": 1 } });
+                let kernels = json!({ "sm_80": { "ordinal": 0, "original_size": 1 } });
                 changed("none", "/toc/bin~1tool", kernels)
             },
-            "`gfx1999` is not a known GPU target",
+            "`sm_80` is not a GPU target",
         ),
         ("no ordinal", changed("none", kernel, json!({})), "missing field `ordinal`"),
         (
