@@ -44,7 +44,9 @@ pub(crate) fn release() -> Result<()> {
     let list = ["cyclonedx", "--format", "json", "--spec-version", "1.5", "--target", TARGET];
     let manifest = root()?.join("crates/build-pipeline/Cargo.toml").display().to_string();
     let list = [&list[..], &["--manifest-path", &manifest]].concat();
-    command(&cyclonedx, &list, &[])?;
+    // Without it, the SBOM contains the current time and a random number.
+    let time = output("git", &["log", "-1", "--format=%ct"])?;
+    command(&cyclonedx, &list, &[("SOURCE_DATE_EPOCH", time.trim())])?;
     // It writes one SBOM next to the manifest of every package of the workspace.
     for package in fs::read_dir(root()?.join("crates"))?.chain(fs::read_dir(root()?)?) {
         let package = package?;
@@ -54,7 +56,9 @@ pub(crate) fn release() -> Result<()> {
             continue;
         }
         if name == "build-pipeline" {
-            copy(&list, &folder.join("build-pipeline.cdx.json"))?;
+            let here = root()?.display().to_string();
+            let text = fs::read_to_string(&list)?.replace(&here, "/build-pipeline");
+            fs::write(folder.join("build-pipeline.cdx.json"), text)?;
         }
         fs::remove_file(&list)?;
     }
