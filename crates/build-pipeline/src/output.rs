@@ -111,7 +111,8 @@ pub(crate) fn json_line(object: &impl serde::Serialize) {
     }
 }
 
-/// Prints a result. It is not an error if the reader has closed the pipe (`| head`).
+/// Prints a result. If the reader has closed the pipe (`| head`), the exit code is the same as if it
+/// had read everything.
 pub(crate) fn result(text: &str) -> Result<(), Failure> {
     written(anstream::stdout().write_all(text.as_bytes()).and_then(|()| anstream::stdout().flush()))
 }
@@ -150,7 +151,13 @@ pub(crate) fn large_json(document: &impl serde::Serialize) -> Result<(), Failure
 /// Passes on the output of a program that the user started, unchanged, to the same stream.
 pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), Failure> {
     if !is_error {
-        written(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()))
+        let done = io::stdout().write_all(bytes).and_then(|()| io::stdout().flush());
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                Err(Failure::told(Kind::ReaderLeft))
+            }
+            done => written(done),
+        }
     } else {
         // If standard error is closed, standard output may still be wanted.
         drop(io::stderr().write_all(bytes));
@@ -161,9 +168,7 @@ pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), Failure> {
 fn written(done: io::Result<()>) -> Result<(), Failure> {
     match done {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Err(Failure::told(Kind::ReaderLeft))
-        }
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
             Err(Failure::caused(Kind::Machine, "cannot write to standard output", &error))
         }

@@ -141,8 +141,9 @@ impl Input {
         };
         value.parse().map(Some).map_err(|error| {
             let what = format!("the image sets {OVERRIDE}, and ROCm does not start with it");
-            Failure::caused(Kind::Failed, what, &error)
-                .hint(format!("start it with another value: `-e {OVERRIDE}=11.0.0`"))
+            Failure::caused(Kind::Failed, what, &error).hint(format!(
+                "build the image without it; until then, `-e {OVERRIDE}=VERSION` replaces it"
+            ))
         })
     }
 

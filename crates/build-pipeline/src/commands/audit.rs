@@ -27,15 +27,11 @@ pub(crate) fn run(global: &Global, args: &AuditCode) -> Result<(), Failure> {
         let found = input.read(&client, &output::fetching).await?;
         Ok::<_, Failure>(AuditReport::new(args.input.clone(), found, &wish))
     })?;
-    let printed = match args.format {
-        Format::Json => output::json(&report),
-        Format::Text => output::sanitised_result(&text(&report)),
-    };
-    // The verdict counts even if nobody reads the table to its end.
-    match printed {
-        Err(error) if error.kind != Kind::ReaderLeft => Err(error),
-        _ => judged(&report),
+    match args.format {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::sanitised_result(&text(&report))?,
     }
+    judged(&report)
 }
 
 /// Returns which GPU the code should run on.
@@ -111,7 +107,9 @@ fn sentence(report: &AuditReport) -> String {
             format!("only by spoof: there is no code for {gpu}, but for {spoof}")
         }
         (VerdictName::None, Some(forced)) => {
-            format!("none: the image makes {gpu} imitate {forced}, but there is no code for that")
+            format!(
+                "none: the image makes {gpu} imitate {forced}, and it can run no code with that"
+            )
         }
         (VerdictName::None, None) => format!("none: there is no code for {gpu}"),
         (VerdictName::HostOnly, _) if report.parts.is_empty() => {

@@ -284,7 +284,7 @@ fn an_image_says_which_gpu_it_is_for_and_what_it_imitates() {
     image("in-vain", fixture("gfx1151.co"), &spoof);
     text(&project, "in-vain --gpu gfx1151")
         .expect(1)
-        .prints("imitate 11.0.0, but there is no code");
+        .prints("imitate 11.0.0, and it can run no code with that");
     // A GPU cannot imitate one of another generation, and no value but a version is accepted.
     let other = json!({ "Env": ["HSA_OVERRIDE_GFX_VERSION=9.4.2"] });
     image("other-generation", fixture("gfx942-xnack_on.co"), &other);
@@ -391,15 +391,26 @@ fn names_in_an_input_do_not_act_on_a_terminal() {
 }
 
 #[test]
-fn the_exit_code_is_the_verdict_even_if_nobody_reads_the_table() {
+fn the_exit_code_is_the_same_if_nobody_reads_the_result() {
     let project = Project::new();
     put(&project, "gfx942.co", &fixture("gfx942-xnack_on.co"));
-    for (gpu, code) in [("gfx942", 0), ("gfx1151", 1)] {
-        let mut command = project.command(&["audit", "gfx942.co", "--gpu", gpu]);
+    for (name, code) in [("one", fixture("gfx1151.co")), ("other", fixture("gfx11-generic.co"))] {
+        let tar = tar(&[("kernel.co", Ok(code))]);
+        layout_of(&project.path(name), &[("tar+gzip", &gzip(&tar), &tar)], &json!({}));
+    }
+    for (line, code) in [
+        ("audit gfx942.co --gpu gfx942", 0),
+        ("audit gfx942.co --gpu gfx1151", 1),
+        ("audit gfx942.co --gpu gfx1151 --format json", 1),
+        ("diff one other", 13),
+        ("diff one other --format json", 13),
+        ("diff one one", 0),
+    ] {
+        let mut command = project.command(&line.split(' ').collect::<Vec<_>>());
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let ended = command.stdout(writer).stderr(std::process::Stdio::null()).status().unwrap();
-        assert_eq!(ended.code(), Some(code), "{gpu}");
+        assert_eq!(ended.code(), Some(code), "{line}");
     }
 }
 
