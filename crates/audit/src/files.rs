@@ -13,7 +13,9 @@ pub struct Found {
     /// The files that cannot be read, and why.
     pub(crate) unreadable: BTreeMap<String, String>,
     /// The number of files in the input.
-    pub count: u64,
+    pub(crate) count: u64,
+    /// The number of archives among them, which are not read.
+    pub(crate) archives: u64,
 }
 
 /// The GPU code of a file.
@@ -83,7 +85,19 @@ fn add(code: &mut FileCode, object: &CodeObject) {
     code.code.extend(object.code_target().cloned());
 }
 
+/// The ends of the names of archives.
+const ARCHIVES: [&str; 14] = [
+    ".a", ".conda", ".deb", ".jar", ".rpm", ".tar", ".tar.bz2", ".tar.gz", ".tar.xz", ".tar.zst",
+    ".tgz", ".whl", ".zip", ".7z",
+];
+
 impl Found {
+    /// Counts a file.
+    pub fn count(&mut self, path: &str) {
+        self.count += 1;
+        self.archives += u64::from(ARCHIVES.iter().any(|end| path.ends_with(end)));
+    }
+
     /// Adds the result for a file.
     pub fn add(&mut self, path: String, scanned: Scanned) {
         match scanned {

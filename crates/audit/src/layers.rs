@@ -119,7 +119,7 @@ impl Layers {
         let (links, first): (Vec<_>, Vec<_>) =
             files().partition(|(path, _)| self.links.contains(*path));
         for (path, entry) in first.into_iter().chain(links) {
-            found.count += 1;
+            found.count(&path.to_string());
             let linked = || self.linked.get(path).filter(|_| self.links.contains(path)).copied();
             let Some(sha256) = entry.sha256.or_else(linked) else { continue };
             // A further name of a file counts only if the first is hidden.

@@ -28,6 +28,8 @@ pub struct AuditReport {
     pub spoof: Option<String>,
     /// The number of files in the input.
     pub files: u64,
+    /// The number of archives among them, which were not read.
+    pub archives: u64,
     /// The targets of the code.
     pub targets: Vec<Target>,
     /// The libraries and the folders of kernel files that contain GPU code.
@@ -149,6 +151,7 @@ impl AuditReport {
             },
             spoof,
             files: found.count,
+            archives: found.archives,
             targets: targets(totals),
             parts: parts.collect(),
             unreadable: {

@@ -176,7 +176,7 @@ impl Input {
             }
             Self::File(path) => {
                 let mut found = Found::default();
-                found.count = 1;
+                found.count(&path.display().to_string());
                 let file = open(path).and_then(Spool::of_file);
                 let file = file.map_err(|error| unreadable(path, &error))?;
                 let name = path.display().to_string();
@@ -299,7 +299,7 @@ fn read_folder(folder: &Path) -> Result<Found, Failure> {
             Ok(if is_kept { scan(&name, &spool) } else { Ok(None) })
         };
         let scanned = read().unwrap_or_else(|error| Err(error.to_string()));
-        found.count += 1;
+        found.count(&name);
         found.add(name, scanned);
     }
     Ok(found)
@@ -327,7 +327,7 @@ fn read_zip(path: &Path) -> Result<Found, Failure> {
             continue;
         }
         let name = entry.name().map_err(damaged)?.into_owned();
-        found.count += 1;
+        found.count(&name);
         let spool = spooled(&name, entry).map_err(|error| damaged(error.into()))?;
         if let Some(spool) = spool {
             found.add(name.clone(), scan(&name, &spool));

@@ -84,6 +84,9 @@ fn text(report: &AuditReport) -> String {
         let (path, why) = (sanitise_line(&one.path), sanitise_line(&one.why));
         page.line(format_args!("  unreadable  {path}: {why}"));
     }
+    if report.archives > 0 {
+        page.line(format_args!("\n  not read: archives inside ({})", files(report.archives)));
+    }
     page.into_text()
 }
 

@@ -164,6 +164,13 @@ fn the_verdict_follows_from_the_code() {
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(report["verdict"], verdict, "{name} {gpu}");
     }
+    // What is inside of an archive that is inside is not known.
+    put(&project, "nested/inside.whl", b"PK\x03\x04");
+    put(&project, "nested/README.md", b"text");
+    text(&project, "nested --gpu gfx1151")
+        .expect(1)
+        .prints("host only: there is no GPU code in 2 files")
+        .prints("not read: archives inside (1 file)");
     // A text that mentions a GPU is no code for it, not even in a library.
     let mut library = fixture("libhost-only.so");
     library.extend_from_slice(b"TensileLibrary_gfx1151.co hipv4-amdgcn-amd-amdhsa--gfx1151");
