@@ -47,9 +47,7 @@ impl Layer {
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder, ..Self::default() }
     }
-}
 
-impl Layer {
     /// Returns whether there is something at a path.
     pub fn contains(&self, path: &str) -> bool {
         let mut entries = self.listing.entries.iter();

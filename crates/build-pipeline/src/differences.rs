@@ -77,7 +77,7 @@ impl Files {
 
 /// Returns an unnamed temporary file.
 fn spool() -> io::Result<std::fs::File> {
-    match environment::cache_folder().map(|folder| folder.join("work")) {
+    match environment::work_folder() {
         Some(folder) => {
             std::fs::create_dir_all(&folder)?;
             tempfile::tempfile_in(folder)

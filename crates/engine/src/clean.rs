@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bollard::models::ImageSummary;
+use bollard::models::{ContainerSummary, ImageSummary};
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use hyper::Method;
 use names::EngineKind;
@@ -59,12 +59,7 @@ pub(crate) async fn leftovers(
     run: Option<&RunId>,
 ) -> Result<Vec<Leftover>, EngineError> {
     remove_unfinished(client).await?;
-    let action = "list this tool's containers";
-    let filters = HashMap::from([("label".to_owned(), vec![label_filter(CONTAINER_LABEL, run)])]);
-    let options =
-        ListContainersOptionsBuilder::new().all(true).size(true).filters(&filters).build();
-    let listed = client.docker().list_containers(Some(options)).await;
-    let listed = listed.map_err(|error| client.wire().judge_bollard(action, error))?;
+    let listed = containers_with(client, label_filter(CONTAINER_LABEL, run)).await?;
     let mut found: Vec<Leftover> = listed
         .into_iter()
         .filter_map(|container| {
@@ -84,6 +79,19 @@ pub(crate) async fn leftovers(
     found.sort();
     found.dedup_by(|one, other| one.id == other.id);
     Ok(found)
+}
+
+/// Lists the containers with a label, including stopped ones, with their sizes.
+async fn containers_with(
+    client: &Client,
+    label: String,
+) -> Result<Vec<ContainerSummary>, EngineError> {
+    let action = "list this tool's containers";
+    let filters = HashMap::from([("label".to_owned(), vec![label])]);
+    let options =
+        ListContainersOptionsBuilder::new().all(true).size(true).filters(&filters).build();
+    let listed = client.docker().list_containers(Some(options)).await;
+    listed.map_err(|error| client.wire().judge_bollard(action, error))
 }
 
 /// Lists this tool's bases and the images built on them, except those that belong to a known run.
@@ -109,14 +117,8 @@ async fn step_containers(
     client: &Client,
     images: &[Leftover],
 ) -> Result<Vec<Leftover>, EngineError> {
-    let action = "list the containers of steps";
-    let filters = HashMap::from([("label".to_owned(), vec![BASE_LABEL.to_owned()])]);
-    let options =
-        ListContainersOptionsBuilder::new().all(true).size(true).filters(&filters).build();
-    let listed = client.docker().list_containers(Some(options)).await;
-    let listed = listed.map_err(|error| client.wire().judge_bollard(action, error))?;
     let mut found = Vec::new();
-    for container in listed {
+    for container in containers_with(client, BASE_LABEL.to_owned()).await? {
         let (Some(id), Some(image)) = (container.id, container.image_id) else { continue };
         if !images.iter().any(|one| one.id == image) || !has_no_log(client, &id).await? {
             continue;

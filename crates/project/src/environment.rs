@@ -102,6 +102,11 @@ pub fn cache_folder() -> Option<PathBuf> {
     Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline"))
 }
 
+/// Returns the folder for large temporary files, if there is a home directory.
+pub fn work_folder() -> Option<PathBuf> {
+    Some(cache_folder()?.join("work"))
+}
+
 /// Returns the folder for sockets, whose path must be short.
 ///
 /// # Errors

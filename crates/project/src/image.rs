@@ -217,7 +217,7 @@ impl Image {
         if number >= self.layers.len() {
             return Ok(Some(SortedLayer::default()));
         }
-        let folder = environment::cache_folder().map(|folder| folder.join("work"));
+        let folder = environment::work_folder();
         let read = move |reader, diff_id: Option<Digest>| {
             SortedLayer::read(reader, diff_id.as_ref(), folder.as_deref())
         };

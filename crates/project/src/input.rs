@@ -12,13 +12,11 @@ use failure::{Failure, Kind};
 use gpu_code::{HEAD, Spool, is_candidate};
 use names::GfxVersion;
 use oci::client::RegistryClient;
+use pins::OVERRIDE;
 use rustix::fs::{Mode, OFlags};
 
-use crate::environment;
+use crate::environment::work_folder;
 use crate::image::{Image, is_of_machine, is_track, machine_failure};
-
-/// The variable that makes ROCm see another GPU.
-const OVERRIDE: &str = "HSA_OVERRIDE_GFX_VERSION";
 
 /// Something that can be audited.
 #[derive(Debug)]
@@ -199,10 +197,6 @@ fn looks_like_a_path(text: &str) -> bool {
 fn foreign_image(name: &str) -> Failure {
     Failure::new(Kind::Input, format!("`{name}` is an image in another form than OCI's"))
         .hint("convert it: `skopeo copy docker-archive:FILE oci-archive:OTHER`, or `skopeo copy dir:FOLDER oci:OTHER`")
-}
-
-fn work_folder() -> Option<PathBuf> {
-    environment::cache_folder().map(|folder| folder.join("work"))
 }
 
 fn unreadable(path: &Path, error: &(dyn std::error::Error + 'static)) -> Failure {

@@ -136,7 +136,7 @@ pub(crate) struct Diff {
 /// Find out which GPUs an image, folder, package or file contains code for
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Inputs: a track (its image under dist/), a layout folder, an archive, a registry reference, a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 6 if a file in it is damaged."
+    after_help = "Inputs: a track (its image under dist/), a layout folder, an archive, a registry reference, a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in it is damaged."
 )]
 pub(crate) struct AuditCode {
     /// What to look at

@@ -85,7 +85,11 @@ fn text(report: &AuditReport) -> String {
         page.line(format_args!("  unreadable  {path}: {why}"));
     }
     if report.archives > 0 {
-        page.line(format_args!("\n  not read: archives inside ({})", files(report.archives)));
+        let (count, verb) = match report.archives {
+            1 => ("1 archive".to_owned(), "was"),
+            more => (format!("{more} archives"), "were"),
+        };
+        page.line(format_args!("\n  {count} inside {verb} not read"));
     }
     page.into_text()
 }
@@ -101,17 +105,17 @@ fn sentence(report: &AuditReport) -> String {
     match (report.verdict, &report.forced) {
         (VerdictName::Native, _) => format!("native: there is code for {gpu}"),
         (VerdictName::Generic, _) => {
-            format!("generic: there is code for a family of {gpu}, or portable code")
+            format!("generic: there is portable code, or code for a family that includes {gpu}")
         }
         (VerdictName::Spoof, Some(_)) => {
             format!("spoof: the image makes {gpu} imitate {spoof}, and there is code for that")
         }
         (VerdictName::Spoof, None) => {
-            format!("only by spoof: there is no code for {gpu}, but for {spoof}")
+            format!("only by spoof: there is code for {spoof}, which {gpu} can imitate")
         }
         (VerdictName::None, Some(forced)) => {
             format!(
-                "none: the image makes {gpu} imitate {forced}, and it can run no code with that"
+                "none: the image makes {gpu} imitate {forced}, and {gpu} cannot run any of its code that way"
             )
         }
         (VerdictName::None, None) => format!("none: there is no code for {gpu}"),
