@@ -22,27 +22,68 @@ const MOST_GROWTH: u64 = 2000;
 /// The buffer size, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Adds the code objects of all bundles between two positions.
+/// A bundle in a file.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    /// Its position in the file, in bytes.
+    pub(crate) start: u64,
+    /// The end of its head, of its last entry that is not empty, or of its compressed data.
+    pub(crate) end: u64,
+    /// How it is compressed.
+    pub(crate) packing: Option<Packing>,
+    /// Its entries, in order.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// How a bundle is compressed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packing {
+    /// The version of the head.
+    pub(crate) version: u16,
+    pub(crate) method: Method,
+    /// The position of the compressed data in the file.
+    pub(crate) data: u64,
+}
+
+/// A method of compression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Zlib,
+    Zstd,
+}
+
+/// An entry of a bundle.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: Vec<u8>,
+    pub(crate) object: CodeObject,
+}
+
+/// Reads all bundles between two positions. `count` is the number of code objects so far.
 pub(crate) fn read_all(
     file: &Spool,
     (start, end): (u64, u64),
-    found: &mut Vec<CodeObject>,
-) -> Result<(), ScanError> {
+    count: &mut usize,
+) -> Result<Vec<Bundle>, ScanError> {
+    let mut bundles = Vec::new();
     let mut position = start;
     while let Some(next) = next_data(file, position, end)? {
         let mut magic = [0; PLAIN.len()];
         let length = usize::try_from(end - next).unwrap_or(usize::MAX).min(magic.len());
         file.read_at(next, &mut magic[..length])?;
-        position = if magic == PLAIN {
-            plain(file, next, end, found)?
+        let bundle = if magic == PLAIN {
+            plain(file, next, end)?
         } else if magic.starts_with(COMPRESSED) {
-            compressed(file, next, end, found)?
+            compressed(file, next, end)?
         } else {
             return Err(ScanError::at(next, "a bundle is expected, but these bytes are none"));
         };
-        limit(found)?;
+        position = bundle.end;
+        *count += bundle.entries.len();
+        limit(*count)?;
+        bundles.push(bundle);
     }
-    Ok(())
+    Ok(bundles)
 }
 
 /// Returns the position of the first byte that is not zero.
@@ -62,31 +103,20 @@ fn next_data(file: &Spool, mut from: u64, end: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Reads the plain bundle at `start`, and returns where it ends.
-fn plain(
-    file: &Spool,
-    start: u64,
-    end: u64,
-    found: &mut Vec<CodeObject>,
-) -> Result<u64, ScanError> {
+/// Reads the plain bundle at `start`.
+fn plain(file: &Spool, start: u64, end: u64) -> Result<Bundle, ScanError> {
     let mut input = Part { file, position: start, end };
-    let (objects, size) = read_bundle(&mut input, end - start, start, None)?;
-    found.extend(objects);
-    Ok(start + size)
+    let (entries, size) = read_bundle(&mut input, end - start, start, None)?;
+    Ok(Bundle { start, end: start + size, packing: None, entries })
 }
 
-/// Reads the compressed bundle at `start`, and returns where it ends.
-fn compressed(
-    file: &Spool,
-    start: u64,
-    end: u64,
-    found: &mut Vec<CodeObject>,
-) -> Result<u64, ScanError> {
+/// Reads the compressed bundle at `start`.
+fn compressed(file: &Spool, start: u64, end: u64) -> Result<Bundle, ScanError> {
     let damaged = |why: String| ScanError::at(start, why);
     let mut head = Part { file, position: start + COMPRESSED.len() as u64, end };
     let cut = |_| damaged("the head of the compressed bundle is truncated".to_owned());
     let version = head.number::<2>().map_err(cut)?;
-    let method = head.number::<2>().map_err(cut)?;
+    let number = head.number::<2>().map_err(cut)?;
     let (total, size) = match version {
         1 => (None, head.number::<4>().map_err(cut)?),
         2 => (Some(head.number::<4>().map_err(cut)?), head.number::<4>().map_err(cut)?),
@@ -113,39 +143,75 @@ fn compressed(
             stop - data
         )));
     }
-    let mut packed = BufReader::with_capacity(PIECE, Part { file, position: data, end: stop });
-    let objects = match method {
-        0 => {
-            let input = flate2::bufread::ZlibDecoder::new(&mut packed);
-            decompressed(Forward { input, position: 0 }, size, start)?
-        }
-        1 => {
-            let input = zstd::Decoder::with_buffer(&mut packed)?.single_frame();
-            decompressed(Forward { input, position: 0 }, size, start)?
-        }
-        _ => return Err(damaged(format!("the compression method {method} is unknown"))),
+    let method = match number {
+        0 => Method::Zlib,
+        1 => Method::Zstd,
+        _ => return Err(damaged(format!("the compression method {number} is unknown"))),
     };
-    let left = packed.buffer().len() as u64;
-    let read = packed.into_inner().position - left;
+    let version = u16::try_from(version).unwrap_or_default();
+    let packing = Packing { version, method, data };
+    let (entries, read) = unpacked(file, stop, packing, |input| decompressed(input, size, start))?;
     if total.is_some() && read != stop {
         return Err(damaged(format!("{} bytes follow the compressed data", stop - read)));
     }
-    found.extend(objects);
-    Ok(read)
+    Ok(Bundle { start, end: read, packing: Some(packing), entries })
+}
+
+/// Passes the decompressed content of a bundle to `take`, and also returns where the compressed
+/// data ends in the file. It ends at `stop` at the latest.
+fn unpacked<T>(
+    file: &Spool,
+    stop: u64,
+    packing: Packing,
+    take: impl FnOnce(Forward<&mut dyn Read>) -> Result<T, ScanError>,
+) -> Result<(T, u64), ScanError> {
+    let part = Part { file, position: packing.data, end: stop };
+    let mut packed = BufReader::with_capacity(PIECE, part);
+    let value = match packing.method {
+        Method::Zlib => {
+            let mut input = flate2::bufread::ZlibDecoder::new(&mut packed);
+            take(Forward { input: &mut input, position: 0 })?
+        }
+        Method::Zstd => {
+            let mut input = zstd::Decoder::with_buffer(&mut packed)?.single_frame();
+            take(Forward { input: &mut input, position: 0 })?
+        }
+    };
+    let left = packed.buffer().len() as u64;
+    Ok((value, packed.into_inner().position - left))
+}
+
+/// Decompresses a bundle.
+pub(crate) fn unpack(
+    file: &Spool,
+    bundle: &Bundle,
+    packing: Packing,
+    mut out: Spool,
+) -> Result<Spool, ScanError> {
+    let take = |input: Forward<&mut dyn Read>| {
+        let mut piece = vec![0; PIECE];
+        loop {
+            match input.input.read(&mut piece)? {
+                0 => return Ok(out),
+                count => out.push(&piece[..count])?,
+            }
+        }
+    };
+    Ok(unpacked(file, bundle.end, packing, take)?.0)
 }
 
 /// Reads a decompressed bundle, which must have exactly `size` bytes.
 fn decompressed(
-    mut input: Forward<impl Read>,
+    mut input: Forward<&mut dyn Read>,
     size: u64,
     at: u64,
-) -> Result<Vec<CodeObject>, ScanError> {
+) -> Result<Vec<Entry>, ScanError> {
     let failed = |error: io::Error| ScanError::at(at, format!("cannot decompress it: {error}"));
-    let (objects, _) = read_bundle(&mut input, size, at, Some(size))?;
+    let (entries, _) = read_bundle(&mut input, size, at, Some(size))?;
     input.skip(size - input.position).map_err(failed)?;
     let mut more = [0];
     match input.input.read(&mut more).map_err(failed)? {
-        0 => Ok(objects),
+        0 => Ok(entries),
         _ => Err(ScanError::at(at, format!("it has more than {size} bytes when decompressed"))),
     }
 }
@@ -223,7 +289,7 @@ fn read_bundle(
     limit: u64,
     at: u64,
     size: Option<u64>,
-) -> Result<(Vec<CodeObject>, u64), ScanError> {
+) -> Result<(Vec<Entry>, u64), ScanError> {
     let cut = |error: io::Error| match size {
         Some(_) => ScanError::at(at, format!("cannot decompress the bundle: {error}")),
         None => ScanError::at(at, "the bundle is truncated"),
@@ -239,7 +305,7 @@ fn read_bundle(
         return Err(damaged(format!("the bundle claims to have {count} entries")));
     }
     let mut position = PLAIN.len() as u64 + 8;
-    let mut objects = Vec::new();
+    let mut entries = Vec::new();
     for number in 1..=count {
         let offset = input.number::<8>().map_err(cut)?;
         let size = input.number::<8>().map_err(cut)?;
@@ -257,15 +323,16 @@ fn read_bundle(
             )));
         }
         let bundle = Some(at);
-        objects.push(CodeObject { bundle, offset, size, owner, is_compressed: false });
+        let object = CodeObject { bundle, offset, size, owner, is_compressed: false };
+        entries.push(Entry { id, object });
     }
     if position > limit {
         return Err(damaged(format!("the head of the bundle is larger than its {limit} bytes")));
     }
-    let mut order: Vec<usize> = (0..objects.len()).collect();
-    order.sort_by_key(|at| objects[*at].offset);
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_by_key(|at| entries[*at].object.offset);
     for number in order {
-        let object = &mut objects[number];
+        let object = &mut entries[number].object;
         object.is_compressed = size.is_some();
         if object.size == 0 {
             continue;
@@ -283,7 +350,7 @@ fn read_bundle(
         input.skip(rest).map_err(cut)?;
         position = object.offset + object.size;
     }
-    Ok((objects, position))
+    Ok((entries, position))
 }
 
 /// Returns who uses an entry, according to its ID: `kind-triple-target`.

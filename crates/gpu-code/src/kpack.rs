@@ -119,7 +119,7 @@ pub(crate) fn read(file: &Spool, found: &mut Vec<CodeObject>) -> Result<(), Scan
                 return Err(damaged(format!("kernel {ordinal} is outside the file")));
             }
             found.push(CodeObject { bundle: None, offset, size, owner, is_compressed });
-            limit(found)?;
+            limit(found.len())?;
         }
     }
     Ok(())

@@ -1,8 +1,9 @@
-//! Finds the AMD GPU code in a file, and decides whether it runs on a GPU.
+//! Finds the AMD GPU code in a file, decides whether it runs on a GPU, and removes the code of other
+//! GPUs.
 //!
 //! Start at [`scan()`]: it takes a file as a [`Spool`] and returns its code objects, each with its
 //! target and its size. [`is_candidate`] decides by the first bytes whether a file is worth it.
-//! [`Wish::judge`] turns the targets of a file into a [`Verdict`].
+//! [`Wish::judge`] turns the targets of a file into a [`Verdict`], and [`slim()`] removes code.
 //!
 //! | Format | Specification |
 //! |---|---|
@@ -22,6 +23,7 @@ mod file_name;
 mod judge;
 mod kpack;
 mod scan;
+mod slim;
 mod spool;
 mod target;
 #[cfg(test)]
@@ -30,5 +32,6 @@ mod tests;
 pub use error::ScanError;
 pub use judge::{Verdict, Wish};
 pub use scan::{CodeObject, HEAD, Owner, is_candidate, is_library, scan};
+pub use slim::{Slimmed, slim};
 pub use spool::Spool;
 pub use target::{CodeTarget, Fit};

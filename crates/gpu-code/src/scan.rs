@@ -1,6 +1,6 @@
 //! Lists the code objects of a file.
 
-use crate::bundle;
+use crate::bundle::{self, Bundle};
 use crate::elf::{self, Elf};
 use crate::error::ScanError;
 use crate::file_name::{Content, Named, named};
@@ -46,6 +46,11 @@ pub enum Owner {
 }
 
 impl CodeObject {
+    /// Returns a file that belongs to one machine as a whole.
+    fn whole(size: u64, owner: Owner) -> Self {
+        Self { bundle: None, offset: 0, size, owner, is_compressed: false }
+    }
+
     /// Returns the target of a part that belongs to an AMD GPU.
     pub fn target(&self) -> Option<&CodeTarget> {
         match &self.owner {
@@ -64,8 +69,8 @@ impl CodeObject {
 }
 
 /// Refuses a file with too many code objects: compressed bundles of a few bytes can claim thousands.
-pub(crate) fn limit(found: &[CodeObject]) -> Result<(), ScanError> {
-    if found.len() > MOST_OBJECTS {
+pub(crate) fn limit(count: usize) -> Result<(), ScanError> {
+    if count > MOST_OBJECTS {
         return Err(ScanError::at(0, format!("it has more than {MOST_OBJECTS} code objects")));
     }
     Ok(())
@@ -85,6 +90,79 @@ pub fn is_library(head: &[u8]) -> bool {
     matches!(elf::identify(head), Some(Elf::Host))
 }
 
+/// What a file is, with the code in it.
+#[derive(Debug)]
+pub(crate) enum Form {
+    /// A program or a library, with the bundles of each section `.hip_fatbin`.
+    Library(Vec<FatSection>),
+    /// Bundles.
+    Bundles(Vec<Bundle>),
+    /// A kpack archive.
+    Archive(Vec<CodeObject>),
+    /// A code object.
+    Object(Owner),
+    /// None of these. Its name may still say which GPU it is for.
+    Other,
+}
+
+/// A section with bundles.
+#[derive(Debug)]
+pub(crate) struct FatSection {
+    /// Its position in the file, in bytes.
+    pub(crate) start: u64,
+    /// Its end, in bytes.
+    pub(crate) end: u64,
+    pub(crate) bundles: Vec<Bundle>,
+}
+
+impl Form {
+    fn of(file: &Spool, head: &[u8]) -> Result<Self, ScanError> {
+        let mut count = 0;
+        if head.starts_with(bundle::PLAIN) || head.starts_with(bundle::COMPRESSED) {
+            let bundles = bundle::read_all(file, (0, file.size()), &mut count)?;
+            return Ok(Self::Bundles(bundles));
+        }
+        if head.starts_with(kpack::MAGIC) {
+            let mut found = Vec::new();
+            kpack::read(file, &mut found)?;
+            return Ok(Self::Archive(found));
+        }
+        Ok(match elf::identify(head) {
+            Some(Elf::CodeObject(target)) => {
+                // A truncated file is an error.
+                elf::fat_sections(file)?;
+                Self::Object(Owner::Gpu(target))
+            }
+            Some(Elf::OtherCode(target)) => Self::Object(Owner::Data(target)),
+            Some(Elf::Host) => {
+                let mut sections = Vec::new();
+                for (start, end) in elf::fat_sections(file)? {
+                    let bundles = bundle::read_all(file, (start, end), &mut count)?;
+                    sections.push(FatSection { start, end, bundles });
+                }
+                Self::Library(sections)
+            }
+            None => Self::Other,
+        })
+    }
+
+    fn objects(&self, size: u64) -> Vec<CodeObject> {
+        let of = |bundles: &[Bundle]| -> Vec<CodeObject> {
+            let entries = bundles.iter().flat_map(|bundle| &bundle.entries);
+            entries.map(|entry| entry.object.clone()).collect()
+        };
+        match self {
+            Self::Library(sections) => {
+                sections.iter().flat_map(|section| of(&section.bundles)).collect()
+            }
+            Self::Bundles(bundles) => of(bundles),
+            Self::Archive(objects) => objects.clone(),
+            Self::Object(owner) => vec![CodeObject::whole(size, owner.clone())],
+            Self::Other => Vec::new(),
+        }
+    }
+}
+
 /// Lists the code objects of a file, in the order of the file. `path` decides about files that say
 /// in their names which GPU they are for.
 ///
@@ -92,60 +170,42 @@ pub fn is_library(head: &[u8]) -> bool {
 /// The file cannot be read, contradicts its format, or contains code for another GPU than its name
 /// says.
 pub fn scan(path: &str, file: &Spool) -> Result<Vec<CodeObject>, ScanError> {
+    Ok(examine(path, file)?.1)
+}
+
+/// Returns what a file is, and its code objects as [`scan()`] does.
+pub(crate) fn examine(path: &str, file: &Spool) -> Result<(Form, Vec<CodeObject>), ScanError> {
     let mut head = [0; HEAD];
     let length = usize::try_from(file.size()).unwrap_or(HEAD).min(HEAD);
     let head = &mut head[..length];
     file.read_at(0, head)?;
-    let mut found = Vec::new();
-    let whole = |owner| CodeObject {
-        bundle: None,
-        offset: 0,
-        size: file.size(),
-        owner,
-        is_compressed: false,
-    };
-    if head.starts_with(bundle::PLAIN) || head.starts_with(bundle::COMPRESSED) {
-        bundle::read_all(file, (0, file.size()), &mut found)?;
-    } else if head.starts_with(kpack::MAGIC) {
-        kpack::read(file, &mut found)?;
-    } else {
-        match elf::identify(head) {
-            Some(Elf::CodeObject(target)) => {
-                // A truncated file is an error.
-                elf::fat_sections(file)?;
-                found.push(whole(Owner::Gpu(target)));
-            }
-            Some(Elf::OtherCode(target)) => found.push(whole(Owner::Data(target))),
-            Some(Elf::Host) => {
-                for section in elf::fat_sections(file)? {
-                    bundle::read_all(file, section, &mut found)?;
-                }
-                return Ok(found);
-            }
-            None => {}
-        }
+    let form = Form::of(file, head)?;
+    let found = form.objects(file.size());
+    if matches!(form, Form::Library(_)) {
+        return Ok((form, found));
     }
-    let Some(Named { target, content }) = named(path) else { return Ok(found) };
+    let Some(Named { target, content }) = named(path) else { return Ok((form, found)) };
     let targets = || found.iter().filter_map(CodeObject::target);
     if targets().next().is_none() {
-        return match content {
-            Content::Database if head.starts_with(DATABASE) => Ok(vec![whole(Owner::Gpu(target))]),
+        let owner = match content {
+            Content::Database if head.starts_with(DATABASE) => Owner::Gpu(target),
             Content::Database => {
                 let why = format!("its name says {target}, but it is no SQLite database");
-                Err(ScanError::at(0, why))
+                return Err(ScanError::at(0, why));
             }
-            Content::Packed => Ok(vec![whole(Owner::Gpu(target))]),
-            Content::Data => Ok(vec![whole(Owner::Data(target))]),
+            Content::Packed => Owner::Gpu(target),
+            Content::Data => Owner::Data(target),
             Content::Objects => {
                 let why = format!("its name says {target}, but it is no code object");
-                Err(ScanError::at(0, why))
+                return Err(ScanError::at(0, why));
             }
         };
+        return Ok((form, vec![CodeObject::whole(file.size(), owner)]));
     }
     if targets().all(|one| one.processor() != target.processor()) {
         let others: Vec<String> = targets().map(ToString::to_string).collect();
         let why = format!("its name says {target}, but its code is for {}", others.join(", "));
         return Err(ScanError::at(0, why));
     }
-    Ok(found)
+    Ok((form, found))
 }

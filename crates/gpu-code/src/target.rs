@@ -200,6 +200,26 @@ impl CodeTarget {
         &self.processor
     }
 
+    /// Returns whether a GPU might run this code: it fits, or that cannot be said. The latter holds
+    /// for families of processors, and for generic targets and numbers that are newer than this
+    /// program.
+    pub fn may_fit(&self, gpu: &GpuTarget) -> bool {
+        let is_of_family = || {
+            let family = self.processor.trim_end_matches('x');
+            let places = self.processor.len() - family.len();
+            let rest = gpu.as_str().strip_prefix(family);
+            places > 0 && rest.is_some_and(|rest| rest.len() == places)
+        };
+        let is_exact_name = || Self::of_new_processor(&self.processor).is_some();
+        let is_generic = self.processor.ends_with("-generic");
+        let is_unknown = !self.is_known() && (is_generic || !is_exact_name());
+        if self.processor.ends_with('x') {
+            is_of_family()
+        } else {
+            is_unknown || self.fits(gpu).is_some()
+        }
+    }
+
     /// Returns how this code fits a GPU, or `None` if the GPU cannot run it. Features are not
     /// compared: they depend on the settings of the machine.
     pub fn fits(&self, gpu: &GpuTarget) -> Option<Fit> {

@@ -8,5 +8,6 @@ mod fuzz;
 mod hostile;
 mod judge;
 mod kpack;
+mod slim;
 mod support;
 mod target;
