@@ -36,13 +36,14 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ),
     ("gpu-code", false, &["names"]),
     ("audit", false, &["gpu-code", "seal"]),
+    ("slim", false, &["audit", "gpu-code", "names", "seal"]),
     (
         "build-pipeline",
         false,
         &[
             "audit", "engine", "executor", "failure", "gpu-code", "host", "launch", "lint",
             "names", "oci", "patcher", "patching", "pins", "plan", "planner", "project", "record",
-            "seal", "sources", "upkeep",
+            "seal", "slim", "sources", "upkeep",
         ],
     ),
     (
@@ -50,7 +51,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         false,
         &[
             "audit", "debian", "engine", "executor", "failure", "gpu-code", "lint", "names", "oci",
-            "patcher", "pins", "plan", "planner", "record", "sources",
+            "patcher", "pins", "plan", "planner", "record", "seal", "slim", "sources",
         ],
     ),
     ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),

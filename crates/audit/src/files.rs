@@ -6,7 +6,7 @@ use std::io;
 use gpu_code::{CodeObject, CodeTarget, HEAD, Spool, is_library};
 
 /// The GPU code of an input.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Found {
     /// The files that contain or describe GPU code, by path.
     pub(crate) files: BTreeMap<String, FileCode>,

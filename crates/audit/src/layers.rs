@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
-use gpu_code::{HEAD, Spool, is_candidate};
+use gpu_code::{CodeTarget, HEAD, Spool, is_candidate};
 use seal::{Entry, EntryPath, Index, Kind, LayerVisitor, Listing};
 
 use crate::files::{Found, Scanned, head, scan};
@@ -46,6 +46,22 @@ impl Layer {
     /// `folder` is for temporary files.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder, ..Self::default() }
+    }
+
+    /// Returns what the layer contains.
+    pub fn listing(&self) -> &Listing {
+        &self.listing
+    }
+
+    /// Returns the files that contain or describe code for which `is_meant` holds.
+    pub fn files_with<'a>(
+        &'a self,
+        is_meant: impl Fn(&CodeTarget) -> bool + 'a,
+    ) -> impl Iterator<Item = &'a EntryPath> {
+        self.scanned.iter().filter_map(move |(_, path, scanned)| {
+            let code = scanned.as_ref().ok()?.as_ref()?;
+            code.targets.keys().any(&is_meant).then_some(path)
+        })
     }
 
     /// Returns whether there is something at a path.

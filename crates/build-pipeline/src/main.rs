@@ -116,6 +116,7 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Verify(args) => commands::verify::run(&cli.global, args),
         Command::Diff(args) => commands::diff::run(&cli.global, args),
         Command::Audit(args) => commands::audit::run(&cli.global, args),
+        Command::Slim(args) => commands::slim::run(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),

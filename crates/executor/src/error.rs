@@ -80,6 +80,7 @@ impl ExecuteError {
     pub(crate) fn layer(source: LayerError) -> Self {
         match source {
             LayerError::Tar(source) => Self::seal(source.into()),
+            LayerError::New(source) => Self::seal(source),
             LayerError::Read(source) => Self::disk("reading a layer failed".to_owned(), source),
             LayerError::Trailing | LayerError::DiffId { .. } => {
                 let what = "a layer does not match the image's config".to_owned();

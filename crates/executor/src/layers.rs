@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 use names::{Digest, Hasher, ImageRef};
 use oci::client::RegistryClient;
 use oci::media::Descriptor;
-use seal::{Entries, LayerVisitor, Listing, TarError};
+use seal::{Entries, LayerVisitor, Listing, SealError, TarError};
 
 use crate::ExecuteError;
 
@@ -25,6 +25,9 @@ pub enum LayerError {
     /// The layer, or a temporary file for its entries, cannot be read or written.
     #[error("cannot read the layer to its end")]
     Read(#[source] io::Error),
+    /// A new layer cannot be made from it.
+    #[error(transparent)]
+    New(SealError),
     /// There is data after the end of the tar.
     #[error("there is data after the end of the layer's tar")]
     Trailing,
@@ -36,6 +39,15 @@ pub enum LayerError {
         /// The actual digest.
         found: Digest,
     },
+}
+
+impl From<SealError> for LayerError {
+    fn from(error: SealError) -> Self {
+        match error {
+            SealError::Tar(error) => Self::Tar(error),
+            other => Self::New(other),
+        }
+    }
 }
 
 /// Lists a layer, which may be compressed with gzip or zstd.
@@ -65,36 +77,50 @@ pub fn visit_layer(
     diff_id: Option<&Digest>,
     visitor: &mut impl LayerVisitor,
 ) -> Result<(), LayerError> {
+    read_layer(reader, diff_id, |tar| {
+        let mut entries = Entries::of_layer(tar);
+        loop {
+            let mut taken = Ok(());
+            let next = entries.next_with(|path, part| {
+                if taken.is_ok() {
+                    taken = visitor.content(path, part);
+                }
+            })?;
+            taken.map_err(LayerError::Read)?;
+            let Some((path, entry)) = next else { return Ok(()) };
+            visitor.entry(path, entry).map_err(LayerError::Read)?;
+        }
+    })
+}
+
+/// Passes the tar of a layer to `read`. The layer may be compressed with gzip or zstd.
+///
+/// # Errors
+/// Fails if `read` fails, if there is data after the tar, or if the tar does not match `diff_id`.
+pub fn read_layer<T>(
+    reader: impl Read,
+    diff_id: Option<&Digest>,
+    read: impl FnOnce(&mut dyn Read) -> Result<T, LayerError>,
+) -> Result<T, LayerError> {
     let mut reader = BufReader::with_capacity(PIECE, reader);
     let start = reader.fill_buf().unwrap_or_default();
     if start.starts_with(&GZIP) {
-        visit_tar(MultiGzDecoder::new(reader), diff_id, visitor)
+        read_tar(MultiGzDecoder::new(reader), diff_id, read)
     } else if start.starts_with(&ZSTD) {
         let reader = zstd::Decoder::with_buffer(reader).map_err(LayerError::Read)?;
-        visit_tar(reader, diff_id, visitor)
+        read_tar(reader, diff_id, read)
     } else {
-        visit_tar(reader, diff_id, visitor)
+        read_tar(reader, diff_id, read)
     }
 }
 
-fn visit_tar(
+fn read_tar<T>(
     tar: impl Read,
     diff_id: Option<&Digest>,
-    visitor: &mut impl LayerVisitor,
-) -> Result<(), LayerError> {
+    read: impl FnOnce(&mut dyn Read) -> Result<T, LayerError>,
+) -> Result<T, LayerError> {
     let mut tar = Hashed { tar, hasher: Hasher::new() };
-    let mut entries = Entries::of_layer(&mut tar);
-    loop {
-        let mut taken = Ok(());
-        let next = entries.next_with(|path, part| {
-            if taken.is_ok() {
-                taken = visitor.content(path, part);
-            }
-        })?;
-        taken.map_err(LayerError::Read)?;
-        let Some((path, entry)) = next else { break };
-        visitor.entry(path, entry).map_err(LayerError::Read)?;
-    }
+    let value = read(&mut tar)?;
     // Tars are padded with zeros. Checksums and digests are only verified at the end.
     let mut piece = vec![0; PIECE];
     loop {
@@ -108,7 +134,7 @@ fn visit_tar(
     }
     let found = Digest::from_sha256(tar.hasher.finish());
     match diff_id.filter(|wanted| **wanted != found) {
-        None => Ok(()),
+        None => Ok(value),
         Some(wanted) => Err(LayerError::DiffId { wanted: wanted.clone(), found }),
     }
 }

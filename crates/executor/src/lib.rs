@@ -35,7 +35,7 @@ pub use built::needs_engine;
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
-pub use layers::{LayerError, read_remote_layer, visit_layer};
+pub use layers::{LayerError, read_layer, read_remote_layer, visit_layer};
 pub use probes::{Edited, Tools};
 pub use sorted::SortedLayer;
 

@@ -33,5 +33,5 @@ pub use error::ScanError;
 pub use judge::{Verdict, Wish};
 pub use scan::{CodeObject, HEAD, Owner, is_candidate, is_library, scan};
 pub use slim::{Slimmed, slim};
-pub use spool::Spool;
+pub use spool::{Spool, SpoolReader};
 pub use target::{CodeTarget, Fit};

@@ -1,7 +1,7 @@
 //! A file's bytes, in memory or on disk.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -84,6 +84,30 @@ impl Spool {
                 Ok(())
             }
         }
+    }
+}
+
+/// Reads a spool from its start.
+#[derive(Debug)]
+pub struct SpoolReader {
+    spool: Spool,
+    position: u64,
+}
+
+impl Spool {
+    /// Returns a reader for all of it.
+    pub fn into_reader(self) -> SpoolReader {
+        SpoolReader { spool: self, position: 0 }
+    }
+}
+
+impl Read for SpoolReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.spool.size - self.position).unwrap_or(usize::MAX);
+        let count = left.min(buffer.len());
+        self.spool.read_at(self.position, &mut buffer[..count])?;
+        self.position += count as u64;
+        Ok(count)
     }
 }
 

@@ -133,6 +133,37 @@ pub fn assemble(
     Ok(finished(base, config, layers, edit, &edit.labels, reset))
 }
 
+/// Returns an image with other layers in place of some of its own. `new` has an element for each
+/// layer, lowest first. Of the edit, only the labels are used; everything else stays.
+///
+/// # Errors
+/// Fails if the image is damaged or not for the platform.
+pub fn replace_layers(
+    (base, base_config): (&Manifest, &[u8]),
+    platform: &Platform,
+    new: &[Option<NewLayer>],
+    edit: &ImageEdit,
+) -> Result<DerivedImage, DeriveError> {
+    let mut config = parse_config(base, base_config, platform)?;
+    let mut diff_ids = diff_ids(&config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
+    let mut layers = base.layers.iter().map(oci_layer).collect::<Result<Vec<_>, _>>()?;
+    for ((diff_id, layer), new) in diff_ids.iter_mut().zip(&mut layers).zip(new) {
+        if let Some(new) = new {
+            *diff_id = json!(new.diff_id);
+            *layer = descriptor(new);
+        }
+    }
+    config.insert("rootfs".to_owned(), json!({ "type": "layers", "diff_ids": diff_ids }));
+    let mut reset = Vec::new();
+    let inner = config.entry("config").or_insert_with(|| json!({}));
+    if inner.is_null() {
+        *inner = json!({});
+    }
+    let inner = inner.as_object_mut().ok_or(DeriveError::Field("config"))?;
+    edit_labels(inner, edit, &edit.labels, &mut reset)?;
+    Ok(finished(base, config, layers, edit, &edit.labels, reset))
+}
+
 /// Returns the layers in a config.
 fn diff_ids(config: &Map<String, Value>) -> Option<Vec<Value>> {
     config.get("rootfs")?.get("diff_ids")?.as_array().cloned()

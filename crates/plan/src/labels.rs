@@ -40,6 +40,11 @@ pub const GPU: &str = "io.github.build-pipeline.gpu";
 /// The GPU targets that the image contains code for, separated by spaces; the build checked this.
 /// Absent if the build did not check.
 pub const GPU_TARGETS: &str = "io.github.build-pipeline.gpu-targets";
+/// The contract by which code of other GPUs was removed, and the GPUs whose code was kept. Absent if
+/// none was removed.
+pub const SLIM: &str = "io.github.build-pipeline.slim";
+/// The digest of the image's manifest before that.
+pub const SLIM_BASE: &str = "io.github.build-pipeline.slim-base";
 /// The SHA-256 of the plan's canonical text.
 pub const PLAN_DIGEST: &str = "io.github.build-pipeline.plan-digest";
 /// The SHA-256 of the values of the pins that the image is made from.

@@ -13,6 +13,7 @@ use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest};
 use pins::Track;
 use record::verify::Documents;
+use seal::SealError;
 
 use crate::environment;
 use crate::folder::Project;
@@ -285,7 +286,11 @@ impl Image {
 /// Returns the failure of reading a layer or a tar. `next` is the hint if it is damaged.
 pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Failure {
     match error {
-        LayerError::Read(cause) if is_of_machine(cause) => machine_failure(what, error),
+        LayerError::Read(cause) | LayerError::New(SealError::Write(cause))
+            if is_of_machine(cause) =>
+        {
+            machine_failure(what, error)
+        }
         _ => Failure::caused(Kind::Integrity, what, error).hint(next),
     }
 }

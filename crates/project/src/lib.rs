@@ -29,6 +29,7 @@ pub mod registry;
 pub mod rehearsal;
 pub mod request;
 pub mod runtime;
+pub mod slim;
 pub mod state;
 
 pub use folder::{DATA_FILES, Project, read_text, unreadable};

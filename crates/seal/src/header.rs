@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use tar_stream::{MAX_OCTAL, MAX_OWNER, PAX_NAME, Ustar, pax_header, pax_record};
 
-use crate::entry::{CAPABILITY, Entry, Kind};
+use crate::entry::{Entry, Kind};
 
 /// Writes the canonical header of an entry, preceded by a PAX header if necessary: for a name or
-/// link longer than 100 bytes or not in ASCII, for a large owner, group or size, and for a
-/// capability. The ustar prefix is not used, because a path can have two valid splits.
+/// link longer than 100 bytes or not in ASCII, for a large owner, group or size, and for
+/// extended attributes. The ustar prefix is not used, because a path can have two valid splits.
 ///
 /// The time must fit its field, and a device its numbers; [`crate::Sealer`] ensures both.
 pub(crate) fn write_header(out: &mut impl Write, path: &[u8], entry: &Entry) -> io::Result<()> {
@@ -53,8 +53,8 @@ pub(crate) fn write_header(out: &mut impl Write, path: &[u8], entry: &Entry) -> 
 /// Returns the PAX records of an entry, in the order of their keys.
 fn records(name: &[u8], entry: &Entry) -> Vec<u8> {
     let mut records = Vec::new();
-    if let Some(capability) = entry.xattrs.get(CAPABILITY) {
-        pax_record(&mut records, b"SCHILY.xattr.security.capability", capability);
+    for (name, value) in &entry.xattrs {
+        pax_record(&mut records, &[b"SCHILY.xattr.", &**name].concat(), value);
     }
     let number = |records: &mut Vec<u8>, key: &[u8], value: u64, most: u64| {
         if value > most {

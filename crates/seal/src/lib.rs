@@ -36,6 +36,7 @@
 
 mod changes;
 mod compare;
+mod edit;
 mod entry;
 mod error;
 mod glob;
@@ -52,6 +53,7 @@ mod upper;
 mod visitor;
 
 pub use compare::{Cause, Difference, Placed, Sorted, compare};
+pub use edit::{LayerEditor, Replacement, edit_layer};
 pub use entry::{CAPABILITY, Entry, Kind, Xattrs};
 pub use error::SealError;
 pub use glob::{Glob, ParseGlobError};

@@ -113,7 +113,7 @@ impl<R: Read> Iterator for Entries<R> {
 
 /// Returns an entry under the path that it applies to, or `None` if it does not belong to the
 /// image.
-fn listed(located: Located) -> Result<Option<(EntryPath, Entry)>, TarError> {
+pub(crate) fn listed(located: Located) -> Result<Option<(EntryPath, Entry)>, TarError> {
     let Located { path, mut entry, offset, .. } = located;
     let mut mark = |kind, path| {
         entry = Entry { mtime: entry.mtime, ..Entry::new(kind) };

@@ -150,6 +150,27 @@ pub(crate) struct AuditCode {
     pub(crate) format: Format,
 }
 
+/// Write an image without the code of other GPUs
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The layers are read twice and no engine is used. Code that is kept does not change: the rules are the contract slim/1. `build-pipeline diff INPUT OUTPUT` lists the files that changed."
+)]
+pub(crate) struct Slim {
+    /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`
+    #[arg(value_name = "INPUT")]
+    pub(crate) input: String,
+    /// Write the image to oci:DIR or oci-archive:FILE
+    #[arg(short, long, value_name = "TO")]
+    pub(crate) output: String,
+    /// The GPU targets whose code stays, separated by commas [default: the one in the image's
+    /// label, else the GPU of this machine]
+    #[arg(long, value_name = "GFX", value_delimiter = ',')]
+    pub(crate) gpu: Vec<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
 /// List past builds, or show one record
 #[derive(Debug, Args)]
 pub(crate) struct Records {

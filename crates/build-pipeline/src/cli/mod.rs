@@ -89,6 +89,8 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Find out which GPUs an image, folder, package or file contains code for
     Audit(AuditCode),
+    /// Write an image without the code of other GPUs
+    Slim(Slim),
     /// Patch a source tree or an installed system, or report why a patch does not fit
     Patch(Patch),
     /// Look up a new value for a pin, check it, and write it into versions.toml
@@ -161,6 +163,8 @@ pub(crate) enum Document {
     Diff,
     /// `audit --format json`
     Audit,
+    /// `slim --format json`
+    Slim,
     /// `bump --format json`
     Bump,
     /// `outdated --format json`

@@ -432,7 +432,7 @@ impl Session<'_> {
         let load = self.args.load.then(|| ENGINE.to_owned());
         let mut all = Vec::new();
         for text in named.chain(pushes).chain(load) {
-            let output = parse_output(&text, plan, self.args.with_layers)?;
+            let output = parse_output(&text, &plan.name, self.args.with_layers)?;
             let is_for_all = text == ENGINE
                 || matches!(&output, Output::Registry { reference } if reference.tag.is_none());
             if several && !is_for_all {
@@ -504,7 +504,7 @@ fn is_loopback(registry: &str) -> bool {
 const ENGINE: &str = "engine";
 
 /// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
-fn parse_output(text: &str, plan: &Plan, with_layers: bool) -> Result<Output, Failure> {
+pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output, Failure> {
     let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| Failure::new(Kind::Input, what).hint(form);
     let engine = |name: &str| -> Result<Output, Failure> {
@@ -518,7 +518,7 @@ fn parse_output(text: &str, plan: &Plan, with_layers: bool) -> Result<Output, Fa
         }
     };
     match text.split_once(':') {
-        None if text == ENGINE => engine(&name_in_engine(&plan.name)),
+        None if text == ENGINE => engine(&name_in_engine(name)),
         Some((ENGINE, name)) if !name.is_empty() => engine(name),
         Some((_, "")) => Err(bad(format!("`--output {text}` does not name a place"))),
         Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),

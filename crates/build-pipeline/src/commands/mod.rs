@@ -20,6 +20,7 @@ pub(crate) mod plan;
 pub(crate) mod records;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod slim;
 pub(crate) mod smoke;
 pub(crate) mod verify;
 pub(crate) mod welcome;

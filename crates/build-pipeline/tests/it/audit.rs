@@ -24,11 +24,11 @@ const TREE: [(&str, &str); 6] = [
     ("usr/share/more/gfx942.co", "gfx942-xnack_on.co"),
 ];
 
-fn fixture(name: &str) -> Vec<u8> {
+pub(crate) fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(workspace().join("crates/gpu-code/tests/fixtures").join(name)).unwrap()
 }
 
-fn put(project: &Project, path: &str, bytes: &[u8]) -> PathBuf {
+pub(crate) fn put(project: &Project, path: &str, bytes: &[u8]) -> PathBuf {
     let path = project.path(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, bytes).unwrap();
@@ -36,7 +36,7 @@ fn put(project: &Project, path: &str, bytes: &[u8]) -> PathBuf {
 }
 
 /// Returns a tar. An entry whose content is a path is a hard link.
-fn tar(entries: &[(&str, Result<Vec<u8>, &str>)]) -> Vec<u8> {
+pub(crate) fn tar(entries: &[(&str, Result<Vec<u8>, &str>)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (path, content) in entries {
         let mut header = tar::Header::new_ustar();
@@ -56,15 +56,15 @@ fn tar(entries: &[(&str, Result<Vec<u8>, &str>)]) -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-fn tree() -> Vec<u8> {
+pub(crate) fn tree() -> Vec<u8> {
     tar(&TREE.map(|(path, name)| (path, Ok(fixture(name)))))
 }
 
-fn zstd(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).unwrap()
 }
 
-fn program(name: &str, arguments: &[&str]) {
+pub(crate) fn program(name: &str, arguments: &[&str]) {
     ran(Command::new(name).args(arguments).output().unwrap()).expect(0);
 }
 
@@ -193,7 +193,7 @@ fn the_verdict_follows_from_the_code() {
 }
 
 /// Returns a code object with another number of the processor in its header.
-fn code_for_gfx1100() -> Vec<u8> {
+pub(crate) fn code_for_gfx1100() -> Vec<u8> {
     let mut code = fixture("gfx1151.co");
     assert_eq!(code[48], 0x4a);
     code[48] = 0x41;

@@ -51,6 +51,7 @@ mod schemas;
 mod secrets;
 mod signals;
 mod site;
+mod slim;
 mod smoke;
 mod source;
 mod tutorial;

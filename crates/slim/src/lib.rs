@@ -1,0 +1,39 @@
+//! Removes the code of other GPUs from the layers of an image: the contract `slim/1`.
+//!
+//! [`Survey`] is given all layers first, as `audit` reads them. It becomes a [`Slimmer`], which
+//! rewrites the layers that have such code, lowest first. The result depends only on the layers and
+//! the GPUs. This crate opens no files, except that large files are held in a temporary folder.
+//!
+//! `slim/1` does the following for a list of GPUs:
+//!
+//! - Code is kept if one of the GPUs might run it: code for the GPU with whatever features, for a
+//!   generic target or a family that the GPU belongs to, portable code (SPIR-V), and code for
+//!   targets whose number or family is not known here. Other code is removed
+//!   ([`gpu_code::CodeTarget::may_fit`]).
+//! - A file that is only for other GPUs is removed: code objects, bundles, kpack archives, and the
+//!   kernel files of Tensile, hipBLASLt, MIOpen and AOTriton. If a layer below shows something at
+//!   its path, a whiteout takes its place. A file with several names stays.
+//! - In a bundle, the entries for other GPUs are removed. The other entries keep their order, their
+//!   bytes, and their distance from the start of a page of 4096 bytes. A compressed bundle is
+//!   compressed again with the same method and version: zstd at level 10, zlib at level 6. If that
+//!   would not make it smaller, it stays.
+//! - In programs and libraries, each bundle stays at its address, and zeros follow it. Whole pages
+//!   of zeros are removed from libraries for x86-64 (`gpu_code`, module `slim::library`): no address
+//!   changes, and the dynamic linker fills the pages with zeros.
+//! - The new file is read again. It must contain the same code objects for the GPUs, by SHA-256.
+//! - A file that is damaged or cannot be rewritten stays as it is, and the report names it.
+//! - A layer in which no file changes stays as it is, byte for byte. Other layers keep the order of
+//!   their entries, and get the headers and the compression of `seal/1`, with all extended
+//!   attributes. Times before 1970 become 0.
+//! - In the config, only `rootfs.diff_ids` changes, and labels are added ([`CONTRACT`]).
+//!
+//! Golden digests in the tests protect the bytes. A different byte is `slim/2`.
+
+mod report;
+mod slimmer;
+
+pub use report::{ChangedFile, SlimReport, WholeFile};
+pub use slimmer::{Slimmer, Survey};
+
+/// The name of the contract in labels and records.
+pub const CONTRACT: &str = "slim/1";

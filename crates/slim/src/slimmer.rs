@@ -1,0 +1,184 @@
+//! Finds the files with code of other GPUs, and rewrites their layers.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use audit::{Found, Layer, Layers};
+use gpu_code::{CodeTarget, ScanError, Slimmed, Spool, slim};
+use names::GpuTarget;
+use seal::{
+    EntryPath, Index, Kind, LayerEditor, Listing, Replacement, SealError, SealedLayer, edit_layer,
+};
+
+use crate::report::{ChangedFile, SlimReport, WholeFile};
+
+/// The first reading of an image.
+#[derive(Debug)]
+pub struct Survey {
+    gpus: Vec<GpuTarget>,
+    code: Layers,
+    layers: Vec<Surveyed>,
+    linked: BTreeSet<EntryPath>,
+}
+
+/// A layer after the first reading.
+#[derive(Debug)]
+struct Surveyed {
+    /// The files with code of other GPUs.
+    affected: BTreeSet<EntryPath>,
+    /// What it contains, if it will not be read again.
+    listing: Listing,
+}
+
+impl Survey {
+    /// Creates a survey for these GPUs.
+    pub fn new(gpus: Vec<GpuTarget>) -> Self {
+        Self { gpus, code: Layers::default(), layers: Vec::new(), linked: BTreeSet::new() }
+    }
+
+    /// Adds a layer on top of the others.
+    pub fn add(&mut self, layer: Layer) {
+        let is_other = |target: &CodeTarget| !is_kept(&self.gpus, target);
+        let affected: BTreeSet<EntryPath> = layer.files_with(is_other).cloned().collect();
+        let entries = &layer.listing().entries;
+        let links = entries.iter().filter(|(_, entry)| entry.kind == Kind::Hardlink);
+        self.linked.extend(links.filter_map(|(_, entry)| EntryPath::parse(&entry.link).ok()));
+        let listing =
+            if affected.is_empty() { layer.listing().clone() } else { Listing::default() };
+        self.layers.push(Surveyed { affected, listing });
+        self.code.add(layer);
+    }
+
+    /// Returns the GPU code of the image, and what rewrites its layers. `folder` is for temporary
+    /// files.
+    pub fn finish(self, folder: Option<PathBuf>) -> (Found, Slimmer) {
+        let Self { gpus, code, layers, linked } = self;
+        let (view, report) = (Index::new(), SlimReport::default());
+        (code.finish(), Slimmer { gpus, layers, linked, folder, view, report })
+    }
+}
+
+fn is_kept(gpus: &[GpuTarget], target: &CodeTarget) -> bool {
+    gpus.iter().any(|gpu| target.may_fit(gpu))
+}
+
+/// Rewrites the layers of an image, lowest first.
+#[derive(Debug)]
+pub struct Slimmer {
+    gpus: Vec<GpuTarget>,
+    layers: Vec<Surveyed>,
+    /// The files with several names.
+    linked: BTreeSet<EntryPath>,
+    folder: Option<PathBuf>,
+    /// What the layers so far show.
+    view: Index,
+    report: SlimReport,
+}
+
+impl Slimmer {
+    /// Returns whether a layer has code of other GPUs. Layers are counted from 0. A layer without
+    /// stays as it is; [`Slimmer::skip`] must then be called for it.
+    pub fn is_affected(&self, layer: usize) -> bool {
+        self.layers.get(layer).is_some_and(|layer| !layer.affected.is_empty())
+    }
+
+    /// Takes note of a layer that stays as it is.
+    pub fn skip(&mut self, layer: usize) {
+        if let Some(layer) = self.layers.get(layer) {
+            self.view.apply(&layer.listing);
+        }
+    }
+
+    /// Rewrites a layer: reads an uncompressed tar, and writes a gzip file, compressed by `threads`
+    /// threads. The bytes do not depend on their number.
+    ///
+    /// # Errors
+    /// Fails if the tar is damaged, or if a file cannot be written.
+    pub fn layer(
+        &mut self,
+        number: usize,
+        tar: impl Read,
+        threads: NonZeroUsize,
+        out: impl Write,
+    ) -> Result<SealedLayer, SealError> {
+        let mut editor = Editor { slimmer: self, number, content: None };
+        let sealed = edit_layer(tar, threads, out, &mut editor)?;
+        self.view.apply(&sealed.listing);
+        Ok(sealed)
+    }
+
+    /// Returns what was removed.
+    pub fn finish(self) -> SlimReport {
+        self.report
+    }
+}
+
+/// Changes the files of a layer.
+struct Editor<'a> {
+    slimmer: &'a mut Slimmer,
+    number: usize,
+    /// The content of the current file.
+    content: Option<Spool>,
+}
+
+impl Editor<'_> {
+    fn note(&mut self, path: &EntryPath, before: u64, after: Option<u64>) {
+        let (layer, path) = (self.number + 1, path.to_string());
+        self.slimmer.report.changed.push(ChangedFile { layer, path, before, after });
+    }
+
+    fn stays(&mut self, path: &EntryPath, why: String, content: Spool) -> Replacement {
+        let (layer, path) = (self.number + 1, path.to_string());
+        self.slimmer.report.whole.push(WholeFile { layer, path, why });
+        replaced(content)
+    }
+}
+
+fn replaced(content: Spool) -> Replacement {
+    Replacement::Content(content.size(), Box::new(content.into_reader()))
+}
+
+impl LayerEditor for Editor<'_> {
+    fn wants(&mut self, path: &EntryPath) -> bool {
+        let layer = self.slimmer.layers.get(self.number);
+        let is_wanted = layer.is_some_and(|layer| layer.affected.contains(path));
+        self.content = is_wanted.then(|| Spool::new(self.slimmer.folder.as_deref()));
+        is_wanted
+    }
+
+    fn content(&mut self, part: &[u8]) -> io::Result<()> {
+        match &mut self.content {
+            Some(content) => content.push(part),
+            None => Ok(()),
+        }
+    }
+
+    fn replace(&mut self, path: &EntryPath) -> io::Result<Replacement> {
+        let content = self.content.take().unwrap_or_else(|| Spool::new(None));
+        let (gpus, folder) = (&self.slimmer.gpus, self.slimmer.folder.as_deref());
+        let is_kept = |target: &CodeTarget| is_kept(gpus, target);
+        let before = content.size();
+        match slim(&path.to_string(), &content, &is_kept, folder) {
+            Ok(Slimmed::Unchanged) => Ok(replaced(content)),
+            Ok(Slimmed::Rewritten(new)) => {
+                self.note(path, before, Some(new.size()));
+                Ok(replaced(new))
+            }
+            Ok(Slimmed::Removed) if self.slimmer.linked.contains(path) => {
+                let why = "it has several names".to_owned();
+                Ok(self.stays(path, why, content))
+            }
+            Ok(Slimmed::Removed) => {
+                self.note(path, before, None);
+                let is_below = self.slimmer.view.get(path).is_some();
+                Ok(if is_below { Replacement::Whiteout } else { Replacement::Nothing })
+            }
+            Err(ScanError::Read(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                Err(error)
+            }
+            Err(error) => Ok(self.stays(path, error.to_string(), content)),
+        }
+    }
+}
