@@ -154,16 +154,16 @@ async fn survey(
         let what = format!(
             "the image makes ROCm see {imitated}, so it does not work without the code for {imitated}"
         );
-        return Err(Failure::new(Kind::Failed, what)
-            .hint(format!("keep that code: `--gpu {imitated}`")));
+        return Err(
+            Failure::new(Kind::Failed, what).hint(format!("keep that code: `--gpu {imitated}`"))
+        );
     }
     for gpu in request.gpus {
         let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
         let report = AuditReport::new(String::new(), found.clone(), &wish);
         if !report.is_usable() {
             let targets: Vec<&str> = report.targets.iter().map(|one| &*one.target).collect();
-            let targets =
-                if targets.is_empty() { "none".to_owned() } else { targets.join(", ") };
+            let targets = if targets.is_empty() { "none".to_owned() } else { targets.join(", ") };
             let what = format!("`{}` contains no code for {gpu}", image.name);
             return Err(Failure::new(Kind::Failed, what)
                 .hint(format!("its targets: {targets}"))
@@ -215,10 +215,7 @@ async fn copy(
 }
 
 /// Returns the config and the manifest for the new layers.
-fn assembled(
-    request: &SlimRequest<'_>,
-    new: &[Option<NewLayer>],
-) -> Result<DerivedImage, Failure> {
+fn assembled(request: &SlimRequest<'_>, new: &[Option<NewLayer>]) -> Result<DerivedImage, Failure> {
     let image = request.image;
     let what = || format!("cannot slim `{}`", image.name);
     let base = match Document::parse(&image.manifest, None) {

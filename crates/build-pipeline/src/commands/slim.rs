@@ -60,8 +60,9 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
         let (gpus, forced) = (gpus(global, args, &input)?, input.forced()?);
         let Input::Image(image) = input else {
             let what = format!("`{}` is not an image", args.input);
-            return Err(Failure::new(Kind::Input, what)
-                .hint("name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`"));
+            return Err(Failure::new(Kind::Input, what).hint(
+                "name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`",
+            ));
         };
         let command = typed::line(&global.words);
         let _locks = Locks::take(&[&output], None, &command, &output::waiting).await?;
@@ -94,8 +95,9 @@ fn gpus(global: &Global, args: &Slim, input: &Input) -> Result<Vec<GpuTarget>, F
     for gpu in &args.gpu {
         let known = gpu.parse::<GpuTarget>().ok().filter(CodeTarget::knows);
         let gpu = known.ok_or_else(|| {
-            Failure::new(Kind::Input, format!("`--gpu {gpu}` is not a known GPU target"))
-                .hint("write targets as the compiler does: `--gpu gfx1151` or `--gpu gfx1151,gfx1100`")
+            Failure::new(Kind::Input, format!("`--gpu {gpu}` is not a known GPU target")).hint(
+                "write targets as the compiler does: `--gpu gfx1151` or `--gpu gfx1151,gfx1100`",
+            )
         })?;
         if !gpus.contains(&gpu) {
             gpus.push(gpu);
@@ -156,7 +158,9 @@ fn text(slimmed: &SlimmedImage) -> String {
     }
     let from = &slimmed.input;
     let place = slimmed.output.split_once(':').map_or("", |(_, place)| place);
-    page.line(format_args!("\n  next: `build-pipeline audit {place}`, `build-pipeline diff {from} {place}`"));
+    page.line(format_args!(
+        "\n  next: `build-pipeline audit {place}`, `build-pipeline diff {from} {place}`"
+    ));
     page.into_text()
 }
 

@@ -45,8 +45,7 @@ pub(crate) fn rewritten(
     is_kept: &dyn Fn(&CodeTarget) -> bool,
     folder: Option<&Path>,
 ) -> Result<Vec<Piece>, ScanError> {
-    let is_dropped =
-        |target: Option<&CodeTarget>| target.is_some_and(|target| !is_kept(target));
+    let is_dropped = |target: Option<&CodeTarget>| target.is_some_and(|target| !is_kept(target));
     let unchanged = || vec![Piece::Old(bundle.start, bundle.end)];
     if !bundle.entries.iter().any(|entry| is_dropped(entry.object.target())) {
         return Ok(unchanged());

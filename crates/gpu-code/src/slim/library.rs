@@ -146,8 +146,7 @@ impl Tables {
             position - before.map(|(start, end)| end.min(&position) - start).sum::<u64>()
         };
         let segments = self.split(&dropped, &moved)?;
-        let is_dropped =
-            |gap: &&Range| dropped.iter().any(|one| gap.0 <= one.0 && one.1 <= gap.1);
+        let is_dropped = |gap: &&Range| dropped.iter().any(|one| gap.0 <= one.0 && one.1 <= gap.1);
         let gaps: Vec<Range> = gaps.iter().filter(is_dropped).copied().collect();
         let sections = self.moved_sections(&gaps, fat, &moved);
         Some(self.assemble(&dropped, segments, &sections, moved(self.end())))

@@ -28,9 +28,11 @@ fn bytes_of(spool: &Spool) -> Vec<u8> {
 }
 
 fn rewritten(path: &str, bytes: &[u8], gpu: &str) -> Vec<u8> {
-    match slimmed(path, bytes, gpu) {
+    let found = slimmed(path, bytes, gpu);
+    assert!(matches!(found, Ok(Slimmed::Rewritten(_))), "{path}: {found:?}");
+    match found {
         Ok(Slimmed::Rewritten(new)) => bytes_of(&new),
-        other => panic!("{path}: {other:?}"),
+        _ => Vec::new(),
     }
 }
 
@@ -260,7 +262,8 @@ fn libraries_of_every_layout_shrink_and_load_as_before() {
 fn a_program_keeps_its_size_and_runs_as_before() {
     let folder = tempfile::tempdir().unwrap();
     assembly(folder.path(), 3, 2);
-    let main = "int answer(void); void *__hipRegisterFatBinary(void *wrapper) { static int n; return &n; }
+    let main =
+        "int answer(void); void *__hipRegisterFatBinary(void *wrapper) { static int n; return &n; }
                 int main(void) { return answer(); }";
     std::fs::write(folder.path().join("main.c"), main).unwrap();
     for kind in ["-pie", "-no-pie"] {

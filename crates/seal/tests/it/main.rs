@@ -5,6 +5,7 @@
 mod bytecode;
 mod changes;
 mod compare;
+mod edit;
 mod golden;
 mod hostile;
 mod model;
