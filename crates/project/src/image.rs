@@ -283,13 +283,15 @@ impl Image {
     }
 }
 
+/// What to do if an output cannot be written.
+pub(crate) const SPACE: &str = "check the free space and the permissions at the output, and in `~/.cache/build-pipeline/work` (`XDG_CACHE_HOME` selects another place than `~/.cache`)";
+
 /// Returns the failure of reading a layer or a tar. `next` is the hint if it is damaged.
 pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Failure {
     match error {
-        LayerError::Read(cause) | LayerError::New(SealError::Write(cause))
-            if is_of_machine(cause) =>
-        {
-            machine_failure(what, error)
+        LayerError::Read(cause) if is_of_machine(cause) => machine_failure(what, error),
+        LayerError::New(SealError::Write(cause)) => {
+            Failure::caused(Kind::Machine, "writing a new layer failed", cause).hint(SPACE)
         }
         _ => Failure::caused(Kind::Integrity, what, error).hint(next),
     }

@@ -22,7 +22,7 @@ use slim::{SlimReport, Slimmer, Survey};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::environment::work_folder;
-use crate::image::Image;
+use crate::image::{Image, SPACE};
 
 /// The name of the image in a layout or archive.
 const NAME: &str = "slim";
@@ -73,7 +73,9 @@ pub async fn slim_image(
         tell(&format!("writing layer {} of {}", number + 1, image.layers.len()));
         if slimmer.is_affected(number) {
             let file = blobs.begin_file()?;
-            let (again, sealed) = rewrite(image, number, client, slimmer, file.reopen()).await?;
+            let rewritten = rewrite(image, number, client, slimmer, file.reopen()).await;
+            let (again, sealed) =
+                rewritten.map_err(|failure| of_output(failure, request.output))?;
             slimmer = again;
             blobs.keep(file, &sealed.digest)?;
             let SealedLayer { diff_id, digest, size, .. } = sealed;
@@ -121,13 +123,21 @@ fn folder_of(output: &Output) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
+/// Adds the output to a failure of writing a layer.
+fn of_output(failure: Failure, output: &Output) -> Failure {
+    match failure.kind {
+        Kind::Machine => failure.hint(format!("the new layer is for `{output}`")),
+        _ => failure,
+    }
+}
+
 fn write_failure(output: &Output, error: &LayoutError) -> Failure {
-    let kind = match error {
-        LayoutError::Write { .. } => Kind::Machine,
-        _ => Kind::Input,
-    };
-    Failure::caused(kind, format!("writing `{output}` failed"), error)
-        .hint("name a new or empty folder or file, or one that build-pipeline wrote")
+    let what = format!("writing `{output}` failed");
+    match error {
+        LayoutError::Write { .. } => Failure::caused(Kind::Machine, what, error).hint(SPACE),
+        _ => Failure::caused(Kind::Input, what, error)
+            .hint("name a new or empty folder or file, or one that build-pipeline wrote"),
+    }
 }
 
 /// Reads all layers, and checks that something remains for each GPU.
@@ -327,4 +337,5 @@ impl Blobs {
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     Failure::caused(Kind::Machine, format!("writing `{}` failed", path.display()), error)
+        .hint(SPACE)
 }

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::json;
 use testkit::{gate_cases, gate_passed, shared_registry};
 
 use crate::built::Bench;
-use crate::dsl::{Ran, Two, ran};
+use crate::dsl::{Project, Ran, Two, ran};
 use crate::lock::Release;
 
 const FILE: &str = "versions/versions.toml";
@@ -84,6 +85,29 @@ fn an_output_on_a_full_disk_is_what_it_was() {
         }
     }
     gate_passed(GATE, cases);
+}
+
+#[test]
+fn a_slimmed_image_on_a_full_disk_is_what_it_was() {
+    let project = Project::new();
+    crate::slim::image(&project, "old", &json!({}));
+    crate::slim::image(&project, "new", &json!({ "Env": ["A=B"] }));
+    for (output, place) in [("oci:small/out", "out"), ("oci-archive:small/out.tar", "out.tar")] {
+        let line = |image| format!("slim {image} --gpu gfx1151 --output {output}");
+        project.run(&line("old")).expect(0);
+        let digest = |path: &str| {
+            let image = oci::LayoutImage::read(&project.path(path)).unwrap();
+            image.manifest_digest.clone()
+        };
+        let old = digest(&format!("small/{place}"));
+        let (small, after) = (project.path("small"), project.path("after"));
+        let line = line("new");
+        let command = project.command(&line.split_whitespace().collect::<Vec<_>>());
+        says_full(on_small_disk(&command, &small, &after, 4), place);
+        assert_eq!(digest(&format!("after/{place}")), old, "{place}");
+        project.run(&line).expect(0);
+        assert_ne!(digest(&format!("small/{place}")), old, "{place}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn host_layer() -> Vec<u8> {
 }
 
 /// Writes an image with two layers; the second has code for several GPUs.
-fn image(project: &Project, name: &str, config: &Value) {
+pub(crate) fn image(project: &Project, name: &str, config: &Value) {
     let (below, above) = (host_layer(), tree());
     let layers =
         [("tar+gzip", &gzip(&below)[..], &below[..]), ("tar+zstd", &zstd(&above), &above[..])];
