@@ -30,6 +30,9 @@ type Section = SectionHeader64<LE>;
 /// The most segments of a file. Dynamic linkers hold the table on the stack of a thread.
 const MOST_SEGMENTS: usize = 1000;
 
+/// The number of sections from which on it does not fit the header (`SHN_LORESERVE`).
+const MOST_SECTIONS: usize = 0xff00;
+
 /// A part of a file, from one position to another.
 type Range = (u64, u64);
 
@@ -149,6 +152,9 @@ impl Tables {
         let is_dropped = |gap: &&Range| dropped.iter().any(|one| gap.0 <= one.0 && one.1 <= gap.1);
         let gaps: Vec<Range> = gaps.iter().filter(is_dropped).copied().collect();
         let sections = self.moved_sections(&gaps, fat, &moved);
+        if sections.len() >= MOST_SECTIONS {
+            return None;
+        }
         Some(self.assemble(&dropped, segments, &sections, moved(self.end())))
     }
 
