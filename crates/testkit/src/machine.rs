@@ -95,13 +95,14 @@ impl Machine {
     /// `command`. Its only other variables are a search path, a home and a folder for sockets. The
     /// machine's search path is used to find the program.
     pub fn inside(&self, user: User, command: &Command) -> Command {
-        let mut entered = Command::new("nsenter");
+        // The test runner may ignore interrupts; everything that it starts would ignore them, too.
+        let mut entered = Command::new("env");
+        entered.args(["--default-signal=INT", "nsenter"]);
         entered.args(["--target", &self.first.to_string(), "--mount", "--pid", "--"]);
         if user == User::Ordinary {
             entered.args(AS_ORDINARY_USER);
         }
-        // The test runner may ignore interrupts; everything that it starts would ignore them, too.
-        entered.args(["env", "--ignore-environment", "--default-signal=INT"]);
+        entered.args(["env", "--ignore-environment"]);
         if let Some(folder) = command.get_current_dir() {
             entered.arg(format!("--chdir={}", folder.display()));
         }
