@@ -111,6 +111,7 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
             .hint("write it after the command: `build-pipeline plan --track locked-spoof`"));
     }
     match command {
+        Command::Init(args) => commands::init::run(&cli.global, args),
         Command::Build(args) => commands::build::run(&cli.global, args),
         Command::Plan(args) => commands::plan::run(&cli.global, args),
         Command::Verify(args) => commands::verify::run(&cli.global, args),

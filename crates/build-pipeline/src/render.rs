@@ -152,9 +152,20 @@ fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, S
         out.line(format_args!("{bar}├─ env {name}={value}"));
     }
     if !edit.entrypoint_prefix.is_empty() {
+        let then = if edit.entrypoint.is_some() { "the next line" } else { "the base's own" };
         out.line(format_args!(
-            "{bar}├─ entrypoint: a wrapper that honours BUILD_PIPELINE_SPOOF=off, then the base's own"
+            "{bar}├─ entrypoint: a wrapper that honours BUILD_PIPELINE_SPOOF=off, then {then}"
         ));
+    }
+    for (what, words) in [("entrypoint", &edit.entrypoint), ("arguments", &edit.cmd)] {
+        if let Some(words) = words {
+            out.line(format_args!("{bar}├─ {what} {words:?}"));
+        }
+    }
+    for (what, value) in [("user", &edit.user), ("working folder", &edit.working_dir)] {
+        if let Some(value) = value {
+            out.line(format_args!("{bar}├─ {what} {value}"));
+        }
     }
     let branch = if labels.is_empty() { "└─" } else { "├─" };
     out.line(format_args!(

@@ -2,7 +2,6 @@
 
 use executor::ErrorKind as ExecuteKind;
 use oci::client::ErrorKind as RegistryKind;
-use pins::Track;
 use planner::{PlanError, UsedPins};
 
 use crate::{Failure, Kind, nearest};
@@ -27,9 +26,6 @@ impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
         let told = Self::from_chain(Kind::Input, &error);
         match &error {
-            PlanError::NeedsEngine { .. } => told.hint(
-                tracks_without_engine(),
-            ),
             PlanError::NoRehearsal { track } => told.hint(format!(
                 "`build-pipeline plan --track {track}` shows the plan"
             )),
@@ -61,6 +57,9 @@ impl From<PlanError> for Failure {
             PlanError::UnresolvedSource { pin, .. } => told.hint(format!(
                 "write its commit or SHA-256 into `versions/versions.toml`, or let the track use a resolved pin instead of `{pin}`"
             )),
+            PlanError::SameStage { stage, .. } => {
+                told.hint(format!("rename stage `{stage}` of one of them in `versions/tracks.toml`"))
+            }
             PlanError::NoSettings { track } => {
                 told.hint(format!("add a table `[{track}]` to `versions/tracks.toml`"))
             }
@@ -112,7 +111,7 @@ impl From<PlanError> for Failure {
                 .hint("`--spoof off` builds without a spoof, `--spoof x.y.z` with the version that you name")
                 .hint(format!("or add `spoof` to `[{gpu}]` in `versions/gpus.toml`")),
             PlanError::NotASpoofTrack { .. } => {
-                told.hint("leave out `--spoof`, or build track `locked-spoof` or `nightly-spoof`")
+                told.hint("leave out `--spoof`, or build a track that has `spoof = true` in versions/tracks.toml")
             }
             PlanError::Epoch(_) => told.hint("the value is in seconds since 1970-01-01 UTC"),
         }
@@ -177,17 +176,7 @@ pub fn engine_hints(told: Failure) -> Failure {
     told.hint(
         "podman or docker is required: `build-pipeline doctor` checks both, `--engine` selects one",
     )
-    .hint(tracks_without_engine())
-}
-
-/// Returns the names of the tracks that need no engine, as a hint.
-fn tracks_without_engine() -> String {
-    let tracks = Track::ALL.into_iter().filter(|track| !track.is_built());
-    let names: Vec<String> = tracks.map(|track| format!("`{}`", track.name())).collect();
-    match names.split_last() {
-        Some((last, others)) => format!("tracks {} and {last} need no engine", others.join(", ")),
-        None => String::new(),
-    }
+    .hint("tracks without Dockerfiles need no engine; `build-pipeline` without arguments lists all tracks")
 }
 
 /// Returns the kind of a registry error.

@@ -1,7 +1,7 @@
 //! The machine to check, and the data files it is checked against.
 //!
-//! `doctor`, `env` and `diagnose` are also useful outside a checkout, where there are no data
-//! files. There, the program uses its built-in copies.
+//! `doctor`, `env` and `diagnose` are also useful outside a project. There, the data files are those
+//! of the program.
 
 use std::path::{Path, PathBuf};
 
@@ -11,59 +11,22 @@ use host::failures::{Failures, parse_failures};
 use host::run::{Rows, parse_rows};
 use host::{Caller, Gpu, Snapshot};
 use names::{EngineKind, GpuTarget};
-use pins::{Compat, Gpus, ParseError, Pins, Setting, Tracks, When};
+use pins::{Compat, Gpus, Pins, Setting, Tracks, When};
 use project::{Project, environment};
 
 use crate::engines;
 use crate::notice::Notice;
 
-/// A data file: its name, and its text when the program was built.
-type DataFile = (&'static str, &'static str);
-
-/// Returns a `smoke` script by name.
-macro_rules! script {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../../../versions/smoke/", $name)))
-    };
-}
-
-const VERSIONS: DataFile =
-    ("versions/versions.toml", include_str!("../../../versions/versions.toml"));
-const GPUS: DataFile = ("versions/gpus.toml", include_str!("../../../versions/gpus.toml"));
-const TRACKS: DataFile = ("versions/tracks.toml", include_str!("../../../versions/tracks.toml"));
-const COMPAT: DataFile = ("versions/compat.toml", include_str!("../../../versions/compat.toml"));
-const FAILURES: DataFile =
-    ("versions/failures.toml", include_str!("../../../versions/failures.toml"));
-
-const RUN: DataFile = ("versions/run.toml", include_str!("../../../versions/run.toml"));
-
-/// The `smoke` scripts, with their texts when the program was built.
-const SCRIPTS: [DataFile; 13] = [
-    script!("llama-compute.sh"),
-    script!("llama-device.sh"),
-    script!("llama-import.sh"),
-    script!("llama-serve.bash"),
-    script!("ollama-device.sh"),
-    script!("ollama-import.sh"),
-    script!("ollama-serve.sh"),
-    script!("torch-compute.py"),
-    script!("torch-device.py"),
-    script!("torch-import.py"),
-    script!("torch-train.py"),
-    script!("vllm-import.py"),
-    script!("vllm-serve.py"),
-];
-
 /// Where data files are read from: a project, or the program itself.
 #[derive(Debug)]
 pub struct Data {
-    project: Option<Project>,
+    project: Project,
 }
 
 impl Data {
     /// Finds the project that contains the folder `here`, if there is one.
     pub fn find(here: &Path) -> Self {
-        Self { project: Project::find(here).ok() }
+        Self { project: Project::find_or_built_in(here) }
     }
 
     /// Reads `gpus.toml`.
@@ -71,7 +34,7 @@ impl Data {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn gpus(&self) -> Result<Gpus, Failure> {
-        self.parse(GPUS, pins::parse_gpus)
+        self.project.gpus()
     }
 
     /// Reads `tracks.toml`.
@@ -79,7 +42,7 @@ impl Data {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn tracks(&self) -> Result<Tracks, Failure> {
-        self.parse(TRACKS, pins::parse_tracks)
+        self.project.tracks()
     }
 
     /// Reads `versions.toml`.
@@ -87,7 +50,7 @@ impl Data {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn pins(&self) -> Result<Pins, Failure> {
-        self.parse(VERSIONS, pins::parse_versions)
+        self.project.pins()
     }
 
     /// Reads `compat.toml`.
@@ -95,7 +58,7 @@ impl Data {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn compat(&self) -> Result<Compat, Failure> {
-        self.parse(COMPAT, pins::parse_compat)
+        self.project.parse("versions/compat.toml", pins::parse_compat)
     }
 
     /// Reads `failures.toml`.
@@ -103,7 +66,7 @@ impl Data {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn failures(&self) -> Result<Failures, Failure> {
-        self.parse(FAILURES, parse_failures)
+        self.project.parse("versions/failures.toml", parse_failures)
     }
 
     /// Reads `run.toml`.
@@ -111,7 +74,12 @@ impl Data {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn run(&self) -> Result<Rows, Failure> {
-        self.parse(RUN, parse_rows)
+        let tracks = self.tracks()?;
+        let parse = |file: &str, text: &str| parse_rows(file, text, &tracks);
+        self.project.layered("versions/run.toml", parse, |own, mut all| {
+            all.extend(own);
+            all
+        })
     }
 
     /// Reads a `smoke` script.
@@ -119,31 +87,12 @@ impl Data {
     /// # Errors
     /// There is no such script, or it cannot be read.
     pub fn script(&self, name: &str) -> Result<String, Failure> {
-        let Some(project) = &self.project else {
-            let built_in = SCRIPTS.iter().find(|(known, _)| *known == name);
-            return built_in
-                .map(|(_, text)| (*text).to_owned())
-                .ok_or_else(|| Failure::new(Kind::Bug, format!("there is no script `{name}`")));
-        };
-        let path = project.root.join("versions/smoke").join(name);
-        std::fs::read_to_string(&path).map_err(|error| {
-            let what = format!("reading `{}` failed", path.display());
-            Failure::caused(Kind::Input, what, &error)
+        let name = format!("versions/smoke/{name}");
+        let text = self.project.text(&name).map_err(|error| {
+            Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
                 .hint("versions/run.toml names it; create it, or name another one")
-        })
-    }
-
-    /// Parses a file of the project, or the built-in copy if there is no project. A missing or
-    /// wrong project file is an error; it is never replaced silently.
-    fn parse<T>(
-        &self,
-        (name, built_in): DataFile,
-        parse: impl FnOnce(&str, &str) -> Result<T, ParseError>,
-    ) -> Result<T, Failure> {
-        match &self.project {
-            Some(project) => project.parse(name, parse),
-            None => parse(name, built_in).map_err(|error| Failure::from_chain(Kind::Bug, &error)),
-        }
+        })?;
+        Ok(text.to_string())
     }
 }
 

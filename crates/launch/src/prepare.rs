@@ -8,7 +8,8 @@ use failure::{Failure, Kind};
 use host::Snapshot;
 use host::run::{self, Container, GpuWay, Row, RunError, Wish};
 use names::EngineKind;
-use pins::{OVERRIDE, Track, When};
+use names::TrackName;
+use pins::{OVERRIDE, When};
 use plan::labels;
 use project::image::name_in_engine;
 use project::{environment, request};
@@ -42,7 +43,7 @@ pub struct Asked {
 #[derive(Debug)]
 pub struct Prepared {
     /// The track.
-    pub track: Track,
+    pub track: TrackName,
     /// What `versions/run.toml` says about it.
     pub row: Row,
     /// The machine.
@@ -76,13 +77,9 @@ impl Prepared {
         is_started: bool,
         tell: &dyn Fn(Notice),
     ) -> Result<Self, Failure> {
-        let track = request::track(track)?;
         let data = Data::find(here);
-        let Some(row) = data.run()?.remove(&track) else {
-            let what = format!("`versions/run.toml` has no table `[{}]`", track.name());
-            return Err(Failure::new(Kind::Input, what)
-                .hint("`git checkout -- versions/run.toml` restores it"));
-        };
+        let track = request::track(track, &data.tracks()?)?;
+        let row = data.run()?.remove(&track).unwrap_or_default();
         let root = machine::root(here, asked.host_root.as_deref())?;
         let machine = machine::look(&root);
         let has_gpu = asked.has_gpu;
@@ -97,10 +94,10 @@ impl Prepared {
             check_work(work, &machine)?;
         }
         Ok(Self {
-            environment: variables(asked, &data, track, (&row, &machine), tell)?,
+            environment: variables(asked, &data, &track, (&row, &machine), tell)?,
             image: match &asked.image {
                 Some(image) => image.clone(),
-                None => name_in_engine(track.name()),
+                None => name_in_engine(track.as_str()),
             },
             models: asked.models.as_deref().map(full).transpose()?,
             network: asked.network,
@@ -122,7 +119,7 @@ impl Prepared {
     /// A variable for the owner of files is wrong.
     pub fn wish(&self) -> Result<Wish<'_>, Failure> {
         Ok(Wish {
-            track: self.track,
+            track: self.track.clone(),
             row: &self.row,
             machine: &self.machine,
             engine: &self.facts,
@@ -224,7 +221,7 @@ async fn engine(
 fn variables(
     asked: &Asked,
     data: &Data,
-    track: Track,
+    track: &TrackName,
     (row, machine): (&Row, &Snapshot),
     tell: &dyn Fn(Notice),
 ) -> Result<BTreeMap<String, String>, Failure> {
@@ -234,12 +231,15 @@ fn variables(
     let gpus = data.gpus()?;
     let (gpu, _) = machine::choose_gpu(asked.gpu.as_deref(), &gpus, &machine.gpus, data, tell)?;
     let (tracks, pins) = (data.tracks()?, data.pins()?);
-    let pin = tracks.tracks.get(&track).and_then(|settings| pins.images.get(&settings.base));
+    let chain = tracks.chain(track);
+    let base = chain.last().and_then(|(_, lowest)| lowest.base_pin());
+    let pin = base.and_then(|base| pins.images.get(base));
     let rocm = pin.and_then(|pin| pin.rocm.clone());
     let mut set: Vec<pins::Setting> = machine::visible(&gpu, &machine.gpus).into_iter().collect();
     set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run]));
+    let is_spoof = chain.first().is_some_and(|(_, track)| track.is_spoof());
     // An image with a spoof sets this itself, and the user can switch it off.
-    set.retain(|setting| !(track.is_spoof() && setting.name == OVERRIDE));
+    set.retain(|setting| !(is_spoof && setting.name == OVERRIDE));
     Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())
 }
 

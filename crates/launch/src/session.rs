@@ -273,7 +273,7 @@ fn failed(error: EngineError) -> Failure {
 }
 
 fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> Failure {
-    let (image, track) = (&container.image, container.track.name());
+    let (image, track) = (&container.image, &container.track);
     let EngineError::NotFound { .. } = error else {
         return Failure::from_chain(Kind::Machine, error);
     };

@@ -6,6 +6,7 @@ use engine::Engine;
 use failure::{Failure, Kind};
 use host::run::trial::{self, Ending};
 use host::run::{Level, Needs, Trial};
+use names::TrackName;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ pub struct SmokeReport {
     /// The version of this JSON format.
     pub schema: u32,
     /// The track.
-    pub track: &'static str,
+    pub track: TrackName,
     /// The image.
     pub image: String,
     /// `podman` or `docker`.
@@ -118,7 +119,7 @@ impl Session<'_> {
         let mut failed: Option<Level> = None;
         for level in Level::ALL.into_iter().filter(|level| *level <= last) {
             let lacking = match (failed, self.prepared.row.smoke.get(&level)) {
-                (_, None) => Err(format!("track {} has no such level", self.prepared.track.name())),
+                (_, None) => Err(format!("track {} has no such level", self.prepared.track)),
                 (Some(before), _) => Err(format!("level {} failed", before.name())),
                 (None, Some(trial)) => self.lacking(trial).map_or(Ok(trial), Err),
             };
@@ -133,7 +134,7 @@ impl Session<'_> {
         }
         Ok(SmokeReport {
             schema: 1,
-            track: self.prepared.track.name(),
+            track: self.prepared.track.clone(),
             image: self.prepared.wish()?.image,
             engine: self.prepared.engine_name(),
             gpu: self.prepared.has_gpu,

@@ -33,7 +33,7 @@ pub struct Platform {
 }
 
 /// The differences between the config and manifest of an image and those of its base.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageEdit {
     /// `created` of the config and of the new history entry, RFC 3339 in UTC.
@@ -42,7 +42,19 @@ pub struct ImageEdit {
     pub created_by: String,
     /// Environment variables to set; they replace the base's variables of the same name.
     pub env: BTreeMap<String, String>,
-    /// Words to put before the base's entrypoint.
+    /// The entrypoint, in place of the base's. The base's arguments (`Cmd`) are dropped with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entrypoint: Option<Vec<String>>,
+    /// The default arguments, in place of the base's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cmd: Option<Vec<String>>,
+    /// The user, in place of the base's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The working folder, in place of the base's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// Words to put before the entrypoint.
     pub entrypoint_prefix: Vec<String>,
     /// Labels and annotations of the base to drop: whole keys, or prefixes with a final `*`.
     pub reset: Vec<String>,

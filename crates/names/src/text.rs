@@ -1,11 +1,11 @@
-//! The small validated texts that pins are made of: pin names, commits, hashes, GPU targets.
+//! The small validated texts that pins and tracks are made of: names, commits, hashes, GPU targets.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The reason why a text is not a pin name, commit, hash or GPU target.
+/// The reason why a text is not a pin or track name, commit, hash or GPU target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}")]
 pub struct ParseNameError {
@@ -28,6 +28,13 @@ macro_rules! checked_text {
         impl $type {
             /// Returns the text.
             pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        // A map with such keys can be asked with any text.
+        impl std::borrow::Borrow<str> for $type {
+            fn borrow(&self) -> &str {
                 &self.0
             }
         }
@@ -81,6 +88,24 @@ checked_text!(
     |text| {
         text.len() <= 64
             && !matches!(text, "gpu" | "spoof" | "source-date-epoch")
+            && text.starts_with(|c: char| c.is_ascii_lowercase())
+            && !text.ends_with('-')
+            && !text.contains("--")
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    }
+);
+
+checked_text!(
+    /// The name of a track, for example `locked-spoof`.
+    ///
+    /// `gpu` and `schema` are other keys of `tracks.toml`, and `rehearsal-NAME` is the name of the
+    /// rehearsed image of track NAME.
+    TrackName,
+    "a track name; a track name has at least two lower-case letters, digits and single dashes, and starts with a letter",
+    |text| {
+        (2..=64).contains(&text.len())
+            && !matches!(text, "gpu" | "schema")
+            && !text.starts_with("rehearsal-")
             && text.starts_with(|c: char| c.is_ascii_lowercase())
             && !text.ends_with('-')
             && !text.contains("--")

@@ -8,9 +8,11 @@
 //!   replace existing ones in place, and new ones follow in alphabetical order. If the base
 //!   contains one of them twice, it remains only once, because runtimes disagree on which one
 //!   counts. `config.Labels` contains the base's labels without the reset ones, plus the edit's,
-//!   sorted. The edit's words are put in front of `config.Entrypoint` unless they are already
-//!   there. `created` and one empty-layer history entry contain the edit's time. Keys that describe
-//!   the container in which the base was made are dropped.
+//!   sorted. The edit's entrypoint replaces `config.Entrypoint` and removes `config.Cmd`; its
+//!   arguments, user and working folder replace those of the base. The edit's words are put in
+//!   front of `config.Entrypoint` unless they are already there. `created` and one
+//!   empty-layer history entry contain the edit's time. Keys that describe the container in which
+//!   the base was made are dropped.
 //! - The manifest is an OCI image manifest, because docker's format has no annotations. Its layer
 //!   descriptors are those of the base, digest by digest, with the OCI name of the same media type.
 //!   Its annotations are those of the base without the reset ones, plus all of the edit's labels,
@@ -208,11 +210,24 @@ fn edit_config(
     Ok(())
 }
 
-/// Puts the edit's words in front of `Entrypoint` unless they are already there.
+/// Sets the edit's entrypoint, arguments, user and working folder, and puts its words in front of
+/// `Entrypoint` unless they are already there.
 pub(crate) fn edit_entrypoint(
     inner: &mut Map<String, Value>,
     edit: &ImageEdit,
 ) -> Result<(), DeriveError> {
+    if let Some(words) = &edit.entrypoint {
+        inner.insert("Entrypoint".to_owned(), json!(words));
+        inner.shift_remove("Cmd");
+    }
+    if let Some(words) = &edit.cmd {
+        inner.insert("Cmd".to_owned(), json!(words));
+    }
+    for (key, value) in [("User", &edit.user), ("WorkingDir", &edit.working_dir)] {
+        if let Some(value) = value {
+            inner.insert(key.to_owned(), json!(value));
+        }
+    }
     if !edit.entrypoint_prefix.is_empty() {
         let mut entrypoint: Vec<Value> =
             edit.entrypoint_prefix.iter().map(|word| json!(word)).collect();

@@ -9,44 +9,30 @@ use std::collections::BTreeMap;
 use crate::checks::{self, line};
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect};
+use crate::tracks::{Base, check_base};
 use crate::{PinKind, Pins};
 use names::PinName;
 
-/// The settings of a track that an engine builds.
+/// The ways to build a track, for tracks that an engine builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuiltSettings {
-    /// The title for the image's label.
-    pub title: String,
-    /// One sentence for the image's label.
-    pub description: String,
+pub struct Variants {
     /// The default variant.
     pub variant: String,
     /// All variants, by name.
     pub variants: BTreeMap<String, Variant>,
     /// The variant that a rehearsal builds, if there is one.
     pub rehearsal: Option<String>,
-    /// Environment variables that the image sets, by name.
-    pub env: BTreeMap<String, String>,
 }
 
 /// One way to build a track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     /// The base of the first stage.
-    pub base: VariantBase,
+    pub base: Base,
     /// The stages, in order; the last one produces the image of the track.
     pub stages: Vec<Stage>,
     /// Whether the image contains code for the GPU. The build then checks this.
     pub has_gpu_code: bool,
-}
-
-/// The base of a variant's first stage.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VariantBase {
-    /// An image pin.
-    Image(PinName),
-    /// A root file system made from the packages in `base` of a lock, `versions/locks/NAME.toml`.
-    Packages(String),
 }
 
 /// One Dockerfile and its inputs.
@@ -68,20 +54,34 @@ pub struct Stage {
     pub network: bool,
 }
 
-/// Reads the table of a track.
-pub(crate) fn read_track(
+/// The name of the only variant of a track that lists its stages without variants.
+const ONLY_VARIANT: &str = "default";
+
+/// Reads the variants in the table of a track. A track with one variant can list its stages
+/// directly.
+pub(crate) fn read_variants(
     report: &mut Report<'_>,
     table: &Table<'_>,
-    env: BTreeMap<String, String>,
     pins: Option<&Pins>,
-) -> Result<BuiltSettings, Reported> {
-    let title = table.required(report, "title", "title = \"llama.cpp, Vulkan\"", line(100));
-    let description = table.required(
-        report,
-        "description",
-        "description = \"llama.cpp with its Vulkan back end.\"",
-        line(400),
-    );
+) -> Result<Variants, Reported> {
+    if table.get("stage").is_some() {
+        let mut failed = None;
+        for key in ["variant", "variants", "rehearsal"] {
+            let Some(entry) = table.get(key) else { continue };
+            let message = format!("{} has both `stage` and `{key}`", table.place());
+            let help = "move the stages into a variant: `[[TRACK.variants.NAME.stage]]`";
+            failed = Some(report.add(&entry.key_span, wrong(message, help)));
+        }
+        let variant = read_variant(report, table, pins)?;
+        let variants = BTreeMap::from([(ONLY_VARIANT.to_owned(), variant)]);
+        let all = Variants { variant: ONLY_VARIANT.to_owned(), variants, rehearsal: None };
+        return failed.map_or(Ok(all), Err);
+    }
+    for key in ["base", "track", "packages", "gpu-code"] {
+        let Some(entry) = table.get(key) else { continue };
+        let message = format!("{} has variants, and `{key}` belongs to one of them", table.place());
+        report.add(&entry.key_span, wrong(message, "move it into `variants.NAME`"));
+    }
     let variant = table.required(report, "variant", "variant = \"debian\"", name);
     let Some(entry) = table.get("variants") else {
         return Err(table.add_missing(report, "variants", "variants.debian.packages = \"vulkan\""));
@@ -90,7 +90,10 @@ pub(crate) fn read_track(
     let section = entry.table(report, &place)?;
     let variants = collect(report, section.entries(), |report, entry| {
         let name = name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
-        Ok((name, read_variant(report, entry, pins)?))
+        let place = quote(&format!("[….variants.{}]", entry.key));
+        let table = entry.table(report, &place)?;
+        table.check_keys(report, &["base", "track", "packages", "gpu-code", "stage"]);
+        Ok((name, read_variant(report, &table, pins)?))
     });
     let rehearsal = table.optional(report, "rehearsal", name);
     let (variant, rehearsal, variants) = (variant?, rehearsal?, variants?);
@@ -107,40 +110,57 @@ pub(crate) fn read_track(
         let wrong = wrong(format!("`{variant}` is not one of the variants"), help);
         return Err(report.add(&entry.span, wrong));
     }
-    Ok(BuiltSettings {
-        title: title?,
-        description: description?,
-        variant,
-        variants,
-        rehearsal,
-        env,
-    })
+    Ok(Variants { variant, variants, rehearsal })
+}
+
+/// Reads `base`, `track` and `packages`, of which a track or variant has exactly one. `example` is
+/// the line that is missing if it has none.
+pub(crate) fn read_base(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    pins: Option<&Pins>,
+    example: &str,
+) -> Result<Base, Reported> {
+    let base = table.optional(report, "base", |text| {
+        if text.contains('/') {
+            let help =
+                "write the name of an image pin in versions/versions.toml, for example `ollama`";
+            return Err(wrong(format!("{} is an image, not the name of a pin", quote(text)), help));
+        }
+        let pin = checks::pin_name(text)?;
+        pins.map_or(Ok(()), |pins| check_base(&pin, pins)).map(|()| pin)
+    });
+    let track = table.optional(report, "track", |text| {
+        text.parse().map_err(|error: names::ParseNameError| {
+            wrong(
+                format!("{} is not {}", quote(text), error.what),
+                "name another table of this file",
+            )
+        })
+    });
+    let packages = table.optional(report, "packages", name);
+    let all = [base?.map(Base::Image), track?.map(Base::Track), packages?.map(Base::Packages)];
+    let mut given = all.into_iter().flatten();
+    match (given.next(), given.next()) {
+        (Some(base), None) => Ok(base),
+        (None, _) => Err(table.add_missing(report, "base", example)),
+        (Some(_), Some(_)) => {
+            let message =
+                format!("{} has more than one of `base`, `track` and `packages`", table.place());
+            let help = "an image pin (`base`), another track (`track`) or a lock of packages (`packages`); keep one";
+            Err(report.add(&table.span(), wrong(message, help)))
+        }
+    }
 }
 
 fn read_variant(
     report: &mut Report<'_>,
-    entry: &Entry<'_>,
+    table: &Table<'_>,
     pins: Option<&Pins>,
 ) -> Result<Variant, Reported> {
-    let place = quote(&format!("[….variants.{}]", entry.key));
-    let table = entry.table(report, &place)?;
-    table.check_keys(report, &["base", "packages", "gpu-code", "stage"]);
-    let base = table.optional(report, "base", |text| {
-        let pin = checks::pin_name(text)?;
-        check_pin(&pin, pins, &[PinKind::Image]).map(|()| pin)
-    });
-    let packages = table.optional(report, "packages", name);
+    let base = read_base(report, table, pins, "base = \"fedora\"");
     let has_gpu_code = table.flag(report, "gpu-code");
-    let base = match (base?, packages?) {
-        (Some(pin), None) => VariantBase::Image(pin),
-        (None, Some(lock)) => VariantBase::Packages(lock),
-        (None, None) => return Err(table.add_missing(report, "base", "base = \"fedora\"")),
-        (Some(_), Some(_)) => {
-            let message = format!("{place} has both `base` and `packages`");
-            let help = "an image pin (`base`) or a lock of packages (`packages`); remove one";
-            return Err(report.add(&table.span(), wrong(message, help)));
-        }
-    };
+    let base = base?;
     let items = table.get("stage").and_then(|entry| entry.items()).unwrap_or_default();
     if items.is_empty() {
         return Err(table.add_missing(report, "stage", "[[….stage]]"));
@@ -160,7 +180,7 @@ fn read_variant(
 fn read_stage(
     report: &mut Report<'_>,
     entry: &Entry<'_>,
-    base: &VariantBase,
+    base: &Base,
     pins: Option<&Pins>,
 ) -> Result<Stage, Reported> {
     let table = entry.table(report, "`[[….stage]]`")?;
@@ -198,12 +218,12 @@ fn read_stage(
     };
     let network = table.flag(report, "network");
     let packages = packages?;
-    if matches!(base, VariantBase::Image(_))
+    if !matches!(base, Base::Packages(_))
         && !packages.is_empty()
         && let Some(entry) = table.get("packages")
     {
-        let message = "`packages` needs a lock, but this variant is based on an image";
-        let help = "remove it, or write `packages = \"LOCK\"` for the variant instead of `base`";
+        let message = "`packages` needs a lock, but this variant is not based on packages";
+        let help = "remove it, or write `packages = \"LOCK\"` for the variant instead of its base";
         return Err(report.add(&entry.key_span, wrong(message, help)));
     }
     Ok(Stage {

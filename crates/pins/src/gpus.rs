@@ -38,6 +38,20 @@ pub struct Gpu {
     pub evidence: Option<String>,
 }
 
+impl Gpus {
+    /// Returns these targets and variables, and those of `lower` that are not among them.
+    #[must_use]
+    pub fn over(mut self, lower: Self) -> Self {
+        for (target, gpu) in lower.gpus {
+            self.gpus.entry(target).or_insert(gpu);
+        }
+        for (name, variable) in lower.variables {
+            self.variables.entry(name).or_insert(variable);
+        }
+        self
+    }
+}
+
 /// Parses the text of `gpus.toml`. Messages call it `file`.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ mod tracks;
 mod variables;
 mod versions;
 
-pub use built::{BuiltSettings, Stage, Variant, VariantBase};
+pub use built::{Stage, Variant, Variants};
 pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use compat::{Compat, parse_compat};
 pub use environment::{refused_variable, unknown_ollama_variable};
@@ -43,7 +43,9 @@ pub use python::{
     requirements, requirements_lock_path,
 };
 pub use releases::{ParseReleasesError, Releases};
-pub use tracks::{Track, TrackSettings, Tracks, parse_tracks, parse_tracks_with};
+pub use tracks::{
+    Base, Build, Disk, ImageSettings, Known, Track, Tracks, parse_tracks, parse_tracks_with,
+};
 pub use variables::{OVERRIDE, Setting, Variable, When};
 pub use versions::{
     ArchivePin, Facts, ImagePin, ManifestKind, PinKind, Pinned, Pins, Release, SourcePin,

@@ -1,114 +1,200 @@
 //! `versions/tracks.toml`: the settings of each track.
 //!
-//! Start at [`parse_tracks_with`], which also checks that the pins that tracks are based on exist.
-//! The planner decides what a track does with its settings.
+//! Start at [`parse_tracks_with`], which also checks that the pins and tracks that tracks are based
+//! on exist. The planner decides what a track does with its settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::built::{self, BuiltSettings};
+use crate::built::{self, Variants};
 use crate::checks::{self, line};
 use crate::environment;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use crate::{ParseError, PinKind, Pins};
-use names::{GpuTarget, PinName};
-
-/// A named way to build an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Track {
-    /// A: the vendor's image at a digest, with this project's labels.
-    Official,
-    /// B: ROCm, PyTorch, flash-attention and vLLM from pinned, patched sources.
-    Source,
-    /// C: the vendor's nightly image with a spoof; its digest is looked up for each build and
-    /// recorded.
-    NightlySpoof,
-    /// D: a pinned digest with a spoof.
-    LockedSpoof,
-    /// E: llama.cpp with its Vulkan back end, from source.
-    Vulkan,
-    /// F: the official Ollama image at a digest, with memory settings that exist.
-    Ollama,
-    /// G: the vendor's ROCm and PyTorch image at a digest, for training.
-    Trainer,
-}
+use names::{GpuTarget, PinName, TrackName};
 
 /// The content of `tracks.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracks {
     /// The default GPU target of images.
     pub gpu: GpuTarget,
-    /// The settings of each track that only adds metadata.
-    pub tracks: BTreeMap<Track, TrackSettings>,
-    /// The settings of each track that an engine builds.
-    pub built: BTreeMap<Track, BuiltSettings>,
+    /// All tracks.
+    pub tracks: BTreeMap<TrackName, Track>,
 }
 
-/// The settings of a track that only adds metadata.
+/// A named way to build an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrackSettings {
+pub struct Track {
+    /// The letter in the project's documents, an alias of the name.
+    pub letter: Option<char>,
     /// The title for the image's label.
     pub title: String,
     /// One sentence for the image's label.
     pub description: String,
-    /// The image pin that the track is based on.
-    pub base: PinName,
-    /// Environment variables that the image sets, by name.
+    /// The settings of the image.
+    pub image: ImageSettings,
+    /// The disk space that the image needs in an engine's store, if somebody measured it.
+    pub disk: Option<Disk>,
+    /// How the image is made.
+    pub build: Build,
+}
+
+/// How the image of a track is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Build {
+    /// The image is its base with other metadata.
+    Derive {
+        /// The base.
+        base: Base,
+        /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the GPU's value in `gpus.toml`.
+        is_spoof: bool,
+    },
+    /// An engine builds it from Dockerfiles.
+    Stages(Variants),
+}
+
+/// What an image is made on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// An image pin.
+    Image(PinName),
+    /// A root file system made from the packages in `base` of a lock, `versions/locks/NAME.toml`.
+    Packages(String),
+    /// The image of another track.
+    Track(TrackName),
+}
+
+/// The settings that a track gives its image. Anything that is absent stays as in the base.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageSettings {
+    /// Environment variables, by name.
     pub env: BTreeMap<String, String>,
+    /// Labels, by name; none of them is one that the tool sets.
+    pub labels: BTreeMap<String, String>,
+    /// The program that a container starts, with its first arguments.
+    pub entrypoint: Option<Vec<String>>,
+    /// The default arguments.
+    pub cmd: Option<Vec<String>>,
+    /// The user, `NAME` or `UID`, optionally with `:GROUP`.
+    pub user: Option<String>,
+    /// The working folder.
+    pub workdir: Option<String>,
+}
+
+impl ImageSettings {
+    /// Returns the settings of an image that has these settings and whose base has those of
+    /// `lower`. As in a Dockerfile, a new entrypoint drops the arguments of the old one.
+    #[must_use]
+    pub fn over(&self, lower: &Self) -> Self {
+        let mut all = lower.clone();
+        all.env.extend(self.env.clone());
+        all.labels.extend(self.labels.clone());
+        if self.entrypoint.is_some() {
+            all.entrypoint.clone_from(&self.entrypoint);
+            all.cmd = None;
+        }
+        all.cmd = self.cmd.clone().or(all.cmd);
+        all.user = self.user.clone().or(all.user);
+        all.workdir = self.workdir.clone().or(all.workdir);
+        all
+    }
+}
+
+/// The disk space that an image needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    /// The size in units of 10^9 bytes.
+    pub gigabytes: u16,
+    /// The source of the number.
+    pub source: String,
+}
+
+impl Tracks {
+    /// Returns the name of the track with that name or letter. A name comes before a letter.
+    pub fn find(&self, text: &str) -> Option<&TrackName> {
+        let by_name = self.tracks.keys().find(|name| name.as_str() == text);
+        by_name.or_else(|| {
+            let has_letter = |track: &Track| {
+                track.letter.is_some_and(|letter| text.eq_ignore_ascii_case(&letter.to_string()))
+            };
+            self.tracks.iter().find(|(_, track)| has_letter(track)).map(|(name, _)| name)
+        })
+    }
+
+    /// Returns all tracks, those with a letter first, sorted by letter and name.
+    pub fn in_order(&self) -> Vec<(&TrackName, &Track)> {
+        let mut all: Vec<_> = self.tracks.iter().collect();
+        all.sort_by_key(|(name, track)| (track.letter.is_none(), track.letter, *name));
+        all
+    }
+
+    /// Returns the chain of tracks that a track is based on, starting with the track itself.
+    /// It ends at the first track that does not exist or that is in the chain already.
+    pub fn chain(&self, name: &TrackName) -> Vec<(&TrackName, &Track)> {
+        let mut chain: Vec<(&TrackName, &Track)> = Vec::new();
+        let mut next = self.tracks.get_key_value(name);
+        while let Some((name, track)) = next {
+            if chain.iter().any(|(known, _)| *known == name) {
+                break;
+            }
+            chain.push((name, track));
+            next = track.parent().and_then(|parent| self.tracks.get_key_value(parent));
+        }
+        chain
+    }
+
+    /// Returns whether an engine builds the track, or a track that it is based on. Returns `false`
+    /// for a track that does not exist.
+    pub fn needs_engine(&self, name: &TrackName) -> bool {
+        self.chain(name).iter().any(|(_, track)| matches!(track.build, Build::Stages(_)))
+    }
 }
 
 impl Track {
-    /// All tracks, sorted by letter.
-    pub const ALL: [Self; 7] = [
-        Self::Official,
-        Self::Source,
-        Self::NightlySpoof,
-        Self::LockedSpoof,
-        Self::Vulkan,
-        Self::Ollama,
-        Self::Trainer,
-    ];
-
-    /// Returns the name that the command line and the labels use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Official => "official",
-            Self::Source => "source",
-            Self::NightlySpoof => "nightly-spoof",
-            Self::LockedSpoof => "locked-spoof",
-            Self::Vulkan => "vulkan",
-            Self::Ollama => "ollama",
-            Self::Trainer => "trainer",
+    /// Returns the variants, if an engine builds the track.
+    pub fn variants(&self) -> Option<&Variants> {
+        match &self.build {
+            Build::Stages(variants) => Some(variants),
+            Build::Derive { .. } => None,
         }
-    }
-
-    /// Returns the letter in the project's documents, `A` to `G`.
-    pub fn letter(self) -> char {
-        match self {
-            Self::Official => 'A',
-            Self::Source => 'B',
-            Self::NightlySpoof => 'C',
-            Self::LockedSpoof => 'D',
-            Self::Vulkan => 'E',
-            Self::Ollama => 'F',
-            Self::Trainer => 'G',
-        }
-    }
-
-    /// Returns the track with that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|track| track.name() == name)
-    }
-
-    /// Returns whether an engine builds the track.
-    pub fn is_built(self) -> bool {
-        matches!(self, Self::Source | Self::Vulkan)
     }
 
     /// Returns whether the track's image sets `HSA_OVERRIDE_GFX_VERSION`.
-    pub fn is_spoof(self) -> bool {
-        matches!(self, Self::NightlySpoof | Self::LockedSpoof)
+    pub fn is_spoof(&self) -> bool {
+        matches!(self.build, Build::Derive { is_spoof: true, .. })
     }
+
+    /// Returns the image pin that the track's image is directly based on, unless an engine builds
+    /// it.
+    pub fn base_pin(&self) -> Option<&PinName> {
+        match &self.build {
+            Build::Derive { base: Base::Image(pin), .. } => Some(pin),
+            Build::Derive { .. } | Build::Stages(_) => None,
+        }
+    }
+
+    /// Returns the track that this one is based on: that of its default variant, if it has
+    /// variants.
+    fn parent(&self) -> Option<&TrackName> {
+        let base = match &self.build {
+            Build::Derive { base, .. } => Some(base),
+            Build::Stages(all) => all.variants.get(&all.variant).map(|variant| &variant.base),
+        };
+        match base? {
+            Base::Track(name) => Some(name),
+            Base::Image(_) | Base::Packages(_) => None,
+        }
+    }
+}
+
+/// What the tracks of a file may refer to.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// The pins.
+    pub pins: &'a Pins,
+    /// Tracks that exist in addition to those of the file. A table of the file replaces the track
+    /// of the same name.
+    pub tracks: Option<&'a Tracks>,
 }
 
 /// Parses the text of `tracks.toml`. Messages call it `file`.
@@ -119,67 +205,64 @@ pub fn parse_tracks(file: &str, text: &str) -> Result<Tracks, ParseError> {
     parse(file, text, None)
 }
 
-/// Parses the text of `tracks.toml` like [`parse_tracks`], and checks that every base is the name
-/// of an image in `pins`.
+/// Parses the text of `tracks.toml` like [`parse_tracks`], and checks that the pins and tracks that
+/// it names exist. The result also contains the tracks of `known` that the file does not replace.
 ///
 /// # Errors
 /// Returns all problems of the file, each with its place, the value and the correct form.
-pub fn parse_tracks_with(file: &str, text: &str, pins: &Pins) -> Result<Tracks, ParseError> {
-    parse(file, text, Some(pins))
+pub fn parse_tracks_with(file: &str, text: &str, known: Known<'_>) -> Result<Tracks, ParseError> {
+    parse(file, text, Some(known))
 }
 
-fn parse(file: &str, text: &str, pins: Option<&Pins>) -> Result<Tracks, ParseError> {
+fn parse(file: &str, text: &str, known: Option<Known<'_>>) -> Result<Tracks, ParseError> {
     let mut report = Report::new(file, text);
+    let inherited = known.and_then(|known| known.tracks);
     let tracks = document(&mut report).and_then(|entries| {
         let root = Table::root(&mut report, &entries)?;
-        let gpu = root.required(&mut report, "gpu", "gpu = \"gfx1151\"", checks::gpu_target);
-        let named = root.entries().filter(|entry| !matches!(entry.key, "schema" | "gpu"));
-        let all = collect(&mut report, named, |report, entry| read_track(report, entry, pins));
-        let (mut tracks, mut built) = (BTreeMap::new(), BTreeMap::new());
-        for (track, settings) in all? {
-            match settings {
-                Settings::Derived(settings) => drop(tracks.insert(track, settings)),
-                Settings::Built(settings) => drop(built.insert(track, settings)),
-            }
-        }
-        Ok(Tracks { gpu: gpu?, tracks, built })
+        let gpu = match (root.get("gpu"), inherited) {
+            (None, Some(inherited)) => Ok(inherited.gpu.clone()),
+            _ => root.required(&mut report, "gpu", "gpu = \"gfx1151\"", checks::gpu_target),
+        };
+        let named = || root.entries().filter(|entry| !matches!(entry.key, "schema" | "gpu"));
+        let pins = known.map(|known| known.pins);
+        let own = collect(&mut report, named(), |report, entry| read_track(report, entry, pins))?;
+        let mut tracks = inherited.map(|inherited| inherited.tracks.clone()).unwrap_or_default();
+        tracks.extend(own);
+        let all = Tracks { gpu: gpu?, tracks };
+        check_relations(&mut report, named(), &all)?;
+        Ok(all)
     });
     report.finish(tracks)
-}
-
-/// The settings of a track of either kind.
-enum Settings {
-    Derived(TrackSettings),
-    Built(BuiltSettings),
 }
 
 fn read_track(
     report: &mut Report<'_>,
     entry: &Entry<'_>,
     pins: Option<&Pins>,
-) -> Result<(Track, Settings), Reported> {
-    let track = track(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
+) -> Result<(TrackName, Track), Reported> {
+    if entry.as_table().is_none() {
+        let help = match nearest(entry.key, ["gpu", "schema"].into_iter()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("a track is a table: write `[{}]`", entry.key),
+        };
+        let message = format!("{} is not a table or a key of this file", quote(entry.key));
+        return Err(report.add(&entry.key_span, wrong(message, help)));
+    }
+    let name: TrackName = entry.key.parse().map_err(|error: names::ParseNameError| {
+        let message = format!("{} is not {}", quote(entry.key), error.what);
+        report.add(&entry.key_span, wrong(message, "rename the table, for example `[my-track]`"))
+    })?;
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    let spoof = table.get("spoof");
-    if let Some(spoof) = &spoof {
-        let message = format!("`spoof` is not a key of {place}: {}", spoof.source(report));
-        let help = "remove it; the value is `spoof` of the GPU in versions/gpus.toml, and the tracks `nightly-spoof` and `locked-spoof` use it";
-        report.add(&spoof.key_span, wrong(message, help));
-    }
-    // `spoof` is reported above.
-    let of_sort: &[&str] =
-        if track.is_built() { &["variant", "variants", "rehearsal"] } else { &["base"] };
-    let spoofed: &[&str] = if spoof.is_some() { &["spoof"] } else { &[] };
-    table.check_keys(report, &[&["title", "description"], of_sort, &["env"], spoofed].concat());
-    if track.is_built() {
-        let env = match table.get("env") {
-            None => BTreeMap::new(),
-            Some(entry) => read_env(report, &entry)?,
-        };
-        let settings = built::read_track(report, &table, env, pins)?;
-        return Ok((track, Settings::Built(settings)));
-    }
+    let is_built = ["variants", "stage", "variant"].iter().any(|key| table.get(key).is_some());
+    let of_kind: &[&str] = if is_built {
+        &["variant", "variants", "rehearsal", "packages", "gpu-code", "stage"]
+    } else {
+        &["spoof"]
+    };
+    let of_image = ["env", "labels", "entrypoint", "cmd", "user", "workdir"];
+    let common = ["title", "description", "letter", "disk", "base", "track"];
+    table.check_keys(report, &[&common, &of_image[..], of_kind].concat());
     let title = table.required(report, "title", "title = \"vLLM for gfx1151\"", line(100));
     let description = table.required(
         report,
@@ -187,41 +270,273 @@ fn read_track(
         "description = \"The vendor's image with this project's labels.\"",
         line(400),
     );
-    let base = table.required(report, "base", "base = \"vllm-openai-rocm\"", |text| {
-        if text.contains('/') {
-            let help =
-                "write the name of an image pin in versions/versions.toml, for example `ollama`";
-            return Err(wrong(format!("{} is an image, not the name of a pin", quote(text)), help));
+    let letter = table.optional(report, "letter", letter);
+    let disk = table.get("disk").map(|entry| read_disk(report, &entry)).transpose();
+    let image = read_image(report, &table);
+    let build = if is_built {
+        built::read_variants(report, &table, pins).map(Build::Stages)
+    } else {
+        let base = built::read_base(report, &table, pins, "base = \"vllm-openai-rocm\"");
+        let is_spoof = table.flag(report, "spoof");
+        base.and_then(|base| Ok(Build::Derive { base, is_spoof: is_spoof? }))
+    };
+    let track = Track {
+        letter: letter?,
+        title: title?,
+        description: description?,
+        image: image?,
+        disk: disk?,
+        build: build?,
+    };
+    Ok((name, track))
+}
+
+/// Checks what a table alone does not show: bases that are tracks, letters, and names of images.
+fn check_relations<'t>(
+    report: &mut Report<'_>,
+    entries: impl Iterator<Item = Entry<'t>>,
+    all: &Tracks,
+) -> Result<(), Reported> {
+    let mut outcome = Ok(());
+    let mut names = image_names(all);
+    names.sort_unstable();
+    let twice: BTreeSet<&str> =
+        names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].as_str()).collect();
+    for entry in entries {
+        let Some(track) = all.tracks.get_key_value(entry.key) else { continue };
+        let Err(wrong) = check_relation(track, all, &twice) else { continue };
+        outcome = Err(report.add(&entry.key_span, wrong));
+    }
+    outcome
+}
+
+fn check_relation(
+    (name, track): (&TrackName, &Track),
+    all: &Tracks,
+    twice: &BTreeSet<&str>,
+) -> Result<(), Wrong> {
+    let bases: Vec<&Base> = match &track.build {
+        Build::Derive { base, .. } => vec![base],
+        Build::Stages(all) => all.variants.values().map(|variant| &variant.base).collect(),
+    };
+    for base in bases {
+        let Base::Track(parent) = base else { continue };
+        if !all.tracks.contains_key(parent) {
+            let known =
+                || all.tracks.keys().map(TrackName::as_str).filter(|one| *one != name.as_str());
+            let help = match nearest(parent.as_str(), known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the other tracks are {}", list(known())),
+            };
+            return Err(wrong(
+                format!("track `{name}` is based on `{parent}`, which is not a track"),
+                help,
+            ));
         }
-        let name = checks::pin_name(text)?;
-        pins.map_or(Ok(()), |pins| check_base(&name, pins)).map(|()| name)
-    });
+        let chain = all.chain(parent);
+        let last = chain.last().and_then(|(_, track)| track.parent());
+        if chain.iter().any(|(known, _)| *known == name)
+            || last.is_some_and(|last| all.tracks.contains_key(last))
+        {
+            let path: Vec<&str> = chain.iter().map(|(known, _)| known.as_str()).collect();
+            return Err(wrong(
+                format!("track `{name}` is based on itself, through `{}`", path.join("`, `")),
+                "base one of them on an image pin or on locked packages",
+            ));
+        }
+        if track.is_spoof() && all.needs_engine(parent) {
+            return Err(wrong(
+                format!("track `{name}` has `spoof`, but an engine builds its base `{parent}`"),
+                "remove `spoof`: an image that is built for the GPU needs no override",
+            ));
+        }
+    }
+    let same_letter = |(other, its): (&TrackName, &Track)| {
+        track.letter.is_some() && its.letter == track.letter && other != name
+    };
+    if let Some((other, _)) = all.tracks.iter().find(|(other, its)| same_letter((other, its))) {
+        return Err(wrong(
+            format!("tracks `{name}` and `{other}` have the same letter"),
+            "change or remove one of them",
+        ));
+    }
+    let own =
+        Tracks { gpu: all.gpu.clone(), tracks: BTreeMap::from([(name.clone(), track.clone())]) };
+    match image_names(&own).iter().find(|own| twice.contains(own.as_str())) {
+        Some(same) => Err(wrong(
+            format!("two tracks or variants would write the image `{same}`"),
+            "rename one of them",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Returns the names of all images that the tracks and their variants write.
+fn image_names(all: &Tracks) -> Vec<String> {
+    let mut names = Vec::new();
+    for (name, track) in &all.tracks {
+        names.push(name.to_string());
+        let Some(variants) = track.variants() else { continue };
+        let is_usual = |variant: &String| {
+            *variant == variants.variant || Some(variant) == variants.rehearsal.as_ref()
+        };
+        let others = variants.variants.keys().filter(|variant| !is_usual(variant));
+        names.extend(others.map(|variant| format!("{name}-{variant}")));
+    }
+    names
+}
+
+fn letter(text: &str) -> Result<char, Wrong> {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(letter), None) if letter.is_ascii_uppercase() => Ok(letter),
+        _ => Err(wrong(
+            format!("{} is not one upper-case letter", quote(text)),
+            "write a letter from A to Z, or remove the line",
+        )),
+    }
+}
+
+fn read_disk(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<Disk, Reported> {
+    let table = entry.table(report, "`disk`")?;
+    table.check_keys(report, &["gb", "source"]);
+    let gigabytes = match table.get("gb") {
+        None => Err(table.add_missing(report, "gb", "gb = 25")),
+        Some(entry) => match entry.integer().map(u16::try_from) {
+            Some(Ok(number)) if number > 0 => Ok(number),
+            _ => Err(entry.add_type(report, "a number from 1 to 65535", "write it without quotes")),
+        },
+    };
+    let source =
+        table.required(report, "source", "source = \"measured with podman 5.4\"", line(200));
+    Ok(Disk { gigabytes: gigabytes?, source: source? })
+}
+
+fn read_image(report: &mut Report<'_>, table: &Table<'_>) -> Result<ImageSettings, Reported> {
     let env = match table.get("env") {
         None => Ok(BTreeMap::new()),
         Some(entry) => read_env(report, &entry),
     };
-    let settings =
-        TrackSettings { title: title?, description: description?, base: base?, env: env? };
-    Ok((track, Settings::Derived(settings)))
-}
-
-fn track(name: &str) -> Result<Track, Wrong> {
-    Track::from_name(name).ok_or_else(|| {
-        let names = list(Track::ALL.map(Track::name));
-        let by_letter = Track::ALL
-            .into_iter()
-            .find(|track| name.eq_ignore_ascii_case(track.letter().encode_utf8(&mut [0; 4])));
-        let near = nearest(name, Track::ALL.map(Track::name).into_iter().chain(["gpu", "schema"]));
-        let help = match (by_letter, near) {
-            (Some(track), _) => format!("track {} is written `[{}]`", track.letter(), track.name()),
-            (None, Some(near)) => format!("did you mean `{near}`? The tracks are {names}"),
-            (None, None) => format!("remove it; the tracks are {names}"),
-        };
-        wrong(format!("{} is not a track or a key", quote(name)), help)
+    let labels = match table.get("labels") {
+        None => Ok(BTreeMap::new()),
+        Some(entry) => read_labels(report, &entry),
+    };
+    let entrypoint = read_words(report, table, "entrypoint");
+    let cmd = read_words(report, table, "cmd");
+    let user = table.optional(report, "user", user);
+    let workdir = table.optional(report, "workdir", folder);
+    Ok(ImageSettings {
+        env: env?,
+        labels: labels?,
+        entrypoint: entrypoint?,
+        cmd: cmd?,
+        user: user?,
+        workdir: workdir?,
     })
 }
 
-fn check_base(name: &PinName, pins: &Pins) -> Result<(), Wrong> {
+/// Reads the array of words of `key`.
+fn read_words(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    key: &str,
+) -> Result<Option<Vec<String>>, Reported> {
+    let Some(entry) = table.get(key) else { return Ok(None) };
+    let Some(items) = entry.items() else {
+        let help = format!("write `{key} = [\"/usr/local/bin/serve\", \"--port\", \"8000\"]`");
+        return Err(entry.add_type(report, "an array", &help));
+    };
+    let words = items.iter().map(|item| item.checked_text(report, line(1000)));
+    words.collect::<Result<_, _>>().map(Some)
+}
+
+/// Accepts a user as in `USER` of a Dockerfile.
+fn user(text: &str) -> Result<String, Wrong> {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.len() <= 32
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+    };
+    let parts: Vec<&str> = text.split(':').collect();
+    if parts.len() <= 2 && parts.iter().all(|part| is_part(part)) {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
+            format!("{} is not a user", quote(text)),
+            "write a name or number, for example `1000` or `app:video`",
+        ))
+    }
+}
+
+/// Accepts an absolute path without `..`.
+fn folder(text: &str) -> Result<String, Wrong> {
+    let is_plain = text.starts_with('/')
+        && text.len() <= 400
+        && !text.contains(char::is_control)
+        && !text.split('/').any(|part| part == "..");
+    if is_plain {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
+            format!("{} is not an absolute path", quote(text)),
+            "write a path that starts with `/`, without `..`",
+        ))
+    }
+}
+
+/// The prefix of labels that only the tool sets.
+const OWN_PREFIX: &str = "io.github.build-pipeline.";
+
+/// Labels that the tool sets in every image.
+const OWN_LABELS: [&str; 12] = [
+    "architecture",
+    "build-date",
+    "org.opencontainers.image.base.digest",
+    "org.opencontainers.image.base.name",
+    "org.opencontainers.image.created",
+    "org.opencontainers.image.description",
+    "org.opencontainers.image.revision",
+    "org.opencontainers.image.source",
+    "org.opencontainers.image.title",
+    "org.opencontainers.image.version",
+    "vcs-ref",
+    "vcs-type",
+];
+
+fn read_labels(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+) -> Result<BTreeMap<String, String>, Reported> {
+    let table = entry.table(report, "`labels`")?;
+    collect(report, table.entries(), |report, entry| {
+        let name = label(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
+        Ok((name, entry.checked_text(report, line(1000))?))
+    })
+}
+
+/// Accepts the name of a label (OCI image-spec, annotations.md) that the tool does not set.
+fn label(text: &str) -> Result<String, Wrong> {
+    if text.starts_with(OWN_PREFIX) || OWN_LABELS.contains(&text) {
+        let message = format!("label {} is set by build-pipeline", quote(text));
+        let help = if text.ends_with(".title") || text.ends_with(".description") {
+            "remove it; `title` and `description` of the track give its value"
+        } else {
+            "remove it, or use a name of your own, for example `org.example.team`"
+        };
+        return Err(wrong(message, help));
+    }
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
+    if !text.is_empty() && text.len() <= 200 && text.bytes().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
+            format!("{} is not the name of a label", quote(text)),
+            "write letters, digits, `.`, `-`, `_` and `/`, for example `org.example.team`",
+        ))
+    }
+}
+
+pub(crate) fn check_base(name: &PinName, pins: &Pins) -> Result<(), Wrong> {
     if pins.images.contains_key(name) {
         return Ok(());
     }

@@ -90,7 +90,7 @@ fn a_bump_changes_its_own_lines_and_the_time() {
 #[test]
 fn a_check_that_finds_the_same_changes_the_day_alone() {
     let pins = parse_versions("f", VERSIONS).unwrap();
-    let pin = &pins.sources[&"vllm-legacy".parse().unwrap()];
+    let pin = &pins.sources["vllm-legacy"];
     let mut change = change(
         "vllm-legacy",
         NewValue::Source {
@@ -130,12 +130,12 @@ fn keys_come_and_go_where_they_belong() {
 fn what_was_said_of_another_image_is_removed() {
     let other = applied(VERSIONS, &change("vllm-openai-rocm", image(Some("v0.23.0"))));
     assert_eq!(other.removed, ["rocm", "gpus"]);
-    let pin = &other.pins.images[&"vllm-openai-rocm".parse().unwrap()];
+    let pin = &other.pins.images["vllm-openai-rocm"];
     assert_eq!((pin.rocm.as_deref(), pin.gpus.len()), (None, 0));
     assert_eq!(pin.kind, Some(pins::ManifestKind::Index));
     let same = applied(VERSIONS, &change("vllm-openai-rocm", image(Some("v0.19.0"))));
     assert!(same.removed.is_empty() && same.is_new);
-    assert!(same.pins.images[&"vllm-openai-rocm".parse().unwrap()].rocm.is_some());
+    assert!(same.pins.images["vllm-openai-rocm"].rocm.is_some());
 }
 
 const INLINE: &str = "schema = 1\nsource-date-epoch = 1795132800 # when\n\

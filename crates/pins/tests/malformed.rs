@@ -9,8 +9,8 @@
 use std::fmt::Write as _;
 
 use pins::{
-    ParseError, parse_compat, parse_gpus, parse_package_lock, parse_python_with, parse_tracks,
-    parse_tracks_with, parse_versions,
+    Known, ParseError, parse_compat, parse_gpus, parse_package_lock, parse_python_with,
+    parse_tracks, parse_tracks_with, parse_versions,
 };
 
 use testkit::{gate_cases, gate_passed};
@@ -126,7 +126,7 @@ fn gpus() {
 fn tracks() {
     let pins = parse_versions("versions.toml", PINS).unwrap();
     insta::assert_snapshot!(answers(TRACKS, "schema = 1\n", |text| {
-        parse_tracks_with("tracks.toml", text, &pins)
+        parse_tracks_with("tracks.toml", text, Known { pins: &pins, tracks: None })
     }));
 }
 
@@ -188,7 +188,10 @@ fn real_files() -> Vec<(&'static str, Parse)> {
         ),
         (
             include_str!("../../../versions/tracks.toml"),
-            Box::new(move |text| parse_tracks_with("tracks.toml", text, &pins).map(drop)),
+            Box::new(move |text| {
+                parse_tracks_with("tracks.toml", text, Known { pins: &pins, tracks: None })
+                    .map(drop)
+            }),
         ),
         (
             include_str!("../../../versions/compat.toml"),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use names::PinName;
 use pins::compat::{Kernel, Support};
 use pins::{
-    Compat, Facts, Gpus, PackageLock, PinKind, Pinned, Pins, Track, Tracks, When, parse_compat,
+    Compat, Facts, Gpus, Known, PackageLock, PinKind, Pinned, Pins, Tracks, When, parse_compat,
     parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with, parse_versions,
 };
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn gpus() -> Gpus {
 }
 
 fn tracks() -> Tracks {
-    parse_tracks_with("versions/tracks.toml", TRACKS, &versions())
+    parse_tracks_with("versions/tracks.toml", TRACKS, Known { pins: &versions(), tracks: None })
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -119,10 +119,10 @@ fn no_package_index_for_rust_python_debian_or_javascript_is_named() {
 #[test]
 fn strix_halo_is_native_since_7_2_1_and_can_be_spoofed() {
     let gpus = gpus().gpus;
-    let strix_halo = &gpus[&"gfx1151".parse().unwrap()];
+    let strix_halo = &gpus["gfx1151"];
     assert_eq!(strix_halo.native_since.as_deref(), Some("7.2.1"));
     assert_eq!(strix_halo.spoof.unwrap().to_string(), "11.0.0");
-    assert_eq!(gpus[&"gfx1031".parse().unwrap()].spoof.unwrap().to_string(), "10.3.0");
+    assert_eq!(gpus["gfx1031"].spoof.unwrap().to_string(), "10.3.0");
     assert_eq!(gpus.len(), 14);
 }
 
@@ -247,20 +247,23 @@ fn tracks_stand_on_images_that_exist() {
     let tracks = tracks();
     assert_eq!(tracks.gpu.as_str(), "gfx1151");
     assert!(gpus().gpus.contains_key(&tracks.gpu));
-    let bases: Vec<_> =
-        tracks.tracks.iter().map(|(track, settings)| (*track, settings.base.as_str())).collect();
+    let bases: Vec<_> = tracks
+        .in_order()
+        .iter()
+        .filter_map(|(name, track)| Some((name.as_str(), track.base_pin()?.as_str())))
+        .collect();
     assert_eq!(
         bases,
         [
-            (Track::Official, "vllm-openai-rocm"),
-            (Track::NightlySpoof, "vllm-dev-nightly"),
-            (Track::LockedSpoof, "vllm-dev-locked"),
-            (Track::Ollama, "ollama"),
-            (Track::Trainer, "rocm-pytorch"),
+            ("official", "vllm-openai-rocm"),
+            ("nightly-spoof", "vllm-dev-nightly"),
+            ("locked-spoof", "vllm-dev-locked"),
+            ("ollama", "ollama"),
+            ("trainer", "rocm-pytorch"),
         ]
     );
-    for track in [Track::Official, Track::NightlySpoof, Track::LockedSpoof] {
-        assert_eq!(tracks.tracks[&track].env["VLLM_ROCM_USE_AITER"], "0");
+    for track in ["official", "nightly-spoof", "locked-spoof"] {
+        assert_eq!(tracks.tracks[track].image.env["VLLM_ROCM_USE_AITER"], "0");
     }
 }
 

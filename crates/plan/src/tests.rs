@@ -13,6 +13,7 @@ fn edit() -> ImageEdit {
         entrypoint_prefix: vec!["/bin/sh".to_owned()],
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: BTreeMap::from([(labels::TRACK.to_owned(), "official".to_owned())]),
+        ..ImageEdit::default()
     }
 }
 
@@ -190,7 +191,7 @@ fn parse_refuses_what_is_not_a_plan_of_this_schema() {
         (changed("\"gpu\":", "\"gpu\": \"x\", \"gpu\":"), not_a_plan, "not a GPU target"),
         (changed("\"manifest\":", "\"sort\":"), not_a_plan, "unknown field `sort`"),
         (changed("\"os\":", "\"variant\": \"v8\", \"os\":"), not_a_plan, "`variant`"),
-        (changed("\"env\":", "\"user\": \"0\", \"env\":"), not_a_plan, "`user`"),
+        (changed("\"env\":", "\"shell\": \"0\", \"env\":"), not_a_plan, "`shell`"),
         (changed("\"commit\":", "\"branch\": \"b\", \"commit\":"), not_a_plan, "`branch`"),
         (changed("\"do\": \"fetch-base\"", "\"do\": \"fetch\""), not_a_plan, "unknown variant"),
         (changed("\"derive/1\"", "\"derive/2\""), not_a_plan, "unknown variant `derive/2`"),

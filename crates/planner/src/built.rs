@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use names::PinName;
 use names::{Digest, ImageRef};
-use pins::{BuiltSettings, Pinned, Stage, Variant, VariantBase};
+use pins::{Base, Pinned, Stage, Variant};
 use plan::{
     Action, BootstrapContract, Draft, ImageEdit, Input, Inputs, Platform, Seal, SealContract, Step,
     labels,
 };
 
+use crate::chain::Chain;
 use crate::metadata::{
     base_name, check_overrides, derived_labels, finished, text_labels, timestamp,
 };
@@ -67,15 +68,12 @@ pub struct Needs {
 /// Fails if the request names a track or variant that does not exist.
 pub fn needs(request: &BuildRequest, input: &PlanningInput) -> Result<Needs, PlanError> {
     let mut needs = Needs::default();
-    if !request.track.is_built() {
-        return Ok(needs);
-    }
-    let Chosen { variant, .. } = choose(request, input)?;
-    if let VariantBase::Packages(lock) = &variant.base {
+    let chain = Chain::find(request, input)?;
+    if let Base::Packages(lock) = chain.base {
         needs.files.insert(package_lock_path(lock));
         needs.package_locks.insert(package_lock_path(lock));
     }
-    for stage in &variant.stages {
+    for stage in chain.variants.iter().flat_map(|variant| &variant.stages) {
         needs.files.insert(stage.dockerfile.clone());
         needs.files.extend(stage.python.as_deref().map(pins::python_lock_path));
         for pin in stage.sources.values() {
@@ -91,50 +89,18 @@ fn package_lock_path(lock: &str) -> String {
     format!("versions/locks/{lock}.toml")
 }
 
-/// The variant of a request.
-struct Chosen<'a> {
-    settings: &'a BuiltSettings,
-    name: &'a str,
-    variant: &'a Variant,
-    is_rehearsal: bool,
-    /// Whether it is the default variant.
-    is_usual: bool,
-}
-
-fn choose<'a>(request: &BuildRequest, input: &'a PlanningInput) -> Result<Chosen<'a>, PlanError> {
-    let track = request.track.name();
-    let settings = input.tracks.built.get(&request.track).ok_or(PlanError::NoSettings { track })?;
-    let (asked, of_rehearsal) = (request.variant.as_ref(), settings.rehearsal.as_ref());
-    let is_rehearsal = request.rehearse || (asked.is_some() && asked == of_rehearsal);
-    let usual = if is_rehearsal {
-        of_rehearsal.ok_or(PlanError::NoRehearsal { track })?
-    } else {
-        &settings.variant
-    };
-    let wanted = asked.unwrap_or(usual);
-    let Some((name, variant)) = settings.variants.get_key_value(wanted) else {
-        return Err(PlanError::UnknownVariant {
-            track,
-            variant: wanted.clone(),
-            known: settings.variants.keys().cloned().collect(),
-        });
-    };
-    if is_rehearsal && name != usual {
-        let (variant, rehearsed) = (name.clone(), usual.clone());
-        return Err(PlanError::RehearsedOtherwise { track, variant, rehearsed });
-    }
-    Ok(Chosen { settings, name, variant, is_rehearsal, is_usual: name == usual })
-}
-
 /// Creates the plan of a track that an engine builds.
-pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
-    let track = request.track.name();
-    let chosen = choose(request, input)?;
+pub(crate) fn plan(
+    request: &BuildRequest,
+    input: &PlanningInput,
+    chain: &Chain<'_>,
+) -> Result<Planned, PlanError> {
+    let track = || chain.name.to_string();
     if request.spoof != crate::SpoofChoice::Auto {
-        return Err(PlanError::NotASpoofTrack { track });
+        return Err(PlanError::NotASpoofTrack { track: track() });
     }
     // Naming the default variant explicitly does not make a different image.
-    let variant = request.variant.clone().filter(|_| !chosen.is_usual);
+    let variant = request.variant.clone().filter(|_| !chain.is_usual);
     let request = &BuildRequest { variant, ..request.clone() };
     let gpu = request.gpu.as_ref().unwrap_or(&input.tracks.gpu);
     if !input.gpus.gpus.contains_key(gpu) {
@@ -145,14 +111,10 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     let scrub = SCRUB.map(str::to_owned).to_vec();
     let draft = Draft {
         schema: plan::SCHEMA,
-        track: track.to_owned(),
-        name: match (chosen.is_usual, chosen.is_rehearsal) {
-            (true, true) => format!("rehearsal-{track}"),
-            (true, false) => track.to_owned(),
-            (false, _) => format!("{track}-{}", chosen.name),
-        },
+        track: track(),
+        name: chain.image_name(),
         gpu: gpu.clone(),
-        rehearsal: chosen.is_rehearsal,
+        rehearsal: chain.is_rehearsal,
         source_date_epoch: epoch,
         revision: request.revision.clone(),
         overrides: request.spelled_overrides(),
@@ -168,9 +130,9 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         labels: BTreeMap::new(),
         warnings: Vec::new(),
     };
-    builder.stages(&chosen)?;
+    builder.stages(chain)?;
     let PlanBuilder { draft, warnings, .. } = builder;
-    finished(draft, request.track, warnings)
+    finished(draft, chain.name, warnings)
 }
 
 /// A plan under construction.
@@ -187,17 +149,28 @@ struct PlanBuilder<'a> {
 }
 
 impl PlanBuilder<'_> {
-    fn stages(&mut self, chosen: &Chosen<'_>) -> Result<(), PlanError> {
-        let variant = chosen.variant;
-        let mut base = match &variant.base {
-            VariantBase::Image(pin) => self.fetch_base(pin)?,
-            VariantBase::Packages(lock) => self.bootstrap(lock)?,
+    fn stages(&mut self, chain: &Chain<'_>) -> Result<(), PlanError> {
+        let mut base = match chain.base {
+            Base::Image(pin) => self.fetch_base(pin)?,
+            Base::Packages(lock) => self.bootstrap(lock)?,
+            Base::Track(_) => return Err(PlanError::NoSettings { track: chain.name.to_string() }),
         };
-        for stage in &variant.stages {
-            let image = self.build(variant, stage, &base)?;
-            base = self.seal(stage, image, base);
+        let mut names = BTreeSet::new();
+        for stage in chain.variants.iter().flat_map(|variant| &variant.stages) {
+            if !names.insert(&stage.name) {
+                return Err(PlanError::SameStage {
+                    track: chain.name.to_string(),
+                    stage: stage.name.clone(),
+                });
+            }
         }
-        if variant.has_gpu_code {
+        for variant in &chain.variants {
+            for stage in &variant.stages {
+                let image = self.build(variant, stage, &base)?;
+                base = self.seal(stage, image, base);
+            }
+        }
+        if chain.variants.iter().any(|variant| variant.has_gpu_code) {
             let action = Action::AuditImage { image: base, gpu: self.draft.gpu.clone() };
             base = self.step("audit-image".to_owned(), action);
         }
@@ -205,9 +178,13 @@ impl PlanBuilder<'_> {
         // These labels name the plan. Because they are a step of their own, changes that affect
         // only labels never trigger a rebuild.
         let edit = ImageEdit {
-            created_by: crate::metadata::created_by(self.request.track, self.draft.gpu.as_str()),
-            env: chosen.settings.env.clone(),
-            labels: self.all_labels(chosen),
+            created_by: crate::metadata::created_by(chain.name, self.draft.gpu.as_str()),
+            env: chain.image.env.clone(),
+            entrypoint: chain.image.entrypoint.clone(),
+            cmd: chain.image.cmd.clone(),
+            user: chain.image.user.clone(),
+            working_dir: chain.image.workdir.clone(),
+            labels: self.all_labels(chain),
             ..self.plain_edit()
         };
         let action = Action::DeriveImage { base, contract: crate::metadata::CONTRACT, edit };
@@ -230,7 +207,7 @@ impl PlanBuilder<'_> {
     }
 
     fn fetch_base(&mut self, name: &PinName) -> Result<String, PlanError> {
-        let track = self.request.track.name();
+        let track = self.request.track.to_string();
         let pin = self.input.pins.images.get(name);
         let pin = pin.ok_or_else(|| PlanError::NoSuchBase { track, pin: name.to_string() })?;
         let pin = crate::metadata::with_override(pin, self.request, name);
@@ -275,7 +252,7 @@ impl PlanBuilder<'_> {
         let digest_of = |set: &String| {
             let found = self.input.sets.get(&path).and_then(|known| known.get(set));
             let digest = found.cloned().ok_or_else(|| PlanError::NoSuchSet {
-                track: self.request.track.name(),
+                track: self.request.track.to_string(),
                 lock: path.clone(),
                 set: set.clone(),
             })?;
@@ -289,7 +266,7 @@ impl PlanBuilder<'_> {
     fn fetch_wheels(&mut self, name: &str) -> Result<String, PlanError> {
         let lock = pins::python_lock_path(name);
         let digest = self.file(&lock).map_err(|_| PlanError::NoLock {
-            track: self.request.track.name(),
+            track: self.request.track.to_string(),
             lock: name.to_owned(),
         })?;
         let input = self.add_input(lock, Input::Lock { digest });
@@ -299,7 +276,7 @@ impl PlanBuilder<'_> {
     /// Returns the digest of a file of the project.
     fn file(&self, path: &str) -> Result<Digest, PlanError> {
         self.input.files.get(path).cloned().ok_or_else(|| PlanError::NoSuchFile {
-            track: self.request.track.name(),
+            track: self.request.track.to_string(),
             path: path.to_owned(),
         })
     }
@@ -316,7 +293,7 @@ impl PlanBuilder<'_> {
             context.insert(folder.clone(), step);
             args.extend(version.map(|version| (variable(folder), version)));
         }
-        if let VariantBase::Packages(lock) = &variant.base
+        if let Base::Packages(lock) = &variant.base
             && !stage.packages.is_empty()
         {
             let base = "base".to_owned();
@@ -336,7 +313,7 @@ impl PlanBuilder<'_> {
 
     /// Adds the step that fetches a source. Returns its name and the version in the pin.
     fn fetch_source(&mut self, name: &PinName) -> Result<(String, Option<String>), PlanError> {
-        let track = self.request.track.name();
+        let track = self.request.track.to_string();
         let pins = &self.input.pins;
         let unresolved = |from: String| PlanError::UnresolvedSource { pin: name.to_string(), from };
         let (source, component) = match (pins.sources.get(name), pins.archives.get(name)) {
@@ -391,25 +368,23 @@ impl PlanBuilder<'_> {
     fn plain_edit(&self) -> ImageEdit {
         ImageEdit {
             created: self.created.clone(),
-            created_by: String::new(),
-            env: BTreeMap::new(),
-            entrypoint_prefix: Vec::new(),
             reset: labels::RESET.map(str::to_owned).to_vec(),
-            labels: BTreeMap::new(),
+            ..ImageEdit::default()
         }
     }
 
     /// Returns the labels of the finished image.
-    fn all_labels(&self, chosen: &Chosen<'_>) -> BTreeMap<String, String> {
-        let mut all = derived_labels(&self.draft);
+    fn all_labels(&self, chain: &Chain<'_>) -> BTreeMap<String, String> {
+        let mut all = chain.image.labels.clone();
+        all.extend(derived_labels(&self.draft));
         all.extend(self.labels.clone());
+        all.extend(chain.variant.map(|name| (labels::VARIANT.to_owned(), name.to_owned())));
         all.extend(text_labels(&[
             (labels::CREATED, &self.created),
             (labels::BUILD_DATE, &self.created),
             (labels::ARCHITECTURE, "x86_64"),
-            (labels::TITLE, &chosen.settings.title),
-            (labels::DESCRIPTION, &chosen.settings.description),
-            (labels::VARIANT, chosen.name),
+            (labels::TITLE, &chain.track.title),
+            (labels::DESCRIPTION, &chain.track.description),
             (labels::CONTRACT, &CONTRACT.to_string()),
             (labels::SCRUBBED, &self.seal.scrub.join(" ")),
         ]));

@@ -3,23 +3,25 @@
 /// The reason why no plan can be made. The command line adds the next step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// An engine builds the track, so it is not based on an image that only gets metadata.
-    #[error("track `{track}` is built by an engine; it does not only add metadata to an image")]
-    NeedsEngine {
+    /// The track and a track below it have stages of the same name, and so of the same image.
+    #[error("track `{track}` has two stages called `{stage}`, its own and one of a track below it")]
+    SameStage {
         /// The track.
-        track: &'static str,
+        track: String,
+        /// The stage.
+        stage: String,
     },
     /// The track cannot be rehearsed.
     #[error("track `{track}` cannot be rehearsed")]
     NoRehearsal {
         /// The track.
-        track: &'static str,
+        track: String,
     },
     /// The track has no such variant.
     #[error("track `{track}` has no variant `{variant}`")]
     UnknownVariant {
         /// The track.
-        track: &'static str,
+        track: String,
         /// The requested variant.
         variant: String,
         /// All variants.
@@ -29,7 +31,7 @@ pub enum PlanError {
     #[error("track `{track}` is rehearsed with variant `{rehearsed}`, not with `{variant}`")]
     RehearsedOtherwise {
         /// The track.
-        track: &'static str,
+        track: String,
         /// The requested variant.
         variant: String,
         /// The variant for rehearsals.
@@ -39,13 +41,13 @@ pub enum PlanError {
     #[error("track `{track}` has no variants")]
     NoVariants {
         /// The track.
-        track: &'static str,
+        track: String,
     },
     /// A file that the track's settings name does not exist.
     #[error("track `{track}` needs `{path}`, which does not exist")]
     NoSuchFile {
         /// The track.
-        track: &'static str,
+        track: String,
         /// The file, from the root of the project.
         path: String,
     },
@@ -53,7 +55,7 @@ pub enum PlanError {
     #[error("`{lock}` has no set `{set}`, but track `{track}` needs it")]
     NoSuchSet {
         /// The track.
-        track: &'static str,
+        track: String,
         /// The lock, from the root of the project.
         lock: String,
         /// The set.
@@ -63,7 +65,7 @@ pub enum PlanError {
     #[error("track `{track}` needs the Python lock `{lock}`, which has not been made yet")]
     NoLock {
         /// The track.
-        track: &'static str,
+        track: String,
         /// The lock, a table of `python.toml`.
         lock: String,
     },
@@ -79,13 +81,13 @@ pub enum PlanError {
     #[error("`tracks.toml` has no settings for track `{track}`")]
     NoSettings {
         /// The track.
-        track: &'static str,
+        track: String,
     },
     /// The track's settings name a pin that is not an image pin.
     #[error("track `{track}` is based on image pin `{pin}`, which is not in `versions.toml`")]
     NoSuchBase {
         /// The track.
-        track: &'static str,
+        track: String,
         /// The pin.
         pin: String,
     },
@@ -111,7 +113,7 @@ pub enum PlanError {
     #[error("track `{track}` does not use pin `{pin}`")]
     UnusedPin {
         /// The track.
-        track: &'static str,
+        track: String,
         /// The pin.
         pin: String,
         /// The pins that it uses.
@@ -166,7 +168,7 @@ pub enum PlanError {
     #[error("the plan of track `{track}` is not valid")]
     Invalid {
         /// The track.
-        track: &'static str,
+        track: String,
         /// The reason.
         #[source]
         source: plan::InvalidPlan,
@@ -189,7 +191,7 @@ pub enum PlanError {
     #[error("track `{track}` sets no spoof")]
     NotASpoofTrack {
         /// The track.
-        track: &'static str,
+        track: String,
     },
     /// The time is after the year 9999, which RFC 3339 cannot express.
     #[error("source-date-epoch `{0}` is after the year 9999")]

@@ -1,11 +1,12 @@
 //! Creates a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
 //!
-//! Start at [`plan()`]. The tracks that only add metadata to a vendor's image differ only in their
-//! settings, so one module, `metadata`, plans them all; `built` plans the tracks that an engine
-//! builds. The planner never reads files, the network, the environment or the clock. Tags are
+//! Start at [`plan()`]. No track has code of its own: `metadata` plans the tracks that only add
+//! metadata to an image, `built` plans those that an engine builds, and `chain` finds the tracks
+//! that a track is based on. The planner never reads files, the network, the environment or the clock. Tags are
 //! resolved and files are read before it is called, so equal arguments give byte-equal plans.
 
 mod built;
+mod chain;
 mod error;
 mod metadata;
 mod patches;
@@ -21,7 +22,8 @@ pub use request::{
 pub use spoof::{OPT_OUT_VARIABLE, OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
 pub use warning::Warning;
 
-use pins::Track;
+use chain::Chain;
+use pins::Base;
 
 /// A plan, and its warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,38 +41,32 @@ pub struct Planned {
 /// Fails if the request names a pin, GPU or spoof that cannot be used, or if the track is based on
 /// an unresolved pin.
 pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
-    if request.track.is_built() {
-        built::plan(request, input)
+    let chain = Chain::find(request, input)?;
+    if chain.needs_engine() {
+        built::plan(request, input, &chain)
     } else {
-        metadata::plan(request, input)
+        metadata::plan(request, input, &chain)
     }
 }
 
-/// Returns the image pin that a track is based on, before anything is planned.
+/// Returns the image pin that the image of a request is based on, before anything is planned.
+/// Returns `None` if it is based on packages, or if the track or variant does not exist.
 ///
 /// The caller uses it to ask a registry for the digest of a followed tag.
-///
-/// # Errors
-/// Fails if an engine builds the track, if the track has no settings, or if they name a pin that
-/// does not exist.
-pub fn base_pin(
-    track: Track,
-    input: &PlanningInput,
-) -> Result<(&names::PinName, &pins::ImagePin), PlanError> {
-    metadata::base(track, input).map(|(settings, pin)| (&settings.base, pin))
+pub fn base_pin<'a>(
+    request: &BuildRequest,
+    input: &'a PlanningInput,
+) -> Option<(&'a names::PinName, &'a pins::ImagePin)> {
+    match Chain::find(request, input).ok()?.base {
+        Base::Image(name) => input.pins.images.get_key_value(name),
+        Base::Packages(_) | Base::Track(_) => None,
+    }
 }
 
-/// Returns whether the image of a request is based on an image pin. Returns `false` for a track or
-/// variant that does not exist.
-pub fn stands_on(request: &BuildRequest, pin: &names::PinName, input: &PlanningInput) -> bool {
-    match input.tracks.built.get(&request.track) {
-        Some(settings) => {
-            let variant = request.variant.as_ref().unwrap_or(&settings.variant);
-            let base = settings.variants.get(variant).map(|variant| &variant.base);
-            matches!(base, Some(pins::VariantBase::Image(base)) if base == pin)
-        }
-        None => base_pin(request.track, input).is_ok_and(|(base, _)| base == pin),
-    }
+/// Returns whether an engine builds something of a request's image. Returns `false` if the track or
+/// variant does not exist.
+pub fn needs_engine(request: &BuildRequest, input: &PlanningInput) -> bool {
+    Chain::find(request, input).is_ok_and(|chain| chain.needs_engine())
 }
 
 #[cfg(test)]

@@ -2,40 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use names::ImageRef;
-use names::PinName;
-use pins::{ImagePin, Pinned, Track, TrackSettings};
+use names::{ImageRef, PinName, TrackName};
+use pins::{Base, ImagePin, Pinned};
 use plan::{Action, DeriveContract, Draft, ImageEdit, Input, Inputs, Platform, Step, labels};
 
+use crate::chain::Chain;
 use crate::{BuildRequest, PlanError, Planned, PlanningInput, UsedPins, Warning, spoof};
 
 /// The contract of an image that only adds metadata.
 pub(crate) const CONTRACT: DeriveContract = DeriveContract::Derive1;
 
-/// Returns the settings of a track and the image pin that it is based on.
-pub(crate) fn base(
-    track: Track,
-    input: &PlanningInput,
-) -> Result<(&TrackSettings, &ImagePin), PlanError> {
-    let name = track.name();
-    if track.is_built() {
-        return Err(PlanError::NeedsEngine { track: name });
-    }
-    let settings = input.tracks.tracks.get(&track).ok_or(PlanError::NoSettings { track: name })?;
-    let pin = input.pins.images.get(&settings.base);
-    let pin =
-        pin.ok_or_else(|| PlanError::NoSuchBase { track: name, pin: settings.base.to_string() })?;
-    Ok((settings, pin))
-}
-
 /// Creates the plan of a track that only adds metadata.
-pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
-    let (settings, pin) = base(request.track, input)?;
-    if request.variant.is_some() {
-        return Err(PlanError::NoVariants { track: request.track.name() });
-    }
-    let pin = with_override(pin, request, &settings.base);
-    let image = base_reference(&pin, &settings.base)?;
+pub(crate) fn plan(
+    request: &BuildRequest,
+    input: &PlanningInput,
+    chain: &Chain<'_>,
+) -> Result<Planned, PlanError> {
+    let track = || chain.name.to_string();
+    let Base::Image(name) = chain.base else {
+        return Err(PlanError::NoSettings { track: track() });
+    };
+    let pin = input.pins.images.get(name);
+    let pin = pin.ok_or_else(|| PlanError::NoSuchBase { track: track(), pin: name.to_string() })?;
+    let pin = with_override(pin, request, name);
+    let image = base_reference(&pin, name)?;
     let target = request.gpu.as_ref().unwrap_or(&input.tracks.gpu);
     let gpu = input.gpus.gpus.get(target).ok_or_else(|| PlanError::UnknownGpu {
         gpu: target.to_string(),
@@ -44,35 +34,31 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
 
     let mut warnings = Vec::new();
     if let Some(why) = &pin.discontinued {
-        warnings.push(Warning::new("base-discontinued", format!("pin `{}`: {why}", settings.base)));
+        warnings.push(Warning::new("base-discontinued", format!("pin `{name}`: {why}")));
     }
-    let override_version = if request.track.is_spoof() {
-        spoof::decide(request, target, gpu, &settings.base, &pin, &mut warnings)?
+    let override_version = if chain.track.is_spoof() {
+        spoof::decide(request, target, gpu, name, &pin, &mut warnings)?
     } else if request.spoof == crate::SpoofChoice::Auto {
         None
     } else {
-        return Err(PlanError::NotASpoofTrack { track: request.track.name() });
+        return Err(PlanError::NotASpoofTrack { track: track() });
     };
 
     let epoch = request.source_date_epoch.unwrap_or(input.pins.source_date_epoch);
     let created = timestamp(epoch)?;
-    let mut env = settings.env.clone();
+    let mut env = chain.image.env.clone();
     if let Some(version) = override_version {
         env.insert(spoof::OVERRIDE_VARIABLE.to_owned(), version.to_string());
     }
-    let base = settings.base.to_string();
+    let base = name.to_string();
     let kind = pin.kind;
     let inputs =
         Inputs::from([(base.clone(), Input::Image { reference: image.clone(), manifest: kind })]);
     check_overrides(request, input, &inputs)?;
     let mut draft = Draft {
         schema: plan::SCHEMA,
-        track: request.track.name().to_owned(),
-        name: if request.rehearse {
-            format!("rehearsal-{}", request.track.name())
-        } else {
-            request.track.name().to_owned()
-        },
+        track: track(),
+        name: chain.image_name(),
         gpu: target.clone(),
         rehearsal: request.rehearse,
         source_date_epoch: epoch,
@@ -81,19 +67,20 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         inputs,
         steps: Vec::new(),
     };
-    let mut all_labels = derived_labels(&draft);
+    let mut all_labels = chain.image.labels.clone();
+    all_labels.extend(derived_labels(&draft));
     all_labels.extend(text_labels(&[
         (labels::CREATED, &created),
         (labels::BUILD_DATE, &created),
         (labels::ARCHITECTURE, "x86_64"),
-        (labels::TITLE, &settings.title),
-        (labels::DESCRIPTION, &settings.description),
+        (labels::TITLE, &chain.track.title),
+        (labels::DESCRIPTION, &chain.track.description),
         (labels::VERSION, &version(&image)),
         (labels::BASE_NAME, &base_name(&image)),
         (labels::BASE_DIGEST, &image.digest.as_ref().map(ToString::to_string).unwrap_or_default()),
         (labels::CONTRACT, &CONTRACT.to_string()),
     ]));
-    if request.track.is_spoof() {
+    if chain.track.is_spoof() {
         let spelled =
             override_version.map_or_else(|| "off".to_owned(), |version| version.to_string());
         all_labels.insert(labels::SPOOF.to_owned(), spelled);
@@ -103,7 +90,11 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
     }
 
     let edit = ImageEdit {
-        created_by: created_by(request.track, target.as_str()),
+        entrypoint: chain.image.entrypoint.clone(),
+        cmd: chain.image.cmd.clone(),
+        user: chain.image.user.clone(),
+        working_dir: chain.image.workdir.clone(),
+        created_by: created_by(chain.name, target.as_str()),
         created,
         env,
         entrypoint_prefix: override_version.map(|_| spoof::entrypoint_prefix()).unwrap_or_default(),
@@ -111,17 +102,17 @@ pub(crate) fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Plan
         labels: all_labels,
     };
     draft.steps = steps(base, edit);
-    finished(draft, request.track, warnings)
+    finished(draft, chain.name, warnings)
 }
 
 /// Checks a draft.
 pub(crate) fn finished(
     draft: Draft,
-    track: Track,
+    track: &TrackName,
     warnings: Vec<Warning>,
 ) -> Result<Planned, PlanError> {
     let plan =
-        draft.finish().map_err(|source| PlanError::Invalid { track: track.name(), source })?;
+        draft.finish().map_err(|source| PlanError::Invalid { track: track.to_string(), source })?;
     Ok(Planned { plan, warnings })
 }
 
@@ -132,8 +123,8 @@ pub(crate) fn derived_labels(draft: &Draft) -> BTreeMap<String, String> {
 }
 
 /// Returns the text about the last step for an image's history.
-pub(crate) fn created_by(track: Track, gpu: &str) -> String {
-    format!("build-pipeline {CONTRACT}: {} for {gpu}", track.name())
+pub(crate) fn created_by(track: &TrackName, gpu: &str) -> String {
+    format!("build-pipeline {CONTRACT}: {track} for {gpu}")
 }
 
 /// Returns the two steps of an image that only adds metadata.
@@ -165,7 +156,7 @@ pub(crate) fn check_overrides(
                 };
                 list.push(name.clone());
             }
-            let (track, pin) = (request.track.name(), name.to_string());
+            let (track, pin) = (request.track.to_string(), name.to_string());
             return Err(PlanError::UnusedPin { track, pin, used });
         }
     }

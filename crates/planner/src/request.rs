@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use names::{Digest, Tag};
-use names::{GfxVersion, GpuTarget, PinName};
+use names::{GfxVersion, GpuTarget, PinName, TrackName};
 use patcher::PatchSet;
-use pins::{Gpus, Pins, Track, Tracks};
+use pins::{Gpus, Pins, Tracks};
 
 /// The request of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildRequest {
     /// The track.
-    pub track: Track,
+    pub track: TrackName,
     /// The variant, if it is not the default in `tracks.toml`. Only tracks that an engine builds
     /// have variants.
     pub variant: Option<String>,
@@ -82,7 +82,7 @@ pub struct PlanningInput {
 
 impl BuildRequest {
     /// Returns the plain request of a track, without changes to the data files.
-    pub fn new(track: Track) -> Self {
+    pub fn new(track: TrackName) -> Self {
         Self {
             track,
             variant: None,

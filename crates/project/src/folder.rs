@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use failure::{Failure, Kind};
 use names::GpuTarget;
-use pins::ParseError;
+use pins::{Known, ParseError, Tracks};
 use planner::PlanningInput;
 
+use crate::built_in;
+
+const VERSIONS: &str = "versions/versions.toml";
+const TRACKS: &str = "versions/tracks.toml";
+
 /// The data files that every plan uses: pins, GPU targets, tracks.
-pub const DATA_FILES: [&str; 3] =
-    ["versions/versions.toml", "versions/gpus.toml", "versions/tracks.toml"];
+pub const DATA_FILES: [&str; 3] = [VERSIONS, "versions/gpus.toml", TRACKS];
 
 /// The maximum size of a data file in bytes; people edit these files.
 const DATA_FILE_CAP: u64 = 1 << 20;
@@ -21,13 +25,17 @@ const DATA_FILE_CAP: u64 = 1 << 20;
 /// The maximum size of a lock or Dockerfile in bytes. Locks of many wheels are long.
 const MATERIAL_CAP: u64 = 16 << 20;
 
-/// A folder that contains `versions/versions.toml`.
+/// A folder that contains `versions/versions.toml`, or only the data of the program.
 #[derive(Debug, Clone)]
 pub struct Project {
     /// The folder.
     pub root: PathBuf,
+    /// Whether the folder has data files.
+    has_files: bool,
     /// The texts of the files that were read. Each file is read once.
     texts: Arc<Mutex<BTreeMap<String, Arc<str>>>>,
+    /// Whether the program's data files are defaults, once that is known.
+    has_built_in: Arc<OnceLock<bool>>,
 }
 
 impl Project {
@@ -37,18 +45,29 @@ impl Project {
     /// # Errors
     /// There is no such folder.
     pub fn find(start: &Path) -> Result<Self, Failure> {
-        let is_project = |folder: &&Path| folder.join("versions/versions.toml").is_file();
+        let is_project = |folder: &&Path| folder.join(VERSIONS).is_file();
         match start.ancestors().find(is_project) {
-            Some(root) => Ok(Self { root: root.to_owned(), texts: Arc::default() }),
+            Some(root) => Ok(Self::at(root, true)),
             None => Err(Failure::new(
                 Kind::Input,
                 format!(
-                    "no project found: no `versions/versions.toml` in `{}` or any parent folder",
+                    "no project found: no `{VERSIONS}` in `{}` or any parent folder",
                     start.display()
                 ),
             )
-            .hint("go to a checkout of build-pipeline, or name one with `-C DIR`")),
+            .hint("`build-pipeline init` makes this folder a project; `-C DIR` names another one")),
         }
+    }
+
+    /// Finds the project that contains `start` like [`Project::find`]. If there is none, returns
+    /// one that consists of the program's data.
+    pub fn find_or_built_in(start: &Path) -> Self {
+        Self::find(start).unwrap_or_else(|_| Self::at(start, false))
+    }
+
+    fn at(root: &Path, has_files: bool) -> Self {
+        let (texts, has_built_in) = (Arc::default(), Arc::default());
+        Self { root: root.to_owned(), has_files, texts, has_built_in }
     }
 
     /// Reads the data files. Patches, Dockerfiles and locks are read for each plan that needs them.
@@ -56,19 +75,55 @@ impl Project {
     /// # Errors
     /// A file cannot be read, or something in it is wrong.
     pub fn data(&self) -> Result<PlanningInput, Failure> {
-        let [_, gpus, tracks] = DATA_FILES;
         let pins = self.pins()?;
-        let gpus = self.parse(gpus, pins::parse_gpus)?;
-        let tracks = self.parse(tracks, |file, text| pins::parse_tracks_with(file, text, &pins))?;
+        let (gpus, tracks) = (self.gpus()?, self.tracks_with(&pins)?);
         let (patches, files) = (BTreeMap::new(), BTreeMap::new());
         Ok(PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() })
     }
 
-    /// Returns the text of a file, given its path from the project's root. Reads each file once.
+    /// Returns whether the program's data files are defaults for this project.
+    pub fn has_built_in(&self) -> bool {
+        let read = || {
+            let text = self.own_text(VERSIONS).ok()?;
+            pins::parse_versions(VERSIONS, &text).ok().map(|pins| pins.has_built_in)
+        };
+        // A file that is wrong is reported by whoever needs its content.
+        *self.has_built_in.get_or_init(|| !self.has_files || read().unwrap_or(false))
+    }
+
+    /// Returns whether the project, or else the program, has a file.
+    pub fn has(&self, name: &str) -> bool {
+        self.has_own(name) || (self.has_built_in() && built_in::text(name).is_some())
+    }
+
+    /// Returns whether the folder of the project has a file.
+    pub fn has_own(&self, name: &str) -> bool {
+        self.has_files && self.root.join(name).exists()
+    }
+
+    /// Returns the text of a file, given its path from the project's root: that in the project's
+    /// folder, or else that in the program. Reads each file once.
     ///
     /// # Errors
     /// The file cannot be read, is too large or is not UTF-8.
     pub fn text(&self, name: &str) -> std::io::Result<Arc<str>> {
+        match self.own_text(name) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let built_in = built_in::text(name).filter(|_| self.has_built_in());
+                built_in.map(Arc::from).ok_or(error)
+            }
+            result => result,
+        }
+    }
+
+    /// Returns the text of a file in the project's folder. Reads each file once.
+    ///
+    /// # Errors
+    /// The file cannot be read, is too large or is not UTF-8.
+    pub fn own_text(&self, name: &str) -> std::io::Result<Arc<str>> {
+        if !self.has_files {
+            return Err(std::io::ErrorKind::NotFound.into());
+        }
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = texts.get(name) {
             return Ok(Arc::clone(text));
@@ -90,12 +145,44 @@ impl Project {
         self.text(name).map_err(|error| unreadable(&path(), name, &error))
     }
 
-    /// Reads only the pins.
+    /// Reads the pins: those of the project, and the program's where the project has none of that
+    /// name.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn pins(&self) -> Result<pins::Pins, Failure> {
-        self.parse(DATA_FILES[0], pins::parse_versions)
+        self.layered(VERSIONS, pins::parse_versions, |own, lower| own.over(&lower))
+    }
+
+    /// Reads the GPU targets of the project and the program.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn gpus(&self) -> Result<pins::Gpus, Failure> {
+        self.layered("versions/gpus.toml", pins::parse_gpus, pins::Gpus::over)
+    }
+
+    /// Reads the tracks of the project and the program.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn tracks(&self) -> Result<Tracks, Failure> {
+        self.tracks_with(&self.pins()?)
+    }
+
+    fn tracks_with(&self, pins: &pins::Pins) -> Result<Tracks, Failure> {
+        let plain = |file: &str, text: &str| {
+            pins::parse_tracks_with(file, text, Known { pins, tracks: None })
+        };
+        if !self.has_own(TRACKS) && self.has_built_in() {
+            return self.built_in(TRACKS, plain);
+        }
+        if !self.reads_built_in(TRACKS) {
+            return self.parse(TRACKS, plain);
+        }
+        let lower = self.built_in(TRACKS, pins::parse_tracks)?;
+        let known = Known { pins, tracks: Some(&lower) };
+        self.parse(TRACKS, |file, text| pins::parse_tracks_with(file, text, known))
     }
 
     /// Reads the default GPU target of images.
@@ -103,32 +190,76 @@ impl Project {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn default_gpu(&self) -> Result<GpuTarget, Failure> {
-        Ok(self.parse("versions/tracks.toml", pins::parse_tracks)?.gpu)
+        Ok(self.tracks()?.gpu)
     }
 
-    /// Reads the requirements of Python locks, if the project has any.
+    /// Reads the requirements of Python locks, if there are any.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn python_sets(&self) -> Result<pins::PythonSets, Failure> {
         const NAME: &str = "versions/python.toml";
-        if !self.root.join(NAME).exists() {
+        if !self.has(NAME) {
             return Ok(pins::PythonSets::new());
         }
         let pins = self.pins()?;
-        self.parse(NAME, |file, text| pins::parse_python_with(file, text, &pins))
+        let parse = |file: &str, text: &str| pins::parse_python_with(file, text, &pins);
+        self.layered(NAME, parse, |own, mut all| {
+            all.extend(own);
+            all
+        })
     }
 
-    /// Reads the compatibility table, if the project has one.
+    /// Reads the compatibility table, if there is one. A project's table replaces that of the
+    /// program.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn compat(&self) -> Result<Option<pins::Compat>, Failure> {
         const NAME: &str = "versions/compat.toml";
-        if !self.root.join(NAME).exists() {
-            return Ok(None);
+        if self.has(NAME) { self.parse(NAME, pins::parse_compat).map(Some) } else { Ok(None) }
+    }
+
+    /// Reads a file of the project, and adds what only the program's file has. `over` puts the
+    /// project's content over that of the program.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn layered<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str, &str) -> Result<T, ParseError>,
+        over: impl FnOnce(T, T) -> T,
+    ) -> Result<T, Failure> {
+        if !self.has_own(name) && self.has_built_in() {
+            return self.built_in(name, parse);
         }
-        self.parse(NAME, pins::parse_compat).map(Some)
+        let own = self.parse(name, &parse)?;
+        if !self.reads_built_in(name) {
+            return Ok(own);
+        }
+        Ok(over(own, self.built_in(name, parse)?))
+    }
+
+    /// Returns whether the program's file adds something to the project's file of that name.
+    pub(crate) fn reads_built_in(&self, name: &str) -> bool {
+        self.has_built_in()
+            && built_in::text(name)
+                .is_some_and(|text| self.own_text(name).is_ok_and(|own| *own != *text))
+    }
+
+    /// Parses a file of the program.
+    fn built_in<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str, &str) -> Result<T, ParseError>,
+    ) -> Result<T, Failure> {
+        let text = built_in::text(name).unwrap_or_default();
+        parse(name, text).map_err(|error| {
+            let what = format!("the program's own `{name}` does not fit this project");
+            Failure::caused(Kind::Input, what, &error)
+                .hint(format!("a pin in `{VERSIONS}` may have the name of another kind of pin; rename it, or set `built-in = false`"))
+        })
     }
 
     /// Reads and parses a file.

@@ -7,11 +7,10 @@ use std::path::Path;
 use bytes::Bytes;
 use executor::{LayerError, SortedLayer};
 use failure::{Failure, Kind, registry_hints, registry_kind};
-use names::{Digest, ImageRef, Platform};
+use names::{Digest, ImageRef, Platform, TrackName};
 use oci::LayoutImage;
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest};
-use pins::Track;
 use record::verify::Documents;
 use seal::SealError;
 
@@ -74,8 +73,8 @@ impl Image {
         client: &RegistryClient,
         platform: Option<&Platform>,
     ) -> Result<Self, Failure> {
-        if let Some(track) = Track::from_name(target) {
-            return Self::of_track(track, &Project::find(folder)?);
+        if let Some(track) = track_of(target, folder)? {
+            return Self::of_track(&track, &Project::find(folder)?);
         }
         let path = folder.join(target);
         if path.exists() {
@@ -98,9 +97,8 @@ impl Image {
         }
     }
 
-    fn of_track(track: Track, project: &Project) -> Result<Self, Failure> {
-        let name = track.name();
-        let path = project.root.join("dist").join(name);
+    fn of_track(name: &TrackName, project: &Project) -> Result<Self, Failure> {
+        let path = project.root.join("dist").join(name.as_str());
         if path.exists() {
             return Self::at(&path);
         }
@@ -320,9 +318,15 @@ pub(crate) fn machine_failure(what: String, error: &(dyn std::error::Error + 'st
     )
 }
 
-/// Returns whether a name on the command line means the image of a track.
-pub fn is_track(name: &str) -> bool {
-    Track::from_name(name).is_some()
+/// Returns the track of the project in a folder whose image a name on the command line means.
+///
+/// # Errors
+/// A data file of the project is wrong.
+pub(crate) fn track_of(name: &str, folder: &Path) -> Result<Option<TrackName>, Failure> {
+    let (Ok(name), Ok(project)) = (name.parse::<TrackName>(), Project::find(folder)) else {
+        return Ok(None);
+    };
+    Ok(project.tracks()?.tracks.contains_key(&name).then_some(name))
 }
 
 /// Returns the name of a plan's image in an engine. It cannot be pulled by mistake: in both

@@ -12,6 +12,7 @@
 
 pub mod advice;
 pub mod build_env;
+pub mod built_in;
 pub mod clock;
 pub mod environment;
 pub mod fetch;

@@ -1,26 +1,31 @@
 //! Reads the patch files of the project.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind, nearest};
 use patcher::{Patch, PatchPlace, PatchSet, PatchSetError, parse_patch_at};
 
+use crate::built_in;
 use crate::folder::Project;
+
+/// The folder of patches, from the project's root.
+const FOLDER: &str = "patches";
 
 /// Returns the names of the components that have patches, in order.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn components(project: &Project) -> Result<Vec<String>, Failure> {
-    let folder = project.root.join("patches");
-    let mut names: Vec<String> = entries(&folder)?
-        .into_iter()
-        .filter(|path| path.is_dir())
-        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-        .collect();
-    names.sort();
-    Ok(names)
+    let mut names = BTreeSet::new();
+    if project.has_own(FOLDER) {
+        let folders = entries(&project.root.join(FOLDER))?.into_iter().filter(|path| path.is_dir());
+        names.extend(folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())));
+    }
+    if project.has_built_in() {
+        names.extend(built_in::names_in(FOLDER).into_iter().map(str::to_owned));
+    }
+    Ok(names.into_iter().collect())
 }
 
 /// Reads the patches of a component. Reports all problems in all its files at once.
@@ -34,15 +39,22 @@ pub fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
             Failure::new(Kind::Input, format!("there are no patches for component `{component}`"));
         return Err(match nearest(component, known.iter().map(String::as_str)) {
             Some(near) => told.hint(format!("did you mean `{near}`?")),
+            None if known.is_empty() => told.hint("a patch is a file `patches/COMPONENT/ID.toml`"),
             None => told.hint(format!("`patches/` has {}", known.join(", "))),
         });
     }
-    let folder = project.root.join("patches").join(component);
-    let mut ids = Vec::new();
-    for path in entries(&folder)? {
-        ids.extend(id_of(&path)?);
+    let mut ids = BTreeSet::new();
+    let folder = format!("{FOLDER}/{component}");
+    if project.has_own(&folder) {
+        for path in entries(&project.root.join(&folder))? {
+            ids.extend(id_of(&path)?);
+        }
     }
-    ids.sort();
+    if project.has_built_in() {
+        for name in built_in::names_in(&folder) {
+            ids.extend(id_of(Path::new(name))?);
+        }
+    }
     let mut patches = Vec::new();
     let mut problems = Vec::new();
     for id in ids {

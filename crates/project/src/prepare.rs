@@ -19,7 +19,7 @@ use record::Recipe;
 
 use crate::folder::{DATA_FILES, Project};
 use crate::request::{self, PendingRequest, RevisionChoice, Subject};
-use crate::{advice, mirrors, patches, recipe, registry, rehearsal, runtime};
+use crate::{advice, built_in, mirrors, patches, recipe, registry, rehearsal, runtime};
 
 /// A plan with its warnings and its input files.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl<'a> Preparer<'a> {
     pub fn plan(&mut self, pending: PendingRequest) -> Result<Prepared, Failure> {
         let PendingRequest { mut request, revision, of_image, .. } = pending;
         let refused = |error: PlanError| refused(error, of_image.as_deref());
-        let stand_in = rehearsal::stand_in(&mut request, &self.input)?;
+        let stand_in = rehearsal::stand_in(&mut request, &self.input);
         let needs = planner::needs(&request, &self.input).map_err(refused)?;
         self.read(&needs)?;
         let mut planned = planner::plan(&request, &self.input).map_err(refused)?;
@@ -159,7 +159,7 @@ impl<'a> Preparer<'a> {
             }
         }
         for file in &needs.files {
-            if self.project.root.join(file).exists() && !self.input.files.contains_key(file) {
+            if self.project.has(file) && !self.input.files.contains_key(file) {
                 let text = self.project.told_text(file)?;
                 self.input.files.insert(file.clone(), Digest::of(text.as_bytes()));
                 if needs.package_locks.contains(file) {
@@ -182,11 +182,19 @@ impl<'a> Preparer<'a> {
         names.extend(needs.files.iter().cloned());
         let patches = plan.patches().into_iter();
         names.extend(patches.map(|patch| patches::file_of(&patch.component, &patch.id)));
-        let digest = |name: String| {
-            let text = self.project.told_text(&name)?;
-            Ok((name, Digest::of(text.as_bytes())))
-        };
-        names.into_iter().map(digest).collect()
+        let mut files = recipe::Files::new();
+        for name in names {
+            if self.project.has_own(&name) {
+                let text = self.project.told_text(&name)?;
+                files.insert(name.clone(), Digest::of(text.as_bytes()));
+                if !DATA_FILES.contains(&name.as_str()) || !self.project.reads_built_in(&name) {
+                    continue;
+                }
+            }
+            let text = built_in::text(&name).unwrap_or_default();
+            files.insert(format!("{}{name}", recipe::BUILT_IN), Digest::of(text.as_bytes()));
+        }
+        Ok(files)
     }
 
     /// Returns the labels about the image's commit that this project cannot confirm.

@@ -26,7 +26,7 @@ pub fn read(project: &Project, name: &str) -> Result<Option<Read>, Failure> {
 
 /// Returns whether a lock exists.
 pub fn is_made(project: &Project, name: &str) -> bool {
-    project.root.join(python_lock_path(name)).exists()
+    project.has(&python_lock_path(name))
 }
 
 /// Returns why a lock does not match the requirements, if it does not. Makes no requests.

@@ -15,6 +15,9 @@ use record::Recipe;
 /// The files of a plan, by path from the project's root, with their SHA-256.
 pub type Files = BTreeMap<String, Digest>;
 
+/// The start of the paths of files that are part of the program.
+pub(crate) const BUILT_IN: &str = "built-in/";
+
 /// Asks the project's history about the files of a plan. Never fails: if the history cannot answer,
 /// the recipe contains the reason.
 pub fn read(root: &Path, files: Files) -> Recipe {
@@ -72,8 +75,9 @@ fn ask(root: &Path, recipe: &mut Recipe) -> Result<(), String> {
     }
     let tree = head.tree().map_err(|error| unreadable(&error))?;
     let is_modified = |file: &&String| is_modified(root, &tree, file);
-    recipe.modified = recipe.files.keys().filter(is_modified).cloned().collect();
-    let names: Vec<&str> = recipe.files.keys().map(String::as_str).collect();
+    let own = || recipe.files.keys().filter(|name| !name.starts_with(BUILT_IN));
+    recipe.modified = own().filter(is_modified).cloned().collect();
+    let names: Vec<&str> = own().map(String::as_str).collect();
     let found = last_change(&repository, head, &names).map_err(|error| unreadable(&error))?;
     match found {
         Some(commit) => recipe.commit = commit.to_string().parse().ok(),

@@ -10,24 +10,18 @@ use crate::registry;
 
 /// Creates the stand-in for the track's base, and names it in the request. Serves nothing yet. A
 /// track that an engine builds has a variant for rehearsals instead of a stand-in.
-///
-/// # Errors
-/// The track has no base.
-pub fn stand_in(
-    request: &mut BuildRequest,
-    input: &PlanningInput,
-) -> Result<Option<StandIn>, Failure> {
-    if !request.rehearse || request.track.is_built() {
-        return Ok(None);
+pub fn stand_in(request: &mut BuildRequest, input: &PlanningInput) -> Option<StandIn> {
+    if !request.rehearse || planner::needs_engine(request, input) {
+        return None;
     }
-    let (_, pin) = planner::base_pin(request.track, input)?;
+    let (_, pin) = planner::base_pin(request, input)?;
     let kind = match pin.kind {
         Some(pins::ManifestKind::Manifest) => plan::ManifestKind::Manifest,
         Some(pins::ManifestKind::Index) | None => plan::ManifestKind::Index,
     };
     let made = StandIn::new(&pin.repository, kind);
     request.stand_in = Some(planner::StandIn { digest: made.digest.clone(), kind });
-    Ok(Some(made))
+    Some(made)
 }
 
 /// The registry that serves the stand-ins, until the value is dropped.

@@ -1,10 +1,10 @@
 //! Turns what somebody wrote into build requests, and resolves the tags in them.
 
-use failure::{Failure, Kind, registry_hints, registry_kind};
+use failure::{Failure, Kind, nearest, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Tag};
-use names::{GpuTarget, PinName};
+use names::{GpuTarget, PinName, TrackName};
 use oci::client::{ErrorKind, RegistryClient};
-use pins::{Pinned, Track};
+use pins::{Pinned, Tracks};
 use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice};
 
 use crate::environment;
@@ -73,7 +73,8 @@ impl PendingRequest {
 /// # Errors
 /// The subject is wrong: a pin, a value, the GPU target or the spoof.
 pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingRequest>, Failure> {
-    let tracks = subject.tracks.iter().map(|name| track(name)).collect::<Result<Vec<_>, _>>()?;
+    let tracks = subject.tracks.iter().map(|name| track(name, &input.tracks));
+    let tracks = tracks.collect::<Result<Vec<_>, _>>()?;
     if subject.rehearse && !subject.set.is_empty() {
         return Err(Failure::new(
             Kind::Input,
@@ -106,7 +107,9 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
     }
     // A pin that is the base of one of the tracks is meant for that track; if no track uses it, the
     // planner refuses it.
-    let stands_on = |request: &BuildRequest, pin| planner::stands_on(request, pin, input);
+    let stands_on = |request: &BuildRequest, pin: &PinName| {
+        planner::base_pin(request, input).is_some_and(|(base, _)| base == pin)
+    };
     let is_for = |request: &BuildRequest, pin| {
         stands_on(request, pin) || !requests.iter().any(|other| stands_on(other, pin))
     };
@@ -122,7 +125,7 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
                 Value::Tag(tag) => tags.push(TagOfPin { pin: pin.clone(), tag: tag.clone() }),
             }
         }
-        tags.extend(followed_tag(&request, &tags, input)?);
+        tags.extend(followed_tag(&request, &tags, input));
         let revision =
             if subject.label_revision { RevisionChoice::OfFiles } else { RevisionChoice::Absent };
         all.push(PendingRequest { request, tags, revision, of_image: None });
@@ -131,24 +134,18 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
 }
 
 /// Returns the tag that the track's base follows, if nothing else sets its digest.
-///
-/// # Errors
-/// The track has no base.
 pub fn followed_tag(
     request: &BuildRequest,
     set: &[TagOfPin],
     input: &PlanningInput,
-) -> Result<Option<TagOfPin>, Failure> {
-    if request.track.is_built() {
-        return Ok(None);
-    }
-    let (name, pin) = planner::base_pin(request.track, input)?;
+) -> Option<TagOfPin> {
+    let (name, pin) = planner::base_pin(request, input)?;
     let is_settled = request.rehearse
         || request.overrides.contains_key(name)
         || set.iter().any(|set| set.pin == *name)
         || (!pin.follow && pin.digest != Pinned::Unresolved);
     let tag = pin.tag.as_ref().filter(|_| pin.follow && !is_settled);
-    Ok(tag.map(|tag| TagOfPin { pin: name.clone(), tag: tag.clone() }))
+    tag.map(|tag| TagOfPin { pin: name.clone(), tag: tag.clone() })
 }
 
 /// Asks registries for the current digests of a request's tags, and makes them overrides.
@@ -183,15 +180,19 @@ pub async fn resolve(
     Ok(())
 }
 
-/// Returns the track with a name that the command line accepted.
+/// Returns the track with that name or letter.
 ///
 /// # Errors
 /// There is no such track.
-pub fn track(name: &str) -> Result<Track, Failure> {
-    let has_letter = |track: &Track| name.eq_ignore_ascii_case(&track.letter().to_string());
-    Track::from_name(name)
-        .or_else(|| Track::ALL.into_iter().find(has_letter))
-        .ok_or_else(|| Failure::new(Kind::Input, format!("there is no track `{name}`")))
+pub fn track(text: &str, tracks: &Tracks) -> Result<TrackName, Failure> {
+    tracks.find(text).cloned().ok_or_else(|| {
+        let told = Failure::new(Kind::Input, format!("there is no track `{text}`"));
+        let names = || tracks.in_order().into_iter().map(|(name, _)| name.as_str());
+        match nearest(text, names()) {
+            Some(near) => told.hint(format!("did you mean `{near}`?")),
+            None => told.hint(format!("the tracks are {}", names().collect::<Vec<_>>().join(", "))),
+        }
+    })
 }
 
 enum Value {

@@ -1,6 +1,5 @@
 //! Writes an image without the code of other GPUs.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
@@ -240,13 +239,10 @@ fn assembled(request: &SlimRequest<'_>, new: &[Option<NewLayer>]) -> Result<Deri
         (labels::GPU_TARGETS, gpus.join(" ")),
     ];
     let edit = ImageEdit {
-        created: String::new(),
-        created_by: String::new(),
-        env: BTreeMap::new(),
-        entrypoint_prefix: Vec::new(),
         // The plan of the image does not lead to the new one.
         reset: vec![labels::PLAN_DIGEST.to_owned()],
         labels: labels.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+        ..ImageEdit::default()
     };
     replace_layers((&base, &image.config), &Platform::linux_amd64(), new, &edit)
         .map_err(|error| Failure::caused(Kind::Input, what(), &error))

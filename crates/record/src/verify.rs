@@ -151,10 +151,25 @@ pub fn compare_with_plan(
     }
     let created = config.get("created").map(text_of);
     checks.push(check("image created", Some(edit.created.clone()), created));
+    for (what, key, wanted) in [
+        ("arguments", "Cmd", edit.cmd.clone().map(Value::from)),
+        ("user", "User", edit.user.clone().map(Value::from)),
+        ("working folder", "WorkingDir", edit.working_dir.clone().map(Value::from)),
+    ] {
+        if wanted.is_some() {
+            let found = config.get("config").and_then(|inner| inner.get(key));
+            checks.push(compared(what, wanted.as_ref(), found));
+        }
+    }
     let words = config.pointer("/config/Entrypoint").and_then(Value::as_array);
-    let words = words.map(|all| all.iter().take(edit.entrypoint_prefix.len()).cloned());
-    let begins: Value = words.into_iter().flatten().collect();
-    let wanted: Value = edit.entrypoint_prefix.clone().into();
+    let own = edit.entrypoint_prefix.iter().chain(edit.entrypoint.iter().flatten());
+    let wanted: Value = own.cloned().collect();
+    // The base's own entrypoint follows, unless the plan has another one.
+    let count = match edit.entrypoint {
+        Some(_) => usize::MAX,
+        None => edit.entrypoint_prefix.len(),
+    };
+    let begins: Value = words.into_iter().flatten().take(count).cloned().collect();
     checks.push(compared("start of the entrypoint", Some(&wanted), Some(&begins)));
     for field in
         ["manifest digest", "config digest", "layers", "everything inherited from the base"]

@@ -1,10 +1,11 @@
 //! Keeps the pins and locks of a project current.
 //!
-//! `bump` looks up a new value for a pin, checks it and writes it. `outdated` checks whether pinned
+//! `init` writes a new project. `bump` looks up a new value for a pin, checks it and writes it. `outdated` checks whether pinned
 //! inputs changed upstream. `lock` looks up Debian and Python packages again. The crate knows no
-//! arguments and prints nothing: each of the three takes plain values and returns a report.
+//! arguments and prints nothing: each of the four takes plain values and returns a report.
 
 pub mod bump;
 mod choice;
+pub mod init;
 pub mod lock;
 pub mod outdated;

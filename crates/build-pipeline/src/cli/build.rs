@@ -3,13 +3,13 @@
 use clap::{Args, ValueEnum};
 use names::Secret;
 
-use crate::cli::values::{AskedEngine, Format, engine_names, track_names};
+use crate::cli::values::{AskedEngine, Format, engine_names};
 
 /// The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Subject {
     /// Build this track, given by name or letter (repeatable)
-    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
+    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',')]
     pub(crate) tracks: Vec<String>,
     /// Build this variant of a track that an engine builds, such as debian
     #[arg(long, value_name = "VARIANT")]

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use names::EngineKind;
 
-use crate::cli::values::{AskedEngine, Format, engine_names, track_names};
+use crate::cli::values::{AskedEngine, Format, engine_names};
 
 /// Start a track's image with only the rights it needs, or write a file that does
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ use crate::cli::values::{AskedEngine, Format, engine_names, track_names};
 )]
 pub(crate) struct Run {
     /// The track, given by name or letter
-    #[arg(value_name = "TRACK", value_parser = track_names())]
+    #[arg(value_name = "TRACK")]
     pub(crate) track: String,
     #[command(flatten)]
     pub(crate) given: Given,
@@ -103,7 +103,7 @@ pub(crate) enum NetworkChoice {
 )]
 pub(crate) struct Smoke {
     /// The track, given by name or letter
-    #[arg(value_name = "TRACK", value_parser = track_names())]
+    #[arg(value_name = "TRACK")]
     pub(crate) track: String,
     #[command(flatten)]
     pub(crate) given: Given,
@@ -175,7 +175,7 @@ pub(crate) fn only() -> impl TypedValueParser<Value = Only> {
 pub(crate) struct Doctor {
     /// Check what this track's image needs; takes a name or letter (repeatable) [default: the
     /// tracks that need no engine]
-    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',', value_parser = track_names())]
+    #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',')]
     pub(crate) tracks: Vec<String>,
     /// The GPU target of the images [default: the one in tracks.toml]
     #[arg(long, value_name = "GFX")]

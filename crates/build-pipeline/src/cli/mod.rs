@@ -79,6 +79,8 @@ pub(crate) struct Global {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a new project: pins, a track, a README
+    Init(Init),
     /// Build an image (the default command)
     Build(Build),
     /// Print the full plan

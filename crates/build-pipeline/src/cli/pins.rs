@@ -10,12 +10,19 @@ use crate::cli::values::Format;
 #[derive(Debug, Args)]
 pub(crate) struct Bump {
     /// The pin's name in versions.toml
-    #[arg(value_name = "PIN")]
-    pub(crate) pin: String,
+    #[arg(value_name = "PIN", required_unless_present_any = ["all", "unresolved"])]
+    pub(crate) pin: Option<String>,
     /// A version, tag, branch, full commit or digest. `latest` is the newest release; for images,
     /// the newest tag with the same pattern; for branches and other tags, the current target
     #[arg(value_name = "VALUE", default_value = "latest")]
     pub(crate) value: String,
+    /// Look up the newest value of every pin of the project, and print one line for each
+    #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
+    pub(crate) all: bool,
+    /// Look up every unresolved pin under its recorded tag, branch or version, and print one line
+    /// for each
+    #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format"])]
+    pub(crate) unresolved: bool,
     #[command(flatten)]
     pub(crate) accept: Accept,
     /// Print the diff and write nothing
@@ -29,6 +36,23 @@ pub(crate) struct Bump {
     pub(crate) format: BumpFormat,
     #[command(flatten)]
     pub(crate) index: Index,
+}
+
+/// Write a new project: pins, a track, a README
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The folder [default: the current one]
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Add a track with this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) track: Option<String>,
+    /// The image that the track is based on
+    #[arg(long, value_name = "REF", requires = "track", conflicts_with = "from")]
+    pub(crate) base: Option<String>,
+    /// The track of build-pipeline that the new one is based on [default: official]
+    #[arg(long, value_name = "TRACK", requires = "track")]
+    pub(crate) from: Option<String>,
 }
 
 /// Changes that are refused unless they are explicitly allowed.

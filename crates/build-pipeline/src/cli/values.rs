@@ -3,7 +3,6 @@
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use names::EngineKind;
-use pins::Track;
 
 /// How to show progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,17 +26,6 @@ pub(crate) enum Color {
     Always,
     /// Never
     Never,
-}
-
-/// Returns a parser for the names of all tracks, with their letters as aliases.
-pub(crate) fn track_names() -> PossibleValuesParser {
-    let name = |track: Track| {
-        let letter = track.letter();
-        PossibleValue::new(track.name())
-            .aliases([letter.to_string(), letter.to_ascii_lowercase().to_string()])
-            .help(format!("track {letter}"))
-    };
-    PossibleValuesParser::new(Track::ALL.map(name))
 }
 
 /// The engine that the command line names; `None` for `auto`.

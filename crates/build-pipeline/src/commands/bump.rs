@@ -1,8 +1,12 @@
 //! `build-pipeline bump`: looks up a new value for a pin, checks it, and writes `versions.toml`.
 
-use failure::Failure;
+use failure::{Failure, Kind};
+use names::PinName;
+use oci::client::RegistryClient;
+use pins::{PinKind, Pinned, Pins};
 use project::pins_file::{FILE, pin_name, read};
-use project::registry;
+use project::{Project, registry};
+use sources::Sources;
 use upkeep::bump::{Accepted, Asked, Bound, BumpReport, look_up};
 
 use crate::cli::{Bump, BumpFormat, Global};
@@ -12,20 +16,15 @@ use crate::output::{self, Page};
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let project = global::project(global)?;
-    let (text, pins) = read(&project.root.join(FILE))?;
-    let name = pin_name(&args.pin, &pins)?;
-    let (sources, client) = (global::sources(global)?, registry::client(&global.mirror)?);
-    let asked = Asked {
-        pin: &name,
-        value: &args.value,
-        index: args.index.url.as_deref(),
-        accepted: Accepted {
-            downgrade: args.accept.allow_downgrade,
-            moved: args.accept.accept_moved,
-            broken_patches: args.accept.accept_broken_patches,
-        },
-    };
-    let mut bump = look_up(&project, (&text, &pins), &asked, (&sources, &client))?;
+    let clients = (&global::sources(global)?, &registry::client(&global.mirror)?);
+    let Some(pin) = &args.pin else { return run_all(&project, args, clients) };
+    let name = pin_name(pin, &project.pins()?)?;
+    let mut bump = look_up(
+        &project,
+        &read(&project.root.join(FILE))?.0,
+        &asked(args, &name, &args.value),
+        clients,
+    )?;
     if args.check {
         return Ok(());
     }
@@ -41,6 +40,90 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
             output::sanitised_result(&self::text(report, args.dry_run))
         }
     }
+}
+
+fn asked<'a>(args: &'a Bump, pin: &'a PinName, value: &'a str) -> Asked<'a> {
+    Asked {
+        pin,
+        value,
+        index: args.index.url.as_deref(),
+        accepted: Accepted {
+            downgrade: args.accept.allow_downgrade,
+            moved: args.accept.accept_moved,
+            broken_patches: args.accept.accept_broken_patches,
+        },
+    }
+}
+
+/// Bumps all pins of the project, or all that are unresolved. A pin that cannot be bumped does not
+/// keep the others from it.
+fn run_all(
+    project: &Project,
+    args: &Bump,
+    clients: (&Sources, &RegistryClient),
+) -> Result<(), Failure> {
+    let path = project.root.join(FILE);
+    let wanted =
+        if args.unresolved { unresolved(&project.pins()?) } else { newest(&read(&path)?.1) };
+    if wanted.is_empty() {
+        let what = if args.unresolved {
+            "no pin is unresolved"
+        } else {
+            "the project has no pins of its own"
+        };
+        return output::result(&format!("{what}\n"));
+    }
+    let width = wanted.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
+    let mut failed = 0;
+    for (name, value) in &wanted {
+        let bumped = read(&path).and_then(|(text, _)| {
+            let mut bump = look_up(project, &text, &asked(args, name, value), clients)?;
+            bump.write()?;
+            Ok(bump.report)
+        });
+        let line = match bumped {
+            Ok(report) if report.changed => {
+                format!("{} -> {}", words(&report.from), words(&report.to))
+            }
+            Ok(report) => format!("already at {}", words(&report.to)),
+            Err(error) => {
+                failed += 1;
+                format!("not bumped: {}", error.lines().join(": "))
+            }
+        };
+        output::sanitised_result(&format!("{:width$}  {line}\n", name.as_str()))?;
+    }
+    match failed {
+        0 => Ok(()),
+        _ => {
+            let what = format!("{failed} of {} pins were not bumped", wanted.len());
+            Err(Failure::new(Kind::Failed, what)
+                .hint("`build-pipeline bump PIN` shows one of them in detail"))
+        }
+    }
+}
+
+/// Returns the unresolved pins, with the names that they were recorded under.
+fn unresolved(pins: &Pins) -> Vec<(PinName, String)> {
+    let latest = || "latest".to_owned();
+    let sources = pins.sources.iter().filter(|(_, pin)| pin.commit == Pinned::Unresolved);
+    let sources = sources.map(|(name, pin)| (name, pin.git_ref.clone().unwrap_or_else(latest)));
+    let archives = pins.archives.iter().filter(|(_, pin)| pin.sha256 == Pinned::Unresolved);
+    let archives = archives.map(|(name, pin)| (name, pin.version.clone()));
+    // The digest of a tag that is followed is looked up for each build.
+    let images =
+        pins.images.iter().filter(|(_, pin)| pin.digest == Pinned::Unresolved && !pin.follow);
+    let images =
+        images.map(|(name, pin)| (name, pin.tag.as_ref().map_or_else(latest, ToString::to_string)));
+    let all = sources.chain(archives).chain(images);
+    all.map(|(name, value)| (name.clone(), value)).collect()
+}
+
+/// Returns all pins that can be bumped, each with the value `latest`.
+fn newest(pins: &Pins) -> Vec<(PinName, String)> {
+    let can_be_bumped = |(_, kind): &(&PinName, PinKind)| *kind != PinKind::Release;
+    let names = pins.names().into_iter().filter(can_be_bumped);
+    names.map(|(name, _)| (name.clone(), "latest".to_owned())).collect()
 }
 
 /// Returns the report as text.

@@ -4,7 +4,9 @@ use failure::{Failure, Kind};
 use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
 use launch::machine;
-use pins::{Pins, Track, Tracks};
+use names::TrackName;
+use pins::{Pins, Tracks};
+use project::request;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -80,7 +82,7 @@ struct MachineEngine {
 #[derive(Debug, Serialize, JsonSchema)]
 struct PinnedImage {
     /// Its track.
-    track: &'static str,
+    track: String,
     /// The pin that it is based on.
     pin: Option<String>,
     /// Its ROCm version.
@@ -95,7 +97,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
         Some(text) => machine::known_gpu(text, &gpus)?,
         None => tracks.gpu.clone(),
     };
-    let images = images(&args.tracks, &tracks, &data.pins()?);
+    let images = images(&args.tracks, &tracks, &data.pins()?)?;
     let compat = data.compat()?;
     let root = machine::root(&global::working_folder(global)?, args.host_root.as_deref())?;
     let mut machine = machine::look(&root);
@@ -130,26 +132,29 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
 }
 
 /// Returns the images of the requested tracks, or of all tracks that need no engine.
-fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Vec<Image> {
-    let is_asked = |track: &Track| {
-        if asked.is_empty() {
-            tracks.tracks.contains_key(track)
-        } else {
-            asked.iter().any(|name| {
-                name == track.name() || name.eq_ignore_ascii_case(&track.letter().to_string())
-            })
-        }
+///
+/// # Errors
+/// There is no such track.
+fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Result<Vec<Image>, Failure> {
+    let asked =
+        asked.iter().map(|name| request::track(name, tracks)).collect::<Result<Vec<_>, _>>()?;
+    let is_asked = |name: &TrackName| {
+        if asked.is_empty() { !tracks.needs_engine(name) } else { asked.contains(name) }
     };
-    let image = |track: Track| {
-        let base = tracks.tracks.get(&track).map(|settings| &settings.base);
+    let image = |name: &TrackName| {
+        let chain = tracks.chain(name);
+        let base = chain.last().and_then(|(_, lowest)| lowest.base_pin());
         let pin = base.and_then(|base| pins.images.get(base));
         Image {
-            track,
+            track: name.clone(),
+            needs_engine: tracks.needs_engine(name),
+            disk: chain.first().and_then(|(_, track)| track.disk.clone()),
             pin: base.map(ToString::to_string),
             rocm: pin.and_then(|pin| pin.rocm.clone()),
         }
     };
-    Track::ALL.into_iter().filter(is_asked).map(image).collect()
+    let all = tracks.in_order().into_iter().map(|(name, _)| name);
+    Ok(all.filter(|name| is_asked(name)).map(image).collect())
 }
 
 fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
@@ -163,8 +168,8 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
     let named: Vec<String> = images
         .iter()
         .map(|image| match &image.rocm {
-            Some(rocm) => format!("{} (ROCm {rocm})", image.track.name()),
-            None => image.track.name().to_owned(),
+            Some(rocm) => format!("{} (ROCm {rocm})", image.track),
+            None => image.track.to_string(),
         })
         .collect();
     page.line(format_args!("images   {}\n", named.join(", ")));
@@ -258,5 +263,5 @@ fn summary(machine: &Snapshot) -> Machine {
 }
 
 fn pinned(image: &Image) -> PinnedImage {
-    PinnedImage { track: image.track.name(), pin: image.pin.clone(), rocm: image.rocm.clone() }
+    PinnedImage { track: image.track.to_string(), pin: image.pin.clone(), rocm: image.rocm.clone() }
 }

@@ -3,7 +3,7 @@
 use failure::Failure;
 use project::prepare::prepare;
 use project::request::Subject;
-use project::{request, state};
+use project::state;
 use record::{BuildRecord, InputChange, Standing, Status, StepChange, step_changes};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,11 +33,14 @@ pub(crate) struct ExplainReport {
 
 /// Runs `explain`.
 pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
-    let Some(track) = args.name.as_deref().and_then(|name| request::track(name).ok()) else {
-        return lint::explain(args.name.as_deref());
-    };
+    let name = args.name.as_deref();
+    // A rule is explained without a project.
+    let is_rule = name.is_none_or(|name| ::lint::rule(name).is_some());
+    let tracks = if is_rule { None } else { global::data(global)?.tracks().map(Some)? };
+    let found = name.zip(tracks.as_ref()).and_then(|(name, tracks)| tracks.find(name));
+    let Some(track) = found else { return lint::explain(name, tracks.as_ref()) };
     let subject = Subject {
-        tracks: vec![track.name().to_owned()],
+        tracks: vec![track.to_string()],
         variant: args.variant.clone(),
         rehearse: args.rehearse,
         ..Subject::default()

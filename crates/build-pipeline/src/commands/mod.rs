@@ -11,6 +11,7 @@ pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod explain;
 pub(crate) mod help;
+pub(crate) mod init;
 pub(crate) mod lint;
 pub(crate) mod lock;
 pub(crate) mod outdated;

@@ -7,7 +7,6 @@ use executor::{BlobCache, Settings, derive_image, fetch_base};
 use failure::{Failure, Kind};
 use names::Digest;
 use oci::client::RegistryClient;
-use pins::Track;
 use plan::{Action, Input, Plan, Revision, labels};
 use planner::BuildRequest;
 use project::image::Image;
@@ -140,7 +139,7 @@ fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
     let label = |key: &str| {
         config.pointer("/config/Labels").and_then(|all| all.get(key)).and_then(Value::as_str)
     };
-    let Some(track) = label(labels::TRACK).and_then(Track::from_name) else {
+    let Some(track) = label(labels::TRACK).and_then(|name| name.parse().ok()) else {
         return Err(Failure::new(
             Kind::Differs,
             format!(

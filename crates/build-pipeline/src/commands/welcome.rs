@@ -1,6 +1,7 @@
 //! `build-pipeline` without arguments: shows a newcomer the next steps.
 
 use failure::Failure;
+use names::TrackName;
 use pins::Track;
 use planner::BuildRequest;
 use project::prepare::Preparer;
@@ -29,10 +30,12 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
             page.line(format_args!("  build-pipeline verify locked-spoof\n"));
             page.line(format_args!("tracks:"));
             let mut preparer = Preparer::new(&project)?;
-            for track in Track::ALL {
-                let (letter, name) = (track.letter(), track.name());
-                let about = about(&mut preparer, track)?;
-                page.line(format_args!("  {letter}  {name:14} {about}"));
+            let tracks = preparer.input.tracks.clone();
+            let width = tracks.tracks.keys().map(|name| name.as_str().len()).max().unwrap_or(0);
+            for (name, track) in tracks.in_order() {
+                let letter = track.letter.unwrap_or(' ');
+                let about = about(&mut preparer, name, track);
+                page.line(format_args!("  {letter}  {:width$}  {about}", name.as_str()));
             }
         }
         Err(_) => {
@@ -48,19 +51,14 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
 }
 
 /// Returns the title of a track, and what prevents building it, if anything.
-fn about(preparer: &mut Preparer<'_>, track: Track) -> Result<String, Failure> {
-    let tracks = &preparer.input.tracks;
-    let of_built = tracks.built.get(&track).map(|settings| &settings.title);
-    let title = tracks.tracks.get(&track).map(|settings| &settings.title).or(of_built);
-    let Some(title) = title.cloned() else {
-        return Ok(format!("no table `[{}]` in versions/tracks.toml", track.name()));
-    };
-    let request = BuildRequest::new(track);
-    if request::followed_tag(&request, &[], &preparer.input)?.is_some() {
-        return Ok(format!("{title} (its tag is resolved at each build)"));
+fn about(preparer: &mut Preparer<'_>, name: &TrackName, track: &Track) -> String {
+    let title = &track.title;
+    let request = BuildRequest::new(name.clone());
+    if request::followed_tag(&request, &[], &preparer.input).is_some() {
+        return format!("{title} (its tag is resolved at each build)");
     }
     match preparer.plan(PendingRequest::new(request)) {
-        Ok(_) => Ok(title),
-        Err(error) => Ok(format!("{title} (not yet: {})", error.lines().join(": "))),
+        Ok(_) => title.clone(),
+        Err(error) => format!("{title} (not yet: {})", error.lines().join(": ")),
     }
 }

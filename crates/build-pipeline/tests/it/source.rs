@@ -23,7 +23,7 @@ fn project() -> Project {
     let some = project.read("versions/locks/pylock.flash-attention.toml");
     let for_pip = project.read("versions/locks/flash-attention.requirements.lock");
     let inputs = |set: &pins::PythonSet| set.inputs(&pins).unwrap().to_string();
-    let its_own = inputs(&sets[&"flash-attention".parse().unwrap()]);
+    let its_own = inputs(&sets["flash-attention"]);
     for (name, set) in &sets {
         let path = format!("versions/locks/pylock.{name}.toml");
         project.write(&format!("versions/locks/{name}.requirements.lock"), &for_pip);

@@ -86,10 +86,7 @@ impl BuildEnv {
         let edit = ImageEdit {
             created: created.to_owned(),
             created_by: format!("build-pipeline {}: Debian {}", seal.contract, packages.lock.suite),
-            env: BTreeMap::new(),
-            entrypoint_prefix: Vec::new(),
-            reset: Vec::new(),
-            labels: BTreeMap::new(),
+            ..ImageEdit::default()
         };
         tokio::task::block_in_place(|| self.image_of_layers(raw, seal, &edit))
     }

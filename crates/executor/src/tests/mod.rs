@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use names::Digest;
 use patcher::{NoProbes, PatchSet, parse_patch};
-use pins::{Track, parse_gpus, parse_tracks_with, parse_versions};
+use pins::{Known, parse_gpus, parse_tracks_with, parse_versions};
 use plan::{Action, Expectation, Plan, labels};
 use planner::{BuildRequest, PlanError, PlanningInput};
 use proptest::prelude::*;
@@ -182,7 +182,7 @@ impl Case {
         let pins = parse_versions("versions.toml", &versions).unwrap_or_else(|e| panic!("{e}"));
         let gpus = parse_gpus("gpus.toml", &format!("schema = 1\n{gpus}"));
         let gpus = gpus.unwrap_or_else(|e| panic!("{e}"));
-        let tracks = parse_tracks_with("tracks.toml", tracks, &pins);
+        let tracks = parse_tracks_with("tracks.toml", tracks, Known { pins: &pins, tracks: None });
         let tracks = tracks.unwrap_or_else(|e| panic!("{e}"));
         let patches = BTreeMap::from([("demo".to_owned(), self.set())]);
         let files = BTreeMap::from([("D".to_owned(), Digest::of(b"dockerfile"))]);
@@ -191,7 +191,11 @@ impl Case {
 
     fn request(&self) -> BuildRequest {
         let gpu = self.gpu.map(|gpu| gpu.parse().unwrap());
-        BuildRequest { gpu, source_date_epoch: self.epoch, ..BuildRequest::new(Track::Vulkan) }
+        BuildRequest {
+            gpu,
+            source_date_epoch: self.epoch,
+            ..BuildRequest::new("vulkan".parse().unwrap())
+        }
     }
 
     fn tree(&self) -> Tree {
@@ -227,7 +231,7 @@ fn patched(plan: &Plan, case: &Case) -> Result<Tree, String> {
 
 /// Reads the request back from the labels of an image, as `verify` does.
 fn request_of(labels: &BTreeMap<String, String>) -> BuildRequest {
-    let mut request = BuildRequest::new(Track::from_name(&labels[labels::TRACK]).unwrap());
+    let mut request = BuildRequest::new(labels[labels::TRACK].parse().unwrap());
     request.variant = labels.get(labels::VARIANT).cloned();
     let overrides = labels.get(labels::OVERRIDES).cloned().unwrap_or_default();
     request.read_overrides(&overrides).unwrap();

@@ -37,14 +37,7 @@ fn plan(lock: &str) -> Plan {
         created: created.clone(),
         seal,
     };
-    let edit = ImageEdit {
-        created,
-        created_by: "a test".to_owned(),
-        env: BTreeMap::new(),
-        entrypoint_prefix: Vec::new(),
-        reset: Vec::new(),
-        labels: BTreeMap::new(),
-    };
+    let edit = ImageEdit { created, created_by: "a test".to_owned(), ..ImageEdit::default() };
     let contract = DeriveContract::Derive1;
     let label = Action::DeriveImage { base: "bootstrap-base".to_owned(), contract, edit };
     let lock = Input::Lock { digest: Digest::of(lock.as_bytes()) };

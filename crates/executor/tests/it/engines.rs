@@ -137,9 +137,9 @@ impl Bench {
             created: "2020-01-01T00:00:00Z".to_owned(),
             created_by: "a test".to_owned(),
             env: BTreeMap::from([("C".to_owned(), "3".to_owned())]),
-            entrypoint_prefix: Vec::new(),
             reset: labels::RESET.map(str::to_owned).to_vec(),
             labels: BTreeMap::from([(labels::TRACK.to_owned(), "vulkan".to_owned())]),
+            ..ImageEdit::default()
         };
         let scrub =
             ["dev", "etc/hostname", "etc/hosts", "etc/resolv.conf", "proc", "run", "sys", "tmp/*"]

@@ -14,7 +14,7 @@ use executor::{BlobCache, Event, Execution, Executor, Job, Output, Settings};
 use names::Digest;
 use oci::client::{ClientSettings, RegistryClient, Retries};
 use oci::loopback::LoopbackRegistry;
-use pins::{Track, parse_gpus, parse_tracks_with, parse_versions};
+use pins::{Known, parse_gpus, parse_tracks_with, parse_versions};
 use plan::Plan;
 use planner::{BuildRequest, PlanningInput};
 use serde_json::{Value, json};
@@ -202,13 +202,14 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
     );
     let gpus = "schema = 1\n[gfx1151]\nname = \"a\"\nfamily = \"b\"\nspoof = \"11.0.0\"\n";
     let tracks = "schema = 1\ngpu = \"gfx1151\"\n[locked-spoof]\ntitle = \"t\"\n\
-                  description = \"d\"\nbase = \"base\"\n";
+                  description = \"d\"\nbase = \"base\"\nspoof = true\n";
     let pins = parse_versions("versions.toml", &pins).unwrap_or_else(|e| panic!("{e}"));
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
-    let tracks = parse_tracks_with("tracks.toml", tracks, &pins).unwrap_or_else(|e| panic!("{e}"));
+    let tracks = parse_tracks_with("tracks.toml", tracks, Known { pins: &pins, tracks: None })
+        .unwrap_or_else(|e| panic!("{e}"));
     let (patches, files) = Default::default();
     let input = PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() };
-    planner::plan(&BuildRequest::new(Track::LockedSpoof), &input).unwrap().plan
+    planner::plan(&BuildRequest::new("locked-spoof".parse().unwrap()), &input).unwrap().plan
 }
 
 /// Executes a plan, and returns it with its events.

@@ -125,8 +125,8 @@ pub(super) fn engine(context: &Context<'_>) -> Verdict {
     let needed: Vec<&str> = context
         .images
         .iter()
-        .filter(|image| matches!(image.track.letter(), 'B' | 'E'))
-        .map(|image| image.track.name())
+        .filter(|image| image.needs_engine)
+        .map(|image| image.track.as_str())
         .collect();
     let is_needed = context.is_asked && !needed.is_empty();
     let severity = if is_needed { Severity::Error } else { Severity::Note };
@@ -139,12 +139,9 @@ pub(super) fn engine(context: &Context<'_>) -> Verdict {
     Finding::new(
         severity,
         "no podman and no docker",
-        "podman, to run images and to build tracks source and vulkan",
+        "podman, to run images and to build tracks with Dockerfiles",
     )
-    .because(
-        "the tracks official, nightly-spoof, locked-spoof, ollama and trainer are built without an engine",
-        "README.md",
-    )
+    .because("tracks without Dockerfiles are built without an engine", "README.md")
     .repair(install)
     .into()
 }

@@ -70,7 +70,7 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
         return Verdict::Found(findings);
     }
     let unknown = context.images.iter().filter(|image| image.rocm.is_none());
-    let unknown: Vec<&str> = unknown.map(|image| image.track.name()).collect();
+    let unknown: Vec<&str> = unknown.map(|image| image.track.as_str()).collect();
     if !unknown.is_empty() {
         fine.push(format!("the ROCm version of {} is unknown", unknown.join(", ")));
     }

@@ -11,8 +11,8 @@ mod kernel;
 mod memory;
 mod storage;
 
-use names::GpuTarget;
-use pins::{Compat, Gpus, Track};
+use names::{GpuTarget, TrackName};
+use pins::{Compat, Disk, Gpus};
 use serde::Serialize;
 
 use crate::gpu::Gpu;
@@ -39,7 +39,11 @@ pub struct Context<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// Its track.
-    pub track: Track,
+    pub track: TrackName,
+    /// Whether an engine builds it.
+    pub needs_engine: bool,
+    /// The disk space that it needs in an engine's store, if that is known.
+    pub disk: Option<Disk>,
     /// The pin it is based on, if any.
     pub pin: Option<String>,
     /// The ROCm release inside, if the pin names it.
@@ -193,13 +197,13 @@ impl Context<'_> {
     }
 
     /// Returns the ROCm releases of the images, each once, with their tracks.
-    fn releases(&self) -> Vec<(&str, Vec<&'static str>)> {
-        let mut all: Vec<(&str, Vec<&'static str>)> = Vec::new();
+    fn releases(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
         for image in self.images {
             let Some(rocm) = &image.rocm else { continue };
             match all.iter_mut().find(|(known, _)| known == rocm) {
-                Some((_, tracks)) => tracks.push(image.track.name()),
-                None => all.push((rocm, vec![image.track.name()])),
+                Some((_, tracks)) => tracks.push(image.track.as_str()),
+                None => all.push((rocm, vec![image.track.as_str()])),
             }
         }
         all

@@ -1,42 +1,25 @@
 //! Disk space that images need, and leftovers of killed builds.
 
-use pins::Track;
-
 use super::{Context, Finding, Severity, Verdict, gib};
 use crate::shell_word;
 
-const GB: u64 = 1_000_000_000;
-
-/// Returns the bytes that a track's image needs in an engine's store, and the source of that
-/// number.
-fn need(track: Track) -> Option<(u64, &'static str)> {
-    match track {
-        // The size from the build's own documentation, plus working space for the store.
-        Track::Source => {
-            Some((45 * GB, "ROCm/vllm docker/Dockerfile.gfx11: about 40 GB during the build"))
-        }
-        Track::Official | Track::NightlySpoof | Track::LockedSpoof => {
-            Some((25 * GB, "ROCm/vllm#363: rocm/vllm has 22 GB unpacked"))
-        }
-        Track::Vulkan | Track::Ollama | Track::Trainer => None,
-    }
-}
-
 /// The images fit on the disk.
 pub(super) fn space(context: &Context<'_>) -> Verdict {
-    let needs = context.images.iter().filter_map(|image| Some((need(image.track)?, image.track)));
-    let Some(((bytes, source), track)) = needs.max_by_key(|((bytes, _), _)| *bytes) else {
+    let needs =
+        context.images.iter().filter_map(|image| Some((image.disk.as_ref()?, &image.track)));
+    let Some((disk, track)) = needs.max_by_key(|(disk, _)| disk.gigabytes) else {
         return Verdict::skipped("the space that these tracks need is unknown");
     };
     let Some(best) = context.machine.disks.iter().max_by_key(|disk| disk.free) else {
         return Verdict::skipped("no engine has stored anything yet");
     };
+    let bytes = u64::from(disk.gigabytes) * 1_000_000_000;
     let seen = format!("{} free in {}", gib(best.free), best.path);
     if best.free >= bytes {
         return Verdict::fine(seen);
     }
-    Finding::new(Severity::Warning, seen, format!("{} for track {}", gib(bytes), track.name()))
-        .because("a pull or build that fills the disk fails at its end", source)
+    Finding::new(Severity::Warning, seen, format!("{} for track {track}", gib(bytes)))
+        .because("a pull or build that fills the disk fails at its end", &disk.source)
         .repair("podman system df && podman image prune")
         .into()
 }

@@ -11,7 +11,7 @@ pub(super) fn print(container: &Container) -> String {
         lines.push(format!("#   mkdir -p {host}"));
     }
     lines.push("services:".to_owned());
-    lines.push(format!("  {}:", container.track.name()));
+    lines.push(format!("  {}:", container.track));
     let mut line = |text: String| lines.push(format!("    {text}"));
     line(format!("image: {}", text(&container.image)));
     line(format!("container_name: {}", text(&container.name())));

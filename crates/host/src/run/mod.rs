@@ -19,7 +19,8 @@ pub mod trial;
 use std::collections::BTreeMap;
 
 use names::EngineKind;
-use pins::{OVERRIDE, Track};
+use names::TrackName;
+use pins::OVERRIDE;
 
 use crate::access::{DeviceNode, Engine};
 use crate::snapshot::Snapshot;
@@ -35,7 +36,7 @@ const WORK: &str = "/work";
 #[derive(Debug, Clone)]
 pub struct Wish<'a> {
     /// The track.
-    pub track: Track,
+    pub track: TrackName,
     /// Its row of `run.toml`.
     pub row: &'a Row,
     /// The machine.
@@ -79,7 +80,7 @@ pub enum Network {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     /// The track.
-    pub track: Track,
+    pub track: TrackName,
     /// The engine.
     pub engine: EngineKind,
     /// The image.
@@ -189,7 +190,7 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     let row = wish.row;
     let is_remapped = wish.engine.is_rootless;
     let mut folders = vec![Folder {
-        host: format!("~/.cache/build-pipeline/home/{}", wish.track.name()),
+        host: format!("~/.cache/build-pipeline/home/{}", wish.track),
         container: HOME.to_owned(),
         is_made: true,
     }];
@@ -225,7 +226,7 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
         container,
     });
     Ok(Container {
-        track: wish.track,
+        track: wish.track.clone(),
         engine: wish.engine.kind,
         image: wish.image.clone(),
         entrypoint: wish.entrypoint.clone(),
@@ -320,7 +321,7 @@ impl Container {
 
     /// Returns the name for use in files.
     pub fn name(&self) -> String {
-        format!("build-pipeline-{}", self.track.name())
+        format!("build-pipeline-{}", self.track)
     }
 
     /// Returns whether the container uses the compute driver of a GPU.
@@ -336,7 +337,7 @@ impl Container {
 
 /// Returns the first lines of a file, each after `#`.
 fn head(container: &Container, what: &str, form: &str) -> String {
-    let track = container.track.name();
+    let track = &container.track;
     format!("# {what} for track {track}, written by `build-pipeline run {track} --print {form}`.\n")
 }
 

@@ -10,7 +10,7 @@ pub(super) fn print(container: &Container) -> String {
     lines.push(format!("# For one user: ~/.config/containers/systemd/{name}.container, then"));
     lines.push(format!("# systemctl --user daemon-reload && systemctl --user start {name}"));
     lines.push("[Unit]".to_owned());
-    lines.push(format!("Description=build-pipeline track {}", container.track.name()));
+    lines.push(format!("Description=build-pipeline track {}", container.track));
     lines.push("\n[Container]".to_owned());
     lines.push(format!("ContainerName={name}"));
     lines.push(format!("Image={}", escaped(&container.image)));

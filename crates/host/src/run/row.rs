@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
-use pins::{ParseError, Track};
+use names::TrackName;
+use pins::reader::{
+    Entry, Report, Reported, Table, Wrong, collect, document, list, nearest, quote, wrong,
+};
+use pins::{ParseError, Tracks};
 use regex::bytes::Regex;
 
 /// The content of `run.toml`: the row of each track.
-pub type Rows = BTreeMap<Track, Row>;
+pub type Rows = BTreeMap<TrackName, Row>;
 
 /// What a container of a track needs.
 #[derive(Debug, Clone)]
@@ -79,6 +82,22 @@ pub enum Needs {
     AnyGpu,
 }
 
+/// The row of a track that `run.toml` does not name: the devices of ROCm, no port, and no smoke
+/// tests.
+impl Default for Row {
+    fn default() -> Self {
+        Self {
+            gpu: GpuWay::Rocm,
+            port: None,
+            shared_memory: None,
+            models: "~/.cache/huggingface".to_owned(),
+            models_at: "~/.cache/huggingface".to_owned(),
+            has_work: false,
+            smoke: BTreeMap::new(),
+        }
+    }
+}
+
 impl Level {
     /// All levels, in order.
     pub const ALL: [Self; 4] = [Self::Import, Self::Device, Self::Compute, Self::Serve];
@@ -105,23 +124,31 @@ impl Trial {
     }
 }
 
-/// Parses the text of `run.toml`. Messages call it `file`.
+/// Parses the text of `run.toml`. Messages call it `file`. Its tables are named after `tracks`.
 ///
 /// # Errors
 /// Returns all problems of the file, each with its place, the value and the correct form.
-pub fn parse_rows(file: &str, text: &str) -> Result<Rows, ParseError> {
+pub fn parse_rows(file: &str, text: &str, tracks: &Tracks) -> Result<Rows, ParseError> {
     let mut report = Report::new(file, text);
     let rows = document(&mut report).and_then(|entries| {
         let root = Table::root(&mut report, &entries)?;
         let named = root.entries().filter(|entry| entry.key != "schema");
-        collect(&mut report, named, read)
+        collect(&mut report, named, |report, entry| read(report, entry, tracks))
     });
     report.finish(rows)
 }
 
-fn read(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Track, Row), Reported> {
-    let Some(track) = Track::from_name(entry.key) else {
-        let help = format!("remove it; the tracks are {}", list(Track::ALL.map(Track::name)));
+fn read(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+    tracks: &Tracks,
+) -> Result<(TrackName, Row), Reported> {
+    let Some((track, _)) = tracks.tracks.get_key_value(entry.key) else {
+        let known = || tracks.in_order().into_iter().map(|(name, _)| name.as_str());
+        let help = match nearest(entry.key, known()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("remove it; the tracks are {}", list(known())),
+        };
         let message = format!("{} is not a track", quote(entry.key));
         return Err(report.add(&entry.key_span, wrong(message, help)));
     };
@@ -139,7 +166,7 @@ fn read(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Track, Row), Repo
     let smoke = match table.get("smoke") {
         None => Ok(BTreeMap::new()),
         Some(entry) => {
-            let place = quote(&format!("[{}.smoke]", track.name()));
+            let place = quote(&format!("[{track}.smoke]"));
             entry
                 .table(report, &place)
                 .and_then(|table| collect(report, table.entries(), read_trial))
@@ -154,7 +181,7 @@ fn read(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Track, Row), Repo
         has_work: has_work?,
         smoke: smoke?,
     };
-    Ok((track, row))
+    Ok((track.clone(), row))
 }
 
 fn read_trial(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Level, Trial), Reported> {

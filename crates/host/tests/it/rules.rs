@@ -7,21 +7,29 @@ use std::fmt::Write as _;
 use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
 use names::EngineKind;
-use pins::Track;
 
 use crate::machine;
 
 const COMPAT: &str = include_str!("../../../../versions/compat.toml");
 const GPUS: &str = include_str!("../../../../versions/gpus.toml");
+const TRACKS: &str = include_str!("../../../../versions/tracks.toml");
 
 /// Returns the images that the project pins.
 pub(crate) fn images() -> Vec<Image> {
-    let image = |track, rocm: Option<&str>| Image {
-        track,
+    ["official", "ollama"].map(|track| image(track, "7.2.1")).to_vec()
+}
+
+/// Returns the image of a track with its settings in the project.
+fn image(track: &str, rocm: &str) -> Image {
+    let tracks = pins::parse_tracks("tracks.toml", TRACKS).unwrap();
+    let name = tracks.find(track).unwrap();
+    Image {
+        track: name.clone(),
+        needs_engine: tracks.needs_engine(name),
+        disk: tracks.tracks[name].disk.clone(),
         pin: Some("pin".to_owned()),
-        rocm: rocm.map(str::to_owned),
-    };
-    vec![image(Track::Official, Some("7.2.1")), image(Track::Ollama, Some("7.2.1"))]
+        rocm: Some(rocm.to_owned()),
+    }
 }
 
 pub(crate) fn check(machine: &Snapshot, images: &[Image]) -> Vec<Check> {
@@ -180,11 +188,11 @@ fn an_engine_is_an_error_only_where_a_track_was_asked_for_that_needs_one() {
     let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
     let wanted = "gfx1151".parse().unwrap();
     for (track, is_asked, severity) in [
-        (Track::Source, true, Severity::Error),
-        (Track::Source, false, Severity::Note),
-        (Track::Official, true, Severity::Note),
+        ("source", true, Severity::Error),
+        ("source", false, Severity::Note),
+        ("official", true, Severity::Note),
     ] {
-        let images = [Image { track, pin: None, rocm: None }];
+        let images = [Image { pin: None, rocm: None, ..image(track, "") }];
         let context = Context {
             machine: &machine,
             compat: &compat,
@@ -208,7 +216,7 @@ fn amds_table_is_asked_for_each_image() {
         ("6.4.4", Some(Severity::Error)),
         ("10.0.0", None),
     ] {
-        let images = [Image { track: Track::Official, pin: None, rocm: Some(rocm.to_owned()) }];
+        let images = [Image { pin: None, ..image("official", rocm) }];
         let checks = check(&machine, &images);
         let found = one(&checks, "kernel-rocm");
         assert_eq!(found.findings.first().map(|one| one.severity), severity, "{rocm}");

@@ -9,7 +9,7 @@ use host::run::{
 };
 use host::{Engine, Snapshot};
 use names::EngineKind;
-use pins::{Track, When};
+use pins::When;
 
 use crate::machine;
 
@@ -17,7 +17,7 @@ const ROWS: &str = include_str!("../../../../versions/run.toml");
 const GPUS: &str = include_str!("../../../../versions/gpus.toml");
 
 pub(crate) fn rows() -> Rows {
-    parse_rows("run.toml", ROWS).unwrap()
+    parse_rows("run.toml", ROWS, &tracks()).unwrap()
 }
 
 /// The engines that files are written for.
@@ -40,23 +40,23 @@ pub(crate) fn engines() -> [(&'static str, Engine); 3] {
 
 /// Returns the wish of a user on a good machine.
 pub(crate) fn wish<'a>(
-    track: Track,
+    track: &str,
     rows: &'a Rows,
     machine: &'a Snapshot,
     engine: &'a Engine,
 ) -> Wish<'a> {
     let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
-    let row = &rows[&track];
+    let row = &rows[track];
     let settings = match row.gpu {
         GpuWay::Rocm => gpus.environment(&"gfx1151".parse().unwrap(), Some("7.2.1"), &[When::Run]),
         GpuWay::Vulkan => Vec::new(),
     };
     Wish {
-        track,
+        track: track.parse().unwrap(),
         row,
         machine,
         engine,
-        image: format!("localhost/build-pipeline/{}:latest", track.name()),
+        image: format!("localhost/build-pipeline/{}:latest", track),
         entrypoint: None,
         command: Vec::new(),
         environment: settings.into_iter().map(|one| (one.name, one.value)).collect(),
@@ -69,7 +69,12 @@ pub(crate) fn wish<'a>(
     }
 }
 
-fn with(track: Track, change: impl FnOnce(&mut Wish<'_>)) -> Container {
+fn tracks() -> pins::Tracks {
+    let text = include_str!("../../../../versions/tracks.toml");
+    pins::parse_tracks("tracks.toml", text).unwrap()
+}
+
+fn with(track: &str, change: impl FnOnce(&mut Wish<'_>)) -> Container {
     let (rows, machine) = (rows(), machine::read("strix-halo", ""));
     let [(_, engine), ..] = engines();
     let mut wish = wish(track, &rows, &machine, &engine);
@@ -82,10 +87,9 @@ fn every_track_has_a_row_and_levels_whose_scripts_are_there() {
     let rows = rows();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../versions/smoke");
     let mut used = Vec::new();
-    for track in Track::ALL {
-        let row = &rows[&track];
-        assert!(row.smoke.contains_key(&Level::Import), "{}", track.name());
-        assert_eq!(row.smoke[&Level::Import].needs, Needs::Nothing, "{}", track.name());
+    for (track, row) in &rows {
+        assert!(row.smoke.contains_key(&Level::Import), "{track}");
+        assert_eq!(row.smoke[&Level::Import].needs, Needs::Nothing, "{track}");
         used.extend(row.smoke.values().map(|trial| trial.script.clone()));
     }
     used.sort();
@@ -95,9 +99,9 @@ fn every_track_has_a_row_and_levels_whose_scripts_are_there() {
         entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
     there.sort();
     assert_eq!(there, used);
-    assert_eq!(rows[&Track::Ollama].port, Some(11_434));
-    assert_eq!(rows[&Track::Official].port, Some(8000));
-    assert_eq!(rows[&Track::Vulkan].port, Some(8080));
+    assert_eq!(rows["ollama"].port, Some(11_434));
+    assert_eq!(rows["official"].port, Some(8000));
+    assert_eq!(rows["vulkan"].port, Some(8080));
 }
 
 #[test]
@@ -105,15 +109,19 @@ fn a_wrong_file_is_answered_with_places() {
     let text = "schema = 1\n[vulcan]\n[vulkan]\ngpu = \"cuda\"\nport = 0\nmodels = \"models\"\n\
         models-at = \"/a:b\"\nsmoke.run = { script = \"x\" }\n\
         smoke.device = { script = \"../x.sh\", needs = \"luck\", expect = '(', speed = 1 }\n";
-    insta::assert_snapshot!("wrong_rows", parse_rows("versions/run.toml", text).unwrap_err());
+    insta::assert_snapshot!(
+        "wrong_rows",
+        parse_rows("versions/run.toml", text, &tracks()).unwrap_err()
+    );
 }
 
 #[test]
 fn devices_are_those_of_the_gpu_and_no_others() {
     let rows = rows();
-    for track in Track::ALL {
+    for (track, row) in &rows {
+        let track = track.as_str();
         let devices = with(track, |_| {}).devices;
-        match rows[&track].gpu {
+        match row.gpu {
             GpuWay::Rocm => assert_eq!(devices, ["/dev/kfd", "/dev/dri"]),
             GpuWay::Vulkan => assert_eq!(devices, ["/dev/dri"]),
         }
@@ -134,14 +142,14 @@ fn groups_are_kept_or_numbers_as_the_engine_allows() {
     let rootless_docker = Engine { is_rootless: true, ..docker.clone() };
     let numbers = |all: &[u32]| Groups::Numbers(all.to_vec());
     for (engine, machine, track, groups, loses) in [
-        (&crun, &good, Track::Official, Groups::Keep, false),
-        (&crun, &good, Track::Vulkan, Groups::Keep, false),
-        (&runc, &good, Track::Official, numbers(&[105]), false),
-        (&docker, &other, Track::Official, numbers(&[992, 993]), false),
-        (&docker, &other, Track::Vulkan, numbers(&[993]), false),
-        (&unknown, &good, Track::Official, numbers(&[105]), true),
-        (&rootless_runc, &good, Track::Official, numbers(&[105]), true),
-        (&rootless_docker, &good, Track::Official, numbers(&[105]), true),
+        (&crun, &good, "official", Groups::Keep, false),
+        (&crun, &good, "vulkan", Groups::Keep, false),
+        (&runc, &good, "official", numbers(&[105]), false),
+        (&docker, &other, "official", numbers(&[992, 993]), false),
+        (&docker, &other, "vulkan", numbers(&[993]), false),
+        (&unknown, &good, "official", numbers(&[105]), true),
+        (&rootless_runc, &good, "official", numbers(&[105]), true),
+        (&rootless_docker, &good, "official", numbers(&[105]), true),
     ] {
         let wish = wish(track, &rows, machine, engine);
         let container = container(&wish).unwrap();
@@ -160,7 +168,7 @@ fn the_user_is_the_callers_where_the_containers_root_would_be_the_machines() {
         (&docker, (1000, 1000), Some((1000, 1000))),
         (&docker, (0, 0), None),
     ] {
-        let mut wish = wish(Track::Trainer, &rows, &machine, engine);
+        let mut wish = wish("trainer", &rows, &machine, engine);
         wish.owner = owner;
         let container = container(&wish).unwrap();
         assert_eq!(container.user, user);
@@ -171,7 +179,7 @@ fn the_user_is_the_callers_where_the_containers_root_would_be_the_machines() {
 
 #[test]
 fn what_is_asked_for_is_given() {
-    let asked = with(Track::Vulkan, |wish| {
+    let asked = with("vulkan", |wish| {
         wish.models = Some("/srv/models".to_owned());
         wish.publish = ("0.0.0.0".to_owned(), Some(9000));
         wish.work = Some("/srv/work".to_owned());
@@ -194,11 +202,11 @@ fn what_is_asked_for_is_given() {
     assert_eq!((port.address.as_str(), port.host, port.container), ("0.0.0.0", 9000, 8080));
     assert_eq!((asked.work, asked.relabels), (Some("/work"), true));
     for network in [Network::Host, Network::None] {
-        assert_eq!(with(Track::Vulkan, |wish| wish.network = network).port, None);
+        assert_eq!(with("vulkan", |wish| wish.network = network).port, None);
     }
     let (rows, machine) = (rows(), machine::read("no-gpu", ""));
     let [(_, engine), ..] = engines();
-    let mut wish = wish(Track::Vulkan, &rows, &machine, &engine);
+    let mut wish = wish("vulkan", &rows, &machine, &engine);
     wish.models = Some("/srv/a:b".to_owned());
     assert_eq!(container(&wish), Err(RunError::Path { path: "/srv/a:b".to_owned() }));
 }
@@ -228,7 +236,7 @@ fn a_missing_node_is_named() {
 #[test]
 fn an_end_is_judged_by_status_and_output() {
     let rows = rows();
-    let trial = &rows[&Track::Vulkan].smoke[&Level::Device];
+    let trial = &rows["vulkan"].smoke[&Level::Device];
     let found = b"Available devices:\n  Vulkan0: AMD Radeon Graphics (RADV GFX1151) (1 MiB)\n";
     assert_eq!(judge(trial, 0, found), Ending::Good);
     assert!(!is_software(trial, found));
@@ -242,7 +250,7 @@ fn an_end_is_judged_by_status_and_output() {
     assert_eq!(judge(trial, 1, found), Ending::Status(1));
     assert_eq!(judge(trial, 128, found), Ending::Status(128));
     assert_eq!(judge(trial, 250, found), Ending::Status(250));
-    let compute = &rows[&Track::Vulkan].smoke[&Level::Compute];
+    let compute = &rows["vulkan"].smoke[&Level::Compute];
     // The output of llama-bench on the processor, and on a device.
     let wrong = b"ggml_vulkan: No devices found.\n| llama | Vulkan | 999 | tg1 | 196514 |\n";
     assert_eq!(judge(compute, 0, wrong), Ending::Silent);
@@ -265,7 +273,7 @@ fn what_the_gpus_driver_said_meanwhile_is_found() {
 
 #[test]
 fn nothing_runs_privileged() {
-    for track in Track::ALL {
+    for track in rows().keys().map(names::TrackName::as_str) {
         let container = with(track, |_| {});
         assert_eq!(container.security, ["no-new-privileges"]);
         let environment: &BTreeMap<String, String> = &container.environment;

@@ -1,14 +1,14 @@
 //! Rules for `tracks.toml` and `python.toml`: invalid files, pins that do not exist, missing files.
 //! The variables of tracks are checked like those of any image.
 
-use ::pins::{VariantBase, parse_python, parse_python_with, parse_tracks, parse_tracks_with};
+use ::pins::{Base, Known, parse_python, parse_python_with, parse_tracks, parse_tracks_with};
 
 use crate::{Context, Facts, Findings};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let (file, text) = (facts.file, facts.text);
     let tracks = match context.pins {
-        Some(pins) => parse_tracks_with(file, text, pins),
+        Some(pins) => parse_tracks_with(file, text, Known { pins, tracks: None }),
         None => parse_tracks(file, text),
     };
     let tracks = match tracks {
@@ -16,14 +16,15 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         Err(error) => return invalid(error, found),
     };
     let Some(exists) = context.exists else { return };
-    for variant in tracks.built.values().flat_map(|settings| settings.variants.values()) {
+    let all = tracks.tracks.values().filter_map(|track| track.variants());
+    for variant in all.flat_map(|variants| variants.variants.values()) {
         // A Python lock that has not been made yet is like an unresolved pin; planning reports it.
         let mut files: Vec<(&str, String)> = variant
             .stages
             .iter()
             .map(|stage| (&*stage.dockerfile, stage.dockerfile.clone()))
             .collect();
-        if let VariantBase::Packages(name) = &variant.base {
+        if let Base::Packages(name) = &variant.base {
             files.push((name, format!("versions/locks/{name}.toml")));
         }
         for (word, path) in files.into_iter().filter(|(_, path)| !exists.exists(file, path)) {

@@ -126,6 +126,7 @@ pub(crate) fn edit() -> ImageEdit {
         entrypoint_prefix: ["/bin/sh", "-c", "script", "name"].map(str::to_owned).to_vec(),
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: text(&[(labels::TRACK, "locked-spoof"), (labels::ARCHITECTURE, "x86_64")]),
+        ..ImageEdit::default()
     }
 }
 

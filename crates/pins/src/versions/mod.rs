@@ -5,7 +5,7 @@
 
 mod read;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use names::ManifestKind;
 use names::{CommitId, Digest, GpuTarget, PinName, Repository, Sha256, Tag};
@@ -21,6 +21,8 @@ pub struct Pins {
     /// pin change, never the current time (reproducible-builds.org, "SOURCE_DATE_EPOCH
     /// specification").
     pub source_date_epoch: u64,
+    /// Whether the data files that are part of the program are defaults for this project.
+    pub has_built_in: bool,
     /// Git trees, by pin name.
     pub sources: BTreeMap<PinName, SourcePin>,
     /// Release archives, by pin name.
@@ -133,6 +135,25 @@ pub enum PinKind {
 }
 
 impl Pins {
+    /// Returns these pins, and those of `lower` whose names are not among them.
+    #[must_use]
+    pub fn over(mut self, lower: &Self) -> Self {
+        fn add<T: Clone>(
+            to: &mut BTreeMap<PinName, T>,
+            from: &BTreeMap<PinName, T>,
+            own: &BTreeSet<PinName>,
+        ) {
+            let missing = from.iter().filter(|(name, _)| !own.contains(*name));
+            to.extend(missing.map(|(name, pin)| (name.clone(), pin.clone())));
+        }
+        let own: BTreeSet<PinName> = self.names().into_keys().cloned().collect();
+        add(&mut self.sources, &lower.sources, &own);
+        add(&mut self.archives, &lower.archives, &own);
+        add(&mut self.images, &lower.images, &own);
+        add(&mut self.releases, &lower.releases, &own);
+        self
+    }
+
     /// Returns the names of all pins with their kinds, sorted by name.
     pub fn names(&self) -> BTreeMap<&PinName, PinKind> {
         let sources = self.sources.keys().map(|name| (name, PinKind::Source));

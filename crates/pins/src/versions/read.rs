@@ -38,16 +38,21 @@ pub fn parse_versions(file: &str, text: &str) -> Result<Pins, ParseError> {
 
 fn read_pins(report: &mut Report<'_>, root: &Table<'_>) -> Result<Pins, Reported> {
     let [archive, image, release, source] = PinKind::ALL.map(PinKind::table);
-    let known = ["schema", "source-date-epoch", source, archive, image, release];
+    let known = ["schema", "built-in", "source-date-epoch", source, archive, image, release];
     root.check_keys(report, &known);
     check_names_are_unique(report, root);
     let source_date_epoch = read_epoch(report, root);
+    let has_built_in = match root.get("built-in") {
+        None => Ok(true),
+        Some(_) => root.flag(report, "built-in"),
+    };
     let sources = read_kind(report, root, PinKind::Source, read_source);
     let archives = read_kind(report, root, PinKind::Archive, read_archive);
     let images = read_kind(report, root, PinKind::Image, read_image);
     let releases = read_kind(report, root, PinKind::Release, read_release);
     Ok(Pins {
         source_date_epoch: source_date_epoch?,
+        has_built_in: has_built_in?,
         sources: sources?,
         archives: archives?,
         images: images?,

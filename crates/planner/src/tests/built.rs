@@ -116,7 +116,7 @@ fn patches(all: &[(&str, &str)]) -> patcher::PatchSet {
 
 #[test]
 fn a_change_in_a_set_of_a_lock_concerns_only_the_steps_that_fetch_it() {
-    let request = BuildRequest::new(Track::Vulkan);
+    let request = plain("vulkan");
     let (before, mut changed) = (plan_of(&request), input());
     let lock = "versions/locks/lock.toml";
     changed.files.insert(lock.to_owned(), digest('8'));
@@ -142,13 +142,13 @@ fn a_change_in_a_set_of_a_lock_concerns_only_the_steps_that_fetch_it() {
 fn a_lock_without_a_set_of_the_track_is_an_error() {
     let mut input = input();
     input.sets.get_mut("versions/locks/lock.toml").unwrap().remove("runtime");
-    let error = make(&BuildRequest::new(Track::Vulkan), &input).unwrap_err();
+    let error = make(&plain("vulkan"), &input).unwrap_err();
     let wanted = "`versions/locks/lock.toml` has no set `runtime`, but track `vulkan` needs it";
     assert_eq!(error.to_string(), wanted);
 }
 
-fn variant(track: Track, name: &str) -> BuildRequest {
-    BuildRequest { variant: Some(name.to_owned()), ..BuildRequest::new(track) }
+fn variant(track: &str, name: &str) -> BuildRequest {
+    BuildRequest { variant: Some(name.to_owned()), ..plain(track) }
 }
 
 fn plan_of(request: &BuildRequest) -> Plan {
@@ -158,9 +158,9 @@ fn plan_of(request: &BuildRequest) -> Plan {
 #[test]
 fn the_plan_of_each_built_variant() {
     for (name, request) in [
-        ("built_packages", BuildRequest::new(Track::Vulkan)),
-        ("built_image", variant(Track::Vulkan, "image")),
-        ("built_stages", BuildRequest::new(Track::Source)),
+        ("built_packages", plain("vulkan")),
+        ("built_image", variant("vulkan", "image")),
+        ("built_stages", plain("source")),
     ] {
         insta::assert_snapshot!(name, plan_of(&request).canonical_text());
     }
@@ -168,7 +168,7 @@ fn the_plan_of_each_built_variant() {
 
 #[test]
 fn each_step_stands_behind_what_it_needs_and_all_names_differ() {
-    for request in [BuildRequest::new(Track::Vulkan), BuildRequest::new(Track::Source)] {
+    for request in [plain("vulkan"), plain("source")] {
         let plan = plan_of(&request);
         let mut seen: Vec<&str> = Vec::new();
         for step in &plan.steps {
@@ -183,7 +183,7 @@ fn each_step_stands_behind_what_it_needs_and_all_names_differ() {
 
 #[test]
 fn tracks_share_the_key_of_a_step_that_they_share() {
-    let (vulkan, source) = (variant(Track::Vulkan, "image"), BuildRequest::new(Track::Source));
+    let (vulkan, source) = (variant("vulkan", "image"), plain("source"));
     let (vulkan, source) = (plan_of(&vulkan), plan_of(&source));
     let (vulkan, source) = (vulkan.step_keys(), source.step_keys());
     for shared in ["fetch-base", "fetch-tree"] {
@@ -191,7 +191,7 @@ fn tracks_share_the_key_of_a_step_that_they_share() {
     }
     assert_ne!(vulkan["seal-tool"], source["seal-two"]);
     // Variants share steps too: inserting a stage does not rebuild the stages before it.
-    let more = plan_of(&variant(Track::Source, "more"));
+    let more = plan_of(&variant("source", "more"));
     let more = more.step_keys();
     assert_eq!(more["seal-one"], source["seal-one"]);
     assert_ne!(more["seal-between"], source["seal-two"]);
@@ -200,7 +200,7 @@ fn tracks_share_the_key_of_a_step_that_they_share() {
 #[test]
 fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
     let keys = |input: &PlanningInput| -> Vec<(String, Digest)> {
-        let plan = make(&BuildRequest::new(Track::Source), input).unwrap().plan;
+        let plan = make(&plain("source"), input).unwrap().plan;
         let keys = plan.step_keys().into_iter();
         keys.map(|(step, key)| (step.to_owned(), key)).collect()
     };
@@ -230,14 +230,13 @@ fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
     );
     // A title affects only a label.
     let title = |input: &mut PlanningInput| {
-        input.tracks.built.get_mut(&Track::Source).unwrap().title = "Other".to_owned();
+        input.tracks.tracks.get_mut("source").unwrap().title = "Other".to_owned();
     };
     assert_eq!(changed(title), ["label-image"]);
 }
 
 #[test]
 fn every_error_of_a_built_track_says_what_cannot_be_planned() {
-    let plain = BuildRequest::new;
     let without = |name: &str| {
         let mut input = input();
         input.files.remove(name);
@@ -245,8 +244,10 @@ fn every_error_of_a_built_track_says_what_cannot_be_planned() {
     };
     let with_later = || {
         let mut input = input();
-        let stages = &mut input.tracks.built.get_mut(&Track::Source).unwrap().variants;
-        let stage = stages.get_mut("image").unwrap().stages.last_mut().unwrap();
+        let Build::Stages(all) = &mut input.tracks.tracks.get_mut("source").unwrap().build else {
+            unreachable!();
+        };
+        let stage = all.variants.get_mut("image").unwrap().stages.last_mut().unwrap();
         stage.sources.insert("later".to_owned(), pin("later"));
         input
     };
@@ -265,22 +266,22 @@ fn every_error_of_a_built_track_says_what_cannot_be_planned() {
         input
     };
     let cases: Vec<(BuildRequest, PlanningInput)> = vec![
-        (plain(Track::Vulkan), super::input()),
-        (variant(Track::Vulkan, "imag"), input()),
-        (variant(Track::Official, "image"), input()),
-        (BuildRequest { rehearse: true, ..plain(Track::Vulkan) }, input()),
-        (with_spoof(Track::Vulkan, "11.0.0"), input()),
-        (for_gpu(Track::Vulkan, "gfx942"), input()),
-        (plain(Track::Vulkan), without("versions/locks/lock.toml")),
-        (plain(Track::Vulkan), without("dockerfiles/tool.Dockerfile")),
-        (plain(Track::Source), with_later()),
-        (plain(Track::Source), without("versions/locks/pylock.wheels.toml")),
-        (BuildRequest { rehearse: true, ..variant(Track::Source, "image") }, input()),
-        (overridden(Track::Vulkan, "vendor", None, 'a'), input()),
-        (overridden(Track::Source, "vendr", None, 'a'), input()),
-        (plain(Track::Source), with_patches(&[])),
-        (plain(Track::Source), with_patches(&[("demo-a", REFUSES)])),
-        (plain(Track::Source), with_version("two point zero")),
+        (plain("vulkan"), super::input()),
+        (variant("vulkan", "imag"), input()),
+        (variant("official", "image"), input()),
+        (BuildRequest { rehearse: true, ..plain("vulkan") }, input()),
+        (with_spoof("vulkan", "11.0.0"), input()),
+        (for_gpu("vulkan", "gfx942"), input()),
+        (plain("vulkan"), without("versions/locks/lock.toml")),
+        (plain("vulkan"), without("dockerfiles/tool.Dockerfile")),
+        (plain("source"), with_later()),
+        (plain("source"), without("versions/locks/pylock.wheels.toml")),
+        (BuildRequest { rehearse: true, ..variant("source", "image") }, input()),
+        (overridden("vulkan", "vendor", None, 'a'), input()),
+        (overridden("source", "vendr", None, 'a'), input()),
+        (plain("source"), with_patches(&[])),
+        (plain("source"), with_patches(&[("demo-a", REFUSES)])),
+        (plain("source"), with_version("two point zero")),
     ];
     let errors = cases.iter().map(|(request, input)| make(request, input).unwrap_err());
     let messages: Vec<String> = errors.map(|error| error.to_string()).collect();
@@ -289,7 +290,7 @@ fn every_error_of_a_built_track_says_what_cannot_be_planned() {
 
 #[test]
 fn a_rehearsal_is_a_variant_of_its_own_and_says_so() {
-    let plan = plan_of(&BuildRequest { rehearse: true, ..BuildRequest::new(Track::Source) });
+    let plan = plan_of(&BuildRequest { rehearse: true, ..plain("source") });
     assert_eq!((plan.name.as_str(), plan.rehearsal), ("rehearsal-source", true));
     assert_eq!(label(&plan, labels::REHEARSAL).as_deref(), Some("true"));
     assert_eq!(label(&plan, labels::VARIANT).as_deref(), Some("small"));
@@ -300,18 +301,18 @@ fn a_rehearsal_is_a_variant_of_its_own_and_says_so() {
     assert_eq!(args.unwrap()["DEVICE"], "none");
     // A rehearsal variant is a rehearsal even if it is requested by name, so it cannot pass for the
     // real image.
-    assert_eq!(plan_of(&variant(Track::Source, "small")), plan);
+    assert_eq!(plan_of(&variant("source", "small")), plan);
     // Likewise, the default variant gives the default image.
-    let usual = plan_of(&BuildRequest::new(Track::Source));
-    assert_eq!(plan_of(&variant(Track::Source, "image")), usual);
+    let usual = plan_of(&plain("source"));
+    assert_eq!(plan_of(&variant("source", "image")), usual);
 }
 
 #[test]
 fn what_a_request_changes_is_read_back() {
-    let request = variant(Track::Vulkan, "image");
+    let request = variant("vulkan", "image");
     let plan = plan_of(&request);
     let spelled = label(&plan, labels::OVERRIDES).unwrap();
-    let mut read = BuildRequest::new(Track::Vulkan);
+    let mut read = plain("vulkan");
     read.read_overrides(&spelled).unwrap();
     assert_eq!(read, request);
 }
@@ -337,8 +338,7 @@ fn patches_are_chosen_by_target_and_version_and_recorded_with_what_is_expected()
         let mut input = input();
         input.patches.insert("demo".to_owned(), set.clone());
         let gpu = gpu.map(|gpu| gpu.parse().unwrap());
-        let plan =
-            make(&BuildRequest { gpu, ..BuildRequest::new(Track::Source) }, &input).unwrap().plan;
+        let plan = make(&BuildRequest { gpu, ..plain("source") }, &input).unwrap().plan;
         let uses: Vec<String> = plan
             .patches()
             .iter()
@@ -365,7 +365,7 @@ fn an_override_of_a_pin_that_has_the_name_of_a_lock_is_refused() {
     let text = format!("{VERSIONS}{RELEASE}\n{image}");
     let with_lock = input_of(&text, GPUS, &format!("{TRACKS}{BUILT}"));
     let input = PlanningInput { pins: with_lock.pins, ..input() };
-    let error = make(&overridden(Track::Vulkan, "lock", None, '0'), &input).unwrap_err();
+    let error = make(&overridden("vulkan", "lock", None, '0'), &input).unwrap_err();
     let PlanError::UnusedPin { used, .. } = error else { panic!("{error}") };
     assert_eq!(used.images, [""; 0]);
     assert_eq!(used.others, ["tree", "versions/locks/lock.toml"]);
@@ -374,11 +374,11 @@ fn an_override_of_a_pin_that_has_the_name_of_a_lock_is_refused() {
 #[test]
 fn a_plan_depends_on_the_files_that_it_needs_and_on_no_other() {
     for request in [
-        BuildRequest::new(Track::Official),
-        BuildRequest::new(Track::Vulkan),
-        BuildRequest::new(Track::Source),
-        variant(Track::Vulkan, "image"),
-        BuildRequest { rehearse: true, ..BuildRequest::new(Track::Source) },
+        plain("official"),
+        plain("vulkan"),
+        plain("source"),
+        variant("vulkan", "image"),
+        BuildRequest { rehearse: true, ..plain("source") },
     ] {
         let needs = crate::needs(&request, &input()).unwrap();
         let mut bare = input();

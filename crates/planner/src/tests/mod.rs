@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use names::PinName;
 use names::{Digest, Tag};
-use pins::{Track, parse_gpus, parse_tracks_with, parse_versions};
+use pins::{Base, Build, Known, parse_gpus, parse_tracks_with, parse_versions};
 use plan::{Action, Input, ManifestKind, Plan, Revision, labels};
 
 use crate::{
@@ -20,13 +20,13 @@ const GPUS: &str = include_str!("fixture/gpus.toml");
 const TRACKS: &str = include_str!("fixture/tracks.toml");
 
 /// The tracks that only add metadata.
-const METADATA_ONLY: [Track; 4] =
-    [Track::Official, Track::NightlySpoof, Track::LockedSpoof, Track::Ollama];
+const METADATA_ONLY: [&str; 4] = ["official", "nightly-spoof", "locked-spoof", "ollama"];
 
 fn input_of(versions: &str, gpus: &str, tracks: &str) -> PlanningInput {
     let pins = parse_versions("versions.toml", versions).unwrap_or_else(|e| panic!("{e}"));
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
-    let tracks = parse_tracks_with("tracks.toml", tracks, &pins).unwrap_or_else(|e| panic!("{e}"));
+    let tracks = parse_tracks_with("tracks.toml", tracks, Known { pins: &pins, tracks: None })
+        .unwrap_or_else(|e| panic!("{e}"));
     let (patches, files) = (BTreeMap::new(), BTreeMap::new());
     PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() }
 }
@@ -35,8 +35,20 @@ fn input() -> PlanningInput {
     input_of(VERSIONS, GPUS, TRACKS)
 }
 
+fn plain(track: &str) -> BuildRequest {
+    BuildRequest::new(track.parse().unwrap())
+}
+
 fn planned(request: &BuildRequest) -> Planned {
     make(request, &input()).unwrap_or_else(|error| panic!("{request:?}: {error}"))
+}
+
+/// Gives a track that only adds metadata another base.
+fn set_base(input: &mut PlanningInput, track: &str, new: Base) {
+    let Build::Derive { base, .. } = &mut input.tracks.tracks.get_mut(track).unwrap().build else {
+        panic!("`{track}` has stages");
+    };
+    *base = new;
 }
 
 fn digest(digit: char) -> Digest {
@@ -48,19 +60,19 @@ fn pin(name: &str) -> PinName {
 }
 
 /// Returns a request with another digest for one pin.
-fn overridden(track: Track, name: &str, tag: Option<&str>, digit: char) -> BuildRequest {
+fn overridden(track: &str, name: &str, tag: Option<&str>, digit: char) -> BuildRequest {
     let tag = tag.map(|tag| tag.parse::<Tag>().unwrap());
     let image = ImageOverride { tag, digest: digest(digit) };
-    BuildRequest { overrides: BTreeMap::from([(pin(name), image)]), ..BuildRequest::new(track) }
+    BuildRequest { overrides: BTreeMap::from([(pin(name), image)]), ..plain(track) }
 }
 
-fn with_spoof(track: Track, version: &str) -> BuildRequest {
+fn with_spoof(track: &str, version: &str) -> BuildRequest {
     let spoof = SpoofChoice::Version(version.parse().unwrap());
-    BuildRequest { spoof, ..BuildRequest::new(track) }
+    BuildRequest { spoof, ..plain(track) }
 }
 
-fn for_gpu(track: Track, gpu: &str) -> BuildRequest {
-    BuildRequest { gpu: Some(gpu.parse().unwrap()), ..BuildRequest::new(track) }
+fn for_gpu(track: &str, gpu: &str) -> BuildRequest {
+    BuildRequest { gpu: Some(gpu.parse().unwrap()), ..plain(track) }
 }
 
 fn labels_of(plan: &Plan) -> BTreeMap<String, String> {
@@ -78,17 +90,17 @@ fn env(plan: &Plan, name: &str) -> Option<String> {
 #[test]
 fn the_plan_of_each_metadata_only_track() {
     for track in METADATA_ONLY {
-        let plan = planned(&BuildRequest::new(track)).plan;
-        insta::assert_snapshot!(format!("plan_{}", track.name()), plan.canonical_text());
+        let plan = planned(&plain(track)).plan;
+        insta::assert_snapshot!(format!("plan_{track}"), plan.canonical_text());
     }
 }
 
 #[test]
 fn a_rehearsed_plan_differs_in_its_name_and_its_mark_alone() {
     for track in METADATA_ONLY {
-        let real = planned(&BuildRequest::new(track)).plan;
-        let rehearsed = planned(&BuildRequest { rehearse: true, ..BuildRequest::new(track) }).plan;
-        assert_eq!(rehearsed.name, format!("rehearsal-{}", track.name()));
+        let real = planned(&plain(track)).plan;
+        let rehearsed = planned(&BuildRequest { rehearse: true, ..plain(track) }).plan;
+        assert_eq!(rehearsed.name, format!("rehearsal-{track}"));
         assert_eq!(label(&rehearsed, labels::REHEARSAL).as_deref(), Some("true"));
         assert_eq!(label(&real, labels::REHEARSAL).as_deref(), Some("false"));
         let mut draft = rehearsed.into_draft();
@@ -105,7 +117,6 @@ fn a_rehearsed_plan_differs_in_its_name_and_its_mark_alone() {
 
 #[test]
 fn every_error_says_what_cannot_be_planned() {
-    let plain = BuildRequest::new;
     let without_tracks = || {
         let mut input = input();
         input.tracks.tracks.clear();
@@ -113,23 +124,21 @@ fn every_error_says_what_cannot_be_planned() {
     };
     let with_base = |name: &str| {
         let mut input = input();
-        for settings in input.tracks.tracks.values_mut() {
-            settings.base = pin(name);
-        }
+        set_base(&mut input, "official", Base::Image(pin(name)));
         input
     };
-    let at = |epoch| BuildRequest { source_date_epoch: Some(epoch), ..plain(Track::Official) };
+    let at = |epoch| BuildRequest { source_date_epoch: Some(epoch), ..plain("official") };
     let off = |track| BuildRequest { spoof: SpoofChoice::Off, ..plain(track) };
     let cases: Vec<(BuildRequest, PlanningInput, PlanError)> = vec![
-        (plain(Track::Source), input(), PlanError::NoSettings { track: "source" }),
-        (plain(Track::Ollama), without_tracks(), PlanError::NoSettings { track: "ollama" }),
+        (plain("source"), input(), PlanError::NoSettings { track: "source".to_owned() }),
+        (plain("ollama"), without_tracks(), PlanError::NoSettings { track: "ollama".to_owned() }),
         (
-            plain(Track::Official),
+            plain("official"),
             with_base("tree"),
-            PlanError::NoSuchBase { track: "official", pin: "tree".to_owned() },
+            PlanError::NoSuchBase { track: "official".to_owned(), pin: "tree".to_owned() },
         ),
         (
-            plain(Track::Official),
+            plain("official"),
             with_base("unknown"),
             PlanError::Unresolved {
                 pin: "unknown".to_owned(),
@@ -138,7 +147,7 @@ fn every_error_says_what_cannot_be_planned() {
             },
         ),
         (
-            overridden(Track::Official, "vendr", None, 'a'),
+            overridden("official", "vendr", None, 'a'),
             input(),
             PlanError::UnknownPin {
                 pin: "vendr".to_owned(),
@@ -148,16 +157,16 @@ fn every_error_says_what_cannot_be_planned() {
             },
         ),
         (
-            overridden(Track::Official, "chat", None, 'a'),
+            overridden("official", "chat", None, 'a'),
             input(),
             PlanError::UnusedPin {
-                track: "official",
+                track: "official".to_owned(),
                 pin: "chat".to_owned(),
                 used: crate::UsedPins { images: vec!["vendor".to_owned()], others: Vec::new() },
             },
         ),
         (
-            for_gpu(Track::Official, "gfx942"),
+            for_gpu("official", "gfx942"),
             input(),
             PlanError::UnknownGpu {
                 gpu: "gfx942".to_owned(),
@@ -165,16 +174,16 @@ fn every_error_says_what_cannot_be_planned() {
             },
         ),
         (
-            for_gpu(Track::LockedSpoof, "gfx1150"),
+            for_gpu("locked-spoof", "gfx1150"),
             input(),
             PlanError::NoSpoof { gpu: "gfx1150".to_owned() },
         ),
         (
-            with_spoof(Track::Official, "11.0.0"),
+            with_spoof("official", "11.0.0"),
             input(),
-            PlanError::NotASpoofTrack { track: "official" },
+            PlanError::NotASpoofTrack { track: "official".to_owned() },
         ),
-        (off(Track::Ollama), input(), PlanError::NotASpoofTrack { track: "ollama" }),
+        (off("ollama"), input(), PlanError::NotASpoofTrack { track: "ollama".to_owned() }),
         (at(253_402_300_800), input(), PlanError::Epoch(253_402_300_800)),
         (at(u64::MAX), input(), PlanError::Epoch(u64::MAX)),
     ];
@@ -192,20 +201,17 @@ fn every_error_says_what_cannot_be_planned() {
 fn base_pin_is_the_one_the_settings_name() {
     let input = input();
     for (track, wanted) in METADATA_ONLY.into_iter().zip(["vendor", "nightly", "old", "chat"]) {
-        let (name, found) = crate::base_pin(track, &input).unwrap();
+        let (name, found) = crate::base_pin(&plain(track), &input).unwrap();
         assert_eq!((name.as_str(), Some(found)), (wanted, input.pins.images.get(name)));
     }
-    for track in [Track::Source, Track::Vulkan] {
-        let error = crate::base_pin(track, &input).unwrap_err();
-        assert_eq!(error, PlanError::NeedsEngine { track: track.name() });
-    }
+    assert_eq!(crate::base_pin(&plain("source"), &input), None);
 }
 
 #[test]
 fn facts_of_another_digest_are_forgotten() {
-    let same = planned(&overridden(Track::Official, "vendor", None, '1')).plan;
-    let other = planned(&overridden(Track::Official, "vendor", None, 'a')).plan;
-    let resolved = planned(&overridden(Track::Official, "vendor", Some("v2"), 'a')).plan;
+    let same = planned(&overridden("official", "vendor", None, '1')).plan;
+    let other = planned(&overridden("official", "vendor", None, 'a')).plan;
+    let resolved = planned(&overridden("official", "vendor", Some("v2"), 'a')).plan;
     // The release and the kind are known only for the pinned digest.
     for (plan, rocm, has_kind) in
         [(&same, Some("7.2.1"), true), (&other, None, false), (&resolved, None, false)]
@@ -225,7 +231,7 @@ fn facts_of_another_digest_are_forgotten() {
         assert_eq!(label(plan, labels::VERSION).as_deref(), Some(version));
         assert_eq!(label(plan, labels::BASE_DIGEST), Some(digest(hex).to_string()));
     }
-    let pinned = planned(&BuildRequest::new(Track::Official)).plan;
+    let pinned = planned(&plain("official")).plan;
     assert_eq!(label(&same, labels::PINS_DIGEST), label(&pinned, labels::PINS_DIGEST));
     assert_ne!(label(&other, labels::PINS_DIGEST), label(&pinned, labels::PINS_DIGEST));
 }
@@ -233,9 +239,8 @@ fn facts_of_another_digest_are_forgotten() {
 #[test]
 fn an_override_resolves_what_nobody_has_pinned() {
     let mut input = input();
-    let settings = input.tracks.tracks.get_mut(&Track::Official).unwrap();
-    settings.base = pin("unknown");
-    let plan = make(&overridden(Track::Official, "unknown", Some("v9"), 'b'), &input).unwrap().plan;
+    set_base(&mut input, "official", Base::Image(pin("unknown")));
+    let plan = make(&overridden("official", "unknown", Some("v9"), 'b'), &input).unwrap().plan;
     let wanted = format!("registry.example.org/vendor/unknown:v9@{}", digest('b'));
     assert_eq!(plan.inputs["unknown"].to_string(), wanted);
 }
@@ -247,17 +252,17 @@ fn every_override_stands_in_plan_and_label() {
         gpu: Some("gfx1031".parse().unwrap()),
         spoof: SpoofChoice::Version("10.3.0".parse().unwrap()),
         source_date_epoch: Some(0),
-        ..overridden(Track::LockedSpoof, "old", Some("t"), 'a')
+        ..overridden("locked-spoof", "old", Some("t"), 'a')
     };
-    let off = BuildRequest { spoof: SpoofChoice::Off, ..BuildRequest::new(Track::LockedSpoof) };
+    let off = BuildRequest { spoof: SpoofChoice::Off, ..plain("locked-spoof") };
     let cases: Vec<(BuildRequest, Vec<(&str, String)>)> = vec![
-        (BuildRequest::new(Track::LockedSpoof), vec![]),
-        (overridden(Track::LockedSpoof, "old", None, 'a'), vec![("old", a.to_string())]),
-        (for_gpu(Track::LockedSpoof, "gfx1031"), vec![("gpu", "gfx1031".to_owned())]),
+        (plain("locked-spoof"), vec![]),
+        (overridden("locked-spoof", "old", None, 'a'), vec![("old", a.to_string())]),
+        (for_gpu("locked-spoof", "gfx1031"), vec![("gpu", "gfx1031".to_owned())]),
         // The label lists a change even if it equals the default, because the run requested it.
-        (for_gpu(Track::LockedSpoof, "gfx1151"), vec![("gpu", "gfx1151".to_owned())]),
+        (for_gpu("locked-spoof", "gfx1151"), vec![("gpu", "gfx1151".to_owned())]),
         (off, vec![("spoof", "off".to_owned())]),
-        (with_spoof(Track::LockedSpoof, "9.0.0"), vec![("spoof", "9.0.0".to_owned())]),
+        (with_spoof("locked-spoof", "9.0.0"), vec![("spoof", "9.0.0".to_owned())]),
         (
             everything,
             vec![
@@ -295,7 +300,7 @@ fn an_override_that_no_plan_spells_is_refused_by_name() {
         format!("old=@{digest}"),
         format!("old=.tag@{digest}"),
     ] {
-        let mut request = BuildRequest::new(Track::LockedSpoof);
+        let mut request = plain("locked-spoof");
         let error = request.read_overrides(&format!("gpu=gfx1151 {spelled}")).unwrap_err();
         assert!(error.to_string().contains(&format!("`{spelled}`")), "{error}");
     }
@@ -309,8 +314,7 @@ fn the_time_is_the_one_that_was_given() {
         (Some(951_782_400), "2000-02-29T00:00:00Z"),
         (Some(253_402_207_199), "9999-12-30T21:59:59Z"),
     ] {
-        let request =
-            BuildRequest { source_date_epoch: epoch, ..BuildRequest::new(Track::Official) };
+        let request = BuildRequest { source_date_epoch: epoch, ..plain("official") };
         let plan = planned(&request).plan;
         assert_eq!(plan.source_date_epoch, epoch.unwrap_or(1_800_000_000));
         assert_eq!(plan.image_edit().created, wanted);
@@ -329,7 +333,7 @@ fn a_commit_is_in_the_labels_only_where_the_request_asks_for_it() {
     for (revision, source, is_named) in
         [(None, None, false), (revision(None), None, true), (revision(Some(url)), Some(url), true)]
     {
-        let request = BuildRequest { revision, ..BuildRequest::new(Track::Official) };
+        let request = BuildRequest { revision, ..plain("official") };
         let plan = planned(&request).plan;
         let named = is_named.then(|| commit.to_string());
         assert_eq!(label(&plan, labels::SOURCE).as_deref(), source);
@@ -342,14 +346,9 @@ fn a_commit_is_in_the_labels_only_where_the_request_asks_for_it() {
 #[test]
 fn a_stand_in_takes_the_place_of_the_base() {
     let mut input = input();
-    let settings = input.tracks.tracks.get_mut(&Track::Official).unwrap();
-    settings.base = pin("unknown");
+    set_base(&mut input, "official", Base::Image(pin("unknown")));
     let stand_in = crate::StandIn { digest: digest('c'), kind: ManifestKind::Manifest };
-    let request = BuildRequest {
-        rehearse: true,
-        stand_in: Some(stand_in),
-        ..BuildRequest::new(Track::Official)
-    };
+    let request = BuildRequest { rehearse: true, stand_in: Some(stand_in), ..plain("official") };
     let plan = make(&request, &input).unwrap().plan;
     let wanted = format!("registry.example.org/vendor/unknown:v9@{}", digest('c'));
     let Input::Image { reference, manifest } = &plan.inputs["unknown"] else { unreachable!() };
@@ -364,8 +363,8 @@ fn the_projects_own_files_plan_as_far_as_their_pins_are_resolved() {
         include_str!("../../../../versions/tracks.toml"),
     );
     for track in METADATA_ONLY {
-        let (name, found) = crate::base_pin(track, &input).unwrap();
-        match (&found.digest, make(&BuildRequest::new(track), &input)) {
+        let (name, found) = crate::base_pin(&plain(track), &input).unwrap();
+        match (&found.digest, make(&plain(track), &input)) {
             (pins::Pinned::Resolved(pinned), Ok(planned)) => {
                 let base = label(&planned.plan, labels::BASE_DIGEST);
                 assert_eq!(base, Some(pinned.to_string()));

@@ -48,8 +48,9 @@ fn requests() -> impl Strategy<Value = BuildRequest> {
     let time = prop::option::of(0..253_402_207_200u64);
     (track, prop::option::of(gpu), spoof, image, time, any::<bool>()).prop_map(
         |(track, gpu, spoof, image, source_date_epoch, rehearse)| {
-            let (name, _) =
-                crate::base_pin(track, &input()).map(|(n, p)| (n.clone(), p.clone())).unwrap();
+            let (name, _) = crate::base_pin(&plain(track), &input())
+                .map(|(n, p)| (n.clone(), p.clone()))
+                .unwrap();
             let overrides = image.into_iter().map(|(tag, hex)| {
                 let tag = tag.map(|tag| tag.parse().unwrap());
                 let digest = format!("sha256:{hex}").parse().unwrap();
@@ -58,7 +59,7 @@ fn requests() -> impl Strategy<Value = BuildRequest> {
             let overrides = overrides.collect();
             let gpu = gpu.map(|gpu| gpu.parse().unwrap());
             BuildRequest {
-                track,
+                track: track.parse().unwrap(),
                 variant: None,
                 gpu,
                 spoof,
@@ -103,7 +104,7 @@ proptest! {
     #[test]
     fn the_label_of_overrides_says_the_request_again(request in requests()) {
         let Ok(planned) = make(&request, &input()) else { return Ok(()) };
-        let mut read = BuildRequest { rehearse: request.rehearse, ..BuildRequest::new(request.track) };
+        let mut read = BuildRequest { rehearse: request.rehearse, ..BuildRequest::new(request.track.clone()) };
         let label = label(&planned.plan, labels::OVERRIDES).unwrap_or_default();
         read.read_overrides(&label).unwrap();
         prop_assert_eq!(make(&read, &input()), Ok(planned));
@@ -122,7 +123,7 @@ proptest! {
             .replace("\"Locked\"", &quoted(&title))
             .replace("\"A pinned image.\"", &quoted(&description));
         let pins = parse_versions("versions.toml", VERSIONS).unwrap();
-        let Ok(tracks) = parse_tracks_with("tracks.toml", &tracks, &pins) else { return Ok(()) };
+        let Ok(tracks) = parse_tracks_with("tracks.toml", &tracks, Known { pins: &pins, tracks: None }) else { return Ok(()) };
         let input = PlanningInput { tracks, ..input() };
         let Ok(planned) = make(&request, &input) else { return Ok(()) };
         for (key, value) in labels_of(&planned.plan) {

@@ -21,7 +21,8 @@ fn check(request: &BuildRequest, input: &PlanningInput, rules: &[&str], sets: Op
     assert_eq!(found, rules, "{request:?}: {warnings:?}");
     assert_eq!(env(&plan, OVERRIDE_VARIABLE).as_deref(), sets, "{request:?}");
     let spoof = plan.image_edit().labels.get(labels::SPOOF).cloned();
-    let spelled = request.track.is_spoof().then(|| sets.unwrap_or("off").to_owned());
+    let spelled =
+        request.track.as_str().ends_with("-spoof").then(|| sets.unwrap_or("off").to_owned());
     assert_eq!(spoof, spelled, "{request:?}");
     let words = &plan.image_edit().entrypoint_prefix;
     assert_eq!(words.iter().any(|word| word == WRAPPER_SCRIPT), sets.is_some(), "{request:?}");
@@ -29,8 +30,7 @@ fn check(request: &BuildRequest, input: &PlanningInput, rules: &[&str], sets: Op
 
 #[test]
 fn every_rule_is_tripped_by_its_case_and_by_no_other() {
-    let plain = |track| BuildRequest::new(track);
-    let locked = || plain(Track::LockedSpoof);
+    let locked = || plain("locked-spoof");
     let going_on = |input: PlanningInput| {
         let mut input = input;
         input.pins.images.get_mut(&pin("old")).unwrap().discontinued = None;
@@ -47,8 +47,8 @@ fn every_rule_is_tripped_by_its_case_and_by_no_other() {
     // base-discontinued: the fixture's base is discontinued; otherwise there is no warning.
     check(&locked(), &input(), &["base-discontinued", unsupported], Some("11.0.0"));
     check(&locked(), &going_on(input()), &[unsupported], Some("11.0.0"));
-    check(&plain(Track::Official), &input(), &[], None);
-    check(&plain(Track::NightlySpoof), &input(), &[unsupported], Some("11.0.0"));
+    check(&plain("official"), &input(), &[], None);
+    check(&plain("nightly-spoof"), &input(), &[unsupported], Some("11.0.0"));
 
     // spoof-not-needed because of the list of GPUs: the spoof is left out.
     check(&locked(), &native_by_list, &[not_needed], None);
@@ -69,14 +69,9 @@ fn every_rule_is_tripped_by_its_case_and_by_no_other() {
         check(&locked(), &input, &[rule], sets);
     }
     // An explicitly requested spoof is always set.
+    check(&with_spoof("locked-spoof", "11.0.0"), &native_by_list, &[not_needed], Some("11.0.0"));
     check(
-        &with_spoof(Track::LockedSpoof, "11.0.0"),
-        &native_by_list,
-        &[not_needed],
-        Some("11.0.0"),
-    );
-    check(
-        &with_spoof(Track::LockedSpoof, "11.0.0"),
+        &with_spoof("locked-spoof", "11.0.0"),
         &going_on(input()),
         &[unsupported],
         Some("11.0.0"),
@@ -86,15 +81,15 @@ fn every_rule_is_tripped_by_its_case_and_by_no_other() {
     check(&off, &going_on(input()), &[], None);
 
     // spoof-is-identity: the GPU's own version, natively supported or not.
-    let identity = with_spoof(Track::LockedSpoof, "11.5.1");
+    let identity = with_spoof("locked-spoof", "11.5.1");
     check(&identity, &going_on(input()), &["spoof-is-identity"], Some("11.5.1"));
     check(&identity, &native_by_list, &["spoof-is-identity"], Some("11.5.1"));
-    let other = with_spoof(Track::LockedSpoof, "11.5.0");
+    let other = with_spoof("locked-spoof", "11.5.0");
     check(&other, &going_on(input()), &[unsupported], Some("11.5.0"));
 
     // No release is known to support this GPU natively.
     check(
-        &for_gpu(Track::LockedSpoof, "gfx1031"),
+        &for_gpu("locked-spoof", "gfx1031"),
         &going_on(with_rocm(Some("99.0"))),
         &[unsupported],
         Some("10.3.0"),
@@ -104,19 +99,18 @@ fn every_rule_is_tripped_by_its_case_and_by_no_other() {
 #[test]
 fn a_release_with_and_without_its_last_zeros_is_the_same() {
     let mut input = with_rocm(Some("7.2"));
-    input.gpus.gpus.get_mut(&"gfx1151".parse().unwrap()).unwrap().native_since =
-        Some("7.2.0".to_owned());
+    input.gpus.gpus.get_mut("gfx1151").unwrap().native_since = Some("7.2.0".to_owned());
     let rules = ["base-discontinued", "spoof-not-needed"];
-    check(&BuildRequest::new(Track::LockedSpoof), &input, &rules, None);
+    check(&plain("locked-spoof"), &input, &rules, None);
 }
 
 #[test]
 fn a_base_at_another_digest_is_not_known_to_be_native() {
     let mut input = with_base(|base| base.gpus = vec!["gfx1151".parse().unwrap()]);
     input.pins.images.get_mut(&pin("old")).unwrap().rocm = Some("7.2.1".to_owned());
-    let other = overridden(Track::LockedSpoof, "old", None, 'a');
+    let other = overridden("locked-spoof", "old", None, 'a');
     check(&other, &input, &["base-discontinued", "spoof-unsupported"], Some("11.0.0"));
-    let same = overridden(Track::LockedSpoof, "old", None, '2');
+    let same = overridden("locked-spoof", "old", None, '2');
     check(&same, &input, &["base-discontinued", "spoof-not-needed"], None);
 }
 
@@ -128,14 +122,14 @@ fn the_words_of_the_warnings() {
             text.extend([rule, ": ", &message, "\n"]);
         }
     };
-    let locked = BuildRequest::new(Track::LockedSpoof);
+    let locked = plain("locked-spoof");
     say(&locked, &input());
-    say(&BuildRequest::new(Track::NightlySpoof), &input());
+    say(&plain("nightly-spoof"), &input());
     say(&locked, &with_base(|base| base.gpus = vec!["gfx1151".parse().unwrap()]));
     say(&locked, &with_rocm(Some("7.2.2")));
-    say(&with_spoof(Track::LockedSpoof, "11.0.0"), &with_rocm(Some("7.2.2")));
-    say(&with_spoof(Track::LockedSpoof, "11.5.1"), &input());
-    say(&for_gpu(Track::LockedSpoof, "gfx1031"), &input());
+    say(&with_spoof("locked-spoof", "11.0.0"), &with_rocm(Some("7.2.2")));
+    say(&with_spoof("locked-spoof", "11.5.1"), &input());
+    say(&for_gpu("locked-spoof", "gfx1031"), &input());
     insta::assert_snapshot!(text);
 }
 
@@ -143,6 +137,6 @@ fn the_words_of_the_warnings() {
 fn warnings_change_no_byte_of_a_plan() {
     let mut quiet = input();
     quiet.pins.images.get_mut(&pin("old")).unwrap().discontinued = None;
-    let request = BuildRequest::new(Track::LockedSpoof);
+    let request = plain("locked-spoof");
     assert_eq!(make(&request, &quiet).unwrap().plan, planned(&request).plan);
 }

@@ -32,6 +32,7 @@ fn plan() -> Plan {
         entrypoint_prefix: ["/bin/sh", "-c", "script", "name"].map(str::to_owned).to_vec(),
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: all.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        ..ImageEdit::default()
     };
     let fetch = Action::FetchBase { input: "base".to_owned(), platform: Platform::linux_amd64() };
     let base = "fetch-base".to_owned();

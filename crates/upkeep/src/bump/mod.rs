@@ -10,17 +10,19 @@ mod report;
 mod resolve;
 mod torch;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
+use names::PinName;
 use oci::client::RegistryClient;
 use pins::{ChangeError, Changed, PinChange, Pins};
 use project::clock::today;
 use project::pins_file::{FILE, couplings};
-use project::{Project, read_text};
+use project::{Project, built_in, read_text};
 use sources::Sources;
 
 pub use self::checks::PatchVerdict;
@@ -39,20 +41,23 @@ pub struct Bump {
     changed: Changed,
 }
 
-/// Looks up the new value of a pin and checks it. `file` is the text of the pins' file with the pins
-/// in it. Writes nothing.
+/// Looks up the new value of a pin and checks it. `own` is the text of the project's file. If only
+/// the program has the pin, its table becomes part of the project's file. Writes nothing.
 ///
 /// # Errors
 /// There is no such value, its source cannot be asked, it is refused and was not accepted, or a
 /// data file is wrong.
 pub fn look_up(
     project: &Project,
-    file: (&str, &Pins),
+    own: &str,
     asked: &Asked<'_>,
     (sources, client): (&Sources, &RegistryClient),
 ) -> Result<Bump, Failure> {
-    let (text, pins) = file;
     let name = asked.pin;
+    let text = &*with_table(own, name)?;
+    let own_pins = parse(text)?;
+    // Checks may compare the pin with others that only the program has.
+    let pins = &own_pins.clone().over(&project.pins()?);
     let (found, patches) = project::runtime::start()?.block_on(async {
         let found = resolve::resolve(asked, pins, sources, client).await?;
         let patches = checks::try_patches(project, pins, name, &found, sources).await?;
@@ -81,9 +86,9 @@ pub fn look_up(
     let compat = project.compat()?;
     let couplings =
         compat.map(|compat| couplings(&compat, &changed.pins, name)).unwrap_or_default();
-    let report = BumpReport::new(name, file, &changed, found, patches, couplings);
+    let report = BumpReport::new(name, (own, &own_pins), &changed, found, patches, couplings);
     let change = PinChange { evidence: change.evidence.filter(|_| changed.is_new), ..change };
-    let (path, seen) = (project.root.join(FILE), text.to_owned());
+    let (path, seen) = (project.root.join(FILE), own.to_owned());
     Ok(Bump { report, path, seen, change, changed })
 }
 
@@ -97,6 +102,35 @@ impl Bump {
         self.report.written = true;
         Ok(())
     }
+}
+
+fn parse(text: &str) -> Result<Pins, Failure> {
+    pins::parse_versions(FILE, text).map_err(|error| Failure::places(error, text.to_owned()))
+}
+
+/// Returns the text of a project's file with the table of a pin. If the file lacks the table, adds
+/// that of the program.
+fn with_table<'a>(own: &'a str, name: &PinName) -> Result<Cow<'a, str>, Failure> {
+    if parse(own)?.names().contains_key(name) {
+        return Ok(Cow::Borrowed(own));
+    }
+    let built_in = built_in::text(FILE).unwrap_or_default();
+    let Some(kind) = parse(built_in)?.names().get(name).copied() else {
+        return Ok(Cow::Borrowed(own));
+    };
+    let head = format!("[{}.{name}", kind.table());
+    let mut table = String::new();
+    let mut is_in = false;
+    for line in built_in.lines() {
+        if line.starts_with('[') {
+            is_in = line.strip_prefix(&head).is_some_and(|rest| rest.starts_with([']', '.']));
+        }
+        if is_in && !line.starts_with('#') {
+            table.push_str(line);
+            table.push('\n');
+        }
+    }
+    Ok(Cow::Owned(format!("{}\n\n{}\n", own.trim_end(), table.trim_end())))
 }
 
 fn cannot_edit(error: ChangeError, text: &str) -> Failure {
@@ -124,6 +158,7 @@ fn write(path: &Path, seen: &str, change: &PinChange, changed: &Changed) -> Resu
     let text = if now == seen {
         changed.text.clone()
     } else {
+        let now = with_table(&now, &change.pin)?;
         change.apply(FILE, &now).map_err(|error| cannot_edit(error, &now))?.text
     };
     if text == now {

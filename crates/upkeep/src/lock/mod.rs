@@ -19,8 +19,8 @@ use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind, nearest};
-use names::{PinName, Secret};
-use pins::{Track, VariantBase};
+use names::{PinName, Secret, TrackName};
+use pins::{Base, Tracks};
 use project::{Project, python_locks};
 use sources::Event;
 
@@ -77,14 +77,15 @@ pub fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
     if names.is_empty() {
         return Ok(all);
     }
+    let tracks = project.tracks()?;
     let mut wanted = BTreeSet::new();
     for name in names {
         let is_lock = all.debian.contains(name)
             || name.parse::<PinName>().is_ok_and(|name| all.python.contains_key(&name));
-        match Track::from_name(name) {
+        match tracks.find(name) {
             _ if is_lock => drop(wanted.insert(name.clone())),
-            Some(track) => wanted.extend(of_track(project, track)?),
-            None => return Err(unknown(name, &all)),
+            Some(track) => wanted.extend(of_track(&tracks, track)?),
+            None => return Err(unknown(name, &all, &tracks)),
         }
     }
     all.debian.retain(|name| wanted.contains(name));
@@ -92,11 +93,11 @@ pub fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
     Ok(all)
 }
 
-fn unknown(name: &str, all: &Locks) -> Failure {
+fn unknown(name: &str, all: &Locks, tracks: &Tracks) -> Failure {
     let told = Failure::new(Kind::Input, format!("there is no lock or track `{name}`"));
     let known =
         || all.debian.iter().map(String::as_str).chain(all.python.keys().map(PinName::as_str));
-    match nearest(name, known().chain(Track::ALL.map(Track::name))) {
+    match nearest(name, known().chain(tracks.tracks.keys().map(TrackName::as_str))) {
         Some(near) => told.hint(format!("did you mean `build-pipeline lock {near}`?")),
         None => told.hint(format!("the locks are {}", known().collect::<Vec<_>>().join(", "))),
     }
@@ -119,18 +120,18 @@ fn debian_locks(project: &Project) -> Result<BTreeSet<String>, Failure> {
 }
 
 /// Returns the names of the locks that a track's variants use.
-fn of_track(project: &Project, track: Track) -> Result<BTreeSet<String>, Failure> {
-    let tracks = project.parse("versions/tracks.toml", pins::parse_tracks)?;
-    let variants = tracks.built.get(&track).map(|settings| settings.variants.values());
+fn of_track(tracks: &Tracks, name: &TrackName) -> Result<BTreeSet<String>, Failure> {
+    let chain = tracks.chain(name);
+    let variants = chain.iter().filter_map(|(_, track)| track.variants());
     let mut names = BTreeSet::new();
-    for variant in variants.into_iter().flatten() {
-        if let VariantBase::Packages(lock) = &variant.base {
+    for variant in variants.flat_map(|variants| variants.variants.values()) {
+        if let Base::Packages(lock) = &variant.base {
             names.insert(lock.clone());
         }
         names.extend(variant.stages.iter().flat_map(|stage| stage.python.clone()));
     }
     if names.is_empty() {
-        let message = format!("track `{}` uses no lock", track.name());
+        let message = format!("track `{name}` uses no lock");
         return Err(Failure::new(Kind::Input, message)
             .hint("`build-pipeline lock` without a name looks up all locks"));
     }

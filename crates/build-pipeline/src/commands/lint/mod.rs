@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind, nearest};
 use lint::{Context, Exists, Finding, RULES, Severity};
+use names::TrackName;
+use pins::Tracks;
 use project::clock::today;
 use project::{Project, read_text};
 
@@ -119,7 +121,7 @@ fn project_files(project: &Project) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// Explains a rule, or lists all rules.
-pub(crate) fn explain(name: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(), Failure> {
     let mut page = Page::default();
     let Some(name) = name else {
         for rule in RULES {
@@ -129,7 +131,7 @@ pub(crate) fn explain(name: Option<&str>) -> Result<(), Failure> {
     };
     let Some(rule) = lint::rule(name) else {
         let told = Failure::new(Kind::Input, format!("there is no rule or track `{name}`"));
-        let tracks = pins::Track::ALL.map(pins::Track::name);
+        let tracks = tracks.into_iter().flat_map(|all| all.tracks.keys().map(TrackName::as_str));
         return Err(match nearest(name, RULES.iter().map(|rule| rule.id).chain(tracks)) {
             Some(near) => told.hint(format!("did you mean `build-pipeline explain {near}`?")),
             None => told.hint("`build-pipeline explain` lists the rules"),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use failure::Failure;
 use names::PinName;
 use pins::{Pinned, Pins};
-use project::pins_file::{FILE, pin_name, read};
+use project::pins_file::pin_name;
 use serde_json::{Value, json};
 
 use crate::cli::{ExportFormat, Format, Global, PinsArgs, PinsCommand};
@@ -17,7 +17,7 @@ use crate::output::{self, Page};
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), Failure> {
     let project = global::project(global)?;
-    let (_, pins) = read(&project.root.join(FILE))?;
+    let pins = project.pins()?;
     match &args.command {
         PinsCommand::Show { pin: None, format: Format::Text } => {
             output::sanitised_result(&overview(&pins))

@@ -1,0 +1,33 @@
+//! `build-pipeline init`: writes a new project.
+
+use failure::Failure;
+use upkeep::init::{NewProject, Start, write};
+
+use crate::cli::{Global, Init};
+use crate::global;
+use crate::output::{self, Page};
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
+    let folder = global::working_folder(global)?;
+    let folder = args.folder.as_ref().map_or_else(|| folder.clone(), |name| folder.join(name));
+    let image = args.base.clone().map(Start::Image);
+    let start = image.or_else(|| args.from.clone().map(Start::Track));
+    let written = write(&folder, &NewProject { track: args.track.clone(), start })?;
+    let mut page = Page::default();
+    for path in written {
+        page.line(format_args!("wrote {}", path.display()));
+    }
+    let track = args.track.as_deref().unwrap_or("official");
+    page.line(format_args!("\nnext:"));
+    if let Some(name) = &args.folder {
+        page.line(format_args!("  cd {}", name.display()));
+    }
+    if args.base.is_some() {
+        page.line(format_args!("  build-pipeline bump --unresolved"));
+    }
+    page.line(format_args!("  build-pipeline --track {track} --rehearse"));
+    page.line(format_args!("  build-pipeline --track {track} --load"));
+    page.line(format_args!("  build-pipeline run {track}"));
+    output::sanitised_result(&page.into_text())
+}

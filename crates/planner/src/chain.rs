@@ -1,0 +1,137 @@
+//! The track of a request together with the tracks that it is based on.
+//!
+//! A track that is based on another one contains everything that the other one builds and sets. So
+//! its plan has the steps of both, and one step at the end that sets the metadata of both.
+
+use names::TrackName;
+use pins::{Base, Build, ImageSettings, Track, Variant};
+
+use crate::{BuildRequest, PlanError, PlanningInput};
+
+/// The track of a request, with everything that it takes from the tracks below it.
+pub(crate) struct Chain<'a> {
+    /// The name of the track.
+    pub(crate) name: &'a TrackName,
+    /// The track itself.
+    pub(crate) track: &'a Track,
+    /// The base of the lowest track: an image or packages.
+    pub(crate) base: &'a Base,
+    /// The variants that an engine builds, the lowest first.
+    pub(crate) variants: Vec<&'a Variant>,
+    /// The name of the track's own variant, if it has variants.
+    pub(crate) variant: Option<&'a str>,
+    /// Whether the variant is the one that is built without a request for a variant.
+    pub(crate) is_usual: bool,
+    /// Whether the image is a rehearsal.
+    pub(crate) is_rehearsal: bool,
+    /// The settings of all tracks; those of a higher track replace those of a lower one.
+    pub(crate) image: ImageSettings,
+}
+
+impl<'a> Chain<'a> {
+    /// Finds the track of a request and the tracks below it.
+    ///
+    /// # Errors
+    /// Fails if the request names a track or variant that does not exist.
+    pub(crate) fn find(
+        request: &BuildRequest,
+        input: &'a PlanningInput,
+    ) -> Result<Self, PlanError> {
+        let (name, track) = find(&request.track, input)?;
+        let own = Link::find(name, track, request.variant.as_ref(), request.rehearse)?;
+        let mut chain = Self {
+            name,
+            track,
+            base: own.base,
+            variants: own.variant.into_iter().collect(),
+            variant: own.name,
+            is_usual: own.is_usual,
+            is_rehearsal: own.is_rehearsal,
+            image: track.image.clone(),
+        };
+        // `parse_tracks_with` refuses cycles; the limit is for tracks that were made otherwise.
+        for _ in 0..=input.tracks.tracks.len() {
+            let Base::Track(parent) = chain.base else { return Ok(chain) };
+            let (name, track) = find(parent, input)?;
+            let link = Link::find(name, track, None, chain.is_rehearsal)?;
+            chain.base = link.base;
+            chain.variants.splice(0..0, link.variant);
+            chain.image = chain.image.over(&track.image);
+        }
+        Err(PlanError::NoSettings { track: name.to_string() })
+    }
+
+    /// Returns whether an engine builds something of the image.
+    pub(crate) fn needs_engine(&self) -> bool {
+        !self.variants.is_empty() || matches!(self.base, Base::Packages(_))
+    }
+
+    /// Returns the name of the image.
+    pub(crate) fn image_name(&self) -> String {
+        let name = self.name;
+        match (self.variant.filter(|_| !self.is_usual), self.is_rehearsal) {
+            (Some(variant), _) => format!("{name}-{variant}"),
+            (None, true) => format!("rehearsal-{name}"),
+            (None, false) => name.to_string(),
+        }
+    }
+}
+
+fn find<'a>(
+    name: &TrackName,
+    input: &'a PlanningInput,
+) -> Result<(&'a TrackName, &'a Track), PlanError> {
+    let found = input.tracks.tracks.get_key_value(name);
+    found.ok_or_else(|| PlanError::NoSettings { track: name.to_string() })
+}
+
+/// What one track adds to a chain.
+struct Link<'a> {
+    base: &'a Base,
+    variant: Option<&'a Variant>,
+    name: Option<&'a str>,
+    is_usual: bool,
+    is_rehearsal: bool,
+}
+
+impl<'a> Link<'a> {
+    fn find(
+        name: &TrackName,
+        track: &'a Track,
+        asked: Option<&String>,
+        rehearse: bool,
+    ) -> Result<Self, PlanError> {
+        let track_name = || name.to_string();
+        let variants = match &track.build {
+            Build::Derive { .. } if asked.is_some() => {
+                return Err(PlanError::NoVariants { track: track_name() });
+            }
+            Build::Derive { base, .. } => {
+                let (is_usual, is_rehearsal) = (true, rehearse);
+                return Ok(Self { base, variant: None, name: None, is_usual, is_rehearsal });
+            }
+            Build::Stages(variants) => variants,
+        };
+        let of_rehearsal = variants.rehearsal.as_ref();
+        let is_rehearsal = rehearse || (asked.is_some() && asked == of_rehearsal);
+        let usual = if is_rehearsal {
+            of_rehearsal.ok_or_else(|| PlanError::NoRehearsal { track: track_name() })?
+        } else {
+            &variants.variant
+        };
+        let wanted = asked.unwrap_or(usual);
+        let Some((name, variant)) = variants.variants.get_key_value(wanted) else {
+            return Err(PlanError::UnknownVariant {
+                track: track_name(),
+                variant: wanted.clone(),
+                known: variants.variants.keys().cloned().collect(),
+            });
+        };
+        if is_rehearsal && name != usual {
+            let (variant, rehearsed) = (name.clone(), usual.clone());
+            return Err(PlanError::RehearsedOtherwise { track: track_name(), variant, rehearsed });
+        }
+        let (base, is_usual) = (&variant.base, name == usual);
+        Ok(Self { base, variant: Some(variant), name: Some(name), is_usual, is_rehearsal })
+    }
+}

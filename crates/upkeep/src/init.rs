@@ -1,0 +1,152 @@
+//! Writes the files of a new project.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use failure::{Failure, Kind};
+use names::{ImageRef, PinName, TrackName};
+use project::clock::today;
+use project::{Project, request};
+
+/// The project to write.
+#[derive(Debug, Clone, Default)]
+pub struct NewProject {
+    /// The name of its first track; without one, it has only the tracks of the program.
+    pub track: Option<String>,
+    /// What the track starts from.
+    pub start: Option<Start>,
+}
+
+/// What the first track of a project starts from.
+#[derive(Debug, Clone)]
+pub enum Start {
+    /// An image, by its reference.
+    Image(String),
+    /// A track of the program, by its name or letter.
+    Track(String),
+}
+
+/// Writes the files of a new project into `folder`, which may exist, and returns their paths in the
+/// order in which they were written. Writes nothing if one of them exists.
+///
+/// # Errors
+/// The folder is part of a project, a name is wrong, or a file exists or cannot be written.
+pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
+    if let Ok(project) = Project::find(folder) {
+        let what =
+            format!("`{}` is part of the project `{}`", folder.display(), project.root.display());
+        return Err(Failure::new(Kind::Input, what)
+            .hint("choose a folder outside of it, or add a track to its versions/tracks.toml"));
+    }
+    let files = files(folder, new)?;
+    let exists = |(path, _): &&(PathBuf, String)| fs::symlink_metadata(path).is_ok();
+    if let Some((path, _)) = files.iter().find(exists) {
+        return Err(Failure::new(Kind::Input, format!("`{}` exists already", path.display()))
+            .hint("nothing was written; move the file away, or name another folder"));
+    }
+    let mut written = Vec::new();
+    for (path, text) in files {
+        if let Err(error) = put(&path, &text) {
+            // An incomplete project must not look like one.
+            written.iter().for_each(|path| drop(fs::remove_file::<&PathBuf>(path)));
+            let what = format!("writing `{}` failed", path.display());
+            return Err(Failure::caused(Kind::Machine, what, &error)
+                .hint("nothing was left behind; check the space and permissions of the folder"));
+        }
+        written.push(path);
+    }
+    Ok(written)
+}
+
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Returns the files, with `versions.toml` last: it makes the folder a project.
+fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Failure> {
+    let mut files = vec![(".gitignore", "/dist/\n".to_owned()), ("README.md", readme(new))];
+    let mut pins = head()?;
+    if let Some(track) = &new.track {
+        let track: TrackName = track.parse().map_err(|error: names::ParseNameError| {
+            Failure::from_chain(Kind::Input, &error).hint("for example `--track my-vllm`")
+        })?;
+        let mut table = format!(
+            "# The tracks of this project, in addition to those of build-pipeline. TUTORIAL.md of\n\
+             # build-pipeline explains all keys.\nschema = 1\n\n[{track}]\ntitle = \"{track}\"\n\
+             description = \"An image of this project.\"\n"
+        );
+        match new.start.clone().unwrap_or_else(|| Start::Track("official".to_owned())) {
+            Start::Track(name) => {
+                let known = Project::find_or_built_in(folder).tracks()?;
+                let base = request::track(&name, &known)?;
+                table.push_str(&format!("track = \"{base}\"\n"));
+            }
+            Start::Image(reference) => {
+                let pin = format!("{track}-base").parse::<PinName>();
+                let pin = pin.map_err(|error| Failure::from_chain(Kind::Input, &error))?;
+                pins.push_str(&image_pin(&pin, &reference)?);
+                table.push_str(&format!("base = \"{pin}\"\n"));
+            }
+        }
+        table.push_str("\n# Variables that the image sets.\n# [TRACK.env]\n# NAME = \"value\"\n");
+        files.push((
+            "versions/tracks.toml",
+            table.replace("[TRACK.env]", &format!("[{track}.env]")),
+        ));
+    } else if new.start.is_some() {
+        return Err(Failure::new(Kind::Input, "a base was given, but no name for the track")
+            .hint("add `--track NAME`"));
+    }
+    files.push(("versions/versions.toml", pins));
+    Ok(files.into_iter().map(|(name, text)| (folder.join(name), text)).collect())
+}
+
+/// Returns the start of `versions.toml`.
+fn head() -> Result<String, Failure> {
+    let (seconds, _) = today()?;
+    Ok(format!(
+        "# The pins of this project, in addition to those of build-pipeline: `build-pipeline pins show`\n\
+         # lists both. A pin with the name of one of them replaces it.\nschema = 1\n\n\
+         # The time of all images: 00:00 UTC on the day of the newest change; `bump` raises it.\n\
+         source-date-epoch = {seconds}\n"
+    ))
+}
+
+/// Returns the table of an image pin.
+fn image_pin(pin: &PinName, reference: &str) -> Result<String, Failure> {
+    let image: ImageRef = reference.parse().map_err(|error| {
+        let what = format!("`{reference}` is not an image reference");
+        Failure::caused(Kind::Input, what, &error)
+            .hint("write registry, name and tag, for example `--base docker.io/vllm/vllm-openai-rocm:v0.27.1`")
+    })?;
+    let tag = image.tag.map(|tag| format!("tag = \"{tag}\"\n")).unwrap_or_default();
+    let digest = image.digest.map_or("unresolved".to_owned(), |digest| digest.to_string());
+    if tag.is_empty() && digest == "unresolved" {
+        let what = format!("`{reference}` has neither a tag nor a digest");
+        return Err(Failure::new(Kind::Input, what)
+            .hint(format!("for example `--base {reference}:latest`")));
+    }
+    Ok(format!(
+        "\n[image.{pin}]\nrepository = \"{}\"\n{tag}digest = \"{digest}\"\n",
+        image.repository
+    ))
+}
+
+fn readme(new: &NewProject) -> String {
+    let track = new.track.as_deref().unwrap_or("official");
+    format!(
+        "# Images\n\nThe images of this folder are built with build-pipeline.\n\n```sh\n\
+         build-pipeline                          # list the tracks\n\
+         build-pipeline bump --unresolved        # look up what is not pinned yet\n\
+         build-pipeline --track {track} --rehearse   # try it without a network\n\
+         build-pipeline --track {track}\n\
+         build-pipeline verify {track}\n```\n\n\
+         `versions/` contains the pins and tracks. `dist/` contains the images and is not committed.\n"
+    )
+}
