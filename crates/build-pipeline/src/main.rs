@@ -135,12 +135,27 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "build-pipeline", &mut text);
+            let tracks = global::data(&cli.global)?.tracks()?;
+            let mut command = with_tracks(Cli::command(), &tracks);
+            clap_complete::generate(*shell, &mut command, "build-pipeline", &mut text);
             output::result(&String::from_utf8_lossy(&text))
         }
         Command::Man { folder } => man(folder),
         Command::Help { topic } => commands::help::run(topic.as_deref()),
     }
+}
+
+/// Returns the command with the names of the tracks as the values of its arguments, for completions.
+fn with_tracks(command: clap::Command, tracks: &pins::Tracks) -> clap::Command {
+    let names: Vec<String> =
+        tracks.in_order().into_iter().map(|(name, _)| name.to_string()).collect();
+    let with_names = |argument: clap::Arg| match argument.get_id().as_str() {
+        "track" | "tracks" => {
+            argument.value_parser(clap::builder::PossibleValuesParser::new(names.clone()))
+        }
+        _ => argument,
+    };
+    command.mut_args(&with_names).mut_subcommands(|one| one.mut_args(&with_names))
 }
 
 /// Writes one manual page per command.

@@ -75,9 +75,9 @@ impl From<PlanError> for Failure {
                         "for this run, `--set {pin}=TAG` asks the registry for a tag's current digest, and records it"
                     ),
                 };
-                told.hint(by_tag).hint(format!(
-                    "to pin it permanently, write the digest of `{image}` into `[image.{pin}]` in `versions/versions.toml`"
-                )).hint("`--rehearse` builds on a small stand-in and needs no pin")
+                told.hint(format!(
+                    "`build-pipeline bump {pin}` looks up the digest of `{image}` and writes it into `versions/versions.toml`"
+                )).hint(by_tag).hint("`--rehearse` builds on a small stand-in and needs no pin")
             }
             PlanError::UnknownPin { pin, known } => {
                 match nearest(pin, known.iter().map(String::as_str)) {

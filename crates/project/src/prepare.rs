@@ -227,7 +227,8 @@ impl<'a> Preparer<'a> {
 fn refused(error: PlanError, of_image: Option<&str>) -> Failure {
     let is_of_request = matches!(
         error,
-        PlanError::UnknownVariant { .. }
+        PlanError::NoSettings { .. }
+            | PlanError::UnknownVariant { .. }
             | PlanError::NoVariants { .. }
             | PlanError::RehearsedOtherwise { .. }
             | PlanError::NoRehearsal { .. }

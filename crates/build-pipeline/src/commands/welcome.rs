@@ -21,16 +21,18 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
     match project {
         Ok(project) => {
             page.line(format_args!("project {}\n", project.root.display()));
-            page.line(format_args!("try it, without a network or an engine:"));
-            page.line(format_args!("  build-pipeline --track locked-spoof --rehearse\n"));
-            page.line(format_args!("print the full plan:"));
-            page.line(format_args!("  build-pipeline plan --track locked-spoof\n"));
-            page.line(format_args!("build an image, and verify it:"));
-            page.line(format_args!("  build-pipeline --track locked-spoof"));
-            page.line(format_args!("  build-pipeline verify locked-spoof\n"));
-            page.line(format_args!("tracks:"));
             let mut preparer = Preparer::new(&project)?;
             let tracks = preparer.input.tracks.clone();
+            let own = tracks.in_order().into_iter().rev().find(|(_, track)| track.letter.is_none());
+            let track = own.map_or("official", |(name, _)| name.as_str());
+            page.line(format_args!("try it, without a network or an engine:"));
+            page.line(format_args!("  build-pipeline --track {track} --rehearse\n"));
+            page.line(format_args!("print the full plan:"));
+            page.line(format_args!("  build-pipeline plan --track {track}\n"));
+            page.line(format_args!("build an image, and verify it:"));
+            page.line(format_args!("  build-pipeline --track {track}"));
+            page.line(format_args!("  build-pipeline verify {track}\n"));
+            page.line(format_args!("tracks:"));
             let width = tracks.tracks.keys().map(|name| name.as_str().len()).max().unwrap_or(0);
             for (name, track) in tracks.in_order() {
                 let letter = track.letter.unwrap_or(' ');
@@ -42,8 +44,9 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
             page.line(format_args!(
                 "no project found: no versions/versions.toml in this folder or any parent folder."
             ));
-            page.line(format_args!("go to a checkout of build-pipeline, or name one:"));
-            page.line(format_args!("  build-pipeline -C DIR --track locked-spoof --rehearse"));
+            page.line(format_args!("make a project, and try it without a network or an engine:"));
+            page.line(format_args!("  build-pipeline init my-images && cd my-images"));
+            page.line(format_args!("  build-pipeline --track official --rehearse"));
         }
     }
     page.line(format_args!("\nbuild-pipeline --help lists all commands and options"));

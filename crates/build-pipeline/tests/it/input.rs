@@ -24,7 +24,7 @@ const CASES: [(&str, &str, &str); 32] = [
         "track `official` has no variants",
         "leave out `--variant`",
     ),
-    ("--track official", "pin `vllm-openai-rocm` is unresolved", "--set vllm-openai-rocm=v0.19.0"),
+    ("--track ollama", "pin `ollama` is unresolved", "`build-pipeline bump ollama`"),
     ("plan --track ollama", "pin `ollama` is unresolved", "--rehearse"),
     (
         "--track locked-spoof --set vllm-dev-lock=sha256:0",
@@ -58,7 +58,7 @@ const CASES: [(&str, &str, &str); 32] = [
     ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 11.0", "`11.0` is not accepted by the HSA", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 64.0.0", "`64.0.0` is not accepted by the HSA", "63.255.255"),
-    ("--track ollama --rehearse --spoof 11.0.0", "track `ollama` sets no spoof", "locked-spoof"),
+    ("--track ollama --rehearse --spoof 11.0.0", "track `ollama` sets no spoof", "that has `spoof = true`"),
     (
         "--track locked-spoof --rehearse --push ghcr.io/a/b:c",
         "a rehearsed image cannot be pushed",
@@ -101,8 +101,8 @@ fn wrong_arguments_say_what_is_wrong_and_what_is_next() {
 #[test]
 fn clap_refuses_what_it_does_not_know() {
     let project = Project::new();
-    project.run("--track locked-spof").expect(2).says("a similar value exists: 'locked-spoof'");
-    project.run("--track x").expect(2).says("[possible values: official, source,");
+    project.run("--track locked-spof").expect(2).says("did you mean `locked-spoof`?");
+    project.run("--track x").expect(2).says("the tracks are official, source, nightly-spoof,");
     project.run("--trak locked-spoof").expect(2).says("--track");
     project.run("plann").expect(2).says("plan");
     project.run("plan --format yaml --track ollama").expect(2).says("tree, json, dot, mermaid");

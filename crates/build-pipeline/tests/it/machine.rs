@@ -71,7 +71,7 @@ fn a_machine_without_a_gpu_is_told_what_works() {
 #[test]
 fn the_rocm_of_the_pinned_image_is_judged_and_no_other() {
     let project = with_machine("strix-halo", "");
-    project.run("doctor --host-root machine --track official").expect(0).prints("ROCm 7.2.1");
+    project.run("doctor --host-root machine --track ollama").expect(0).prints("ROCm 7.2.1");
     let (from, to) = ("base = \"vllm-openai-rocm\"", "base = \"vllm-dev-navi-legacy\"");
     project.edit("versions/tracks.toml", from, to);
     project

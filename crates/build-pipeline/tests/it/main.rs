@@ -35,6 +35,7 @@ mod matrix;
 mod messages;
 mod old_and_new;
 mod outdated;
+mod own_project;
 mod patch;
 mod patch_installed;
 mod patch_pinned;

@@ -11,9 +11,9 @@ use crate::dsl::Project;
 #[test]
 fn alone_it_says_what_a_newcomer_can_do() {
     let project = Project::new();
-    project.run("").expect(0).prints("--track locked-spoof --rehearse").prints("D  locked-spoof");
+    project.run("").expect(0).prints("--track official --rehearse").prints("D  locked-spoof");
     std::fs::remove_dir_all(project.path("versions")).unwrap();
-    project.run("").expect(0).prints("no project found").prints("-C DIR");
+    project.run("").expect(0).prints("no project found").prints("build-pipeline init");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn progress_as_json_is_one_object_a_line() {
 #[test]
 fn errors_are_json_too_where_progress_is() {
     let project = Project::new();
-    let ran = project.run("--track official --progress json").expect(2);
+    let ran = project.run("--track ollama --progress json").expect(2);
     let event: Value = serde_json::from_str(ran.stderr.trim()).unwrap();
     assert_eq!((&event["event"], &event["exit_code"]), (&Value::from("error"), &Value::from(2)));
     assert!(event["message"].as_str().unwrap().contains("unresolved"));

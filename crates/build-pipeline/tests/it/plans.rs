@@ -128,7 +128,8 @@ fn the_home_screen_knows_every_track() {
     let ran = project.run("").expect(0);
     assert!(!ran.stdout.contains("not in this version"), "{}", ran.stdout);
     for (track, title) in [
-        ("official", "vLLM, official ROCm image (not yet: pin `vllm-openai-rocm` is unresolved"),
+        ("official", "vLLM, official ROCm image"),
+        ("ollama", "Ollama, official ROCm image (not yet: pin `ollama` is unresolved"),
         ("source", "vLLM, from source (not yet: pin `fedora` is unresolved"),
         ("nightly-spoof", "vLLM, vendor nightly (its tag is resolved at each build)"),
         ("locked-spoof", "vLLM, locked vendor image"),

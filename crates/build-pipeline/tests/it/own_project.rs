@@ -1,0 +1,232 @@
+//! Projects of users: `init` writes them, tracks have any name, and what the project lacks comes from
+//! the program.
+
+use testkit::{RandomImage, shared_registry};
+
+use crate::dsl::{Project, ran, same};
+
+/// Returns a folder with a project that `init` wrote with `arguments`.
+fn with(arguments: &str) -> Project {
+    let project = Project::empty();
+    project.write("registries.conf", "");
+    project.run(&format!("init {arguments}")).expect(0).prints("wrote ").prints("next:");
+    project
+}
+
+/// Returns the config of an image in a registry, as skopeo reads it.
+fn config_of(reference: &str) -> serde_json::Value {
+    let mut skopeo = std::process::Command::new("skopeo");
+    skopeo.args(["inspect", "--config", "--tls-verify=false", &format!("docker://{reference}")]);
+    serde_json::from_str(&ran(skopeo.output().unwrap()).expect(0).stdout).unwrap()
+}
+
+const TRACKS: &str = "versions/tracks.toml";
+
+#[test]
+fn a_new_project_is_proven_in_one_step() {
+    let project = with("");
+    project.run("--track official --rehearse").expect(0).prints("proven: ");
+    project.run("verify rehearsal-official").expect(0).prints("proven: ");
+    project.run("plan --track locked-spoof").expect(0).prints("vllm-dev-locked = ");
+    project.run("explain official").expect(0);
+    assert_eq!(project.read(".gitignore"), "/dist/\n");
+}
+
+#[test]
+fn a_track_with_a_name_of_its_own_is_pinned_built_and_pushed() {
+    let host = shared_registry().host();
+    let path = format!("own/base-{}", std::process::id());
+    let image = RandomImage::new(7701).push(host, &path, "v1");
+    let project = with(&format!("--track my-server --base {host}/{path}:v1"));
+    project
+        .run("plan --track my-server")
+        .expect(2)
+        .says("pin `my-server-base` is unresolved")
+        .says("`build-pipeline bump my-server-base`");
+    let pins = project.read("versions/versions.toml");
+    // The program's own unresolved pins are at registries that this machine cannot reach.
+    project.run("bump my-server-base v1").expect(0).prints("bumped my-server-base");
+    assert_ne!(project.read("versions/versions.toml"), pins);
+    assert!(project.read("versions/versions.toml").contains(&image.digest.to_string()));
+
+    let settings = "entrypoint = [\"/bin/serve\", \"--port\", \"8000\"]\ncmd = [\"--all\"]\nuser = \"1000:44\"\n\
+                    workdir = \"/srv\"\n[my-server.labels]\n\"org.example.team\" = \"inference\"\n";
+    project.write(TRACKS, &format!("{}{settings}", project.read(TRACKS)));
+    project.run("--track my-server --gpu gfx1100").expect(0);
+    project.run("verify my-server").expect(0).prints("proven: ");
+    let target = format!("{host}/own/pushed-{}:v1", std::process::id());
+    let pushed = project.run(&format!("--track my-server --push {target}")).expect(0);
+    project.run(&format!("verify {target}")).expect(0).prints("proven: ");
+    let config = config_of(&target);
+    let inner = &config["config"];
+    assert_eq!(inner["Entrypoint"], serde_json::json!(["/bin/serve", "--port", "8000"]));
+    assert_eq!(inner["Cmd"], serde_json::json!(["--all"]));
+    assert_eq!((&inner["User"], &inner["WorkingDir"]), (&"1000:44".into(), &"/srv".into()));
+    assert_eq!(inner["Labels"]["org.example.team"], "inference");
+    assert_eq!(inner["Labels"]["io.github.build-pipeline.track"], "my-server");
+    assert!(pushed.stdout.contains(&target), "{}", pushed.stdout);
+    project.run("run my-server --print quadlet").expect(0).prints("my-server");
+    project.run("completions bash").expect(0).prints("my-server");
+}
+
+#[test]
+fn a_track_on_a_track_has_the_settings_of_both() {
+    let project = with("--track fast --from official");
+    let text = "schema = 1\n[fast]\ntitle = \"Fast\"\ndescription = \"d\"\ntrack = \"official\"\n\
+                env.VLLM_ROCM_USE_AITER = \"1\"\nenv.MINE = \"yes\"\n\
+                [faster]\ntitle = \"Faster\"\ndescription = \"d\"\ntrack = \"fast\"\nenv.MINE = \"no\"\n";
+    project.write(TRACKS, text);
+    project
+        .run("plan --track fast")
+        .expect(0)
+        .prints("env MINE=yes")
+        .prints("env VLLM_ROCM_USE_AITER=1")
+        .prints("env HSA_NO_SCRATCH_RECLAIM=1");
+    project.run("plan --track faster").expect(0).prints("env MINE=no").prints("title=Faster");
+    project.run("--track faster --rehearse").expect(0).prints("proven: ");
+    // On a track that an engine builds, the plan has all of its steps.
+    project.write(
+        TRACKS,
+        "schema = 1\n[mine]\ntitle = \"Mine\"\ndescription = \"d\"\ntrack = \"vulkan\"\nenv.MINE = \"1\"\n",
+    );
+    let plan = project.run("plan --track mine").expect(0).prints("build-llama-cpp");
+    assert!(plan.stdout.contains("env MINE=1"), "{}", plan.stdout);
+}
+
+#[test]
+fn a_track_with_stages_needs_one_table_and_one_dockerfile() {
+    let project = with("");
+    project.write("dockerfiles/tool.Dockerfile", "ARG BASE\nFROM ${BASE}\nRUN touch /tool\n");
+    let text = "schema = 1\n[tool]\ntitle = \"Tool\"\ndescription = \"d\"\npackages = \"debian\"\n\
+                [[tool.stage]]\nname = \"tool\"\ndockerfile = \"dockerfiles/tool.Dockerfile\"\n";
+    project.write(TRACKS, text);
+    project
+        .run("plan --track tool")
+        .expect(0)
+        .prints("bootstrap-base")
+        .prints("build-tool")
+        .prints("variant=default");
+}
+
+#[test]
+fn tables_that_contradict_each_other_are_refused_with_their_places() {
+    let project = with("");
+    let track =
+        |name: &str, rest: &str| format!("[{name}]\ntitle = \"t\"\ndescription = \"d\"\n{rest}\n");
+    for (tables, says) in [
+        (track("one", "track = \"two\""), "track `one` is based on `two`, which is not a track"),
+        (
+            track("one", "track = \"two\"") + &track("two", "track = \"one\""),
+            "track `one` is based on itself, through `two`, `one`",
+        ),
+        (track("one", "track = \"offical\""), "did you mean `official`?"),
+        (track("one", "base = \"nope\""), "`nope` is not an image in versions/versions.toml"),
+        (track("one", ""), "`base` is missing from `[one]`"),
+        (
+            track("one", "base = \"ollama\"\ntrack = \"vulkan\""),
+            "has more than one of `base`, `track`",
+        ),
+        (track("One", "track = \"vulkan\""), "`One` is not a track name"),
+        (
+            track("one", "track = \"vulkan\"\nspoof = true"),
+            "has `spoof`, but an engine builds its base",
+        ),
+        (
+            track("one", "track = \"vulkan\"\nletter = \"A\""),
+            "`one` and `official` have the same letter",
+        ),
+        (track("vulkan-fedora", "track = \"ollama\""), "would write the image `vulkan-fedora`"),
+        (track("one", "track = \"ollama\"\nuser = \"a b\""), "`a b` is not a user"),
+        (track("one", "track = \"ollama\"\nworkdir = \"srv\""), "`srv` is not an absolute path"),
+        (
+            track("one", "track = \"ollama\"\nlabels.\"io.github.build-pipeline.gpu\" = \"x\""),
+            "is set by build-pipeline",
+        ),
+        (track("one", "track = \"ollama\"\nentrypoint = \"serve\""), "should be an array"),
+    ] {
+        project.write(TRACKS, &format!("schema = 1\n{tables}"));
+        let before = project.files();
+        project.run("plan --track official").expect(2).says(says).says("versions/tracks.toml:");
+        same(&project.files(), &before, says);
+    }
+}
+
+#[test]
+fn init_replaces_nothing() {
+    let project = Project::empty();
+    project.write("README.md", "mine");
+    let before = project.files();
+    project.run("init").expect(2).says("README.md` exists already").says("nothing was written");
+    same(&project.files(), &before, "a refused init");
+    project.run("init new --track Bad").expect(2).says("`Bad` is not a track name");
+    project.run("init new --track one --base ollama").expect(2).says("not an image reference");
+    project.run("init new --track one --from offical").expect(2).says("did you mean `official`?");
+    project.run("init new --base a.example/b:c").expect(2).says("--track");
+    same(&project.files(), &before, "refused inits");
+    project.run("init new").expect(0);
+    project.run("init new").expect(2).says("is part of the project");
+    project.run("init new/deeper").expect(2).says("is part of the project");
+}
+
+#[test]
+fn data_of_the_program_is_used_only_where_the_project_has_none() {
+    let project = with("");
+    // A pin of the project replaces that of the program.
+    let digest = format!("sha256:{}", "1".repeat(64));
+    let text = project.read("versions/versions.toml");
+    let pin = format!(
+        "{text}\n[image.ollama]\nrepository = \"registry.example.org/o\"\ndigest = \"{digest}\"\n"
+    );
+    project.write("versions/versions.toml", &pin);
+    project.run("plan --track ollama").expect(0).prints("registry.example.org/o@sha256:1111");
+    project.run("plan --track official").expect(0);
+    // A project that is complete sees nothing of the program.
+    project.write(
+        "versions/versions.toml",
+        &text.replace("schema = 1", "schema = 1\nbuilt-in = false"),
+    );
+    project.run("plan --track official").expect(2).says("versions/gpus.toml");
+}
+
+#[test]
+fn bump_pins_what_is_unresolved_and_says_why_where_it_cannot() {
+    let host = shared_registry().host();
+    let path = format!("own/many-{}", std::process::id());
+    let image = RandomImage::new(7702).push(host, &path, "v1");
+    let project = with(&format!("--track one --base {host}/{path}:v1"));
+    let pin = |name: &str| {
+        format!(
+            "\n[image.{name}]\nrepository = \"{host}/{path}\"\ntag = \"v9\"\ndigest = \"unresolved\"\n"
+        )
+    };
+    let text = project.read("versions/versions.toml") + &pin("absent");
+    // Without the program's data, all unresolved pins are those of this test.
+    project.write(
+        "versions/versions.toml",
+        &text.replace("schema = 1", "schema = 1\nbuilt-in = false"),
+    );
+    let ran = project.run("bump --unresolved").expect(1).says("1 of 2 pins were not bumped");
+    let line =
+        |name: &str| ran.stdout.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(line("absent").contains("not bumped: "), "{}", ran.stdout);
+    assert!(line("one-base").contains(&image.digest.to_string()[..19]), "{}", ran.stdout);
+    assert!(project.read("versions/versions.toml").contains(&image.digest.to_string()));
+    project.run("bump --all --unresolved").expect(2);
+    project.run("bump --all ollama").expect(2);
+    project.run("bump").expect(2).says("PIN");
+}
+
+#[test]
+fn a_pin_of_the_program_that_is_bumped_becomes_one_of_the_project() {
+    let host = shared_registry().host();
+    let path = format!("own/ollama-{}", std::process::id());
+    let image = RandomImage::new(7703).push(host, &path, "rocm");
+    let project = with("");
+    let mirror = format!("--mirror docker.io/ollama/ollama={host}/{path}");
+    project.run(&format!("bump ollama rocm {mirror}")).expect(0).prints("bumped ollama");
+    let text = project.read("versions/versions.toml");
+    assert!(text.contains("[image.ollama]") && text.contains(&image.digest.to_string()), "{text}");
+    project.run("plan --track ollama").expect(0).prints(&image.digest.to_string());
+    project.run(&format!("--track ollama {mirror}")).expect(0);
+    project.run(&format!("verify ollama {mirror}")).expect(0).prints("proven: ");
+}
