@@ -241,7 +241,7 @@ fn read_track(
     pins: Option<&Pins>,
 ) -> Result<(TrackName, Track), Reported> {
     if entry.as_table().is_none() {
-        let help = match nearest(entry.key, ["gpu", "schema"].into_iter()) {
+        let help = match nearest(entry.key, ["gpu", "schema"]) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("a track is a table: write `[{}]`", entry.key),
         };

@@ -85,13 +85,13 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
             Start::Track(name) => {
                 let known = Project::find_or_built_in(folder).tracks()?;
                 let base = request::track(&name, &known)?;
-                table.push_str(&format!("track = \"{base}\"\n"));
+                table = format!("{table}track = \"{base}\"\n");
             }
             Start::Image(reference) => {
                 let pin = format!("{track}-base").parse::<PinName>();
                 let pin = pin.map_err(|error| Failure::from_chain(Kind::Input, &error))?;
                 pins.push_str(&image_pin(&pin, &reference)?);
-                table.push_str(&format!("base = \"{pin}\"\n"));
+                table = format!("{table}base = \"{pin}\"\n");
             }
         }
         table.push_str("\n# Variables that the image sets.\n# [TRACK.env]\n# NAME = \"value\"\n");

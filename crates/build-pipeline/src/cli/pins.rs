@@ -16,13 +16,8 @@ pub(crate) struct Bump {
     /// the newest tag with the same pattern; for branches and other tags, the current target
     #[arg(value_name = "VALUE", default_value = "latest")]
     pub(crate) value: String,
-    /// Look up the newest value of every pin of the project, and print one line for each
-    #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
-    pub(crate) all: bool,
-    /// Look up every unresolved pin under its recorded tag, branch or version, and print one line
-    /// for each
-    #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format"])]
-    pub(crate) unresolved: bool,
+    #[command(flatten)]
+    pub(crate) many: ManyPins,
     #[command(flatten)]
     pub(crate) accept: Accept,
     /// Print the diff and write nothing
@@ -36,6 +31,18 @@ pub(crate) struct Bump {
     pub(crate) format: BumpFormat,
     #[command(flatten)]
     pub(crate) index: Index,
+}
+
+/// Bumps of many pins.
+#[derive(Debug, Args)]
+pub(crate) struct ManyPins {
+    /// Look up the newest value of every pin of the project, and print one line for each
+    #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
+    pub(crate) all: bool,
+    /// Look up every unresolved pin under its recorded tag, branch or version, and print one line
+    /// for each
+    #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format"])]
+    pub(crate) unresolved: bool,
 }
 
 /// Write a new project: pins, a track, a README

@@ -64,9 +64,9 @@ fn run_all(
 ) -> Result<(), Failure> {
     let path = project.root.join(FILE);
     let wanted =
-        if args.unresolved { unresolved(&project.pins()?) } else { newest(&read(&path)?.1) };
+        if args.many.unresolved { unresolved(&project.pins()?) } else { newest(&read(&path)?.1) };
     if wanted.is_empty() {
-        let what = if args.unresolved {
+        let what = if args.many.unresolved {
             "no pin is unresolved"
         } else {
             "the project has no pins of its own"

@@ -58,7 +58,11 @@ const CASES: [(&str, &str, &str); 32] = [
     ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 11.0", "`11.0` is not accepted by the HSA", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 64.0.0", "`64.0.0` is not accepted by the HSA", "63.255.255"),
-    ("--track ollama --rehearse --spoof 11.0.0", "track `ollama` sets no spoof", "that has `spoof = true`"),
+    (
+        "--track ollama --rehearse --spoof 11.0.0",
+        "track `ollama` sets no spoof",
+        "that has `spoof = true`",
+    ),
     (
         "--track locked-spoof --rehearse --push ghcr.io/a/b:c",
         "a rehearsed image cannot be pushed",

@@ -56,7 +56,7 @@ pub(crate) fn wish<'a>(
         row,
         machine,
         engine,
-        image: format!("localhost/build-pipeline/{}:latest", track),
+        image: format!("localhost/build-pipeline/{track}:latest"),
         entrypoint: None,
         command: Vec::new(),
         environment: settings.into_iter().map(|one| (one.name, one.value)).collect(),
