@@ -2,8 +2,7 @@
 //!
 //! A [`ProbeJob`] contains a tool, its arguments, its standard input and the files in its working
 //! directory; a [`ProbeRun`] contains the result. Nothing else is needed to run a probe. Probes
-//! come from patch files, which are trusted as much as Dockerfiles are; a runner should still run
-//! them without a network and in a directory of their own.
+//! execute code of the tree, which nobody has checked; a runner must confine them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -38,6 +38,7 @@ mod outdated;
 mod patch;
 mod patch_installed;
 mod patch_pinned;
+mod patch_probes;
 mod patch_sed;
 mod patch_trees;
 mod patched_builds;

@@ -14,6 +14,7 @@ use project::{Project, patches};
 use crate::cli::Apply;
 use crate::commands::patch::apply::{apply, why_not};
 use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport, TreeReport};
+use crate::commands::patch::wanted::run_probes;
 
 /// Applies all patches for components that are installed under a root.
 pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Failure> {
@@ -39,7 +40,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
     // Work out all trees first: if one fails, nothing is written anywhere.
     let mut trees = Vec::new();
     for (prepared, left_out) in &found {
-        let outcome = prepared.outcome(args.options.no_probes);
+        let outcome = prepared.outcome(run_probes(&args.options.probes));
         let mut tree = TreeReport::new(prepared, outcome);
         tree.set_left_out(left_out.clone());
         if let Some(because) = why_not(prepared.tree.path(), &project.root, args) {

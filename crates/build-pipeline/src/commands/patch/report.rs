@@ -353,7 +353,12 @@ impl PatchReport {
         reasons.sort_unstable();
         reasons.dedup();
         for reason in reasons {
-            output::warn("probe-not-run", &format!("probes were not run: {reason}"));
+            let next = if reason.starts_with(executor::CANNOT_CONFINE) {
+                "; `--unconfined-probes` runs them with all your rights, if you trust the tree"
+            } else {
+                ""
+            };
+            output::warn("probe-not-run", &format!("probes were not run: {reason}{next}"));
         }
     }
 }
