@@ -30,6 +30,10 @@ use crate::cli::{Cli, Color, Command};
 use crate::exit_code::code_of;
 
 fn main() -> std::process::ExitCode {
+    // The processes that confine a probe are this program; they must not have threads.
+    if let Some(code) = executor::run_helper(std::env::args_os()) {
+        return code;
+    }
     hide_secrets_in_panics();
     let cli = match parse() {
         Ok(cli) => cli,

@@ -36,7 +36,7 @@ pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
 pub use layers::{LayerError, read_layer, read_remote_layer, visit_layer};
-pub use probes::{Edited, Tools};
+pub use probes::{CANNOT_CONFINE, Confinement, Edited, Tools, run_helper};
 pub use sorted::SortedLayer;
 
 use run::{Run, Shared};

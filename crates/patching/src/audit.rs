@@ -3,21 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use executor::Tools;
 use failure::{Failure, Kind};
 use names::GpuTarget;
 use names::{ParseVersionError, Version};
-use patcher::{
-    NoProbes, Outcome, PatchSet, Position, Probes, Retirement, Subject, VersionRange, retirement,
-};
+use patcher::{Outcome, PatchSet, Position, Probes, Retirement, Subject, VersionRange, retirement};
 use project::fetch::{Fetcher, TreePin};
-use project::{Project, environment, patches};
+use project::{Project, patches};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::{ReleaseFile, Sources, Submodules};
 
 use crate::pinned::PinnedTree;
-use crate::prepared;
+use crate::prepared::{self, RunProbes};
 use crate::rooted::Rooted;
 use crate::version;
 
@@ -44,8 +41,8 @@ pub struct Asked<'a> {
     pub trees: Trees<'a>,
     /// The GPU target; without one, that of the project.
     pub gpu: Option<&'a str>,
-    /// Whether to leave out the patches' probes.
-    pub no_probes: bool,
+    /// Whether to run the patches' probes.
+    pub probes: RunProbes,
 }
 
 /// The output of `patch audit --format json`.
@@ -90,14 +87,13 @@ pub fn audit(
     sources: impl FnOnce() -> Result<Sources, Failure>,
     warn: &dyn Fn(&str, &str),
 ) -> Result<AuditReport, Failure> {
-    let Asked { component, trees, gpu, no_probes } = asked;
+    let Asked { component, trees, gpu, probes } = asked;
     let set = patches::select(patches::read(project, component)?, &[])?;
     let gpu = prepared::gpu(project, gpu)?;
-    let tools = Tools::new(&environment::program_path());
-    let probes: &dyn Probes = if no_probes { &NoProbes } else { &tools };
+    let probes = probes.runner();
     let mut versions = Vec::new();
     let mut try_on = |tree: &dyn Rooted, stated| {
-        versions.push(row((tree, stated), &set, &gpu, (component, probes))?);
+        versions.push(row((tree, stated), &set, &gpu, (component, &*probes))?);
         Ok::<_, Failure>(())
     };
     match trees {

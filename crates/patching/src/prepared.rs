@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use executor::Tools;
+use executor::{Confinement, Tools};
 use failure::{Failure, Kind};
 use names::Version;
 use names::{GpuTarget, Sha256};
-use patcher::{NoProbes, Outcome, PatchSet, Subject, Tree, TreePath};
+use patcher::{NoProbes, Outcome, PatchSet, Probes, Subject, Tree, TreePath};
 use project::fetch::{Fetcher, TreePin};
 use project::{Project, environment, patches};
 use sources::{Sources, Submodules};
@@ -31,6 +31,29 @@ pub struct Wanted<'a> {
     pub version: Option<&'a str>,
     /// The GPU target; without one, that of the project.
     pub gpu: Option<&'a str>,
+}
+
+/// Whether to run the probes of patches, which execute code of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunProbes {
+    /// Confined, or not at all.
+    Confined,
+    /// Confined if this machine allows it, otherwise with all rights of this process.
+    ConfinedIfPossible,
+    /// Not at all.
+    No,
+}
+
+impl RunProbes {
+    /// Returns what runs the probes.
+    pub fn runner(self) -> Box<dyn Probes> {
+        let tools = || Tools::new(&environment::program_path());
+        match self {
+            Self::Confined => Box::new(tools()),
+            Self::ConfinedIfPossible => Box::new(tools().with_confinement(Confinement::Preferred)),
+            Self::No => Box::new(NoProbes),
+        }
+    }
 }
 
 /// Everything that is needed to try a patch.
@@ -123,6 +146,7 @@ impl Prepared<Directory> {
     /// # Errors
     /// The receipts in the directory cannot be read.
     pub fn refresh(&mut self) -> Result<(), Failure> {
+        ReceiptList::sweep(&self.tree);
         let edits = self.set.patches().iter().flat_map(|patch| &patch.edits);
         self.tree.sweep(edits.flat_map(|edit| &edit.files));
         self.receipt_list = ReceiptList::read(&self.tree)?;
@@ -145,15 +169,9 @@ impl<T: Rooted> Prepared<T> {
         }
     }
 
-    /// Works out what the patches do to the tree. Runs their probes unless `no_probes`.
-    pub fn outcome(&self, no_probes: bool) -> Outcome {
-        let subject = self.subject();
-        if no_probes {
-            patcher::apply(&self.set, &subject, self.tree(), &NoProbes)
-        } else {
-            let tools = Tools::new(&environment::program_path());
-            patcher::apply(&self.set, &subject, self.tree(), &tools)
-        }
+    /// Works out what the patches do to the tree.
+    pub fn outcome(&self, probes: RunProbes) -> Outcome {
+        patcher::apply(&self.set, &self.subject(), self.tree(), &*probes.runner())
     }
 
     /// Returns the tree.

@@ -63,12 +63,22 @@ pub(crate) struct Options {
     /// Also fail if upstream already contains a patch, or if a probe did not run
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Do not run the patches' probes (cmake, preprocessor, python3)
-    #[arg(long)]
-    pub(crate) no_probes: bool,
+    #[command(flatten)]
+    pub(crate) probes: ProbeOptions,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+/// How to run the probes of patches.
+#[derive(Debug, Args)]
+pub(crate) struct ProbeOptions {
+    /// Do not run the patches' probes (cmake, preprocessor, python3)
+    #[arg(long)]
+    pub(crate) no_probes: bool,
+    /// Run probes with all your rights if they cannot be confined: they execute code of the tree
+    #[arg(long, conflicts_with = "no_probes")]
+    pub(crate) unconfined_probes: bool,
 }
 
 /// Patch a tree: all files or none
@@ -133,9 +143,8 @@ pub(crate) struct Audit {
     /// Patch for this GPU target
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
-    /// Do not run the patches' probes (cmake, preprocessor, python3)
-    #[arg(long)]
-    pub(crate) no_probes: bool,
+    #[command(flatten)]
+    pub(crate) probes: ProbeOptions,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -162,15 +171,15 @@ pub(crate) struct LintSed {
     pub(crate) format: Format,
 }
 
-/// Print a package manager hook that applies the patches again after upgrades
+/// Print a hook for a package manager that applies the patches again after upgrades
 #[derive(Debug, Args)]
 pub(crate) struct Hook {
     /// The package manager
     #[arg(value_enum)]
     pub(crate) manager: Manager,
-    /// The tree to patch
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub(crate) root: PathBuf,
+    /// The tree to patch [default: /; with pip and uv, the virtual environment that they change]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
     /// Patch for this GPU target [default: the GPU that is present when the hook runs]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
@@ -185,4 +194,8 @@ pub(crate) enum Manager {
     Dnf,
     /// openSUSE
     Zypper,
+    /// pip has no hooks: a shell function that runs pip and then applies the patches
+    Pip,
+    /// uv has no hooks: a shell function that runs uv and then applies the patches
+    Uv,
 }

@@ -39,6 +39,7 @@ mod own_project;
 mod patch;
 mod patch_installed;
 mod patch_pinned;
+mod patch_probes;
 mod patch_sed;
 mod patch_trees;
 mod patched_builds;

@@ -119,6 +119,7 @@ fn version(release: &Release) -> Option<Version> {
 
 fn tools() -> Tools {
     Tools::new(&std::env::var_os("PATH").unwrap())
+        .launched_by(env!("CARGO_BIN_EXE_probe-helper").as_ref())
 }
 
 /// Checks the properties of every release.

@@ -11,7 +11,7 @@ use sources::{Submodules, WriteTarError};
 
 use crate::cli::{Apply, Global};
 use crate::commands::patch::report::{self, PatchReport, TreeReport};
-use crate::commands::patch::wanted::wanted;
+use crate::commands::patch::wanted::{run_probes, wanted};
 use crate::global;
 use crate::output;
 
@@ -51,7 +51,7 @@ pub(crate) fn export(
     };
     let options = (wanted(&args.options), Submodules::All);
     let prepared = Prepared::pinned(|| global::sources(global), project, component, options)?;
-    let outcome = prepared.outcome(args.options.no_probes);
+    let outcome = prepared.outcome(run_probes(&args.options.probes));
     let mut tree = TreeReport::new(&prepared, outcome);
     let is_good = report::is_good(tree.outcome(), &args.options);
     let is_standard_output = output.as_os_str() == "-";
@@ -102,7 +102,7 @@ pub(crate) fn apply(
             Some(lock)
         }
     };
-    let outcome = prepared.outcome(args.options.no_probes);
+    let outcome = prepared.outcome(run_probes(&args.options.probes));
     let mut tree = TreeReport::new(&prepared, outcome);
     tree.set_left_out(left_out);
     match why_not {
@@ -120,7 +120,7 @@ pub(crate) fn apply(
 }
 
 /// Returns why nothing will be written, if so.
-pub(crate) fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
+fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
     if args.write {
         return None;
     }

@@ -9,6 +9,7 @@ use patching::audit::{Asked, AuditReport, Trees, audit};
 use project::Project;
 
 use crate::cli::{Audit, Format, Global};
+use crate::commands::patch::wanted::run_probes;
 use crate::global;
 use crate::output::{self, Page};
 
@@ -27,7 +28,7 @@ pub(crate) fn run(
             (None, folders) => Trees::Folders(folders),
         },
         gpu: args.gpu.as_deref(),
-        no_probes: args.no_probes,
+        probes: run_probes(&args.probes),
     };
     let report = audit(here, project, asked, || global::sources(global), &output::warn)?;
     match args.format {

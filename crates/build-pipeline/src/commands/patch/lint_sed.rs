@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use executor::Tools;
+use executor::{Confinement, Tools};
 use failure::{Failure, Kind};
 use lint::shell::commands;
 use names::GpuTarget;
@@ -71,7 +71,8 @@ pub(crate) fn run(
     let tree = tree.as_deref();
     let gpu = prepared::gpu(project, args.gpu.as_deref())?;
     let all: Vec<Patch> = patches::read_all(project)?.into_values().flatten().collect();
-    let tools = Tools::new(&environment::program_path());
+    // Nothing here executes code of the tree: sed runs with `--sandbox`, Python only compiles.
+    let tools = Tools::new(&environment::program_path()).with_confinement(Confinement::Preferred);
     let mut report = LintReport {
         schema: SCHEMA,
         root: tree.map(Rooted::shown),

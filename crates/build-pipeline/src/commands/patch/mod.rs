@@ -16,13 +16,13 @@ mod wanted;
 
 use failure::Failure;
 use patching::Rooted;
-use patching::prepared::Prepared;
+use patching::prepared::{Prepared, RunProbes};
 use project::Project;
 use sources::Submodules;
 
 use crate::cli::{Check, Format, Global, Options, Patch, PatchCommand};
 use crate::commands::patch::report::{PatchReport, TreeReport};
-use crate::commands::patch::wanted::wanted;
+use crate::commands::patch::wanted::{run_probes, wanted};
 use crate::global;
 use crate::output;
 
@@ -55,22 +55,22 @@ fn work_out(
     project: &Project,
     Check { component, options }: &Check,
 ) -> Result<(TreeReport, Vec<u8>), Failure> {
-    fn worked_out<T: Rooted>(prepared: &Prepared<T>, no_probes: bool) -> (TreeReport, Vec<u8>) {
-        let outcome = prepared.outcome(no_probes);
+    fn worked_out<T: Rooted>(prepared: &Prepared<T>, probes: RunProbes) -> (TreeReport, Vec<u8>) {
+        let outcome = prepared.outcome(probes);
         let diff = outcome.diff();
         (TreeReport::new(prepared, outcome), diff)
     }
     match &options.root {
         Some(root) => {
             let prepared = Prepared::new(here, project, component, (wanted(options), root))?;
-            Ok(worked_out(&prepared, options.no_probes))
+            Ok(worked_out(&prepared, run_probes(&options.probes)))
         }
         None => {
             // No patch edits a submodule's files.
             let options_of_pin = (wanted(options), Submodules::None);
             let prepared =
                 Prepared::pinned(|| global::sources(global), project, component, options_of_pin)?;
-            Ok(worked_out(&prepared, options.no_probes))
+            Ok(worked_out(&prepared, run_probes(&options.probes)))
         }
     }
 }

@@ -1,8 +1,17 @@
 //! What the options of `patch` want.
 
-use patching::prepared::Wanted;
+use patching::prepared::{RunProbes, Wanted};
 
-use crate::cli::Options;
+use crate::cli::{Options, ProbeOptions};
+
+/// Returns how the options want probes to run.
+pub(crate) fn run_probes(options: &ProbeOptions) -> RunProbes {
+    match options {
+        ProbeOptions { no_probes: true, .. } => RunProbes::No,
+        ProbeOptions { unconfined_probes: true, .. } => RunProbes::ConfinedIfPossible,
+        _ => RunProbes::Confined,
+    }
+}
 
 /// Returns which patches the options want, and on what.
 pub(crate) fn wanted(options: &Options) -> Wanted<'_> {

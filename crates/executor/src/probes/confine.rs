@@ -1,0 +1,255 @@
+//! Gives a probe namespaces of its own. Two helper processes do this: this program, started again.
+//!
+//! A process with several threads cannot make a user namespace, so [`Confined::command`] starts this
+//! program again with [`HELPER`] as its first argument, and [`run_helper`] takes over before
+//! anything else happens. The outer helper becomes an ordinary user if it is root, makes the
+//! namespaces, and starts the inner helper as process 1 of the new process namespace. The inner
+//! helper makes the file system (`jail`), gives up all rights, and runs the probe. When it ends, the
+//! kernel ends everything that the probe started.
+//!
+//! No program of the host is needed for this: `unshare` and `bwrap` are missing on some hosts and
+//! differ between versions.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
+use rustix::thread::CapabilitySet;
+use serde::{Deserialize, Serialize};
+
+use super::jail;
+
+/// The first argument of the helpers.
+const HELPER: &str = "confine-a-probe";
+
+/// Starts this program again, even if its file was replaced since.
+pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// The user and group `nobody`, for probes of root.
+const NOBODY: u32 = 65534;
+
+/// The number of processes that a probe may start.
+const PROCESSES: u64 = 64;
+
+/// The exit codes of the helpers. No other program uses them by accident.
+const SUCCEEDED: u8 = 200;
+const FAILED: u8 = 201;
+const NOT_CONFINED: u8 = 202;
+
+/// A program to run in namespaces of its own.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Confined {
+    /// The program, by a path that the jail has.
+    pub(super) program: PathBuf,
+    /// Its arguments.
+    pub(super) arguments: Vec<String>,
+    /// The directories in which it finds other programs.
+    pub(super) path: String,
+    /// A file whose content is the result; standard output then is not.
+    pub(super) result: Option<String>,
+    /// The names of the files in its working directory, with their sizes.
+    pub(super) sizes: BTreeMap<String, usize>,
+}
+
+/// How a confined program ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It ran, and exited with 0 or not.
+    Ran { success: bool },
+    /// It was not started, because it could not be confined. Standard error has the reason.
+    NotConfined,
+    /// The helper was stopped.
+    Stopped,
+}
+
+impl Confined {
+    /// Returns the command that runs it, and the command's standard input.
+    pub(super) fn command(
+        mut self,
+        launcher: &Path,
+        files: &BTreeMap<String, Vec<u8>>,
+        stdin: &[u8],
+    ) -> Result<(Command, Vec<u8>), String> {
+        self.sizes = files.iter().map(|(name, bytes)| (name.clone(), bytes.len())).collect();
+        let mut input = serde_json::to_vec(&self).map_err(|error| error.to_string())?;
+        input.push(b'\n');
+        files.values().for_each(|bytes| input.extend_from_slice(bytes));
+        input.extend_from_slice(stdin);
+        let mut command = Command::new(launcher);
+        command.args([HELPER, "outer"]).env_clear().current_dir("/");
+        Ok((command, input))
+    }
+}
+
+/// What the standard input of [`Confined::command`] contains.
+struct Received<'a> {
+    confined: Confined,
+    files: BTreeMap<String, &'a [u8]>,
+    /// The program's own standard input.
+    stdin: &'a [u8],
+}
+
+impl<'a> Received<'a> {
+    fn parse(input: &'a [u8]) -> Option<Self> {
+        let end = input.iter().position(|byte| *byte == b'\n')?;
+        let confined: Confined = serde_json::from_slice(&input[..end]).ok()?;
+        let mut stdin = &input[end + 1..];
+        let mut files = BTreeMap::new();
+        for (name, size) in &confined.sizes {
+            let (file, behind) = stdin.split_at_checked(*size)?;
+            files.insert(name.clone(), file);
+            stdin = behind;
+        }
+        Some(Self { confined, files, stdin })
+    }
+}
+
+/// Says how a confined program ended.
+pub(super) fn ended(status: ExitStatus) -> Ended {
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(SUCCEEDED) => Ended::Ran { success: true },
+        Some(FAILED) => Ended::Ran { success: false },
+        Some(NOT_CONFINED) => Ended::NotConfined,
+        _ => Ended::Stopped,
+    }
+}
+
+/// Runs a helper process of a probe if the program's arguments ask for that. A program whose
+/// [`super::Tools`] run probes calls this first, before it starts a thread.
+pub fn run_helper(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    if arguments.nth(1)? != HELPER {
+        return None;
+    }
+    let stage = arguments.next().and_then(|stage| stage.into_string().ok());
+    let ended = match (stage.as_deref(), arguments.next()) {
+        (Some("outer"), None) => outer(),
+        (Some("inner"), Some(processes)) => inner(&processes),
+        _ => Err("the helper was started by hand".to_owned()),
+    };
+    Some(match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(reason) => {
+            drop(writeln!(io::stderr(), "{reason}"));
+            ExitCode::from(NOT_CONFINED)
+        }
+    })
+}
+
+/// Says what failed.
+fn failed(what: &'static str) -> impl Fn(rustix::io::Errno) -> String {
+    move |error| format!("{what} failed: {}", io::Error::from(error))
+}
+
+/// Makes the namespaces and starts the inner helper in them.
+fn outer() -> Result<u8, String> {
+    end_with_parent()?;
+    close_inherited()?;
+    // The first to be killed if memory runs out. It is fine if this does not work.
+    drop(fs::write("/proc/self/oom_score_adj", "1000"));
+    let (mut uid, mut gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if uid.is_root() || rustix::process::getuid().is_root() {
+        become_nobody().map_err(failed("giving up the rights of root"))?;
+        (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    }
+    let limit = PROCESSES + threads_of(uid.as_raw());
+    let namespaces = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWNET
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS;
+    unshare(namespaces).map_err(|error| format!("making namespaces failed: {}", error.desc()))?;
+    for (file, text) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{0} {0} 1", uid.as_raw())),
+        ("gid_map", format!("{0} {0} 1", gid.as_raw())),
+    ] {
+        fs::write(format!("/proc/self/{file}"), text)
+            .map_err(|error| format!("writing `{file}` of the user namespace failed: {error}"))?;
+    }
+    keep_mount_rights().map_err(failed("keeping the right to mount"))?;
+    end_with_parent()?;
+    let status = Command::new(THIS_PROGRAM)
+        .args([HELPER, "inner", &limit.to_string()])
+        .env_clear()
+        .status()
+        .map_err(|error| format!("starting the helper again failed: {error}"))?;
+    // A killed helper means that its probe was killed, for example because memory ran out.
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
+}
+
+/// Ends this process when its parent ends, however that happens.
+fn end_with_parent() -> Result<(), String> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(failed("asking for the signal of the parent's death"))
+}
+
+/// Closes the files, pipes and sockets that the user's shell or another program left open for this
+/// process.
+fn close_inherited() -> Result<(), String> {
+    let entries = fs::read_dir("/proc/self/fd")
+        .map_err(|error| format!("listing the open files failed: {error}"))?;
+    let open: Vec<i32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        // The one that listed the others is already closed.
+        let _ = nix::unistd::close(descriptor);
+    }
+    Ok(())
+}
+
+/// Turns root into `nobody`, who keeps the rights of root until the next program starts. With them,
+/// namespaces can also be made where the system reserves this to root.
+fn become_nobody() -> rustix::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    rustix::thread::set_keep_capabilities(true)?;
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    let mut sets = rustix::thread::capabilities(None)?;
+    sets.effective = sets.permitted;
+    rustix::thread::set_capabilities(None, sets)?;
+    // A change of the user makes the process's own files in /proc belong to root.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+}
+
+/// Lets the inner helper mount in its namespace.
+fn keep_mount_rights() -> rustix::io::Result<()> {
+    let mut sets = rustix::thread::capabilities(None)?;
+    sets.inheritable |= CapabilitySet::SYS_ADMIN;
+    rustix::thread::set_capabilities(None, sets)?;
+    rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
+}
+
+/// Returns the number of threads of a user: old kernels count all of them against the limit of
+/// processes.
+fn threads_of(uid: u32) -> u64 {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let tasks = entries.filter_map(|entry| fs::metadata(entry.path().join("task")).ok());
+    tasks.filter(|tasks| tasks.uid() == uid).map(|tasks| tasks.nlink().saturating_sub(2)).sum()
+}
+
+/// Makes the jail, gives up all rights, and runs the program.
+fn inner(processes: &OsString) -> Result<u8, String> {
+    end_with_parent()?;
+    let processes = processes.to_str().and_then(|text| text.parse().ok());
+    let mut input = Vec::new();
+    io::stdin().read_to_end(&mut input).map_err(|error| error.to_string())?;
+    let received = Received::parse(&input).ok_or("the helper's input is damaged")?;
+    let Received { confined, files, stdin } = received;
+    jail::enter(&files, confined.result.is_some())?;
+    jail::give_up_rights().map_err(failed("giving up all rights"))?;
+    jail::set_limits(processes.unwrap_or(PROCESSES)).map_err(failed("setting limits"))?;
+    let success = jail::run(&confined, stdin)?;
+    if let Some(result) = confined.result.filter(|_| success) {
+        let content = jail::result(&result)?;
+        io::stdout().write_all(&content).map_err(|error| error.to_string())?;
+    }
+    Ok(if success { SUCCEEDED } else { FAILED })
+}

@@ -1,0 +1,110 @@
+//! Runs one program with a time limit and an output limit.
+
+use std::io::{self, Read, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// How long to wait for a program's remaining output after it has ended.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often to check a running program.
+pub(super) const POLL: Duration = Duration::from_millis(5);
+
+/// What a program may use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// How long it may run.
+    pub(super) time: Duration,
+    /// How much it may print on each stream.
+    pub(super) output: u64,
+}
+
+/// The result of a program.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+}
+
+/// Runs a command with this standard input. The error contains the reason for stopping it.
+pub(super) fn run(
+    mut command: Command,
+    stdin: Vec<u8>,
+    limits: Limits,
+) -> Result<Finished, String> {
+    let program = command.get_program().to_os_string();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A separate process group, so that child processes are ended too.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("cannot start `{}`: {error}", program.display()))?;
+    let stdout = gather(child.stdout.take(), limits.output);
+    let stderr = gather(child.stderr.take(), limits.output);
+    if let Some(mut pipe) = child.stdin.take() {
+        // It is not an error if a program does not read all of its input.
+        std::thread::spawn(move || drop(pipe.write_all(&stdin)));
+    }
+    let status = wait(&mut child, limits.time);
+    end_group(&child);
+    drop(child.wait());
+    Ok(Finished {
+        status: status?,
+        stdout: gathered(&stdout, limits.output)?,
+        stderr: gathered(&stderr, limits.output)?,
+    })
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if begun.elapsed() >= limit => {
+                return Err(format!("it took longer than {} s", limit.as_secs_f32()));
+            }
+            Ok(None) => std::thread::sleep(POLL),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+/// Ends the remaining processes of a program's process group. It is fine if there are none.
+fn end_group(child: &Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+}
+
+/// Reads a pipe to its end, in a thread.
+fn gather<R: Read + Send + 'static>(pipe: Option<R>, limit: u64) -> Receiver<io::Result<Vec<u8>>> {
+    let (sender, receiver) = channel();
+    let read = move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            pipe.by_ref().take(limit + 1).read_to_end(&mut bytes)?;
+            // The rest is read and dropped, so that the writer can finish.
+            io::copy(&mut pipe, &mut io::sink())?;
+        }
+        Ok(bytes)
+    };
+    // If the output arrives too late, the receiver is gone.
+    std::thread::spawn(move || drop(sender.send(read())));
+    receiver
+}
+
+fn gathered(from: &Receiver<io::Result<Vec<u8>>>, limit: u64) -> Result<Vec<u8>, String> {
+    match from.recv_timeout(GRACE) {
+        Ok(Ok(bytes)) if bytes.len() as u64 > limit => {
+            Err(format!("it printed more than {limit} bytes"))
+        }
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) => Err(format!("cannot read its output: {error}")),
+        Err(_) => Err("a child process goes on running and holds its output open".to_owned()),
+    }
+}
