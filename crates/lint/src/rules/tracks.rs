@@ -26,7 +26,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         if let VariantBase::Packages(name) = &variant.base {
             files.push((name, format!("versions/locks/{name}.toml")));
         }
-        for (word, path) in files.into_iter().filter(|(_, path)| !exists.exists(file, path)) {
+        for (word, path) in
+            files.into_iter().filter(|(_, path)| exists.exists(file, path) == Some(false))
+        {
             let quoted = format!("\"{word}\"");
             let line = facts.lines().find(|(_, line)| line.contains(&quoted)).map_or(1, |(n, _)| n);
             found.add(
