@@ -111,7 +111,11 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     for setting in pairs(service.get("environment"), Scope::Run) {
         facts.settings.push(Setting { program: program.clone(), ..setting });
     }
-    facts.settings.extend(pairs(build.and_then(|build| build.get("args")), Scope::Argument));
+    let arguments = pairs(build.and_then(|build| build.get("args")), Scope::Argument);
+    let is_image = |one: &&Setting| one.name.contains("IMAGE") && one.value.contains(['/', ':']);
+    let images = arguments.iter().filter(is_image);
+    facts.images.extend(images.map(|one| Image::new(&one.value, one.line)));
+    facts.settings.extend(arguments);
     if let Some(node) = service.get("privileged").filter(|node| node.text() == Some("true")) {
         facts.privileged.push((node.line, format!("the service `{name}` is privileged")));
     }

@@ -136,6 +136,11 @@ fn takes_value(option: &str) -> bool {
 fn manifest(command: &ShellCommand, facts: &mut Facts<'_>) {
     let mut words = command.words.iter();
     while let Some(word) = words.next() {
+        // `--additional-flags "--privileged …"`
+        if word.text.split([' ', '=']).any(|flag| flag == "--privileged") {
+            let message = "a container is created with `--privileged`".to_owned();
+            facts.privileged.push((word.line, message));
+        }
         let image = match word.text.split_once('=') {
             Some(("--image", image)) => Some((image.to_owned(), word.line)),
             None if matches!(word.text.as_str(), "--image" | "-i") => {

@@ -353,7 +353,7 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     let command = &facts.commands[at];
     let line = command.words[0].line;
     let is_local = command.words.iter().any(|word| {
-        ["://localhost", "://127.", "://0.0.0.0", "://[::1]", "://host."]
+        ["://localhost", "://127.", "://0.", "://[::1]", "://host."]
             .iter()
             .any(|host| word.text.contains(host))
             || word.text.starts_with("localhost")

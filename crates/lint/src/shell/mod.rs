@@ -203,6 +203,10 @@ impl Reader {
         let end = text[start..].find(char::is_whitespace).map_or(text.len(), |at| start + at);
         let skipped = text[..end].chars().count();
         match text[start..end].to_ascii_uppercase().as_str() {
+            // The instruction runs in a later build. It cannot be another ONBUILD.
+            "ONBUILD" if !text[end..].trim_start().to_ascii_uppercase().starts_with("ONBUILD") => {
+                return self.instruction(&logical[skipped..], lines, index);
+            }
             "RUN" => {
                 let rest = &logical[skipped..];
                 if let Some(words) = exec_form(rest) {
@@ -604,6 +608,11 @@ mod tests {
     }
 
     #[test]
+    fn instructions_of_later_builds_are_read() {
+        check("Dockerfile", "FROM x\nONBUILD RUN a && b\n", &[(2, &["a"]), (2, &["b"])]);
+    }
+
+    #[test]
     fn comments_of_dockerfiles_end_with_their_line() {
         let text =
             "# docker build \\\n#   --build-arg A=1 \\\nARG A=x\nFROM $A\nRUN a \\\n# b \\\n  c\n";
@@ -614,9 +623,22 @@ mod tests {
 
     #[test]
     fn hostile_texts_come_to_an_end() {
-        for text in
-            ["$(", "${", "`", "\"", "'", "<<", "<<<", "\\", "$'", "a<<EOF", "((((", "2>", ">"]
-        {
+        for text in [
+            "ONBUILD ONBUILD",
+            "$(",
+            "${",
+            "`",
+            "\"",
+            "'",
+            "<<",
+            "<<<",
+            "\\",
+            "$'",
+            "a<<EOF",
+            "((((",
+            "2>",
+            ">",
+        ] {
             for name in ["Dockerfile", "x.sh"] {
                 commands(name, text);
                 commands(name, &format!("RUN {text}\nRUN {text}"));

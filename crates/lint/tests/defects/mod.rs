@@ -404,6 +404,11 @@ fn file_kinds_that_nobody_looked_at_are_read() {
         PROJECT,
         &[
             ("compose.yml", "services:\n  a:\n    privileged: true\n", &["3 information"]),
+            (
+                "a.sh",
+                "distrobox create --image localhost/a --additional-flags '--privileged --ipc=host'\n",
+                &["1 information"],
+            ),
             ("compose.yml", "services:\n  a:\n    privileged: false\n", &[]),
             ("a.container", "[Container]\nPodmanArgs=--privileged\n", &["2 information"]),
         ],
@@ -438,6 +443,11 @@ fn file_kinds_that_nobody_looked_at_are_read() {
                 "a.sh",
                 "pip install torch==2.9.1 --index-url https://download.pytorch.org/whl/rocm7.2\n",
                 &[],
+            ),
+            (
+                "compose.yml",
+                "services:\n  a:\n    build:\n      args:\n        - BASE_IMAGE=rocm/dev-ubuntu-22.04:6.3.2\n",
+                &["5 error"],
             ),
             (
                 "compose.yml",
