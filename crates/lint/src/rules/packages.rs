@@ -67,7 +67,7 @@ fn one(
             found.hit(hit.help(format!("use {}", bad.instead)));
         }
     }
-    if let Some(release) = version.split_once("+rocm").map(|(_, stamp)| numbers(stamp)) {
+    if let Some(release) = version.split_once("+rocm").map(|(_, stamp)| release(stamp)) {
         let message = format!("`{name}` `{version}` is built for ROCm {release}");
         rocm::judge(rocm::Named { release, line, message }, facts, context, found);
     }
@@ -252,6 +252,13 @@ fn numbers(text: &str) -> &str {
     text[..end].trim_end_matches('.')
 }
 
+/// Returns the release at the start of a stamp, with the mark of a pre-release if it has one.
+fn release(stamp: &str) -> &str {
+    let end = numbers(stamp).len();
+    let mark = stamp[end..].find(|c: char| !c.is_ascii_alphanumeric());
+    &stamp[..mark.map_or(stamp.len(), |mark| end + mark)]
+}
+
 /// Returns whether a version has the mark of a pre-release: `a`, `b`, `rc`, `dev`.
 fn is_pre_release(version: &str) -> bool {
     let release = version.split('+').next().unwrap_or_default();
@@ -274,6 +281,8 @@ mod tests {
         ] {
             assert_eq!(stamp(one) == stamp(other), same, "{one} {other}");
         }
+        assert_eq!(release("7.0.0rc20250826"), "7.0.0rc20250826");
+        assert_eq!(release("7.2.1.lw.gitff65f5bf"), "7.2.1");
         for (version, expected) in [
             ("2.9.1", false),
             ("2.9.1.post1", false),

@@ -6,7 +6,7 @@ use super::for_gpu;
 use crate::data::data;
 use crate::shell::UNKNOWN;
 use crate::target::Match;
-use crate::{Context, Facts, Findings, Hit, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 /// A ROCm release that a file names.
 #[derive(Debug)]
@@ -37,7 +37,11 @@ pub(super) fn judge(
         }
         Match::No | Match::Possible | Match::Certain => named.message,
     };
-    let hit = Hit::new(&row.row.rule, named.line, message).of(&row.row);
+    let mut hit = Hit::new(&row.row.rule, named.line, message).of(&row.row);
+    // A pre-release is not the release that the source is about.
+    if named.release.contains(|c: char| c.is_ascii_alphabetic()) {
+        hit = hit.at_most(Severity::Warning);
+    }
     if let Some(hit) = for_gpu(hit, sure) {
         found.hit(hit);
     }

@@ -413,12 +413,18 @@ fn file_kinds_that_nobody_looked_at_are_read() {
             ("a.container", "[Container]\nPodmanArgs=--privileged\n", &["2 information"]),
         ],
     );
+}
+
+#[test]
+fn build_arguments_and_urls_of_packages_are_read() {
     let arguments = "services:\n  a:\n    build:\n      args:\n        VLLM_COMMIT: main\n";
     expect("branch-as-commit", PROJECT, &[("compose.yml", arguments, &["5 warning"])]);
     expect(
         "rocm-too-old",
         PROJECT,
         &[
+            ("requirements.txt", "torchvision==0.22.1+rocm7.0.0rc20250826\n", &["1 warning"]),
+            ("requirements.txt", "torchvision==0.22.1+rocm7.0.2\n", &["1 error"]),
             (
                 "Dockerfile",
                 "FROM scratch\nRUN printf 'deb https://repo.radeon.com/rocm/apt/7.0.2 noble main\\n' > x\n",
@@ -456,6 +462,10 @@ fn file_kinds_that_nobody_looked_at_are_read() {
             ),
         ],
     );
+}
+
+#[test]
+fn stale_indexes_and_wheels_for_another_python_are_found() {
     expect(
         "index-moved",
         PROJECT,
