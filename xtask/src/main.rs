@@ -1,9 +1,10 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
-//! advisories|release|schema|bench`.
+//! advisories|release|schema|corpus|bench`.
 //!
 //! `ci` decides whether a change can be merged. It consists of other chores and can run anywhere.
 
 mod bench;
+mod corpus;
 mod engines;
 mod gates;
 mod nightly;
@@ -36,6 +37,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   release       build the program with its list of dependencies, an SBOM and SHA-256 sums into
                 target/release-files
   schema        write schemas/*.json again
+  corpus lint FOLDER  run `lint` on the files of xtask/corpus/lint.toml, laid out in FOLDER as
+                REPOSITORY/PATH, and compare the findings with the recorded verdicts
   bench [GIB]   measure the build of a metadata-only image, sources, and runs with nothing to do,
                 compared with other tools
   bench sources only measure the preparation and patching of sources
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         ["schema"] => {
             schemas(|path, text| std::fs::write(path, text).context("cannot write a schema"))
         }
+        ["corpus", "lint", folder] => corpus::lint(folder),
         ["bench", rest @ ..] => bench::run(rest),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };

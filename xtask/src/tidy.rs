@@ -106,6 +106,9 @@ const OF_THE_COMMAND: [&str; 7] = [
 /// find one's way in.
 const LONGEST_FILE: usize = 700;
 
+/// The code of lint's rules, which contains no version: versions are data with a source.
+const LINT_RULES: &str = "crates/lint/src/rules/";
+
 /// The only file that reads the environment.
 const ENVIRONMENT: &str = "crates/project/src/environment.rs";
 
@@ -234,6 +237,13 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
         return;
     }
     let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+    if file.starts_with(LINT_RULES) {
+        breaches.extend(versions(product).map(|(line, version)| {
+            format!(
+                "{file}:{line}: `{version}`: facts about versions are rows of versions/lint.toml"
+            )
+        }));
+    }
     let may_read = is_test || file.starts_with("crates/testkit/") || file == ENVIRONMENT;
     if !may_read && product.contains("env::var") {
         breaches.push(format!("{file}: only `{ENVIRONMENT}` reads the environment"));
@@ -251,5 +261,33 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
         if text.contains(&word) {
             breaches.push(format!("{file}: `{word}`: {why}"));
         }
+    }
+}
+
+/// Returns the versions and GPU targets in code, outside comments, with their lines: `7.2`, `gfx9`.
+fn versions(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let lines = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    lines.filter_map(move |(index, line)| {
+        let word = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).find(|word| {
+            let is_version = word.match_indices('.').any(|(at, _)| {
+                is_digit(word[..at].chars().last()) && is_digit(word[at + 1..].chars().next())
+            });
+            is_version || word.strip_prefix("gfx").is_some_and(|rest| is_digit(rest.chars().next()))
+        })?;
+        Some((index + 1, word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_code_but_not_in_comments() {
+        let code = "// 7.2.1\nlet a = \"vLLM v0.10.3\";\nlet b = \"gfx1151\";\nlet c = d.0;\nlet e = 1..2;\n\
+            if tag == \"6.4.1-complete\" {}\n/// Since 10.0.\nlet f = \"gfx\";\n";
+        let found: Vec<_> = versions(code).collect();
+        assert_eq!(found, [(2, "v0.10.3"), (3, "gfx1151"), (6, "6.4.1")]);
     }
 }

@@ -1,8 +1,12 @@
-//! Reads the images and variables of a compose file, each with its line.
+//! Reads the services of a compose file: images, variables, build arguments and devices, each with
+//! its line.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser};
 
-use crate::facts::Image;
+use crate::facts::{Facts, Image};
 use crate::shell::{Scope, Setting, UNKNOWN};
 
 /// Returns whether a YAML file is a compose file.
@@ -10,73 +14,249 @@ pub(crate) fn is_compose(name: &str, text: &str) -> bool {
     name.contains("compose") || text.lines().any(|line| line.trim_end() == "services:")
 }
 
-/// One level of nesting in the document.
-enum Level {
-    /// A mapping, with its next or current key.
-    Mapping(Option<String>),
-    Sequence,
+/// A value with the line of its start.
+#[derive(Debug, Clone)]
+struct Node {
+    line: usize,
+    value: Value,
 }
 
-/// Returns the variables and images of a compose file; none if the text is not YAML.
-pub(crate) fn read(text: &str) -> (Vec<Setting>, Vec<Image>) {
-    let (mut settings, mut images) = (Vec::new(), Vec::new());
-    let mut levels: Vec<Level> = Vec::new();
-    for event in Parser::new_from_str(text) {
-        let Ok((event, span)) = event else { break };
-        match event {
-            Event::MappingStart(..) => levels.push(Level::Mapping(None)),
-            Event::SequenceStart(..) => levels.push(Level::Sequence),
-            Event::MappingEnd | Event::SequenceEnd => {
-                levels.pop();
-                end_value(&mut levels);
-            }
-            Event::Alias(_) => end_value(&mut levels),
-            Event::Scalar(value, ..) => {
-                let line = span.start.line();
-                if let Some(Level::Mapping(key @ None)) = levels.last_mut() {
-                    *key = Some(value.into_owned());
-                    continue;
-                }
-                let path: Vec<&str> = levels
-                    .iter()
-                    .map(|level| match level {
-                        Level::Mapping(Some(key)) => key.as_str(),
-                        Level::Mapping(None) => "",
-                        Level::Sequence => "-",
-                    })
-                    .collect();
-                // Below `services` and a service name, including levels that `extends` or anchors
-                // add.
-                let setting = match path.as_slice() {
-                    [.., "environment", "-"] => {
-                        value.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()))
-                    }
-                    [.., "environment", name] => Some(((*name).to_owned(), value.to_string())),
-                    _ => None,
-                };
-                if let Some((name, value)) = setting {
-                    let value = if value.contains("${") { UNKNOWN.to_string() } else { value };
-                    settings.push(Setting { name, value, line, scope: Scope::Run });
-                }
-                if let [.., _, "image"] = path.as_slice() {
-                    images.push(Image { reference: value.to_string(), line });
-                }
-                end_value(&mut levels);
-            }
-            Event::Nothing
-            | Event::StreamStart
-            | Event::StreamEnd
-            | Event::DocumentStart(_)
-            | Event::DocumentEnd => {}
+#[derive(Debug, Clone)]
+enum Value {
+    Scalar(String),
+    Mapping(Vec<(Node, Rc<Node>)>),
+    Sequence(Vec<Rc<Node>>),
+}
+
+impl Node {
+    fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Scalar(text) => Some(text),
+            Value::Mapping(_) | Value::Sequence(_) => None,
         }
     }
-    (settings, images)
+
+    fn entries(&self) -> &[(Self, Rc<Self>)] {
+        match &self.value {
+            Value::Mapping(entries) => entries,
+            Value::Scalar(_) | Value::Sequence(_) => &[],
+        }
+    }
+
+    fn items(&self) -> &[Rc<Self>] {
+        match &self.value {
+            Value::Sequence(items) => items,
+            Value::Scalar(_) | Value::Mapping(_) => &[],
+        }
+    }
+
+    /// Returns the value of a key, also of a mapping that `<<` merges.
+    fn get(&self, key: &str) -> Option<&Self> {
+        self.find(key, DEEPEST)
+    }
+
+    fn find(&self, key: &str, depth: usize) -> Option<&Self> {
+        let of = |key: &str| self.entries().iter().find(|(name, _)| name.text() == Some(key));
+        if let Some((_, value)) = of(key) {
+            return Some(value);
+        }
+        let (_, merged) = of("<<").filter(|_| depth > 0)?;
+        merged
+            .find(key, depth - 1)
+            .or_else(|| merged.items().iter().find_map(|item| item.find(key, depth - 1)))
+    }
 }
 
-/// Marks the value of a mapping as read; the next scalar is a key.
-fn end_value(levels: &mut [Level]) {
-    if let Some(Level::Mapping(key)) = levels.last_mut() {
-        *key = None;
+/// The maximum depth of merges.
+const DEEPEST: usize = 8;
+
+/// The maximum nesting depth of a document.
+const DEEPEST_NESTING: usize = 64;
+
+/// Adds the facts of a compose file; none if the text is not YAML.
+pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
+    let Some(root) = tree(text) else { return };
+    let fragments = root
+        .entries()
+        .iter()
+        .filter(|(name, _)| name.text().is_some_and(|name| name.starts_with("x-")))
+        .map(|(name, value)| (name, &**value));
+    let services = root.get("services").map_or(&[][..], Node::entries);
+    let services = services.iter().map(|(name, value)| (name, &**value));
+    for (name, value) in fragments.chain(services) {
+        service(name.text().unwrap_or_default(), value, facts);
+    }
+    // A fragment is read again with each service that merges it.
+    let mut seen: Vec<(String, usize)> = Vec::new();
+    facts.settings.retain(|setting| {
+        let key = (setting.name.clone(), setting.line);
+        let is_new = !seen.contains(&key) || setting.program.is_none();
+        seen.push(key);
+        is_new
+    });
+}
+
+fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
+    let reference = service.get("image").and_then(Node::text).map(interpolated);
+    let image = reference.clone().unwrap_or_else(|| name.to_owned());
+    let devices = service.get("devices").map_or(&[][..], Node::items);
+    let devices = devices.iter().filter_map(|item| item.text().map(str::to_owned)).collect();
+    let build = service.get("build");
+    if let (Some(reference), Some(node), None) = (&reference, service.get("image"), build) {
+        facts.images.push(Image { devices, ..Image::new(reference, node.line) });
+    }
+    // An entry point of the file's own may read variables that the image does not know.
+    let has_own_start = service.get("entrypoint").is_some();
+    let program = (!has_own_start).then(|| format!("{image} {name}"));
+    for setting in pairs(service.get("environment"), Scope::Run) {
+        facts.settings.push(Setting { program: program.clone(), ..setting });
+    }
+    let arguments = pairs(build.and_then(|build| build.get("args")), Scope::Argument);
+    let is_image = |one: &&Setting| one.name.contains("IMAGE") && one.value.contains(['/', ':']);
+    let images = arguments.iter().filter(is_image);
+    facts.images.extend(images.map(|one| Image::new(&one.value, one.line)));
+    facts.settings.extend(arguments);
+    if let Some(node) = service.get("privileged").filter(|node| node.text() == Some("true")) {
+        facts.privileged.push((node.line, format!("the service `{name}` is privileged")));
+    }
+}
+
+/// Returns `NAME: value` and `- NAME=value`.
+fn pairs(node: Option<&Node>, scope: Scope) -> Vec<Setting> {
+    let Some(node) = node else { return Vec::new() };
+    let listed = node.items().iter().filter_map(|item| {
+        let (name, value) = item.text()?.split_once('=')?;
+        Some(Setting::new(name, &interpolated(value), item.line, scope))
+    });
+    let named = node.entries().iter().filter_map(|(name, value)| {
+        let value = interpolated(value.text()?);
+        Some(Setting::new(name.text()?, &value, name.line, scope))
+    });
+    listed.chain(named).collect()
+}
+
+/// Replaces `${NAME:-default}` with the default, and all other variables with [`UNKNOWN`].
+fn interpolated(text: &str) -> String {
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        result.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            result.push('$');
+            rest = after;
+            continue;
+        }
+        let Some(after) = rest.strip_prefix('{') else {
+            result.push(UNKNOWN);
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            continue;
+        };
+        let end = closing(after);
+        let inside = &after[..end];
+        let name_end =
+            inside.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inside.len());
+        let operator = &inside[name_end..];
+        match operator.strip_prefix(":-").or_else(|| operator.strip_prefix('-')) {
+            Some(default) if !default.contains('$') => result.push_str(default),
+            Some(_) | None => result.push(UNKNOWN),
+        }
+        rest = after.get(end + 1..).unwrap_or_default();
+    }
+    result.push_str(rest);
+    result
+}
+
+/// Returns the place of the brace that closes a text, or its end.
+fn closing(text: &str) -> usize {
+    let mut depth = 1;
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// A collection that is still being read.
+struct Open {
+    node: Node,
+    key: Option<Node>,
+    anchor: usize,
+}
+
+/// Builds the tree of the first document, as far as it is valid.
+fn tree(text: &str) -> Option<Node> {
+    let mut anchors: BTreeMap<usize, Rc<Node>> = BTreeMap::new();
+    let mut open: Vec<Open> = Vec::new();
+    let mut root = None;
+    for event in Parser::new_from_str(text) {
+        let Ok((event, span)) = event else { break };
+        // Compose files are not deep; a hostile one could be.
+        if open.len() > DEEPEST_NESTING {
+            return None;
+        }
+        let line = span.start.line();
+        let start = |value, anchor| Open { node: Node { line, value }, key: None, anchor };
+        let done = match event {
+            Event::MappingStart(anchor, ..) => {
+                open.push(start(Value::Mapping(Vec::new()), anchor));
+                continue;
+            }
+            Event::SequenceStart(anchor, ..) => {
+                open.push(start(Value::Sequence(Vec::new()), anchor));
+                continue;
+            }
+            Event::MappingEnd | Event::SequenceEnd => {
+                let Some(ended) = open.pop() else { break };
+                let node = Rc::new(ended.node);
+                anchors.insert(ended.anchor, Rc::clone(&node));
+                node
+            }
+            Event::Scalar(value, _, anchor, _) => {
+                let node = Rc::new(Node { line, value: Value::Scalar(value.into_owned()) });
+                anchors.insert(anchor, Rc::clone(&node));
+                node
+            }
+            Event::Alias(anchor) => match anchors.get(&anchor) {
+                Some(node) => Rc::clone(node),
+                None => Rc::new(Node { line, value: Value::Scalar(String::new()) }),
+            },
+            Event::DocumentEnd => break,
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) => {
+                continue;
+            }
+        };
+        match open.last_mut() {
+            Some(parent) => add(parent, done),
+            None => root = Some(done),
+        }
+    }
+    // What was read before an error still counts.
+    while let Some(ended) = open.pop() {
+        let node = Rc::new(ended.node);
+        match open.last_mut() {
+            Some(parent) => add(parent, node),
+            None => root = Some(node),
+        }
+    }
+    root.map(Rc::unwrap_or_clone)
+}
+
+/// Adds a complete value to the collection that contains it.
+fn add(parent: &mut Open, done: Rc<Node>) {
+    match &mut parent.node.value {
+        Value::Sequence(items) => items.push(done),
+        Value::Mapping(entries) => match parent.key.take() {
+            Some(key) => entries.push((key, done)),
+            None => parent.key = Some(Rc::unwrap_or_clone(done)),
+        },
+        Value::Scalar(_) => {}
     }
 }
 
@@ -85,21 +265,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_environment_are_read() {
-        let text = "x-common: &common\n  environment:\n    A: 1\nservices:\n  one:\n    image: a/b:c\n    environment:\n      - B=2\n      - C\n      - D=${D}\n  two:\n    <<: *common\n    image: d\n    build: .\n    environment: { E: \"\" }\n";
-        let (settings, images) = read(text);
-        let settings: Vec<_> =
-            settings.iter().map(|s| (s.name.as_str(), s.value.as_str(), s.line)).collect();
-        assert_eq!(settings, [("A", "1", 3), ("B", "2", 8), ("D", "\u{fffc}", 10), ("E", "", 15)]);
+    fn services_are_read_with_their_lines() {
+        let text = "x-common: &common\n  environment:\n    A: 1\nservices:\n  one:\n    image: a/b:c\n    privileged: true\n    devices: [/dev/kfd]\n    environment:\n      - B=2\n      - C\n      - D=${D}\n      - F=${F:-}\n      - G=${G-11.0.0}\n  two:\n    <<: *common\n    image: d\n    build:\n      context: .\n      args: { REF: main }\n  three:\n    image: ${I:-e/f:1}\n    environment: { E: \"\" }\n";
+        let facts = Facts::read("compose.yml", text);
+        let settings: Vec<_> = facts
+            .settings
+            .iter()
+            .map(|s| (s.name.as_str(), s.value.as_str(), s.line, s.scope))
+            .collect();
+        assert_eq!(
+            settings,
+            [
+                ("A", "1", 3, Scope::Run),
+                ("B", "2", 10, Scope::Run),
+                ("D", "\u{fffc}", 12, Scope::Run),
+                ("F", "", 13, Scope::Run),
+                ("G", "11.0.0", 14, Scope::Run),
+                ("REF", "main", 20, Scope::Argument),
+                ("E", "", 23, Scope::Run),
+            ]
+        );
         let images: Vec<_> =
-            images.iter().map(|image| (image.reference.as_str(), image.line)).collect();
-        assert_eq!(images, [("a/b:c", 6), ("d", 13)]);
+            facts.images.iter().map(|image| (image.reference.as_str(), image.line)).collect();
+        assert_eq!(images, [("a/b:c", 6), ("e/f:1", 22)], "the image of a build is not pulled");
+        assert_eq!(facts.images[0].devices, ["/dev/kfd"]);
+        assert_eq!(facts.privileged, [(7, "the service `one` is privileged".to_owned())]);
     }
 
     #[test]
     fn what_is_no_yaml_comes_to_an_end() {
-        for text in ["", "a: [", "\t", "a: *b", "- - -", "services:\n  a: {image", "&a *a"] {
-            drop(read(text));
+        for text in [
+            "",
+            "a: [",
+            "\t",
+            "a: *b",
+            "- - -",
+            "services:\n  a: {image",
+            "&a *a",
+            "services: &a\n  <<: *a\n  x: *a\n",
+        ] {
+            drop(Facts::read("compose.yml", text));
         }
     }
 }

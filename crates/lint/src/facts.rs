@@ -1,8 +1,8 @@
 //! The facts in a file of any kind: variables, images, commands, packages.
 
-use crate::compose;
-use crate::shell::{self, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
-use crate::tracks;
+use crate::shell::{self, Missing, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
+use crate::target::Target;
+use crate::{compose, containers, python, tracks, units};
 
 /// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,10 @@ pub enum Kind {
     Dockerfile,
     /// A compose file.
     Compose,
+    /// A quadlet: a container or image as a systemd unit of podman.
+    Quadlet,
+    /// A systemd service, or a drop-in for one.
+    Unit,
     /// Lines of `NAME=value`.
     Environment,
     /// A list of Python requirements.
@@ -25,6 +29,13 @@ pub enum Kind {
     Shell,
     /// Anything else: only its words are checked.
     Text,
+}
+
+impl Kind {
+    /// Returns whether other rules know the variables of such a file.
+    pub(crate) fn has_settings(self) -> bool {
+        !matches!(self, Self::Text | Self::Requirements)
+    }
 }
 
 /// The facts in a file.
@@ -45,11 +56,22 @@ pub struct Facts<'t> {
     /// The Python packages it installs.
     pub packages: Vec<Package>,
     /// Variables that are used but never set.
-    pub missing: Vec<(String, usize)>,
-    /// Whether it mentions gfx1151.
-    pub is_gfx1151: bool,
-    /// Whether it passes the ROCm device to a container.
-    pub has_kfd: bool,
+    pub missing: Vec<Missing>,
+    /// Containers with all rights on the host: the line, and what gives them.
+    pub privileged: Vec<(usize, String)>,
+    /// The bases of the stages, in order; the first one belongs to stage 1.
+    pub(crate) stages: Vec<Stage>,
+    /// The GPUs that the file names.
+    pub(crate) target: Target,
+}
+
+/// A stage of a Dockerfile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stage {
+    /// The name in `AS`.
+    pub(crate) name: Option<String>,
+    /// The image that it starts from; an earlier stage's image if it starts from that stage.
+    pub(crate) base: String,
 }
 
 /// A reference to an image.
@@ -59,6 +81,17 @@ pub struct Image {
     pub reference: String,
     /// The line.
     pub line: usize,
+    /// The stage that starts from it, from 1; 0 elsewhere.
+    pub stage: usize,
+    /// The devices that its container gets.
+    pub devices: Vec<String>,
+}
+
+impl Image {
+    /// Creates a reference to an image without devices.
+    pub(crate) fn new(reference: &str, line: usize) -> Self {
+        Self { reference: reference.to_owned(), line, stage: 0, devices: Vec::new() }
+    }
 }
 
 /// A Python package to install.
@@ -70,15 +103,22 @@ pub struct Package {
     pub extras: Vec<String>,
     /// The exact version, if one is given.
     pub version: Option<String>,
+    /// The Python of its wheel, if it is named by a url, for example `3.12`.
+    pub python: Option<String>,
+    /// Whether it is installed only under some condition, or from a url.
+    pub is_special: bool,
     /// The line.
     pub line: usize,
+    /// The stage of a Dockerfile, from 1; 0 elsewhere.
+    pub stage: usize,
+    /// The number of the command that installs it; 0 in a list of requirements.
+    pub command: usize,
 }
 
 impl<'t> Facts<'t> {
     /// Extracts the facts of a file.
     pub fn read(file: &'t str, text: &'t str) -> Self {
         let kind = kind(file, text);
-        let lower = text.to_ascii_lowercase();
         let mut facts = Self {
             file,
             kind,
@@ -88,28 +128,21 @@ impl<'t> Facts<'t> {
             commands: Vec::new(),
             packages: Vec::new(),
             missing: Vec::new(),
-            is_gfx1151: lower.contains("gfx1151")
-                || lower.contains("strix halo")
-                || lower.contains("strix-halo"),
-            has_kfd: text.contains("/dev/kfd"),
+            privileged: Vec::new(),
+            stages: Vec::new(),
+            target: Target::read(file, text),
         };
         match kind {
-            Kind::Dockerfile | Kind::Shell => {
-                let script =
-                    shell::script(if kind == Kind::Shell { "x.sh" } else { "Dockerfile" }, text);
-                facts.script(script);
-            }
-            Kind::Compose => {
-                let (settings, images) = compose::read(text);
-                facts.settings = settings;
-                facts.images = images;
-            }
+            Kind::Dockerfile => facts.script(shell::script("Dockerfile", text)),
+            Kind::Shell => facts.script(shell::script("x.sh", text)),
+            Kind::Compose => compose::read(text, &mut facts),
+            Kind::Quadlet | Kind::Unit => units::read(text, &mut facts),
             Kind::Environment => facts.settings = environment(text),
             Kind::Requirements => {
                 for (number, line) in numbered(text) {
                     let line = line.split(" #").next().unwrap_or_default().trim();
                     if !line.starts_with(['#', '-']) {
-                        facts.packages.extend(package(line, number));
+                        facts.packages.extend(python::package(line, number));
                     }
                 }
             }
@@ -119,86 +152,66 @@ impl<'t> Facts<'t> {
         facts
     }
 
-    fn script(&mut self, script: Script) {
+    /// Adds the facts of a script.
+    pub(crate) fn script(&mut self, script: Script) {
         let Script { commands, settings, instructions, missing } = script;
-        let mut stages: Vec<String> = Vec::new();
         for words in &instructions {
             match words[0].text.as_str() {
-                "FROM" => {
-                    let rest: Vec<&Word> =
-                        words[1..].iter().filter(|w| !w.text.starts_with("--")).collect();
-                    let stage = rest.iter().position(|w| w.text.eq_ignore_ascii_case("as"));
-                    if let Some(image) = rest.first().filter(|image| !stages.contains(&image.text))
-                    {
-                        self.images.push(Image { reference: image.text.clone(), line: image.line });
-                    }
-                    stages.extend(stage.and_then(|at| rest.get(at + 1)).map(|w| w.text.clone()));
-                }
+                "FROM" => self.stage(&words[1..]),
                 "COPY" => {
                     let from =
                         words.iter().find_map(|w| Some((w, w.text.strip_prefix("--from=")?)));
                     if let Some((word, image)) = from
                         && image.contains(['/', ':'])
                     {
-                        self.images.push(Image { reference: image.to_owned(), line: word.line });
+                        self.images.push(Image::new(image, word.line));
                     }
                 }
                 _ => {}
             }
         }
-        for command in &commands {
-            self.container(command);
-            self.pip(command);
+        let mut settings = settings;
+        for setting in settings.iter_mut().filter(|one| one.scope == Scope::Image) {
+            setting.program = self.base(setting.stage).map(|stage| stage.base.clone());
         }
         self.settings.extend(settings);
-        self.commands = commands;
-        self.missing = missing;
+        for command in &commands {
+            containers::read(command, self);
+        }
+        let first = self.commands.len();
+        for (at, command) in commands.iter().enumerate() {
+            let found = python::installed(command);
+            self.packages.extend(found.into_iter().map(|package| Package {
+                stage: command.stage,
+                command: first + at + 1,
+                ..package
+            }));
+        }
+        self.commands.extend(commands);
+        self.missing.extend(missing);
     }
 
-    /// Reads `podman run` and similar commands: images, and variables that are passed on.
-    fn container(&mut self, command: &ShellCommand) {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-        let program = words[0].rsplit('/').next().unwrap_or_default();
-        if !matches!(program, "docker" | "podman" | "nerdctl") {
-            return;
+    /// Reads the words after `FROM`.
+    fn stage(&mut self, words: &[Word]) {
+        let rest: Vec<&Word> = words.iter().filter(|w| !w.text.starts_with("--")).collect();
+        let at = rest.iter().position(|w| w.text.eq_ignore_ascii_case("as"));
+        let name = at.and_then(|at| rest.get(at + 1)).map(|word| word.text.clone());
+        let Some(image) = rest.first() else { return };
+        let is_same = |stage: &&Stage| {
+            stage.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(&image.text))
+        };
+        let earlier = self.stages.iter().find(is_same).map(|stage| stage.base.clone());
+        if earlier.is_none() {
+            let stage = self.stages.len() + 1;
+            self.images.push(Image { stage, ..Image::new(&image.text, image.line) });
         }
-        let at = words.iter().position(|word| matches!(*word, "run" | "create" | "pull"));
-        let Some(at) = at else { return };
-        let mut rest = command.words[at + 1..].iter();
-        while let Some(word) = rest.next() {
-            let text = word.text.as_str();
-            let (option, value) = text.split_once('=').map_or((text, None), |(o, v)| (o, Some(v)));
-            if !text.starts_with('-') {
-                self.images.push(Image { reference: text.to_owned(), line: word.line });
-                return;
-            }
-            let takes = TAKES_VALUE.contains(&option) && value.is_none();
-            let value = match (value, takes) {
-                (Some(value), _) => Some(value.to_owned()),
-                (None, true) => rest.next().map(|word| word.text.clone()),
-                (None, false) => None,
-            };
-            if let ("-e" | "--env", Some(pair)) = (option, value)
-                && let Some((name, value)) = pair.split_once('=')
-            {
-                let (name, value) = (name.to_owned(), value.to_owned());
-                self.settings.push(Setting { name, value, line: word.line, scope: Scope::Run });
-            }
-        }
+        let base = earlier.unwrap_or_else(|| image.text.clone());
+        self.stages.push(Stage { name, base });
     }
 
-    /// Reads `pip install` and similar commands.
-    fn pip(&mut self, command: &ShellCommand) {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-        if !is_pip(&words) {
-            return;
-        }
-        let Some(at) = words.iter().position(|word| *word == "install") else { return };
-        for word in &command.words[at + 1..] {
-            if !word.text.starts_with('-') {
-                self.packages.extend(package(&word.text, word.line));
-            }
-        }
+    /// Returns a stage by its number from 1.
+    pub(crate) fn base(&self, stage: usize) -> Option<&Stage> {
+        self.stages.get(stage.checked_sub(1)?)
     }
 
     /// Returns the lines with their numbers.
@@ -207,74 +220,8 @@ impl<'t> Facts<'t> {
     }
 }
 
-/// Options of `run` whose value is the next word.
-const TAKES_VALUE: [&str; 26] = [
-    "-e",
-    "--env",
-    "-v",
-    "--volume",
-    "-p",
-    "--publish",
-    "--device",
-    "--name",
-    "--group-add",
-    "--security-opt",
-    "--shm-size",
-    "--ipc",
-    "--network",
-    "--user",
-    "-u",
-    "-w",
-    "--workdir",
-    "--entrypoint",
-    "--env-file",
-    "--mount",
-    "--cap-add",
-    "--ulimit",
-    "-m",
-    "--memory",
-    "--hostname",
-    "--label",
-];
-
-/// Returns whether words call pip, also through Python or uv.
-pub(crate) fn is_pip(words: &[&str]) -> bool {
-    let program = words.first().map(|word| word.rsplit('/').next().unwrap_or_default());
-    match program {
-        Some("uv") => words.get(1) == Some(&"pip"),
-        Some(program) if program.starts_with("pip") => true,
-        Some(program) if program.starts_with("python") => {
-            words.windows(2).any(|two| two == ["-m", "pip"])
-        }
-        Some(_) | None => false,
-    }
-}
-
-fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
-}
-
-/// Parses `NAME[extra]==1.0`.
-fn package(text: &str, line: usize) -> Option<Package> {
-    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
-    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && !rest.starts_with(['/', ':', UNKNOWN]);
-    if !is_name {
-        return None;
-    }
-    let (extras, rest) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((extras, rest)) => {
-            (extras.split(',').map(|one| one.trim().to_owned()).collect(), rest)
-        }
-        None => (Vec::new(), rest),
-    };
-    let version = rest
-        .trim_start()
-        .strip_prefix("==")
-        .map(|version| version.trim().split([';', ',', ' ']).next().unwrap_or_default().to_owned());
-    let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
-    Some(Package { name, extras, version, line })
 }
 
 fn kind(file: &str, text: &str) -> Kind {
@@ -285,12 +232,16 @@ fn kind(file: &str, text: &str) -> Kind {
         _ if name == "tracks.toml" => Kind::Tracks,
         _ if name == "python.toml" => Kind::Python,
         "yml" | "yaml" if compose::is_compose(&name, text) => Kind::Compose,
-        _ if name == ".env" || name.starts_with(".env.") || extension == "env" => Kind::Environment,
+        _ if is_environment(&name) => Kind::Environment,
         "sh" | "bash" => Kind::Shell,
-        "txt" if name.contains("requirements") => Kind::Requirements,
-        "md" | "txt" | "toml" | "yml" | "yaml" | "json" | "rules" | "conf" | "rst" | "py" => {
-            Kind::Text
+        "container" | "build" | "image" if text.lines().any(|line| line.starts_with('[')) => {
+            Kind::Quadlet
         }
+        "service" => Kind::Unit,
+        "conf" if text.lines().any(|line| line.trim() == "[Service]") => Kind::Unit,
+        "txt" if name.contains("requirements") => Kind::Requirements,
+        "md" | "txt" | "toml" | "yml" | "yaml" | "json" | "rules" | "conf" | "rst" | "py"
+        | "ini" | "cfg" | "nix" => Kind::Text,
         _ if text.starts_with("#!")
             && text.lines().next().is_some_and(|line| line.contains("sh")) =>
         {
@@ -299,6 +250,15 @@ fn kind(file: &str, text: &str) -> Kind {
         _ if shell::is_dockerfile(&name, text) => Kind::Dockerfile,
         _ => Kind::Text,
     }
+}
+
+/// Returns whether a file, by its name in lower case, has lines of `NAME=value`: `.env`, `a.env`,
+/// `env.example`, `.env.sample`, `vllm.env.example`.
+fn is_environment(name: &str) -> bool {
+    let examples = [".example", ".sample", ".template", ".dist", ".default"];
+    let plain = examples.iter().find_map(|end| name.strip_suffix(end));
+    let is_example = plain.is_some_and(|name| name == "env" || name.ends_with(".env"));
+    name == ".env" || name.starts_with(".env.") || name.ends_with(".env") || is_example
 }
 
 /// Reads lines of `NAME=value` and `export NAME=value`.
@@ -311,6 +271,7 @@ fn environment(text: &str) -> Vec<Setting> {
         let quoted = value.chars().next().filter(|c| matches!(c, '"' | '\''));
         let value = match quoted {
             Some(quote) => value[1..].split(quote).next().unwrap_or_default(),
+            None if value.starts_with('#') => "",
             None => value.split(" #").next().unwrap_or_default().trim_end(),
         };
         let value = if quoted == Some('\'') || !value.contains('$') {
@@ -318,7 +279,7 @@ fn environment(text: &str) -> Vec<Setting> {
         } else {
             UNKNOWN.to_string()
         };
-        Some(Setting { name: name.trim().to_owned(), value, line, scope: Scope::Run })
+        Some(Setting::new(name.trim(), &value, line, Scope::File))
     };
     numbered(text).filter_map(setting).collect()
 }

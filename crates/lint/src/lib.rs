@@ -1,30 +1,40 @@
 //! Finds wrong, stale and dangerous advice in files: pins, Dockerfiles, shell scripts, environment
-//! files, compose files, requirements and comments.
+//! files, compose files, quadlets, systemd units, requirements and comments.
 //!
-//! Start at [`check`]. It first extracts the [`Facts`] of a file (`facts`, [`shell`], `compose`,
-//! `tracks`), which each module of `rules` then checks. The table [`RULES`] contains the name, the
-//! reason and the source of each rule. `build-pipeline: allow RULE` in a comment, on the line or on
-//! the line above, allows one exception.
+//! Start at [`check`]. It first extracts the [`Facts`] of a file ([`shell`], `compose`, `units`,
+//! `containers`, `python`, `tracks`), which each module of `rules` then checks. The rules, with
+//! their reasons and sources, and all facts about versions are data: `versions/lint.toml`, which
+//! `data` reads. `target` decides whether a row about a GPU applies to a file.
+//! `build-pipeline: allow RULE` in a comment, on the line or on the line above, allows one
+//! exception.
 //!
 //! This crate does not read files: it takes texts and returns findings.
 
 mod compose;
+mod containers;
+pub mod data;
 mod facts;
+mod python;
 mod rules;
 pub mod shell;
-mod table;
+mod target;
 mod tracks;
+mod units;
 
 use std::collections::BTreeSet;
 
+pub use data::{Evidence, Rule, Severity, rule, rules};
 pub use facts::{Facts, Kind};
-pub use table::{RULES, Rule, Severity, rule};
+use names::GpuTarget;
+use pins::Known;
 
 /// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
+    /// The severity here; at most that of the rule.
+    pub severity: Severity,
     /// The file, as the caller names it.
     pub file: String,
     /// The line, from 1.
@@ -33,6 +43,8 @@ pub struct Finding {
     pub message: String,
     /// What to do instead.
     pub help: String,
+    /// The source of the fact.
+    pub evidence: Evidence,
 }
 
 /// Facts from outside the text of a file.
@@ -48,12 +60,17 @@ pub struct Context<'a> {
     pub pins: Option<&'a pins::Pins>,
     /// Checks whether a path, relative to the file's folder, exists.
     pub exists: Option<&'a dyn Exists>,
+    /// The GPU that the caller asks about. It takes precedence over all others.
+    pub gpu: Option<&'a GpuTarget>,
+    /// The GPU of the project, for files that do not name one.
+    pub project_gpu: Option<&'a GpuTarget>,
 }
 
 /// Checks whether a path exists.
 pub trait Exists: std::fmt::Debug {
-    /// Returns whether `path`, relative to the folder of `file`, exists.
-    fn exists(&self, file: &str, path: &str) -> bool;
+    /// Returns whether `path`, as `file` names it, exists; `None` if nobody can know, because the
+    /// folder that it is relative to is unknown.
+    fn exists(&self, file: &str, path: &str) -> Option<bool>;
 }
 
 /// Returns the findings in a file, in the order of its lines.
@@ -64,9 +81,28 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     let mut found = all.all;
     let lines: Vec<&str> = text.lines().collect();
     found.retain(|finding| !is_allowed(&lines, finding));
-    found.sort_by(|one, other| (one.line, one.rule.id).cmp(&(other.line, other.rule.id)));
+    let key = |one: &Finding| (one.line, one.rule.id.as_str(), one.severity);
+    found.sort_by(|one, other| key(one).cmp(&key(other)));
     found.dedup_by(|one, other| one.line == other.line && one.rule.id == other.rule.id);
     found
+}
+
+/// Returns the finding for a file that is not UTF-8 text; `line` is the first line with other bytes.
+/// A binary file is not checked at all, which is an error.
+pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
+    let mut all = Findings { file, all: Vec::new() };
+    let hit = if is_binary {
+        Hit::new("not-utf-8", line, "the file is binary, and was not checked")
+            .help("name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`")
+    } else {
+        Hit::new("not-utf-8", line, "the line is not UTF-8; unreadable bytes were replaced")
+    };
+    all.hit(hit);
+    let mut finding = all.all.pop()?;
+    if is_binary {
+        finding.severity = Severity::Error;
+    }
+    Some(finding)
 }
 
 /// Returns the variables that a file defines, for [`Context::defined`].
@@ -84,6 +120,62 @@ fn is_allowed(lines: &[&str], finding: &Finding) -> bool {
     })
 }
 
+/// A violation before its rule is looked up.
+#[derive(Debug)]
+pub(crate) struct Hit<'r> {
+    rule: &'r str,
+    line: usize,
+    message: String,
+    help: Option<String>,
+    severity: Option<Severity>,
+    evidence: Option<Evidence>,
+}
+
+impl<'r> Hit<'r> {
+    /// Creates a violation with the rule's own advice, severity and source.
+    pub(crate) fn new(rule: &'r str, line: usize, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { rule, line, message, help: None, severity: None, evidence: None }
+    }
+
+    /// Gives different advice.
+    pub(crate) fn help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+
+    /// Lowers the severity.
+    pub(crate) fn at_most(self, severity: Severity) -> Self {
+        let severity = self.severity.map_or(severity, |own| own.max(severity));
+        Self { severity: Some(severity), ..self }
+    }
+
+    /// Uses the source, severity and advice of a row of the data.
+    pub(crate) fn of(self, row: &data::Row) -> Self {
+        let hit = match row.severity {
+            Some(severity) => self.at_most(severity),
+            None => self,
+        };
+        hit.evidence(row.evidence.as_ref())
+    }
+
+    /// Names a different source.
+    pub(crate) fn evidence(self, evidence: Option<&Evidence>) -> Self {
+        Self { evidence: evidence.cloned().or(self.evidence), ..self }
+    }
+
+    /// Uses the source of a row of the compatibility table, which says itself if there is only one.
+    pub(crate) fn compat(self, evidence: &pins::compat::Evidence) -> Self {
+        const ONE: &str = "one source: ";
+        let Some(rule) = rule(self.rule) else { return self };
+        let (source, known) = match evidence.source.strip_prefix(ONE) {
+            Some(source) => (source, Known::OneSource),
+            None => (evidence.source.as_str(), rule.evidence.known),
+        };
+        let (source, checked) = (source.to_owned(), evidence.checked.clone());
+        Self { evidence: Some(Evidence { source, known, checked }), ..self }
+    }
+}
+
 /// Collects findings.
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
@@ -92,13 +184,27 @@ pub(crate) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// Adds a finding of the rule `id`, with the rule's own advice.
-    pub(crate) fn add(&mut self, id: &str, line: usize, message: impl Into<String>) {
-        let help = rule(id).map_or_else(String::new, |rule| rule.advice.to_owned());
-        self.add_with(id, line, message, help);
+    /// Adds a violation.
+    pub(crate) fn hit(&mut self, hit: Hit<'_>) {
+        let Hit { rule: id, line, message, help, severity, evidence } = hit;
+        let Some(rule) = rule(id) else { return };
+        self.all.push(Finding {
+            rule,
+            severity: severity.map_or(rule.severity, |most| most.max(rule.severity)),
+            file: self.file.to_owned(),
+            line: line.max(1),
+            message,
+            help: help.unwrap_or_else(|| rule.advice.clone()),
+            evidence: evidence.unwrap_or_else(|| rule.evidence.clone()),
+        });
     }
 
-    /// Adds a finding of the rule `id`, with different advice.
+    /// Adds a violation of the rule `id`, with the rule's own advice.
+    pub(crate) fn add(&mut self, id: &str, line: usize, message: impl Into<String>) {
+        self.hit(Hit::new(id, line, message));
+    }
+
+    /// Adds a violation of the rule `id`, with different advice.
     pub(crate) fn add_with(
         &mut self,
         id: &str,
@@ -106,14 +212,6 @@ impl Findings<'_> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        let Some(rule) = rule(id) else { return };
-        let file = self.file.to_owned();
-        self.all.push(Finding {
-            rule,
-            file,
-            line: line.max(1),
-            message: message.into(),
-            help: help.into(),
-        });
+        self.hit(Hit::new(id, line, message).help(help));
     }
 }

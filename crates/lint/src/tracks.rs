@@ -13,12 +13,8 @@ pub(crate) fn settings(text: &str) -> Vec<Setting> {
     for track in root.entries().filter_map(|entry| entry.as_table()) {
         let Some(env) = track.get("env").and_then(|entry| entry.as_table()) else { continue };
         found.extend(env.entries().filter_map(|entry| {
-            Some(Setting {
-                name: entry.key.to_owned(),
-                value: entry.text()?.to_owned(),
-                line: report.line(entry.key_span.start),
-                scope: Scope::Image,
-            })
+            let line = report.line(entry.key_span.start);
+            Some(Setting::new(entry.key, entry.text()?, line, Scope::Image))
         }));
     }
     found

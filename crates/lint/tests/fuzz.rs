@@ -75,7 +75,7 @@ fn fuzzed_texts_are_taken_apart_within_their_lines() {
         let settings = facts.settings.iter().map(|one| one.line);
         let images = facts.images.iter().map(|one| one.line);
         let packages = facts.packages.iter().map(|one| one.line);
-        let missing = facts.missing.iter().map(|(_, line)| *line);
+        let missing = facts.missing.iter().map(|one| one.line);
         let all: Vec<usize> = settings.chain(images).chain(packages).chain(missing).collect();
         assert!(all.iter().all(|line| (1..=lines).contains(line)), "{all:?}: {text}");
         found += usize::from(!all.is_empty() && facts.kind != Kind::Text);

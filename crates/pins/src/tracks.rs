@@ -189,7 +189,7 @@ impl Track {
 
 /// What the tracks of a file may refer to.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct References<'a> {
     /// The pins.
     pub pins: &'a Pins,
     /// Tracks that exist in addition to those of the file. A table of the file replaces the track
@@ -210,11 +210,15 @@ pub fn parse_tracks(file: &str, text: &str) -> Result<Tracks, ParseError> {
 ///
 /// # Errors
 /// Returns all problems of the file, each with its place, the value and the correct form.
-pub fn parse_tracks_with(file: &str, text: &str, known: Known<'_>) -> Result<Tracks, ParseError> {
+pub fn parse_tracks_with(
+    file: &str,
+    text: &str,
+    known: References<'_>,
+) -> Result<Tracks, ParseError> {
     parse(file, text, Some(known))
 }
 
-fn parse(file: &str, text: &str, known: Option<Known<'_>>) -> Result<Tracks, ParseError> {
+fn parse(file: &str, text: &str, known: Option<References<'_>>) -> Result<Tracks, ParseError> {
     let mut report = Report::new(file, text);
     let inherited = known.and_then(|known| known.tracks);
     let tracks = document(&mut report).and_then(|entries| {

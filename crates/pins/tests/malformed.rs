@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 
 use pins::{
-    Known, ParseError, parse_compat, parse_gpus, parse_package_lock, parse_python_with,
+    ParseError, References, parse_compat, parse_gpus, parse_package_lock, parse_python_with,
     parse_tracks, parse_tracks_with, parse_versions,
 };
 
@@ -126,7 +126,7 @@ fn gpus() {
 fn tracks() {
     let pins = parse_versions("versions.toml", PINS).unwrap();
     insta::assert_snapshot!(answers(TRACKS, "schema = 1\n", |text| {
-        parse_tracks_with("tracks.toml", text, Known { pins: &pins, tracks: None })
+        parse_tracks_with("tracks.toml", text, References { pins: &pins, tracks: None })
     }));
 }
 
@@ -189,7 +189,7 @@ fn real_files() -> Vec<(&'static str, Parse)> {
         (
             include_str!("../../../versions/tracks.toml"),
             Box::new(move |text| {
-                parse_tracks_with("tracks.toml", text, Known { pins: &pins, tracks: None })
+                parse_tracks_with("tracks.toml", text, References { pins: &pins, tracks: None })
                     .map(drop)
             }),
         ),

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use names::PinName;
 use pins::compat::{Kernel, Support};
 use pins::{
-    Compat, Facts, Gpus, Known, PackageLock, PinKind, Pinned, Pins, Tracks, When, parse_compat,
-    parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with, parse_versions,
+    Compat, Facts, Gpus, PackageLock, PinKind, Pinned, Pins, References, Tracks, When,
+    parse_compat, parse_gpus, parse_package_lock, parse_tracks, parse_tracks_with, parse_versions,
 };
 use proptest::prelude::*;
 
@@ -33,8 +33,12 @@ fn gpus() -> Gpus {
 }
 
 fn tracks() -> Tracks {
-    parse_tracks_with("versions/tracks.toml", TRACKS, Known { pins: &versions(), tracks: None })
-        .unwrap_or_else(|error| panic!("{error}"))
+    parse_tracks_with(
+        "versions/tracks.toml",
+        TRACKS,
+        References { pins: &versions(), tracks: None },
+    )
+    .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn name(text: &str) -> PinName {

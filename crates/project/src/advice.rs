@@ -53,14 +53,19 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
     // The data files do not describe a value that was set for this run.
     let used = |name: &str| plan.inputs.contains_key(name) && !plan.overrides.contains_key(name);
     let (_, day) = today()?;
-    let context =
-        lint::Context { compat: Some(&compat), today: Some(&day), ..lint::Context::default() };
+    let context = lint::Context {
+        compat: Some(&compat),
+        today: Some(&day),
+        project_gpu: Some(&plan.gpu),
+        ..lint::Context::default()
+    };
     let mut warnings = Vec::new();
     for finding in lint::check(FILE, &text, context) {
         let is_used = lines.iter().any(|(name, line)| *line == finding.line && used(name.as_str()));
-        if is_used && QUOTED.contains(&finding.rule.id) {
+        let rule = finding.rule.id.as_str();
+        if is_used && QUOTED.contains(&rule) {
             let message = format!("{}; {}", finding.message, finding.help);
-            warnings.push(Warning { rule: finding.rule.id, message });
+            warnings.push(Warning { rule, message });
         }
     }
     for name in pins.sources.keys().filter(|name| used(name.as_str())) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use failure::{Failure, Kind};
 use names::GpuTarget;
-use pins::{Known, ParseError, Tracks};
+use pins::{ParseError, References, Tracks};
 use planner::PlanningInput;
 
 use crate::built_in;
@@ -172,7 +172,7 @@ impl Project {
 
     fn tracks_with(&self, pins: &pins::Pins) -> Result<Tracks, Failure> {
         let plain = |file: &str, text: &str| {
-            pins::parse_tracks_with(file, text, Known { pins, tracks: None })
+            pins::parse_tracks_with(file, text, References { pins, tracks: None })
         };
         if !self.has_own(TRACKS) && self.has_built_in() {
             return self.built_in(TRACKS, plain);
@@ -181,7 +181,7 @@ impl Project {
             return self.parse(TRACKS, plain);
         }
         let lower = self.built_in(TRACKS, pins::parse_tracks)?;
-        let known = Known { pins, tracks: Some(&lower) };
+        let known = References { pins, tracks: Some(&lower) };
         self.parse(TRACKS, |file, text| pins::parse_tracks_with(file, text, known))
     }
 
@@ -284,6 +284,14 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
     read_capped(path, DATA_FILE_CAP)
 }
 
+/// Reads the bytes of a small file, whatever its encoding.
+///
+/// # Errors
+/// The file cannot be read or is too large.
+pub fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    read_bytes_capped(path, DATA_FILE_CAP)
+}
+
 /// Creates the error for a project file that cannot be read. `name` is its path from the root.
 pub fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> Failure {
     let told = Failure::caused(Kind::Input, format!("reading `{shown}` failed"), error);
@@ -295,7 +303,7 @@ pub fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> Failure {
     }
 }
 
-fn read_capped(path: &Path, cap: u64) -> std::io::Result<String> {
+fn read_bytes_capped(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
     use std::io::{Error, ErrorKind};
     // Reading a FIFO would block.
     if !fs::metadata(path)?.is_file() {
@@ -309,7 +317,12 @@ fn read_capped(path: &Path, cap: u64) -> std::io::Result<String> {
         let message = format!("the file is larger than {} MiB", cap >> 20);
         return Err(Error::new(ErrorKind::FileTooLarge, message));
     }
-    String::from_utf8(bytes).map_err(|error| {
+    Ok(bytes)
+}
+
+fn read_capped(path: &Path, cap: u64) -> std::io::Result<String> {
+    use std::io::{Error, ErrorKind};
+    String::from_utf8(read_bytes_capped(path, cap)?).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count() + 1;
         Error::new(ErrorKind::InvalidData, format!("line {line} is not UTF-8"))

@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// Look up Debian and Python packages again, and lock them with their hashes
     Lock(Lock),
     /// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and
-    /// compose files
+    /// compose files, quadlets and systemd units
     Lint(Lint),
     /// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
     Explain(Explain),

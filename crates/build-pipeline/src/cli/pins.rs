@@ -187,7 +187,7 @@ pub(crate) enum ExportFormat {
 }
 
 /// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and compose
-/// files
+/// files, quadlets and systemd units
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
     /// The files [default: the project's pins, tracks and dockerfiles/]
@@ -196,6 +196,9 @@ pub(crate) struct Lint {
     /// Output format; github annotates lines in a workflow's log, sarif is for code scanning
     #[arg(long, value_enum, default_value_t = LintFormat::Text)]
     pub(crate) format: LintFormat,
+    /// The GPU that all files are about [default: the one that a file names, or the project's]
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) gpu: Option<String>,
     /// Treat warnings as errors
     #[arg(long)]
     pub(crate) strict: bool,

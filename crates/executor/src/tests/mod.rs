@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use names::Digest;
 use patcher::{NoProbes, PatchSet, parse_patch};
-use pins::{Known, parse_gpus, parse_tracks_with, parse_versions};
+use pins::{References, parse_gpus, parse_tracks_with, parse_versions};
 use plan::{Action, Expectation, Plan, labels};
 use planner::{BuildRequest, PlanError, PlanningInput};
 use proptest::prelude::*;
@@ -182,7 +182,8 @@ impl Case {
         let pins = parse_versions("versions.toml", &versions).unwrap_or_else(|e| panic!("{e}"));
         let gpus = parse_gpus("gpus.toml", &format!("schema = 1\n{gpus}"));
         let gpus = gpus.unwrap_or_else(|e| panic!("{e}"));
-        let tracks = parse_tracks_with("tracks.toml", tracks, Known { pins: &pins, tracks: None });
+        let tracks =
+            parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None });
         let tracks = tracks.unwrap_or_else(|e| panic!("{e}"));
         let patches = BTreeMap::from([("demo".to_owned(), self.set())]);
         let files = BTreeMap::from([("D".to_owned(), Digest::of(b"dockerfile"))]);

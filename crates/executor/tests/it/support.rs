@@ -14,7 +14,7 @@ use executor::{BlobCache, Event, Execution, Executor, Job, Output, Settings};
 use names::Digest;
 use oci::client::{ClientSettings, RegistryClient, Retries};
 use oci::loopback::LoopbackRegistry;
-use pins::{Known, parse_gpus, parse_tracks_with, parse_versions};
+use pins::{References, parse_gpus, parse_tracks_with, parse_versions};
 use plan::Plan;
 use planner::{BuildRequest, PlanningInput};
 use serde_json::{Value, json};
@@ -205,7 +205,7 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
                   description = \"d\"\nbase = \"base\"\nspoof = true\n";
     let pins = parse_versions("versions.toml", &pins).unwrap_or_else(|e| panic!("{e}"));
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
-    let tracks = parse_tracks_with("tracks.toml", tracks, Known { pins: &pins, tracks: None })
+    let tracks = parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None })
         .unwrap_or_else(|e| panic!("{e}"));
     let (patches, files) = Default::default();
     let input = PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() };

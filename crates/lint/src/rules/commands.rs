@@ -1,8 +1,10 @@
 //! Rules for commands: what is cloned, patched, downloaded, built and pushed.
 
+use super::packages;
 use super::variables::is_branch;
+use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
-use crate::{Context, Facts, Findings, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for (at, command) in facts.commands.iter().enumerate() {
@@ -10,14 +12,16 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let line = command.words[0].line;
         match words[0].rsplit('/').next().unwrap_or_default() {
             "git" => git(facts, at, &words, line, found),
-            "sed" | "perl" | "patch" => patches(&words, line, found),
+            "sed" | "perl" | "patch" => patches(facts, &words, line, found),
             "apt-key" => found.add("apt-key", line, "`apt-key` is called"),
             "chmod" => chmod(&words, line, found),
-            "docker" | "podman" | "buildah" => container(facts, &words, line, context, found),
-            "curl" | "wget" => download(facts, at, &words, line, found),
+            "docker" | "podman" | "buildah" => built(facts, command, context, found),
+            "curl" | "wget" | "aria2c" => download(facts, at, found),
+            _ if is_pip(&words) => from_git(command, found),
             _ => {}
         }
     }
+    privileged(facts, found);
     if facts.kind == Kind::Dockerfile {
         added(facts, found);
     }
@@ -43,35 +47,36 @@ fn git(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &mut Fi
         "push" if commits_before(facts, at) => {
             found.add("git-push-in-script", line, "a script runs `git push` after `git commit`");
         }
-        "clone" => clone(facts, at, rest, line, found),
-        "checkout" | "switch" => {
+        "clone" => clone(facts, at, rest, found),
+        // `git checkout REF -- FILE` restores a file.
+        "checkout" | "switch" if !rest.contains(&"--") => {
             let target = rest.iter().find(|word| !word.starts_with('-'));
-            if let Some(target) = target.filter(|target| is_branch(target) && !rest.contains(&"-b"))
-            {
-                let rule = if target.contains("main_perf") {
-                    "flash-attention-branch"
-                } else {
-                    "branch-as-commit"
-                };
-                if clones_before(facts, at) {
-                    found.add(rule, line, format!("the branch `{target}` is checked out"));
-                }
+            let Some(target) = target else { return };
+            let is_new = rest.iter().any(|word| matches!(*word, "-b" | "-B" | "-c" | "--orphan"));
+            // A path has a dot; a name without digits is no tag and no commit.
+            let is_named = !target.contains("HEAD")
+                && !target.contains(|c: char| c.is_ascii_digit() || c == '.' || c == UNKNOWN);
+            if (is_branch(target) || is_named) && !is_new && clones_before(facts, at) {
+                let rule = branch_rule(target);
+                found.add(rule, line, format!("the branch `{target}` is checked out"));
             }
-            if rest.contains(&"v0.10.3") {
-                no_such_vllm(line, found);
+            if let Some(hit) = cloned_before(facts, at).and_then(|name| never(name, target, line)) {
+                found.hit(hit);
             }
         }
         _ => {}
     }
 }
 
-fn no_such_vllm(line: usize, found: &mut Findings<'_>) {
-    found.add_with(
-        "no-such-version",
-        line,
-        "vLLM has no tag `v0.10.3`",
-        "the nearest are v0.10.2 and v0.11.0",
-    );
+fn branch_rule(branch: &str) -> &'static str {
+    if branch.contains("main_perf") { "flash-attention-branch" } else { "branch-as-commit" }
+}
+
+/// Returns the violation if a repository has no such tag.
+fn never(repository: &str, tag: &str, line: usize) -> Option<Hit<'static>> {
+    let version =
+        tag.strip_prefix('v').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    packages::never(repository, version?, line)
 }
 
 fn is_git(command: &ShellCommand, wanted: &[&str]) -> bool {
@@ -87,60 +92,179 @@ fn clones_before(facts: &Facts<'_>, at: usize) -> bool {
     facts.commands[..at].iter().any(|command| is_git(command, &["clone"]))
 }
 
-fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], line: usize, found: &mut Findings<'_>) {
-    let branch = rest.iter().enumerate().find_map(|(index, word)| match *word {
-        "-b" | "--branch" => rest.get(index + 1).copied(),
-        word => word.strip_prefix("--branch="),
-    });
-    let url = rest
+/// Returns the name of the repository that was cloned last.
+fn cloned_before<'a>(facts: &'a Facts<'_>, at: usize) -> Option<&'a str> {
+    let clones = facts.commands[..at].iter().rev().find(|command| is_git(command, &["clone"]))?;
+    clones.words.iter().find(|word| is_url(&word.text)).map(|word| repository_name(&word.text))
+}
+
+fn is_url(word: &str) -> bool {
+    word.contains("://") || word.contains('@') && word.contains(':')
+}
+
+/// Returns the last part of a url, without `.git`.
+fn repository_name(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    let name = url.rsplit(['/', ':']).next().unwrap_or(url);
+    name.strip_suffix(".git").unwrap_or(name)
+}
+
+/// Options of `git clone` whose value is the next word.
+const CLONE_TAKES_VALUE: [&str; 12] = [
+    "-b",
+    "--branch",
+    "--depth",
+    "-o",
+    "--origin",
+    "-j",
+    "--jobs",
+    "-c",
+    "--config",
+    "--filter",
+    "--reference",
+    "--revision",
+];
+
+/// A `git clone`.
+#[derive(Debug, Default)]
+struct Clone<'w> {
+    url: Option<&'w str>,
+    branch: Option<&'w str>,
+    folder: Option<&'w str>,
+    has_revision: bool,
+}
+
+impl<'w> Clone<'w> {
+    fn read(rest: &[&'w str]) -> Self {
+        let mut clone = Self::default();
+        let mut words = rest.iter().copied();
+        while let Some(word) = words.next() {
+            let (option, value) =
+                word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
+            if !word.starts_with('-') {
+                let place = if clone.url.is_none() { &mut clone.url } else { &mut clone.folder };
+                *place = Some(word);
+                continue;
+            }
+            let takes_value = CLONE_TAKES_VALUE.contains(&option) && value.is_none();
+            let value = if takes_value { words.next() } else { value };
+            match option {
+                "-b" | "--branch" => clone.branch = value,
+                "--revision" => clone.has_revision = true,
+                _ => {}
+            }
+        }
+        clone
+    }
+}
+
+fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) {
+    let command = &facts.commands[at];
+    let line = command.words[0].line;
+    let read = Clone::read(rest);
+    let url = read.url.unwrap_or("the repository");
+    // `git clone` only prints its help, and a local folder is not upstream.
+    if read.url.is_none() || read.has_revision || url.starts_with(['/', '.']) {
+        return;
+    }
+    let folder = join(&command.folder, read.folder.unwrap_or_else(|| repository_name(url)));
+    let later: Vec<&ShellCommand> = facts.commands[at + 1..]
         .iter()
-        .find(|word| word.contains("://") || word.contains('@'))
-        .copied()
-        .unwrap_or("the repository");
-    // A later checkout or reset, before the next clone, can still pin it.
-    let behind = facts.commands[at + 1..].iter().take_while(|command| !is_git(command, &["clone"]));
-    let settled = behind.into_iter().any(|command| {
-        is_git(command, &["checkout", "reset", "switch", "fetch"])
-            && command.words.iter().any(|word| is_commit(&word.text) || word.text.contains(UNKNOWN))
+        .take_while(|later| later.stage == command.stage)
+        .filter(|later| is_git(later, &["checkout", "reset", "switch", "fetch"]))
+        .filter(|later| may_be_in(later, &folder))
+        .collect();
+    let is_settled = later.iter().any(|command| {
+        command.words.iter().any(|word| is_commit(&word.text) || word.text.contains(UNKNOWN))
     });
-    match branch {
-        Some(branch) if branch.contains(UNKNOWN) || settled => {}
-        Some("v0.10.3") if url.contains("vllm") => no_such_vllm(line, found),
-        Some(branch) if branch.contains("main_perf") => {
-            found.add("flash-attention-branch", line, format!("`{branch}` of {url} is cloned"));
+    let shown = match url.trim_matches(UNKNOWN) {
+        "" => "a repository".to_owned(),
+        _ => url.replace(UNKNOWN, "…"),
+    };
+    match read.branch {
+        Some(branch) if branch.contains(UNKNOWN) || is_settled => {}
+        Some(branch) => {
+            if let Some(hit) = never(repository_name(url), branch, line) {
+                found.hit(hit);
+            } else if is_tag(branch) {
+                let message = format!("the tag `{branch}` of {shown} is cloned");
+                found.add("tag-not-commit", line, message);
+            } else {
+                let message = format!("the branch `{branch}` of {shown} is cloned");
+                found.add(branch_rule(branch), line, message);
+            }
         }
-        Some(branch)
-            if !branch.trim_start_matches(['v', 'b']).starts_with(|c: char| c.is_ascii_digit())
-                && !branch.contains(|c: char| c.is_ascii_digit()) =>
-        {
-            found.add(
-                "branch-as-commit",
-                line,
-                format!("the branch `{branch}` of {url} is cloned"),
-            );
-        }
-        Some(tag) => {
-            found.add("tag-not-commit", line, format!("the tag `{tag}` of {url} is cloned"));
-        }
-        None if settled => {}
         None => {
-            let checks_out = facts.commands[at + 1..]
-                .iter()
-                .any(|command| is_git(command, &["checkout", "switch"]));
-            if !checks_out {
-                found.add("clone-unpinned", line, format!("{url} is cloned at its current tip"));
+            let checks_out = |command: &&ShellCommand| {
+                is_git(command, &["checkout", "switch"])
+                    && !command.words.iter().any(|word| word.text == "--")
+            };
+            if !is_settled && !later.iter().any(checks_out) {
+                found.add("clone-unpinned", line, format!("{shown} is cloned at its current tip"));
             }
         }
     }
+}
+
+/// Returns whether a name looks like a tag: `v1.2`, `b9010`, `rocm-7.2.1`.
+fn is_tag(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let number = last.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '-' || c == '_');
+    let is_short = last.len() - number.len() <= 1;
+    let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+    digits > 0 && !name.contains('/') && (is_short || number[digits..].starts_with('.'))
+}
+
+/// Returns whether a command of git may work in the folder of a clone.
+fn may_be_in(command: &ShellCommand, clone: &str) -> bool {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let given = words.windows(2).find(|two| two[0] == "-C").map(|two| two[1]);
+    let folder = given.map_or_else(|| command.folder.clone(), |given| join(&command.folder, given));
+    let (folder, clone) = (plain(&folder), plain(clone));
+    // What only a running shell knows may be the same.
+    if folder.contains(UNKNOWN) || clone.contains(UNKNOWN) {
+        let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let (one, other) = (last(&folder), last(&clone));
+        return one.contains(UNKNOWN) || other.contains(UNKNOWN) || one == other;
+    }
+    folder == clone
+        || folder.starts_with(&format!("{clone}/"))
+        // `cd` to an absolute path, while the clone's own folder is relative, and the other way.
+        || folder.ends_with(&format!("/{clone}"))
+        || !folder.is_empty() && clone.ends_with(&format!("/{folder}"))
+}
+
+fn join(folder: &str, next: &str) -> String {
+    if next.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
+        next.to_owned()
+    } else {
+        format!("{}/{next}", folder.trim_end_matches('/'))
+    }
+}
+
+/// Returns a path without `.` and `..`.
+fn plain(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let start = if path.starts_with('/') { "/" } else { "" };
+    format!("{start}{}", parts.join("/"))
 }
 
 fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-fn patches(words: &[&str], line: usize, found: &mut Findings<'_>) {
+fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<'_>) {
     let all = words.join(" ");
-    if all.contains("HIP_SUPPORTED_ARCHS") {
+    // The list of vLLM's CMakeLists.txt is often edited by its content.
+    let edits_list = all.contains("gfx") && all.contains("CMakeLists.txt");
+    if all.contains("HIP_SUPPORTED_ARCHS") || edits_list && facts.text.contains("vllm") {
         found.add("vllm-allowlist-sed", line, "vLLM's list of GPUs is edited with sed");
     }
     if all.contains("rtld_global") || all.contains("RTLD_GLOBAL") && all.contains("rocm_sdk") {
@@ -159,47 +283,159 @@ fn chmod(words: &[&str], line: usize, found: &mut Findings<'_>) {
     }
 }
 
-fn container(
+fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for (line, message) in &facts.privileged {
+        found.add("privileged-container", *line, message.as_str());
+    }
+}
+
+/// Checks that the Dockerfile of `docker build` exists.
+fn built(
     facts: &Facts<'_>,
-    words: &[&str],
-    line: usize,
+    command: &ShellCommand,
     context: Context<'_>,
     found: &mut Findings<'_>,
 ) {
-    if words.contains(&"run") && words.contains(&"--privileged") {
-        found.add("privileged-container", line, "a container is started with `--privileged`");
-    }
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Shell) else { return };
-    if !words.iter().any(|word| matches!(*word, "build" | "bud")) {
+    let is_known = !command.folder.contains([UNKNOWN, '~']);
+    if !is_known || !words.iter().any(|word| matches!(*word, "build" | "bud")) {
         return;
     }
     let file = words.iter().enumerate().find_map(|(index, word)| match *word {
         "-f" | "--file" => words.get(index + 1).copied(),
         word => word.strip_prefix("--file="),
     });
-    if let Some(file) = file
-        .filter(|file| !file.contains(UNKNOWN) && *file != "-" && !exists.exists(facts.file, file))
-    {
+    let Some(file) = file.filter(|file| !file.contains(UNKNOWN) && *file != "-") else { return };
+    // podman also looks in the context, which is the last word.
+    let context = words.last().map(|last| join(last, file));
+    let places = [Some(file.to_owned()), Some(join(&command.folder, file)), context];
+    let found_in: Vec<Option<bool>> =
+        places.iter().flatten().map(|path| exists.exists(facts.file, path)).collect();
+    if found_in.iter().all(|found| *found == Some(false)) {
+        let line = command.words[0].line;
         found.add("missing-file", line, format!("`{file}` is built, but it does not exist"));
     }
 }
 
-fn download(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &mut Findings<'_>) {
-    let next = facts.commands.get(at + 1);
-    let is_piped = next.is_some_and(|next| {
-        next.words[0].line == line
-            && matches!(next.words[0].text.as_str(), "sh" | "bash" | "python3" | "python")
-    });
-    // `curl … | sh` ends with a shell without a script, which the reader omits from the commands.
-    let source = facts.text.lines().nth(line - 1).unwrap_or_default();
-    let runs_in_shell = source.split('|').skip(1).any(|next| {
-        let next = next.trim_start();
-        let next = next.strip_prefix("sudo ").unwrap_or(next).split_whitespace().next();
-        matches!(next, Some("sh" | "bash"))
-    });
-    if (is_piped || runs_in_shell) && words.iter().any(|word| word.contains("://")) {
-        found.add("download-unchecked", line, "a download is run by a shell immediately");
+/// Checks `pip install git+https://…`.
+fn from_git(command: &ShellCommand, found: &mut Findings<'_>) {
+    for word in &command.words {
+        let Some(at) = word.text.find("git+") else { continue };
+        let url = word.text[at + 4..].split('#').next().unwrap_or_default();
+        let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let (_, path) = path.split_once('/').unwrap_or(("", path));
+        let shown = url.replace(UNKNOWN, "…");
+        match path.split_once('@') {
+            None => {
+                let message = format!("{shown} is installed from its current tip");
+                found.add("clone-unpinned", word.line, message);
+            }
+            Some((_, name)) if name.contains(UNKNOWN) || is_hexadecimal(name) => {}
+            Some((_, name)) if is_tag(name) => {
+                let message = format!("the tag `{name}` of {shown} is installed");
+                found.add("tag-not-commit", word.line, message);
+            }
+            Some((_, name)) => {
+                let message = format!("the branch `{name}` of {shown} is installed");
+                found.add(branch_rule(name), word.line, message);
+            }
+        }
     }
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    text.len() >= 7 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Checks downloads whose content is used without a look.
+fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
+    let command = &facts.commands[at];
+    let line = command.words[0].line;
+    let is_local = command.words.iter().any(|word| {
+        ["://localhost", "://127.", "://0.", "://[::1]", "://host."]
+            .iter()
+            .any(|host| word.text.contains(host))
+            || word.text.starts_with("localhost")
+    });
+    if is_local {
+        return;
+    }
+    if let Some(message) = piped(facts, at) {
+        return found.add("download-unchecked", line, message);
+    }
+    let is_insecure = command.words.iter().any(|word| {
+        let text = word.text.as_str();
+        let has_k = text.starts_with('-') && !text.starts_with("--") && text.contains('k');
+        matches!(text, "--insecure" | "--no-check-certificate")
+            || has_k && command.words[0].text.ends_with("curl")
+    });
+    if is_insecure {
+        found.add("download-unchecked", line, "a download does not check the server's certificate");
+    } else if let Some(file) = saved(command).filter(|_| !is_verified(facts, command)) {
+        let message = format!("`{file}` is downloaded, and nothing checks it");
+        found.add("download-unchecked", line, message);
+    }
+}
+
+/// Returns the problem if the content of a download goes into a program.
+fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
+    let next = facts.commands.get(at + 1).filter(|_| facts.commands[at].is_piped)?;
+    let words: Vec<&str> = next.words.iter().map(|word| word.text.as_str()).collect();
+    match words[0].rsplit('/').next().unwrap_or_default() {
+        "sh" | "bash" | "zsh" | "dash" => Some("a download is run by a shell immediately"),
+        // `python3 -m json.tool` and `python3 -c '…'` only read it.
+        program if program.starts_with("python") && !words[1..].iter().any(|w| is_code(w)) => {
+            Some("a download is run by Python immediately")
+        }
+        "tar" | "bsdtar" => Some("a download is unpacked without a check"),
+        _ => None,
+    }
+}
+
+/// The ends of files that are unpacked, installed or run.
+const USED: [&str; 14] = [
+    ".tar.gz",
+    ".tgz",
+    ".tar.xz",
+    ".tar.bz2",
+    ".tar.zst",
+    ".zip",
+    ".deb",
+    ".rpm",
+    ".whl",
+    ".run",
+    ".sh",
+    ".py",
+    ".appimage",
+    ".apk",
+];
+
+/// Returns the file that a download saves, if such files are used as programs.
+fn saved(command: &ShellCommand) -> Option<String> {
+    let words = command.words.iter().skip(1).map(|word| word.text.as_str());
+    words
+        .filter_map(|word| word.split(['?', '#']).next()?.rsplit('=').next())
+        .filter(|word| !word.starts_with('-'))
+        .map(|word| word.rsplit('/').next().unwrap_or(word).replace(UNKNOWN, "…"))
+        .find(|name| USED.iter().any(|end| name.to_ascii_lowercase().ends_with(end)))
+}
+
+/// Returns whether the stage of a command checks a hash or a signature.
+fn is_verified(facts: &Facts<'_>, command: &ShellCommand) -> bool {
+    let checks = |other: &ShellCommand| {
+        let words: Vec<&str> = other.words.iter().map(|word| word.text.as_str()).collect();
+        let program = words[0].rsplit('/').next().unwrap_or_default();
+        program.ends_with("sum") && program != "cksum"
+            || matches!(program, "gpgv" | "cosign" | "minisign")
+            || matches!(program, "gpg" | "gpg2") && words.contains(&"--verify")
+    };
+    facts.commands.iter().filter(|other| other.stage == command.stage).any(checks)
+        || command.words.iter().any(|word| word.text.starts_with("--checksum"))
+}
+
+fn is_code(word: &str) -> bool {
+    word.starts_with("-c") || word.starts_with("-m") || word.ends_with(".py")
 }
 
 /// Checks `ADD https://…` without a checksum.

@@ -1,23 +1,25 @@
 //! Rules for images: names, tags, and known problems.
 
-use super::is_old_rocm;
+use super::{for_gpu, rocm};
+use crate::data::{data, matches_any};
 use crate::facts::Image;
 use crate::shell::UNKNOWN;
-use crate::{Facts, Findings};
+use crate::{Context, Facts, Findings, Hit};
 
 /// The parts of a reference that the rules need.
 #[derive(Debug)]
-struct Parts<'a> {
+pub(super) struct Parts<'a> {
     /// With the registry, if there is one.
     name: &'a str,
     /// Without the registry and without `library/`.
-    path: &'a str,
+    pub(super) path: &'a str,
     has_registry: bool,
-    tag: Option<&'a str>,
+    pub(super) tag: Option<&'a str>,
     has_digest: bool,
 }
 
-fn parts(reference: &str) -> Parts<'_> {
+pub(super) fn parts(reference: &str) -> Parts<'_> {
+    let reference = reference.strip_prefix("docker://").unwrap_or(reference);
     let (rest, digest) = reference.split_once('@').map_or((reference, None), |(r, d)| (r, Some(d)));
     let last = rest.rfind('/').map_or(0, |slash| slash + 1);
     let (name, tag) = match rest[last..].split_once(':') {
@@ -31,7 +33,7 @@ fn parts(reference: &str) -> Parts<'_> {
     Parts { name, path, has_registry: registry.is_some(), tag, has_digest: digest.is_some() }
 }
 
-pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for image in &facts.images {
         let reference = image.reference.trim();
         let is_local = reference.starts_with("localhost/")
@@ -41,7 +43,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             continue;
         }
         general(facts, image, found);
-        known(facts, image, found);
+        known(facts, image, context, found);
     }
 }
 
@@ -49,7 +51,7 @@ fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
     // An image that the script builds itself is not pulled.
-    if !name.contains('/') && builds(facts, name) {
+    if builds(facts, name) {
         return;
     }
     if !has_registry {
@@ -86,49 +88,47 @@ fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
 fn builds(facts: &Facts<'_>, name: &str) -> bool {
     facts.commands.iter().any(|command| {
         let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-        words.contains(&"build")
-            && words.windows(2).any(|two| {
-                matches!(two[0], "-t" | "--tag") && two[1].split(':').next() == Some(name)
-            })
+        let is_name = |text: &str| parts(text).name == name;
+        words.iter().any(|word| matches!(*word, "build" | "bud" | "commit" | "tag"))
+            && (words.windows(2).any(|two| matches!(two[0], "-t" | "--tag") && is_name(two[1]))
+                || words.iter().any(|word| {
+                    word.strip_prefix("--tag=")
+                        .or_else(|| word.strip_prefix("-t="))
+                        .is_some_and(is_name)
+                }))
     })
 }
 
-fn known(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
+fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Parts { path, tag, has_digest, .. } = parts(&image.reference);
     let (line, reference) = (image.line, &image.reference);
+    let is_only_digest = has_digest && tag.is_none();
     let tag = tag.unwrap_or_default();
-    if path == "rocm/vllm-dev" {
-        found.add("vllm-dev-discontinued", line, format!("`{reference}` is no longer built"));
-        let is_candidate = tag.rsplit(['_', '-']).next().is_some_and(|last| last.contains("rc"));
-        if is_candidate {
-            found.add("release-candidate-image", line, format!("`{tag}` is a release candidate"));
+    for row in &data().images {
+        let has_device = row.device.as_ref().is_none_or(|device| {
+            // A digest does not tell what the image contains.
+            !is_only_digest && image.devices.iter().any(|given| given.starts_with(device))
+        });
+        let has_rocm = row.old_rocm.is_empty()
+            || rocm::amd_releases(facts, image.stage)
+                .any(|release| row.old_rocm.iter().any(|old| old.contains(release)));
+        let is_named = row.repositories.iter().any(|one| one == path)
+            && matches_any(&row.tags, tag)
+            && !matches_any(&row.except, tag);
+        if !(is_named && has_device && has_rocm) {
+            continue;
+        }
+        let message = row.row.message.replace("{image}", reference);
+        let sure = facts.target.matches(&row.row.gpus, context);
+        if let Some(hit) = for_gpu(Hit::new(&row.row.rule, line, message).of(&row.row), sure) {
+            found.hit(hit);
         }
     }
-    let has_rocm = tag == "rocm" || tag.ends_with("-rocm") || has_digest && tag.is_empty();
-    if path == "ollama/ollama" && facts.has_kfd && !has_rocm {
-        found.add(
-            "ollama-without-rocm",
-            line,
-            format!("`{reference}` is given /dev/kfd, but contains no ROCm"),
-        );
-    }
-    if path.starts_with("rocm/") || path.contains("rocm") {
-        match rocm_of(path, tag) {
-            Some(release) if is_old_rocm(release) => {
-                found.add("rocm-too-old", line, format!("`{reference}` contains ROCm {release}"));
-            }
-            Some("7.2" | "7.2.0") => {
-                found.add("rocm-7-2-0", line, format!("`{reference}` contains ROCm 7.2.0"));
-            }
-            Some(_) | None => {}
-        }
-    }
-    let is_fedora = matches!(path, "fedora" | "fedora/fedora" | "fedora-toolbox");
-    if is_fedora
-        && (tag == "43" || tag == "rawhide" || tag == "latest" || tag.is_empty())
-        && !has_digest
+    if path.contains("rocm")
+        && let Some(release) = rocm_of(path, tag)
     {
-        found.add("fedora-release", line, format!("`{reference}`"));
+        let message = format!("`{reference}` contains ROCm {release}");
+        rocm::judge(rocm::Named { release, line, message }, facts, context, found);
     }
 }
 
@@ -142,5 +142,5 @@ fn rocm_of<'a>(path: &str, tag: &'a str) -> Option<&'a str> {
     let rest = tag[at..].trim_start_matches(['-', '_']);
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     let release = rest[..end].trim_end_matches('.');
-    (!release.is_empty()).then_some(release)
+    release.contains('.').then_some(release)
 }

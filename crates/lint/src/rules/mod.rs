@@ -1,14 +1,19 @@
-//! The rules, grouped by what they check. [`crate::RULES`] contains their names and reasons.
+//! The rules, grouped by what they check. [`crate::rules`] contains their names and reasons.
+//!
+//! No version is written here: facts about versions are rows of `versions/lint.toml` and
+//! `versions/compat.toml`.
 
 mod commands;
 mod images;
 mod packages;
 mod pins;
+mod rocm;
 mod tracks;
 mod variables;
 mod words;
 
-use crate::{Context, Facts, Findings, Kind};
+use crate::target::Match;
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 /// Runs every rule on the facts of a file.
 pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -17,27 +22,24 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         Kind::Python => return tracks::python(facts, context, found),
         Kind::Tracks => {
             tracks::run(facts, context, found);
-            return variables::each(facts, found);
+            return variables::each(facts, context, found);
         }
         _ => {}
     }
     variables::run(facts, context, found);
-    images::run(facts, found);
+    images::run(facts, context, found);
     packages::run(facts, context, found);
+    rocm::run(facts, context, found);
     commands::run(facts, context, found);
     words::run(facts, context, found);
 }
 
-/// The first ROCm release that AMD supports on gfx1151 with every kernel.
-const FIRST_ROCM: &str = "7.2.1";
-
-/// Returns whether a ROCm release is older than the first one that supports gfx1151. Returns
-/// `false` for 7.2.0, which has its own rule.
-fn is_old_rocm(release: &str) -> bool {
-    let numbers: Vec<u32> = release.split('.').map_while(|part| part.parse().ok()).collect();
-    match numbers.as_slice() {
-        [7, minor, ..] => *minor < 2,
-        [major, _, ..] => (3..7).contains(major),
-        [_] | [] => false,
+/// Lowers the severity of a row about a GPU if it is not sure that the file is about that GPU.
+/// Returns `None` if the file is about others.
+fn for_gpu<'r>(hit: Hit<'r>, sure: Match) -> Option<Hit<'r>> {
+    match sure {
+        Match::No => None,
+        Match::Unknown | Match::Possible => Some(hit.at_most(Severity::Warning)),
+        Match::Certain => Some(hit),
     }
 }

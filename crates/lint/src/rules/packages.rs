@@ -1,120 +1,206 @@
 //! Rules for Python packages: versions that do not exist, mixed indexes, and incompatible packages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::is_old_rocm;
-use crate::facts::{Package, is_pip};
-use crate::{Context, Facts, Findings};
+use super::{images, rocm};
+use crate::data::data;
+use crate::facts::Package;
+use crate::python::{is_pip, version_in};
+use crate::shell::ShellCommand;
+use crate::{Context, Facts, Findings, Hit};
+
+/// The packages of one stage with their versions.
+#[derive(Debug, Default)]
+struct Group<'f> {
+    versions: BTreeMap<String, String>,
+    packages: Vec<&'f Package>,
+}
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    let versions: BTreeMap<String, String> = facts
-        .packages
-        .iter()
-        .filter_map(|package| Some((package.name.clone(), package.version.clone()?)))
-        .collect();
+    let mut groups: BTreeMap<usize, Group<'_>> = BTreeMap::new();
     for package in &facts.packages {
-        one(package, &versions, context, found);
+        let group = groups.entry(package.stage).or_default();
+        group.packages.push(package);
+    }
+    for group in groups.values_mut() {
+        let mut several = BTreeSet::new();
+        for package in &group.packages {
+            let Some(version) = &package.version else { continue };
+            let earlier = group.versions.insert(package.name.clone(), version.clone());
+            if earlier.is_some_and(|earlier| earlier != *version) {
+                several.insert(package.name.clone());
+            }
+        }
+        // With two versions of one package, nobody can tell which of them is used.
+        group.versions.retain(|name, _| !several.contains(name));
+        for package in &group.packages {
+            one(facts, package, &group.versions, context, found);
+        }
+        together(facts, group, context, found);
     }
     for command in &facts.commands {
         indexes(facts, command, found);
     }
-    together(facts, context, &versions, found);
 }
 
 fn one(
+    facts: &Facts<'_>,
     package: &Package,
     all: &BTreeMap<String, String>,
     context: Context<'_>,
     found: &mut Findings<'_>,
 ) {
-    let Package { name, extras, version, line } = package;
+    let Package { name, version, line, .. } = package;
     let line = *line;
-    if name == "huggingface-hub"
-        && extras.iter().any(|extra| extra == "cli" || extra == "hf_transfer")
-    {
-        found.add_with(
-            "no-such-version",
-            line,
-            format!("`{name}` has no extra `{}`", extras.join(",")),
-            "install `huggingface-hub` without extras; the command `hf` is part of it",
-        );
-    }
-    if name == "amdsmi" {
+    extras(package, found);
+    if name == "amdsmi" && !package.is_special {
         found.add("amdsmi-from-index", line, "`amdsmi` is installed from a package index");
     }
+    wheels(facts, package, found);
     let Some(version) = version else { return };
-    let never = [("torch", "2.5.0+rocm6.3"), ("lm-format-enforcer", "0.4.5"), ("vllm", "0.10.3")];
-    let is_never = never.contains(&(name.as_str(), version.as_str()))
-        || name == "aioprometheus" && version.starts_with("0.16");
-    if is_never {
-        found.add("no-such-version", line, format!("there is no `{name}` `{version}`"));
+    if let Some(hit) = never(name, version, line) {
+        found.hit(hit);
     } else if let Some(compat) = context.compat {
         for (row, bad) in compat.bad(name, version, all) {
-            found.add_with(
-                "known-bad-version",
-                line,
-                format!("`{name}` `{version}`: {} [{row}]", bad.why),
-                format!("use {}", bad.instead),
-            );
+            let message = format!("`{name}` `{version}`: {} [{row}]", bad.why);
+            let hit = Hit::new("known-bad-version", line, message).compat(&bad.evidence);
+            found.hit(hit.help(format!("use {}", bad.instead)));
         }
     }
-    if let Some(rocm) =
-        version.split_once("+rocm").map(|(_, rocm)| rocm).filter(|rocm| is_old_rocm(rocm))
-    {
-        found.add("rocm-too-old", line, format!("`{name}` `{version}` is built for ROCm {rocm}"));
+    if let Some(release) = version.split_once("+rocm").map(|(_, stamp)| release(stamp)) {
+        let message = format!("`{name}` `{version}` is built for ROCm {release}");
+        rocm::judge(rocm::Named { release, line, message }, facts, context, found);
     }
 }
 
-fn indexes(facts: &Facts<'_>, command: &crate::shell::ShellCommand, found: &mut Findings<'_>) {
+/// Returns the violation if a release was never published.
+pub(super) fn never(package: &str, version: &str, line: usize) -> Option<Hit<'static>> {
+    let row = data().never.iter().find(|row| {
+        row.package == package
+            && (row.exact.iter().any(|exact| exact == version)
+                || row.releases.iter().any(|releases| releases.contains(version)))
+    })?;
+    let message = format!("there is no `{package}` `{version}`");
+    Some(Hit::new("no-such-version", line, message).help(&row.help).evidence(row.evidence.as_ref()))
+}
+
+fn extras(package: &Package, found: &mut Findings<'_>) {
+    for row in data().extras.iter().filter(|row| row.package == package.name) {
+        let extras: Vec<&str> = package
+            .extras
+            .iter()
+            .filter(|extra| row.extras.contains(extra))
+            .map(String::as_str)
+            .collect();
+        let is_gone = package
+            .version
+            .as_ref()
+            .is_none_or(|version| row.releases.iter().any(|one| one.contains(version)));
+        if !extras.is_empty() && is_gone {
+            let message =
+                format!("`{}` has no extra `{}` any more", package.name, extras.join(","));
+            found.hit(Hit::new(&row.row.rule, package.line, message).of(&row.row));
+        }
+    }
+}
+
+/// Checks releases whose ROCm wheels exist for one Python only.
+fn wheels(facts: &Facts<'_>, package: &Package, found: &mut Findings<'_>) {
+    let Some(version) = &package.version else { return };
+    let row = data().wheels.iter().find(|row| {
+        row.package == package.name && row.releases.iter().any(|one| one.contains(version))
+    });
+    let Some(row) = row else { return };
+    let command = package.command.checked_sub(1).and_then(|at| facts.commands.get(at));
+    let is_rocm = version.contains("rocm") || command.is_some_and(names_rocm);
+    let python = package
+        .python
+        .as_deref()
+        .or_else(|| command.and_then(python_of))
+        .or_else(|| stage_python(facts, package.stage));
+    if let Some(python) = python.filter(|python| is_rocm && *python != row.python) {
+        let message = format!(
+            "the ROCm wheel of `{}` `{version}` is for Python {}, but Python {python} is used",
+            package.name, row.python
+        );
+        found.hit(Hit::new(&row.row.rule, package.line, message).of(&row.row));
+    }
+}
+
+fn python_of(command: &ShellCommand) -> Option<&str> {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let asked = words.windows(2).find(|two| matches!(two[0], "--python" | "-p")).map(|two| two[1]);
+    let named = words.iter().find(|word| word.starts_with("--python="));
+    let program = words[0].rsplit('/').next().filter(|program| program.contains("p"));
+    asked.or(named.copied()).or(program).and_then(version_in)
+}
+
+/// Returns the Python that a stage uses: that of its base, or of its virtual environment.
+fn stage_python<'a>(facts: &'a Facts<'_>, stage: usize) -> Option<&'a str> {
+    let makes = |command: &&ShellCommand| {
+        command.stage == stage && command.words.iter().any(|word| word.text == "venv")
+    };
+    let made = facts.commands.iter().filter(makes).find_map(python_of);
+    let base = facts.base(stage).map(|stage| images::parts(&stage.base));
+    made.or_else(|| base.filter(|base| base.path == "python")?.tag.and_then(version_in))
+}
+
+fn names_rocm(command: &ShellCommand) -> bool {
+    command.words.iter().any(|word| {
+        let word = word.text.to_ascii_lowercase();
+        word.contains("rocm") || word.contains("repo.radeon.com") || word.contains("amd.com")
+    })
+}
+
+fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     if !is_pip(&words) || !words.contains(&"install") {
         return;
     }
     let line = command.words[0].line;
-    let is_rocm = words.iter().any(|word| {
-        let word = word.to_ascii_lowercase();
-        word.contains("rocm") || word.contains("repo.radeon.com") || word.contains("amd.com")
-    });
     let has_extra = words.iter().any(|word| word.starts_with("--extra-index-url"));
-    let has_torch = facts
-        .packages
-        .iter()
-        .any(|p| p.name == "torch" && words.iter().any(|w| w.starts_with("torch")));
-    let unpinned =
-        facts.packages.iter().find(|package| package.line >= line && package.version.is_none());
-    let is_hashed = words.iter().any(|word| {
-        *word == "--require-hashes"
-            || *word == "-r"
-            || word.starts_with("--requirement")
-            || *word == "-c"
+    let unpinned = facts.packages.iter().find(|package| {
+        package.version.is_none()
+            && !package.is_special
+            && package.stage == command.stage
+            && command.words.iter().any(|w| w.line == package.line)
     });
-    if let Some(package) = unpinned
-        .filter(|package| !is_hashed && command.words.iter().any(|w| w.line == package.line))
-    {
+    let is_settled = words.iter().any(|word| {
+        matches!(*word, "--require-hashes" | "-r" | "-c" | "--requirement" | "--constraint")
+            || word.starts_with("--requirement=")
+            || word.starts_with("--constraint=")
+    });
+    if let Some(package) = unpinned.filter(|_| !is_settled) {
         found.add(
             "index-unpinned",
             package.line,
-            format!("`{}` is installed without a version", package.name),
+            format!("`{}` is installed without an exact version", package.name),
         );
     }
-    if has_extra && (has_torch || is_rocm) {
+    if has_extra && names_rocm(command) {
         found.add("extra-index-url", line, "the ROCm index and the default index are merged");
     }
 }
 
 /// Checks torch together with torchvision and torchaudio.
-fn together(
-    facts: &Facts<'_>,
-    context: Context<'_>,
-    all: &BTreeMap<String, String>,
-    found: &mut Findings<'_>,
-) {
-    let Some(torch) = all.get("torch") else { return };
-    let line = |name: &str| {
-        facts.packages.iter().find(|package| package.name == name).map_or(1, |p| p.line)
-    };
-    for (name, message) in mismatches(torch, all, context.compat) {
-        found.add("packages-do-not-match", line(&name), message);
+fn together(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let Some(torch) = group.versions.get("torch") else { return };
+    for (name, message) in mismatches(torch, &group.versions, context.compat) {
+        let package = group.packages.iter().find(|package| package.name == name);
+        let Some(package) = package else { continue };
+        let command = package.command.checked_sub(1).and_then(|at| facts.commands.get(at));
+        // An index that has only such builds gives one of them, also without a stamp.
+        let has_index = command.is_some_and(|command| {
+            command.words.iter().any(|word| {
+                word.text == "-i"
+                    || word.text.starts_with("--index-url")
+                    || word.text.starts_with("--default-index")
+            })
+        });
+        let has_stamp = group.versions.get(&name).is_some_and(|version| version.contains('+'));
+        if has_stamp == torch.contains('+') || !has_index {
+            found.add("packages-do-not-match", package.line, message);
+        }
     }
 }
 
@@ -125,17 +211,21 @@ pub(super) fn mismatches(
     compat: Option<&::pins::Compat>,
 ) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
-    let stamp = |version: &str| version.split_once('+').map(|(_, stamp)| stamp.to_owned());
     let row = compat.and_then(|compat| compat.coupling("torch", torch));
     for name in ["torchvision", "torchaudio"] {
         let Some(version) = all.get(name) else { continue };
-        if stamp(version) != stamp(torch) {
+        // Nobody promises that pre-releases match the table of releases.
+        let is_released = !is_pre_release(torch) && !is_pre_release(version);
+        let is_rocm = [torch, version].iter().any(|one| one.contains("+rocm"));
+        if is_rocm && stamp(version) != stamp(torch) {
             wrong.push((
                 name.to_owned(),
                 format!("`{name}` `{version}` and `torch` `{torch}` have different ROCm stamps"),
             ));
-        } else if let Some(wanted) =
-            row.and_then(|row| row.with.get(name)).filter(|wanted| !wanted.contains(version))
+        } else if let Some(wanted) = row
+            .filter(|_| is_released)
+            .and_then(|row| row.with.get(name))
+            .filter(|wanted| !wanted.contains(version))
         {
             wrong.push((
                 name.to_owned(),
@@ -146,4 +236,60 @@ pub(super) fn mismatches(
         }
     }
     wrong
+}
+
+/// Returns the stamp of a version without the commit that AMD's wheels append to it:
+/// `rocm7` and its numbers, `cu128`, `cpu`.
+fn stamp(version: &str) -> Option<&str> {
+    let (_, stamp) = version.split_once('+')?;
+    let words = stamp.find(|c: char| c.is_ascii_digit()).unwrap_or(stamp.len());
+    Some(&stamp[..words + numbers(&stamp[words..]).len()])
+}
+
+/// Returns the numbers with dots at the start of a text.
+fn numbers(text: &str) -> &str {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    text[..end].trim_end_matches('.')
+}
+
+/// Returns the release at the start of a stamp, with the mark of a pre-release if it has one.
+fn release(stamp: &str) -> &str {
+    let end = numbers(stamp).len();
+    let mark = stamp[end..].find(|c: char| !c.is_ascii_alphanumeric());
+    &stamp[..mark.map_or(stamp.len(), |mark| end + mark)]
+}
+
+/// Returns whether a version has the mark of a pre-release: `a`, `b`, `rc`, `dev`.
+fn is_pre_release(version: &str) -> bool {
+    let release = version.split('+').next().unwrap_or_default();
+    let rest = release.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == 'v');
+    !rest.is_empty() && !rest.starts_with("post")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_compared_without_commits() {
+        for (one, other, same) in [
+            ("2.9.1+rocm7.2.1.lw.gitff65f5bf", "0.24.0+rocm7.2.1.gitb919bd0c", true),
+            ("2.9.1+rocm7.2.1", "0.24.0+rocm7.2.0", false),
+            ("2.9.1+rocm7.2.1", "0.24.0", false),
+            ("2.9.1+cu128", "0.24.0+cu128", true),
+            ("2.9.1+cu128", "0.24.0+cpu", false),
+        ] {
+            assert_eq!(stamp(one) == stamp(other), same, "{one} {other}");
+        }
+        assert_eq!(release("7.0.0rc20250826"), "7.0.0rc20250826");
+        assert_eq!(release("7.2.1.lw.gitff65f5bf"), "7.2.1");
+        for (version, expected) in [
+            ("2.9.1", false),
+            ("2.9.1.post1", false),
+            ("2.9.0a0+rocm7.0", true),
+            ("2.9.0rc1", true),
+        ] {
+            assert_eq!(is_pre_release(version), expected, "{version}");
+        }
+    }
 }

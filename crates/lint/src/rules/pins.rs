@@ -8,7 +8,8 @@ use ::pins::compat::Support;
 use ::pins::{Pinned, Pins, parse_versions, pin_lines};
 
 use super::packages::mismatches;
-use crate::{Context, Facts, Findings};
+use super::words::stale_index;
+use crate::{Context, Facts, Findings, Hit};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let pins = match parse_versions(facts.file, facts.text) {
@@ -66,15 +67,15 @@ fn images(
             );
         }
         let Some((compat, rocm)) = context.compat.zip(pin.rocm.as_deref()) else { continue };
-        let Ok(gpu) = "gfx1151".parse() else { continue };
+        let Some(gpu) = context.gpu.or(context.project_gpu) else { continue };
         // A release is judged on a kernel with the fixes; a release that fails there fails
         // everywhere.
-        if let Some((row, Support::Unsupported)) = compat.kernel_support(&gpu, rocm, true) {
+        if let Some((row, Support::Unsupported)) = compat.kernel_support(gpu, rocm, true) {
             let source = &row.evidence.source;
             found.add(
                 "rocm-too-old",
                 line(name),
-                format!("pin `{name}` has ROCm {rocm}, which does not support gfx1151 ({source})"),
+                format!("pin `{name}` has ROCm {rocm}, which does not support {gpu} ({source})"),
             );
         }
     }
@@ -157,23 +158,15 @@ fn releases(
                 found.add("packages-do-not-match", line(name), format!("pin `{name}`: {message}"));
             }
         }
-        let Some(compat) = context.compat else { continue };
-        if let Some(row) = compat.moved_index(&release.index) {
-            found.add_with(
-                "index-moved",
-                line(name),
-                format!("the index of pin `{name}` has moved"),
-                format!("use {}", row.instead),
-            );
+        if let Some(hit) = stale_index(&release.index, line(name), context) {
+            found.hit(hit);
         }
+        let Some(compat) = context.compat else { continue };
         for (package, version) in &release.packages {
             for (row, bad) in compat.bad(package, version, &release.packages) {
-                found.add_with(
-                    "known-bad-version",
-                    line(name),
-                    format!("`{package}` `{version}`: {} [{row}]", bad.why),
-                    format!("use {}", bad.instead),
-                );
+                let message = format!("`{package}` `{version}`: {} [{row}]", bad.why);
+                let hit = Hit::new("known-bad-version", line(name), message);
+                found.hit(hit.compat(&bad.evidence).help(format!("use {}", bad.instead)));
             }
         }
     }

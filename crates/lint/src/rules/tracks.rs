@@ -1,14 +1,14 @@
 //! Rules for `tracks.toml` and `python.toml`: invalid files, pins that do not exist, missing files.
 //! The variables of tracks are checked like those of any image.
 
-use ::pins::{Base, Known, parse_python, parse_python_with, parse_tracks, parse_tracks_with};
+use ::pins::{Base, References, parse_python, parse_python_with, parse_tracks, parse_tracks_with};
 
 use crate::{Context, Facts, Findings};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let (file, text) = (facts.file, facts.text);
     let tracks = match context.pins {
-        Some(pins) => parse_tracks_with(file, text, Known { pins, tracks: None }),
+        Some(pins) => parse_tracks_with(file, text, References { pins, tracks: None }),
         None => parse_tracks(file, text),
     };
     let tracks = match tracks {
@@ -27,7 +27,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         if let Base::Packages(name) = &variant.base {
             files.push((name, format!("versions/locks/{name}.toml")));
         }
-        for (word, path) in files.into_iter().filter(|(_, path)| !exists.exists(file, path)) {
+        for (word, path) in
+            files.into_iter().filter(|(_, path)| exists.exists(file, path) == Some(false))
+        {
             let quoted = format!("\"{word}\"");
             let line = facts.lines().find(|(_, line)| line.contains(&quoted)).map_or(1, |(n, _)| n);
             found.add(

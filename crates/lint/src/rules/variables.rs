@@ -1,90 +1,192 @@
 //! Rules for variables that do not exist, have no effect, or are harmful.
 
-use super::is_old_rocm;
-use crate::shell::{Scope, Setting, UNKNOWN};
-use crate::{Context, Facts, Findings, Kind};
+use ::names::GfxVersion;
 
-/// Variables that only builds read.
-const BUILD_ONLY: [&str; 5] =
-    ["PYTORCH_ROCM_ARCH", "AMDGPU_TARGETS", "GPU_ARCHS", "HIP_ARCHITECTURES", "VLLM_TARGET_DEVICE"];
-
-/// Variables for debugging a crash.
-const DEBUG: [&str; 6] = [
-    "AMD_SERIALIZE_KERNEL",
-    "AMD_SERIALIZE_COPY",
-    "HIP_LAUNCH_BLOCKING",
-    "CUDA_LAUNCH_BLOCKING",
-    "AMD_LOG_LEVEL",
-    "TORCH_USE_HIP_DSA",
-];
+use super::{for_gpu, images, packages, rocm};
+use crate::data::{Place, VariableRow, data, matches_any};
+use crate::shell::{Missing, Scope, Setting, UNKNOWN};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    each(facts, found);
+    each(facts, context, found);
     duplicates(facts, found);
     undefined(facts, context, found);
 }
 
 /// Checks each variable on its own.
-pub(super) fn each(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for setting in &facts.settings {
-        one(facts, setting, found);
+        if is_override(&setting.name) {
+            spoof(facts, setting, context, found);
+        }
+        known(facts, setting, context, found);
+        ollama(facts, setting, found);
+        pinned(facts, setting, context, found);
     }
 }
 
-fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
-    let Setting { name, value, line, scope } = setting;
-    let (line, value) = (*line, value.trim());
-    let is_known = !value.contains(UNKNOWN);
-    // Variables that are set permanently: in an image, in a service, or in an environment file for
-    // one.
-    let is_kept = matches!(scope, Scope::Image | Scope::Run);
-    let is_on = !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "off" | "no" | "");
-    match name.as_str() {
-        "HSA_OVERRIDE_GFX_VERSION" if is_known => spoof(facts, value, line, found),
-        _ if BUILD_ONLY.contains(&name.as_str()) && *scope == Scope::Run => {
-            found.add("variable-build-only", line, format!("`{name}` is set for a running container"));
+/// Returns whether a setting is in a place that a row is about.
+fn is_in(scope: Scope, place: Place) -> bool {
+    match place {
+        Place::Any => true,
+        Place::Set => !matches!(scope, Scope::Argument | Scope::Shell),
+        Place::Kept => {
+            matches!(scope, Scope::Image | Scope::Run | Scope::File | Scope::Exported)
         }
-        "HIP_SUPPORTED_ARCHS" => found.add("hip-supported-archs", line, format!("`{name}` is set in the environment")),
-        _ if DEBUG.contains(&name.as_str()) && is_kept && is_on => {
-            found.add("debug-variable-baked", line, format!("`{name}={value}` is set for every run"));
+        Place::Run => matches!(scope, Scope::Run),
+    }
+}
+
+/// Checks the rows about variables.
+fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
+    let Setting { name, value, line, scope, .. } = setting;
+    let value = value.trim();
+    for row in &data().variables {
+        if !matches_any(&row.names, name) || !is_in(*scope, row.place) || !has_value(row, value) {
+            continue;
         }
-        "VLLM_LOGGING_LEVEL" if is_kept && value.eq_ignore_ascii_case("debug") => {
-            found.add("debug-variable-baked", line, format!("`{name}={value}` makes decoding 20 to 100 times slower"));
-        }
-        "VLLM_USE_V1" if value == "0" => found.add("variable-without-effect", line, "`VLLM_USE_V1=0` is ignored since vLLM 0.14"),
-        "VLLM_ATTENTION_BACKEND" => {
-            found.add("variable-without-effect", line, "current vLLM does not read `VLLM_ATTENTION_BACKEND`; use `--attention-backend`");
-        }
-        "GGML_HIP_UMA" => found.add("variable-without-effect", line, "`GGML_HIP_UMA` became `GGML_CUDA_ENABLE_UNIFIED_MEMORY`"),
-        "ROC_ENABLE_PRE_VEGA" => found.add("pre-vega", line, format!("`{name}` is set")),
-        "GGML_CUDA_ENABLE_UNIFIED_MEMORY" if value == "0" => found.add("unified-memory-zero", line, format!("`{name}=0` switches unified memory on")),
-        "VLLM_ROCM_USE_AITER" | "SGLANG_USE_AITER" | "SGLANG_USE_AITER_AR" if is_on && is_known && facts.is_gfx1151 => {
-            found.add("aiter-on-rdna", line, format!("`{name}={value}` on gfx1151"));
-        }
-        "PYTORCH_TUNABLEOP_ENABLED" if is_on && is_known && is_kept => found.add("tunableop-on", line, format!("`{name}={value}`")),
-        "DEVICE_LIB_PATH" | "HIP_DEVICE_LIB_PATH" if value.contains("amdgcn/bitcode") => {
-            found.add("device-lib-path", line, format!("`{name}` is set to a fixed path"));
-        }
-        "ROCM_VERSION" if is_old_rocm(value) => found.add("rocm-too-old", line, format!("ROCm `{value}`")),
-        "OLLAMA_GPU_MEMORY" => found.add_with(
-            "variable-does-not-exist",
-            line,
-            "`OLLAMA_GPU_MEMORY` has never existed in any Ollama release",
-            "remove it; `ttm.pages_limit` on the host sets the GPU's memory limit, and `OLLAMA_GPU_OVERHEAD` only reserves bytes",
-        ),
-        _ => {
-            // `OLLAMA_VERSION` and similar names are pins in Ollama builds.
-            let near = ::pins::unknown_ollama_variable(name).filter(|_| !is_pin_name(name));
-            if let Some(near) = near {
-                let help = match near {
-                    Some(near) => format!("did you mean `{near}`? Otherwise remove it"),
-                    None => "remove it; `ollama serve --help` lists the variables that exist".to_owned(),
-                };
-                found.add_with("variable-does-not-exist", line, format!("`{name}` is not a variable of Ollama"), help);
-            }
+        let message = row.row.message.replace("{name}", name).replace("{value}", value);
+        let sure = facts.target.matches(&row.row.gpus, context);
+        // Without a GPU, a row about one GPU says nothing.
+        let is_sure = sure != crate::target::Match::Unknown;
+        let hit = Hit::new(&row.row.rule, *line, message).of(&row.row);
+        if let Some(hit) = for_gpu(hit, sure).filter(|_| is_sure) {
+            found.hit(hit);
         }
     }
-    if is_commit_name(name) && is_known && is_branch(value) {
+}
+
+/// Returns whether a value is one that a row is about.
+fn has_value(row: &VariableRow, value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let is_on = !matches!(lower.as_str(), "0" | "false" | "off" | "no" | "");
+    let is_plain = !row.values.iter().any(|wanted| wanted.contains('*'));
+    if value.contains(UNKNOWN) && is_plain {
+        return row.values.is_empty();
+    }
+    row.values.is_empty()
+        || row.values.iter().any(|wanted| wanted == "on" && is_on)
+        || matches_any(&row.values, &lower)
+}
+
+/// Returns whether a variable is the override, for all GPUs or for one node.
+fn is_override(name: &str) -> bool {
+    name.strip_prefix(::pins::OVERRIDE).is_some_and(|rest| {
+        rest.is_empty()
+            || rest
+                .strip_prefix('_')
+                .is_some_and(|node| !node.is_empty() && node.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
+    let Setting { name, value, line, scope, .. } = setting;
+    let (line, value) = (*line, value.trim());
+    if value.contains(UNKNOWN) || *scope == Scope::Argument {
+        return;
+    }
+    if value.is_empty() {
+        // A shell variable that no program sees is often a default; a line of an environment file
+        // without a value is often a form to fill in.
+        match scope {
+            Scope::Shell => {}
+            Scope::File => found.hit(
+                Hit::new("hsa-override-empty", line, format!("`{name}` is set, but empty"))
+                    .at_most(Severity::Warning),
+            ),
+            _ => found.add("hsa-override-empty", line, format!("`{name}` is set, but empty")),
+        }
+        return;
+    }
+    let Ok(version) = value.parse::<GfxVersion>() else {
+        return found.add(
+            "hsa-override-form",
+            line,
+            format!("`{name}={value}` is not three numbers"),
+        );
+    };
+    if facts.target.is_own(version, context) {
+        return found.add(
+            "hsa-override-identity",
+            line,
+            format!("`{value}` is the version of the GPU itself"),
+        );
+    }
+    for row in &data().overrides {
+        let is_listed = row.values.is_empty() || row.values.iter().any(|one| one == value);
+        let sure = facts.target.matches(&row.row.gpus, context);
+        if !is_listed || sure == crate::target::Match::Unknown {
+            continue;
+        }
+        let message = row.row.message.replace("{name}", name).replace("{value}", value);
+        let mut hit = Hit::new(&row.row.rule, line, message).of(&row.row);
+        if name != ::pins::OVERRIDE {
+            // It applies to one node, which may be another GPU.
+            hit = hit.at_most(Severity::Warning);
+        }
+        if let Some(hit) = for_gpu(hit, sure) {
+            found.hit(hit);
+        }
+    }
+}
+
+/// Checks variables that are passed to Ollama.
+fn ollama(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
+    let Setting { name, line, .. } = setting;
+    let Some(near) = ::pins::unknown_ollama_variable(name) else { return };
+    if data().ollama_other.names.contains(name) || !is_for_ollama(facts, setting) {
+        return;
+    }
+    let message = format!("`{name}` is not a variable of Ollama");
+    if data().ollama_never.names.contains(name) {
+        let message = format!("`{name}` has never existed in any Ollama release");
+        let hit = Hit::new("variable-does-not-exist", *line, message);
+        return found.hit(hit.help(&data().ollama_never.help));
+    }
+    let hit = Hit::new("variable-does-not-exist", *line, message);
+    found.hit(match near {
+        Some(near) => hit.help(format!("did you mean `{near}`? Otherwise remove it")),
+        // A start script of the image may read it.
+        None => hit
+            .at_most(Severity::Warning)
+            .help("remove it; `ollama serve --help` lists the variables that exist"),
+    });
+}
+
+/// Returns whether Ollama itself gets a variable at run time.
+fn is_for_ollama(facts: &Facts<'_>, setting: &Setting) -> bool {
+    let is_ollama = |program: &str| {
+        program.split([' ', '@']).any(|word| {
+            let path = images::parts(word).path;
+            path.contains("ollama") && !path.contains("webui") && !path.contains("ollama-")
+        })
+    };
+    match setting.scope {
+        Scope::Run | Scope::Image | Scope::Command => {
+            setting.program.as_deref().is_some_and(is_ollama)
+        }
+        Scope::Exported => facts.commands.iter().any(|command| {
+            let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+            words[0].rsplit('/').next() == Some("ollama")
+                && words.get(1) == Some(&"serve")
+                && command.stage == setting.stage
+        }),
+        Scope::Shell | Scope::Argument | Scope::File => false,
+    }
+}
+
+/// Checks variables that hold a version or a commit.
+fn pinned(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
+    let Setting { name, value, line, .. } = setting;
+    let (line, value) = (*line, value.trim());
+    if value.contains(UNKNOWN) {
+        return;
+    }
+    if name == "ROCM_VERSION" {
+        let message = format!("`{name}` is {value}");
+        rocm::judge(rocm::Named { release: value, line, message }, facts, context, found);
+    }
+    if is_commit_name(name) && is_branch(value) {
         let rule = if value.ends_with("main_perf") {
             "flash-attention-branch"
         } else {
@@ -92,49 +194,20 @@ fn one(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
         };
         found.add(rule, line, format!("`{name}` is the branch `{value}`"));
     }
-    if matches!(name.as_str(), "VLLM_VERSION" | "VLLM_TAG" | "VLLM_REF" | "VLLM_COMMIT")
-        && value.trim_start_matches('v') == "0.10.3"
+    let package = ["_VERSION", "_TAG", "_REF", "_COMMIT"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end))
+        .map(|name| name.to_ascii_lowercase().replace('_', "-"));
+    if let Some(hit) =
+        package.and_then(|package| packages::never(&package, value.trim_start_matches('v'), line))
     {
-        found.add_with(
-            "no-such-version",
-            line,
-            format!("vLLM has no release `{value}`"),
-            "the nearest are v0.10.2 and v0.11.0",
-        );
-    }
-    let is_list = name.ends_with("_ARCH") || name.ends_with("_ARCHS") || name.ends_with("_TARGETS");
-    if is_list && (value.contains("gfx940") || value.contains("gfx941")) {
-        found.add("retired-target", line, format!("`{name}` contains gfx940 or gfx941"));
+        found.hit(hit);
     }
 }
 
-fn spoof(facts: &Facts<'_>, value: &str, line: usize, found: &mut Findings<'_>) {
-    let is_version = value.parse::<::names::GfxVersion>().is_ok();
-    match value {
-        "" => found.add("hsa-override-empty", line, "`HSA_OVERRIDE_GFX_VERSION` is set, but empty"),
-        _ if !is_version => found.add(
-            "hsa-override-form",
-            line,
-            format!("`HSA_OVERRIDE_GFX_VERSION={value}` is not three numbers"),
-        ),
-        "11.5.1" if facts.is_gfx1151 => {
-            found.add("hsa-override-identity", line, "`11.5.1` is gfx1151 itself");
-        }
-        "10.3.1" => found.add("hsa-override-identity", line, "`10.3.1` is gfx1031 itself"),
-        "11.0.0" | "11.0.1" | "11.0.2" if facts.is_gfx1151 => {
-            found.add(
-                "hsa-override-gfx1151",
-                line,
-                format!("`HSA_OVERRIDE_GFX_VERSION={value}` in a file about gfx1151"),
-            );
-        }
-        _ => {}
-    }
-}
-
-/// Returns whether a variable's name suggests that it contains a commit.
+/// Returns whether a variable's name says that it contains a commit.
 fn is_commit_name(name: &str) -> bool {
-    ["_COMMIT", "_SHA", "_REVISION", "_BRANCH"].iter().any(|end| name.ends_with(end))
+    ["_COMMIT", "_SHA", "_REVISION"].iter().any(|end| name.ends_with(end))
 }
 
 /// Returns whether a value is the name of a branch.
@@ -142,14 +215,13 @@ pub(super) fn is_branch(value: &str) -> bool {
     let last = value.rsplit('/').next().unwrap_or(value);
     let is_numbered = last.trim_start_matches(['v', 'b']).starts_with(|c: char| c.is_ascii_digit());
     let is_commit = value.len() >= 7 && value.bytes().all(|b| b.is_ascii_hexdigit());
-    const NAMES: [&str; 11] = [
+    const NAMES: [&str; 10] = [
         "main",
         "master",
         "develop",
         "dev",
         "nightly",
         "trunk",
-        "HEAD",
         "head",
         "main_perf",
         "latest",
@@ -181,7 +253,7 @@ fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns whether a name looks like that of a pin.
+/// The ends of the names of pins.
 const PIN_ENDS: [&str; 11] = [
     "VERSION", "COMMIT", "REF", "TAG", "DIGEST", "SHA", "SHA256", "BRANCH", "IMAGE", "REVISION",
     "URL",
@@ -193,30 +265,43 @@ fn is_pin_name(name: &str) -> bool {
     })
 }
 
-/// Returns whether the system sets a variable.
+/// The starts of variables that a build service sets.
 const SYSTEM: [&str; 8] =
     ["GITHUB_", "CI_", "GITLAB_", "RUNNER_", "BASH_", "OS_", "BUILDKITE_", "JENKINS_"];
 
 /// Checks for pins that are used, but not set by any file of the run.
 fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let is_source = |words: &[crate::shell::Word]| matches!(words[0].text.as_str(), "source" | ".");
-    let sourced: Vec<&str> = facts
+    let sources: Vec<usize> = facts
         .commands
         .iter()
         .filter(|command| is_source(&command.words))
-        .filter_map(|command| Some(command.words.get(1)?.text.as_str()))
+        .map(|command| command.stage)
         .collect();
-    let others = context.defined;
-    if !sourced.is_empty() && others.is_none_or(std::collections::BTreeSet::is_empty) {
-        return;
-    }
-    for (name, line) in &facts.missing {
-        let is_pin = is_pin_name(name);
+    let others = context.defined.filter(|names| !names.is_empty());
+    for missing in &facts.missing {
+        let Missing { name, line, stage, is_base } = missing;
         let is_set = facts.settings.iter().any(|setting| setting.name == *name)
             || others.is_some_and(|names| names.contains(name));
         let is_system = SYSTEM.iter().any(|start| name.starts_with(start)) || name == "TARGET_SHA";
-        if is_pin && !is_set && !is_system {
-            found.add("undefined-pin", *line, format!("`{name}` is used, but not defined"));
+        let has_source = sources.contains(stage);
+        // The variables in a file that is not part of the run cannot be known.
+        if !is_pin_name(name) || is_set || is_system || has_source && others.is_none() {
+            continue;
         }
+        let hit = Hit::new("undefined-pin", *line, format!("`{name}` is used, but not defined"));
+        let is_closed = match facts.kind {
+            Kind::Dockerfile => *is_base || is_plain_base(facts, *stage),
+            _ => has_source,
+        };
+        found.hit(if is_closed { hit } else { hit.at_most(Severity::Information) });
     }
+}
+
+/// Returns whether a stage starts from an image that sets no variables of its own.
+fn is_plain_base(facts: &Facts<'_>, stage: usize) -> bool {
+    facts.base(stage).is_some_and(|stage| {
+        let path = images::parts(&stage.base).path;
+        data().plain_bases.iter().any(|plain| plain == path)
+    })
 }

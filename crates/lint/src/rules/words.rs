@@ -4,103 +4,15 @@ use std::sync::LazyLock;
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
-use super::FIRST_ROCM;
-use crate::{Context, Facts, Findings, Kind};
-
-/// A rule, the pattern of a line that violates it, and the message.
-type Row = (&'static str, &'static str, &'static str);
-
-/// The patterns are in lower case; lines are converted to lower case first.
-const ROWS: [Row; 20] = [
-    (
-        "gttsize-deprecated",
-        r"amdgpu\.gttsize\s*=|options\s+amdgpu\s.*gttsize=",
-        "`amdgpu.gttsize` is set",
-    ),
-    (
-        "amdttm-module",
-        r"\bamdttm(\.|\s+)(pages_limit|page_pool_size)",
-        "a parameter of `amdttm` is set",
-    ),
-    (
-        "amdgpu-noretry",
-        r"amdgpu\.noretry\s*=\s*0|options\s+amdgpu\s.*noretry=0",
-        "`amdgpu.noretry=0` is set",
-    ),
-    (
-        "large-carve-out",
-        r"(uma frame buffer|uma buffer|vram carve-?out|carve-?out|dedicated (gpu )?memory).{0,40}(maximum|\bmax\b|(32|48|64|96)\s*gi?b)",
-        "a large carve-out is recommended",
-    ),
-    (
-        "world-writable-gpu",
-        r#"(kfd|renderd|/dri).*mode\s*[:=]?=\s*"?0?666|mode\s*[:=]?=\s*"?0?666.*(kfd|renderd|/dri)"#,
-        "a rule gives everyone access to the GPU",
-    ),
-    ("vulkan-sdk-apt", r"packages\.lunarg\.com", "LunarG's repository for Ubuntu is used"),
-    (
-        "silicon-mixup",
-        r"gfx1151.{0,12}strix[ -]point|strix[ -]point(/halo)?.{0,12}gfx1151|hx[ -]?37[05].{0,20}gfx1151|gfx1151.{0,20}hx[ -]?37[05]|gfx1150.{0,12}strix[ -]halo",
-        "the target does not belong to this GPU",
-    ),
-    (
-        "performance-claim",
-        r"884\s*tok|\d(\.\d+)?x (faster|slower).{0,40}(hip|rocm|vulkan)|(hip|rocm|vulkan).{0,60}\d+(\.\d+)?\s*(tok(ens)?/s|tokens per second|t/s)",
-        "a speed is claimed",
-    ),
-    (
-        "bitsandbytes-stale",
-        r"bitsandbytes.{0,30}(not|n't|no|lack|without).{0,20}(support|rocm|amd)",
-        "bitsandbytes is claimed not to support AMD",
-    ),
-    (
-        "rocm-lts",
-        r"rocm[ -]?5\.\d.{0,8}lts|lts.{0,8}rocm[ -]?5",
-        "a ROCm release is called long-term support",
-    ),
-    (
-        "missing-code-objects",
-        r"rocm (can'?t|cannot|does ?n[o']t).{0,20}(auto-?)?detect",
-        "ROCm is claimed not to find the GPU",
-    ),
-    (
-        "rocm-too-old",
-        r"rocm[ -]?(6\.[0-4](\.\d)?|7\.[01](\.\d)?).{0,40}(stable|added gfx1151|supports? gfx1151|recommended)",
-        "an old ROCm is recommended for gfx1151",
-    ),
-    (
-        "flash-attention-branch",
-        r"flash[-_]attention.{0,60}main_perf|main_perf.{0,60}flash[-_]attention",
-        "`main_perf` is recommended for a build",
-    ),
-    (
-        "hsa-override-form",
-        r"hsa_override_gfx_version\s*[:=]\s*.?gfx\d",
-        "the override is a target name",
-    ),
-    ("variable-does-not-exist", r"\bollama_gpu_memory\b", "`OLLAMA_GPU_MEMORY` is mentioned"),
-    (
-        "variable-build-only",
-        r"(pytorch_rocm_arch|vllm_target_device).{0,60}(fix|cure|solve|avoid).{0,30}invalid device function|invalid device function.{0,60}(pytorch_rocm_arch|vllm_target_device)",
-        "a build variable is recommended as a fix",
-    ),
-    (
-        "no-such-version",
-        r"\bvllm\b.{0,30}\bv?0\.10\.3\b|bump vllm v0\.10\.3",
-        "vLLM 0.10.3 is mentioned",
-    ),
-    ("retired-target", r"\bgfx94[01]\b", "gfx940 or gfx941 is mentioned"),
-    ("fedora-release", r"fedora[ :]43.{0,12}rawhide", "Fedora 43 is called Rawhide"),
-    (
-        "rtld-global-patch",
-        r"rtld_global\s*[:=].{0,12}false|rtld_global=false",
-        "rocm_sdk is changed to load its libraries locally",
-    ),
-];
+use super::for_gpu;
+use crate::data::{Files, WordRow, data};
+use crate::target::Match;
+use crate::{Context, Facts, Findings, Hit, Kind};
 
 static SET: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     // Advice is ASCII; Unicode tables would only slow down the start.
-    RegexSetBuilder::new(ROWS.map(|(_, pattern, _)| pattern)).unicode(false).build().ok()
+    let patterns = data().words.iter().map(|row| &row.pattern);
+    RegexSetBuilder::new(patterns).unicode(false).build().ok()
 });
 
 /// Longer lines do not contain advice.
@@ -114,38 +26,80 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
         let lower = text.to_ascii_lowercase();
         for hit in &set.matches(lower.as_bytes()) {
-            let (rule, _, message) = ROWS[hit];
-            // If the facts of a file are extracted, other rules know more about its variables.
-            let has_own = rule == "variable-does-not-exist" || rule == "hsa-override-form";
-            if has_own
-                && !lower.contains('#')
-                && !matches!(facts.kind, Kind::Text | Kind::Requirements)
-            {
+            let row = &data().words[hit];
+            let sure = facts.target.matches(&row.row.gpus, context);
+            if !applies(row, facts.kind, &lower) || sure == Match::Unknown {
                 continue;
             }
-            if rule == "flash-attention-branch" && facts.kind == Kind::Environment {
-                continue;
-            }
-            if rule == "rocm-too-old" {
-                let help = format!("use ROCm {FIRST_ROCM} or newer");
-                found.add_with(rule, line, message, help);
-            } else {
-                found.add(rule, line, message);
+            let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
+            if let Some(hit) = for_gpu(hit, sure) {
+                found.hit(hit);
             }
         }
-        moved_index(text, line, context, found);
+        if !is_comment(facts.kind, &lower) {
+            moved_index(text, line, context, found);
+        }
     }
 }
 
-/// Checks for urls of wheel indexes that moved.
+/// Returns whether a line is a comment of code.
+fn is_comment(kind: Kind, lower: &str) -> bool {
+    !matches!(kind, Kind::Text) && lower.trim_start().starts_with(['#', ';'])
+}
+
+fn applies(row: &WordRow, kind: Kind, lower: &str) -> bool {
+    let is_code = matches!(kind, Kind::Dockerfile | Kind::Shell);
+    let is_comment = is_comment(kind, lower);
+    let is_file = match row.files {
+        Files::Any => true,
+        Files::Text => !kind.has_settings() || is_comment,
+        Files::Code => is_code,
+    };
+    is_file && (row.in_comments || !is_comment) && !(row.may_be_denied && is_denied(lower))
+}
+
+/// Returns whether a line warns against something.
+fn is_denied(lower: &str) -> bool {
+    const DENIALS: [&str; 14] = [
+        " not ",
+        "n't",
+        "never",
+        "avoid",
+        "instead of",
+        "deprecated",
+        "obsolete",
+        "no longer",
+        "remove",
+        "wrong",
+        "unlike",
+        "rather than",
+        "without",
+        "skipped",
+    ];
+    DENIALS.iter().any(|word| lower.contains(word))
+}
+
+/// Checks for urls of indexes that moved or get no new packages.
 fn moved_index(text: &str, line: usize, context: Context<'_>, found: &mut Findings<'_>) {
-    let Some(compat) = context.compat else { return };
     for (at, _) in text.match_indices("https://") {
-        if let Some(row) = compat.moved_index(&text[at..]) {
-            let help = format!("use {}", row.instead);
-            found.add_with("index-moved", line, format!("the index `{}` has moved", row.url), help);
+        if let Some(hit) = stale_index(&text[at..], line, context) {
+            found.hit(hit);
         }
     }
+}
+
+/// Returns the violation if a url belongs to an index that moved or gets no new packages.
+pub(super) fn stale_index(url: &str, line: usize, context: Context<'_>) -> Option<Hit<'static>> {
+    let is_in = |start: &String| url.starts_with(start.as_str());
+    if let Some(row) = data().indexes.iter().find(|row| row.urls.iter().any(is_in)) {
+        let start = row.urls.iter().find(|start| is_in(start))?;
+        let message = row.row.message.replace("{url}", start);
+        return Some(Hit::new(&row.row.rule, line, message).of(&row.row).help(&row.help));
+    }
+    let row = context.compat?.moved_index(url)?;
+    let message = format!("the index `{}` has moved", row.url);
+    let hit = Hit::new("index-moved", line, message).compat(&row.evidence);
+    Some(hit.help(format!("use {}", row.instead)))
 }
 
 #[cfg(test)]
@@ -154,10 +108,10 @@ mod tests {
 
     #[test]
     fn all_patterns_are_valid() {
-        assert!(SET.is_some());
-        for (rule, pattern, _) in ROWS {
-            assert!(crate::rule(rule).is_some(), "{rule}");
-            assert!(!pattern.chars().any(char::is_uppercase), "{pattern}");
+        for row in &data().words {
+            let one = RegexSetBuilder::new([&row.pattern]).unicode(false).build();
+            assert!(one.is_ok(), "{}: {one:?}", row.name);
         }
+        assert!(SET.is_some());
     }
 }

@@ -77,7 +77,7 @@ pub(crate) const CLEAN: &[(&str, &str)] = &[
         ".env",
         "# HSA_OVERRIDE_GFX_VERSION=11.0.0 is for gfx1100 only\nOLLAMA_HOST=0.0.0.0\nVLLM_ROCM_USE_AITER=0\n",
     ),
-    (".env", "HSA_OVERRIDE_GFX_VERSION=10.3.0\n"),
+    (".env", "# RX 6700 XT (gfx1031)\nHSA_OVERRIDE_GFX_VERSION=10.3.0\n"),
     (
         "versions.env",
         "VLLM_VERSION=v0.11.0\nVLLM_COMMIT=01efc7ef781391e744ed08c3292817a773d654e6\nLLAMA_CPP_REF=b9010\n",

@@ -36,7 +36,12 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         5,
         "services:\n  ollama:\n    build: .\n    environment:\n      - OLLAMA_GPU_MEMORY=96GB\n",
     ),
-    ("variable-does-not-exist", "Dockerfile", 2, "FROM scratch\nENV OLLAMA_NUM_PARALEL 1\n"),
+    (
+        "variable-does-not-exist",
+        "Dockerfile",
+        2,
+        "FROM docker.io/ollama/ollama@sha256:1\nENV OLLAMA_NUM_PARALEL 1\n",
+    ),
     ("variable-does-not-exist", "notes.md", 1, "With OLLAMA_GPU_MEMORY you set the memory.\n"),
     (
         "variable-build-only",
@@ -104,7 +109,12 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         3,
         "services:\n  a:\n    image: rocm/vllm-dev@sha256:a92fa9cb915027468e85e147f4dd1c87f026d7974610280546a2a1f94a146889\n",
     ),
-    ("fedora-release", "Dockerfile", 1, "FROM registry.fedoraproject.org/fedora:43\n"),
+    (
+        "fedora-release",
+        "Dockerfile",
+        1,
+        "FROM registry.fedoraproject.org/fedora:43\nRUN dnf install -y https://repo.radeon.com/amdgpu-install/6.4.1/rhel/9.5/amdgpu-install.rpm\n",
+    ),
     ("fedora-release", "README.md", 1, "The base is Fedora 43 (Rawhide/latest).\n"),
     (
         "no-such-version",
@@ -115,10 +125,22 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
     ("no-such-version", "Makefile", 2, "bump:\n\tbuild-pipeline bump vllm v0.10.3\n"),
     ("no-such-version", "Dockerfile", 2, "FROM scratch\nRUN pip install torch==2.5.0+rocm6.3\n"),
     (
-        "no-such-version",
+        "extra-removed",
         "requirements.txt",
         1,
-        "huggingface-hub[cli,hf_transfer]==0.34.0\naioprometheus==0.16.0\nlm-format-enforcer==0.4.5\n",
+        "huggingface-hub[cli,hf_transfer]\naioprometheus==0.16.0\nlm-format-enforcer==0.4.5\n",
+    ),
+    (
+        "no-such-version",
+        "requirements.txt",
+        2,
+        "huggingface-hub[cli]==0.34.0\naioprometheus==0.16.0\n",
+    ),
+    (
+        "wheel-python",
+        "Dockerfile",
+        2,
+        "FROM docker.io/library/python:3.13-slim@sha256:1\nRUN pip install vllm==0.33.0 --extra-index-url https://wheels.vllm.ai/rocm/\n",
     ),
     (
         "no-such-version",
@@ -126,7 +148,7 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         3,
         "numpy==2.0.0\n# a comment\nlm-format-enforcer == 0.4.5 ; python_version > '3'\n",
     ),
-    ("known-bad-version", "requirements-rocm.txt", 2, "torch==2.11.0\nvllm==0.20.0\n"),
+    ("known-bad-version", "requirements-rocm.txt", 2, "torch==2.13.0\nvllm==0.20.0\n"),
     (
         "extra-index-url",
         "Dockerfile",

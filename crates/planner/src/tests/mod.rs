@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use names::PinName;
 use names::{Digest, Tag};
-use pins::{Base, Build, Known, parse_gpus, parse_tracks_with, parse_versions};
+use pins::{Base, Build, References, parse_gpus, parse_tracks_with, parse_versions};
 use plan::{Action, Input, ManifestKind, Plan, Revision, labels};
 
 use crate::{
@@ -25,7 +25,7 @@ const METADATA_ONLY: [&str; 4] = ["official", "nightly-spoof", "locked-spoof", "
 fn input_of(versions: &str, gpus: &str, tracks: &str) -> PlanningInput {
     let pins = parse_versions("versions.toml", versions).unwrap_or_else(|e| panic!("{e}"));
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
-    let tracks = parse_tracks_with("tracks.toml", tracks, Known { pins: &pins, tracks: None })
+    let tracks = parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None })
         .unwrap_or_else(|e| panic!("{e}"));
     let (patches, files) = (BTreeMap::new(), BTreeMap::new());
     PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() }

@@ -1,34 +1,24 @@
 //! `build-pipeline lint` and `explain`: what is wrong, stale or dangerous in files, and why.
 
+mod files;
 mod report;
 mod sarif;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind, nearest};
-use lint::{Context, Exists, Finding, RULES, Severity};
-use names::TrackName;
+use lint::{Context, Finding, Severity, rules};
+use names::{GpuTarget, TrackName};
 use pins::Tracks;
+use project::Project;
 use project::clock::today;
-use project::{Project, read_text};
 
+use self::files::{Folder, Read};
 pub(crate) use self::report::LintFindings;
 use crate::annotations::{self, Annotation, Level};
 use crate::cli::{Global, Lint, LintFormat};
 use crate::global;
 use crate::output::{self, Page};
-
-/// The folder that paths in files are relative to.
-#[derive(Debug)]
-struct Folder<'a>(&'a Path);
-
-impl Exists for Folder<'_> {
-    fn exists(&self, file: &str, path: &str) -> bool {
-        let beside = self.0.join(file).parent().map(|folder| folder.join(path));
-        self.0.join(path).exists() || beside.is_some_and(|path| path.exists())
-    }
-}
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
@@ -39,26 +29,35 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
         Ok(project) => project.compat()?,
         Err(_) => None,
     };
+    let (name, text) = lint::data::COMPAT;
+    let compat = match compat {
+        Some(compat) => compat,
+        None => pins::parse_compat(name, text)
+            .map_err(|error| Failure::from_chain(Kind::Bug, &error))?,
+    };
+    let gpu = args.gpu.as_deref().map(target).transpose()?;
+    let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
     // Tracks are read with the pins; if the pins are invalid, their own problems come first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
     let root = project.as_ref().map_or_else(|_| here.clone(), |project| project.root.clone());
-    let files = match args.files.as_slice() {
-        [] => project_files(&project?)?,
-        files => files.iter().map(|file| read(&here, file)).collect::<Result<_, _>>()?,
+    let Read { files, findings: mut found, failed } = match args.files.as_slice() {
+        [] => files::of_project(&project?),
+        names => files::read(&here, names),
     };
     let defined: BTreeSet<String> =
         files.iter().flat_map(|(name, text)| lint::defined(name, text)).collect();
     let (_, day) = today()?;
-    let folder = Folder(if args.files.is_empty() { &root } else { &here });
+    let folder = Folder { here: if args.files.is_empty() { &root } else { &here }, root: &root };
     let context = Context {
-        compat: compat.as_ref(),
+        compat: Some(&compat),
         today: Some(&day),
         defined: Some(&defined),
         pins: pins.as_ref(),
         exists: Some(&folder),
+        gpu: gpu.as_ref(),
+        project_gpu: project_gpu.as_ref(),
     };
-    let found: Vec<Finding> =
-        files.iter().flat_map(|(name, text)| lint::check(name, text, context)).collect();
+    found.extend(files.iter().flat_map(|(name, text)| lint::check(name, text, context)));
     match args.format {
         LintFormat::Text => output::sanitised_result(&report::text(&found, files.len()))?,
         LintFormat::Json => output::json(&LintFindings::new(&found, files.len()))?,
@@ -67,7 +66,10 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
             output::sanitised_result(&annotations::lines(found.iter().map(mark)))?;
         }
     }
-    let fails = |finding: &Finding| match finding.rule.severity {
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    let fails = |finding: &Finding| match finding.severity {
         Severity::Error => true,
         Severity::Warning => args.strict,
         Severity::Information => false,
@@ -77,54 +79,30 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
 
 fn mark(finding: &Finding) -> Annotation<'_> {
     Annotation {
-        level: match finding.rule.severity {
+        level: match finding.severity {
             Severity::Error => Level::Error,
             Severity::Warning => Level::Warning,
             Severity::Information => Level::Notice,
         },
         file: &finding.file,
         line: finding.line,
-        title: finding.rule.id.to_owned(),
+        title: finding.rule.id.clone(),
         message: format!("{}; {}", finding.message, finding.help),
     }
 }
 
-fn read(here: &Path, file: &Path) -> Result<(String, String), Failure> {
-    let name = file.display().to_string();
-    match read_text(&here.join(file)) {
-        Ok(text) => Ok((name, text)),
-        Err(error) => Err(Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
-            .hint("name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`")),
-    }
-}
-
-/// Returns the pins, the tracks, the requirements of Python locks, and everything below
-/// `dockerfiles/`.
-fn project_files(project: &Project) -> Result<Vec<(String, String)>, Failure> {
-    let data = ["versions/versions.toml", "versions/tracks.toml", "versions/python.toml"];
-    let mut names: Vec<PathBuf> = data.map(PathBuf::from).into();
-    names.retain(|name| project.root.join(name).exists());
-    let mut folders = vec![PathBuf::from("dockerfiles")];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(project.root.join(&folder)) else { continue };
-        for entry in entries.flatten() {
-            let name = folder.join(entry.file_name());
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => folders.push(name),
-                Ok(kind) if kind.is_file() => names.push(name),
-                Ok(_) | Err(_) => {}
-            }
-        }
-    }
-    names.sort();
-    names.iter().map(|name| read(&project.root, name)).collect()
+/// Parses the GPU of `--gpu`. Any target is accepted, because files can be about any GPU.
+fn target(text: &str) -> Result<GpuTarget, Failure> {
+    text.parse().map_err(|error| {
+        Failure::from_chain(Kind::Input, &error).hint("a target looks like `--gpu gfx1151`")
+    })
 }
 
 /// Explains a rule, or lists all rules.
 pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(), Failure> {
     let mut page = Page::default();
     let Some(name) = name else {
-        for rule in RULES {
+        for rule in rules() {
             page.line(format_args!("{:24} {:12} {}", rule.id, rule.severity.name(), rule.title));
         }
         return output::result(&page.into_text());
@@ -132,7 +110,8 @@ pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(),
     let Some(rule) = lint::rule(name) else {
         let told = Failure::new(Kind::Input, format!("there is no rule or track `{name}`"));
         let tracks = tracks.into_iter().flat_map(|all| all.tracks.keys().map(TrackName::as_str));
-        return Err(match nearest(name, RULES.iter().map(|rule| rule.id).chain(tracks)) {
+        let ids = rules().iter().map(|rule| rule.id.as_str());
+        return Err(match nearest(name, ids.chain(tracks)) {
             Some(near) => told.hint(format!("did you mean `build-pipeline explain {near}`?")),
             None => told.hint("`build-pipeline explain` lists the rules"),
         });
@@ -141,7 +120,8 @@ pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(),
     page.line(format_args!("What: {}", rule.title));
     page.line(format_args!("Why: {}", rule.fact));
     page.line(format_args!("Do: {}", rule.advice));
-    page.line(format_args!("Source: {}", rule.source));
+    page.line(format_args!("Source: {}", rule.evidence.source));
+    page.line(format_args!("Known: {}; read on {}", rule.evidence.known, rule.evidence.checked));
     page.line(format_args!(
         "\nTo allow one place, write `# build-pipeline: allow {}` on its line or on the line above.",
         rule.id

@@ -1,6 +1,7 @@
 //! Findings as text and JSON.
 
-use lint::{Finding, Severity};
+use lint::{Evidence, Finding, Severity};
+use pins::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -35,7 +36,7 @@ struct OneFinding {
     line: usize,
     /// The rule.
     rule: &'static str,
-    /// Its severity: error, warning or information.
+    /// Its severity here: error, warning or information. It can be lower than that of the rule.
     severity: &'static str,
     /// The problem.
     message: String,
@@ -44,11 +45,18 @@ struct OneFinding {
     /// The fact behind the rule.
     fact: &'static str,
     /// The source of that fact.
-    source: &'static str,
+    source: String,
+    /// How it is known: vendor, maintainer, reports or one-source.
+    known: &'static str,
+    /// The number of independent reports, if it is known from reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reports: Option<u16>,
+    /// The day on which the source was read, `YYYY-MM-DD`.
+    checked: String,
 }
 
 fn count(found: &[Finding], severity: Severity) -> usize {
-    found.iter().filter(|finding| finding.rule.severity == severity).count()
+    found.iter().filter(|finding| finding.severity == severity).count()
 }
 
 impl LintFindings {
@@ -56,12 +64,18 @@ impl LintFindings {
         let one = |finding: &Finding| OneFinding {
             file: finding.file.clone(),
             line: finding.line,
-            rule: finding.rule.id,
-            severity: finding.rule.severity.name(),
+            rule: &finding.rule.id,
+            severity: finding.severity.name(),
             message: finding.message.clone(),
             help: finding.help.clone(),
-            fact: finding.rule.fact,
-            source: finding.rule.source,
+            fact: &finding.rule.fact,
+            source: finding.evidence.source.clone(),
+            known: known(finding.evidence.known),
+            reports: match finding.evidence.known {
+                Known::Reports(number) => Some(number),
+                Known::Vendor | Known::Maintainer | Known::OneSource => None,
+            },
+            checked: finding.evidence.checked.clone(),
         };
         Self {
             schema: SCHEMA,
@@ -74,14 +88,30 @@ impl LintFindings {
     }
 }
 
+/// Returns the word in JSON for how a fact is known.
+pub(super) fn known(known: Known) -> &'static str {
+    match known {
+        Known::Vendor => "vendor",
+        Known::Maintainer => "maintainer",
+        Known::Reports(_) => "reports",
+        Known::OneSource => "one-source",
+    }
+}
+
+/// Returns the source of a fact, how it is known, and when it was read.
+pub(super) fn source(evidence: &Evidence) -> String {
+    let Evidence { source, known, checked } = evidence;
+    format!("{source} ({known}; read on {checked})")
+}
+
 /// Returns the findings as text.
 pub(super) fn text(found: &[Finding], files: usize) -> String {
     let mut page = Page::default();
-    for Finding { rule, file, line, message, help } in found {
-        page.line(format_args!("{file}:{line}: {}: {message} [{}]", rule.severity.name(), rule.id));
+    for Finding { rule, severity, file, line, message, help, evidence } in found {
+        page.line(format_args!("{file}:{line}: {}: {message} [{}]", severity.name(), rule.id));
         page.line(format_args!("    {}", rule.fact));
         page.line(format_args!("    help: {help}"));
-        page.line(format_args!("    source: {}", rule.source));
+        page.line(format_args!("    source: {}", source(evidence)));
     }
     let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
     if found.is_empty() {

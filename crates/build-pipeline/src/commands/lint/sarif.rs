@@ -1,8 +1,10 @@
 //! Findings as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code
 //! scanning.
 
-use lint::{Finding, RULES, Rule, Severity};
+use lint::{Finding, Rule, Severity, rules};
 use serde_json::{Value, json};
+
+use super::report::{known, source};
 
 fn level(severity: Severity) -> &'static str {
     match severity {
@@ -14,7 +16,7 @@ fn level(severity: Severity) -> &'static str {
 
 /// Returns the SARIF document.
 pub(super) fn document(found: &[Finding]) -> Value {
-    let rules: Vec<Value> = RULES.iter().map(rule).collect();
+    let rules: Vec<Value> = rules().iter().map(rule).collect();
     let results: Vec<Value> = found.iter().map(result).collect();
     json!({
         "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
@@ -36,17 +38,22 @@ fn rule(rule: &Rule) -> Value {
         "id": rule.id,
         "shortDescription": { "text": rule.title },
         "fullDescription": { "text": rule.fact },
-        "help": { "text": format!("{}. Source: {}", rule.advice, rule.source) },
+        "help": { "text": format!("{}. Source: {}", rule.advice, source(&rule.evidence)) },
         "defaultConfiguration": { "level": level(rule.severity) },
     })
 }
 
 fn result(finding: &Finding) -> Value {
-    let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
+    let index = rules().iter().position(|rule| rule.id == finding.rule.id);
     json!({
         "ruleId": finding.rule.id,
         "ruleIndex": index,
-        "level": level(finding.rule.severity),
+        "level": level(finding.severity),
+        "properties": {
+            "source": finding.evidence.source,
+            "known": known(finding.evidence.known),
+            "checked": finding.evidence.checked,
+        },
         "message": { "text": format!("{}; {}", finding.message, finding.help) },
         "locations": [{ "physicalLocation": {
             "artifactLocation": { "uri": uri(&finding.file) },

@@ -4,8 +4,12 @@
 //! plain assignments. Values that only a running shell knows (command substitution, unset
 //! variables) are kept as [`UNKNOWN`], so that no rule judges them.
 
+mod scan;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+
+use self::scan::Scanner;
 
 /// Replaces text in a word that only a running shell knows.
 pub const UNKNOWN: char = '\u{fffc}';
@@ -17,6 +21,10 @@ pub struct ShellCommand {
     pub words: Vec<Word>,
     /// The working folder, if known.
     pub folder: String,
+    /// The stage of a Dockerfile, from 1; 0 elsewhere.
+    pub stage: usize,
+    /// Whether its output is piped into the next command.
+    pub is_piped: bool,
 }
 
 /// A word after quotes and variables are resolved.
@@ -35,9 +43,15 @@ pub enum Scope {
     Image,
     /// `ARG`: the build.
     Argument,
-    /// An assignment or `export` in a shell.
+    /// An assignment in a shell, which no program sees.
     Shell,
-    /// A container that is started: `run --env`, compose, an environment file.
+    /// `export` in a shell.
+    Exported,
+    /// An assignment in front of a command.
+    Command,
+    /// A line of an environment file, for whatever reads the file.
+    File,
+    /// A container or service that is started: `run --env`, compose, a quadlet, a unit.
     Run,
 }
 
@@ -52,6 +66,31 @@ pub struct Setting {
     pub line: usize,
     /// Its scope.
     pub scope: Scope,
+    /// The stage of a Dockerfile, from 1; 0 elsewhere.
+    pub stage: usize,
+    /// The program that gets it, if known: an image, or the words of a command.
+    pub program: Option<String>,
+}
+
+impl Setting {
+    /// Creates a setting that any program may get.
+    pub fn new(name: &str, value: &str, line: usize, scope: Scope) -> Self {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        Self { name, value, line, scope, stage: 0, program: None }
+    }
+}
+
+/// A variable that is used without a default and was not set before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Its name.
+    pub name: String,
+    /// The line.
+    pub line: usize,
+    /// The stage of a Dockerfile, from 1; 0 before the first one, and elsewhere.
+    pub stage: usize,
+    /// Whether a `FROM` uses it.
+    pub is_base: bool,
 }
 
 /// All known facts about a Dockerfile or shell script.
@@ -63,8 +102,8 @@ pub struct Script {
     pub settings: Vec<Setting>,
     /// Other instructions of a Dockerfile; the first word is the name in capitals.
     pub instructions: Vec<Vec<Word>>,
-    /// Variables that are used without a default and were not set before: name and line.
-    pub missing: Vec<(String, usize)>,
+    /// Variables that are used without a default and were not set before.
+    pub missing: Vec<Missing>,
 }
 
 /// A character and its line.
@@ -81,6 +120,11 @@ struct Reader {
     declared: BTreeSet<String>,
     /// The nesting depth of scripts inside scripts.
     depth: usize,
+    /// The stage of a Dockerfile.
+    stage: usize,
+    /// Whether `set -a` exports every assignment.
+    exports_all: bool,
+    all_missing: Vec<Missing>,
 }
 
 /// The maximum nesting depth of scripts inside scripts.
@@ -99,9 +143,10 @@ pub fn script(name: &str, text: &str) -> Script {
     } else {
         reader.shell(&numbered(text, 1));
     }
-    let Reader { mut script, missing, declared, .. } = reader;
-    script.missing = missing.into_inner();
-    script.missing.retain(|(name, _)| !declared.contains(name));
+    reader.keep_missing(false);
+    let Reader { mut script, all_missing, declared, .. } = reader;
+    script.missing = all_missing;
+    script.missing.retain(|missing| !declared.contains(&missing.name));
     script
 }
 
@@ -134,7 +179,8 @@ impl Reader {
                 index += 1;
                 let is_between = !logical.is_empty();
                 let trimmed = line.trim();
-                if is_between && (trimmed.is_empty() || trimmed.starts_with('#')) {
+                // A backslash at the end of a comment does not continue it.
+                if trimmed.starts_with('#') || is_between && trimmed.is_empty() {
                     if index == lines.len() {
                         break;
                     }
@@ -157,6 +203,10 @@ impl Reader {
         let end = text[start..].find(char::is_whitespace).map_or(text.len(), |at| start + at);
         let skipped = text[..end].chars().count();
         match text[start..end].to_ascii_uppercase().as_str() {
+            // The instruction runs in a later build. It cannot be another ONBUILD.
+            "ONBUILD" if !text[end..].trim_start().to_ascii_uppercase().starts_with("ONBUILD") => {
+                return self.instruction(&logical[skipped..], lines, index);
+            }
             "RUN" => {
                 let rest = &logical[skipped..];
                 if let Some(words) = exec_form(rest) {
@@ -194,12 +244,28 @@ impl Reader {
             name => {
                 let line = logical.first().map_or(index, |(_, line)| *line);
                 let name = Word { text: name.to_owned(), line };
+                let is_base = name.text == "FROM";
+                if is_base {
+                    self.keep_missing(false);
+                    self.stage += 1;
+                    self.folder.clear();
+                }
                 let mut words = vec![name];
                 words.extend(self.words(&logical[skipped..]));
                 self.script.instructions.push(words);
+                if is_base {
+                    self.keep_missing(true);
+                }
             }
         }
         index
+    }
+
+    /// Keeps the variables that were missing since the last call.
+    fn keep_missing(&mut self, is_base: bool) {
+        let stage = self.stage;
+        let new = self.missing.get_mut().drain(..);
+        self.all_missing.extend(new.map(|(name, line)| Missing { name, line, stage, is_base }));
     }
 
     /// Reads `NAME=value …` and the old form `NAME value`.
@@ -220,8 +286,9 @@ impl Reader {
 
     fn set(&mut self, name: &str, value: &str, line: usize, scope: Scope) {
         self.variables.insert(name.to_owned(), value.to_owned());
-        let (name, value) = (name.to_owned(), value.to_owned());
-        self.script.settings.push(Setting { name, value, line, scope });
+        let scope = if scope == Scope::Shell && self.exports_all { Scope::Exported } else { scope };
+        let setting = Setting::new(name, value, line, scope);
+        self.script.settings.push(Setting { stage: self.stage, ..setting });
     }
 
     fn words(&self, chars: &[Char]) -> Vec<Word> {
@@ -259,7 +326,15 @@ impl Reader {
                 }
                 '#' => at = end_of_line(chars, at),
                 ';' | '&' | '|' | '(' | ')' => {
+                    let before = self.script.commands.len();
                     self.end_command(std::mem::take(&mut words));
+                    let is_pipe = c == '|'
+                        && chars.get(at + 1).is_none_or(|next| next.0 != '|')
+                        && at.checked_sub(1).is_none_or(|last| chars[last].0 != '|');
+                    let last = self.script.commands[before..].last_mut();
+                    if let Some(last) = last.filter(|_| is_pipe) {
+                        last.is_piped = true;
+                    }
                     at += 1;
                 }
                 '<' | '>' => {
@@ -314,33 +389,52 @@ impl Reader {
 
     /// Ends a command: stores definitions and `cd`, and keeps all other commands.
     fn end_command(&mut self, mut words: Vec<Word>) {
-        const BEFORE: [&str; 14] = [
-            "then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "sudo", "time",
-            "command", "env",
+        const BEFORE: [&str; 12] = [
+            "then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "time", "command",
         ];
+        let first_setting = self.script.settings.len();
         loop {
             let Some(first) = words.first() else { return };
             let definition = first.text.split_once('=').filter(|(name, _)| is_name(name));
             if let Some((name, value)) = definition {
                 let (name, value, line) = (name.to_owned(), value.to_owned(), first.line);
                 self.set(&name, &value, line, Scope::Shell);
-            } else if !BEFORE.contains(&first.text.as_str()) && !first.text.starts_with("--mount=")
-            {
+                words.remove(0);
+            } else if matches!(first.text.as_str(), "sudo" | "env" | "exec" | "nohup") {
+                words.remove(0);
+                skip_options(&mut words);
+            } else if BEFORE.contains(&first.text.as_str()) || first.text.starts_with("--mount=") {
+                words.remove(0);
+            } else {
                 break;
             }
-            words.remove(0);
         }
+        let program: Vec<&str> = words.iter().take(2).map(|word| word.text.as_str()).collect();
+        let program = program.join(" ");
+        for setting in &mut self.script.settings[first_setting..] {
+            setting.scope = Scope::Command;
+            setting.program = Some(program.clone());
+        }
+        self.builtin(words);
+    }
+
+    /// Interprets the shell's own commands, and keeps all others.
+    fn builtin(&mut self, words: Vec<Word>) {
         match words[0].text.as_str() {
-            "export" | "local" | "readonly" | "declare" => {
-                for word in &words[1..] {
-                    match word.text.split_once('=') {
-                        Some((name, value)) => self.set(name, value, word.line, Scope::Shell),
-                        None => drop(self.declared.insert(word.text.clone())),
-                    }
-                }
+            "export" | "declare" | "typeset" | "local" | "readonly" => self.declare(&words),
+            "set" => {
+                let has = |option: &str| words.iter().any(|word| word.text == option);
+                let letters = |word: &Word| word.text.starts_with('-') && word.text.contains('a');
+                self.exports_all |= has("allexport") || words.iter().any(letters);
+                self.exports_all &= !has("+a");
             }
-            "read" | "for" | "mapfile" | "readarray" => {
+            "read" | "for" | "mapfile" | "readarray" | "getopts" => {
                 self.declared.extend(words[1..].iter().map(|word| word.text.clone()));
+            }
+            "printf" => {
+                let name = words.windows(2).find(|pair| pair[0].text == "-v");
+                self.declared.extend(name.map(|pair| pair[1].text.clone()));
+                self.keep(words);
             }
             "cd" | "pushd" => {
                 if let Some(word) = words.get(1) {
@@ -350,12 +444,53 @@ impl Reader {
             "sh" | "bash" | "/bin/sh" | "/bin/bash" => {
                 let is_script =
                     |pair: &&[Word]| pair[0].text.starts_with('-') && pair[0].text.ends_with('c');
-                if let Some(script) = words.windows(2).find(is_script).map(|pair| &pair[1]) {
-                    let chars: Vec<Char> = script.text.chars().map(|c| (c, script.line)).collect();
-                    self.deeper(&chars);
+                match words.windows(2).find(is_script).map(|pair| &pair[1]) {
+                    Some(script) => {
+                        let chars: Vec<Char> =
+                            script.text.chars().map(|c| (c, script.line)).collect();
+                        self.deeper(&chars);
+                    }
+                    None => self.keep(words),
                 }
             }
-            _ => self.script.commands.push(ShellCommand { words, folder: self.folder.clone() }),
+            _ => self.keep(words),
+        }
+    }
+
+    fn keep(&mut self, words: Vec<Word>) {
+        let (folder, stage) = (self.folder.clone(), self.stage);
+        self.script.commands.push(ShellCommand { words, folder, stage, is_piped: false });
+    }
+
+    /// Reads `export NAME=value NAME` and similar commands.
+    fn declare(&mut self, words: &[Word]) {
+        let has_export_option =
+            words[1..].iter().any(|word| word.text.starts_with('-') && word.text.contains('x'));
+        let exports = words[0].text == "export" || has_export_option;
+        let scope = if exports { Scope::Exported } else { Scope::Shell };
+        for word in words[1..].iter().filter(|word| !word.text.starts_with('-')) {
+            if let Some((name, value)) = word.text.split_once('=') {
+                self.set(name, value, word.line, scope);
+                continue;
+            }
+            self.declared.insert(word.text.clone());
+            let earlier = self.script.settings.iter_mut().filter(|one| one.name == word.text);
+            if exports {
+                for setting in earlier.filter(|one| one.scope == Scope::Shell) {
+                    setting.scope = Scope::Exported;
+                }
+            }
+        }
+    }
+}
+
+/// Removes the options of `sudo`, `env` and similar commands.
+fn skip_options(words: &mut Vec<Word>) {
+    while let Some(word) = words.first().filter(|word| word.text.starts_with('-')) {
+        let takes_value = matches!(word.text.as_str(), "-u" | "-g" | "--unset" | "--user" | "-C");
+        words.remove(0);
+        if takes_value && !words.is_empty() {
+            words.remove(0);
         }
     }
 }
@@ -400,189 +535,6 @@ fn join(folder: &str, next: &str) -> String {
         next.to_owned()
     } else {
         format!("{}/{next}", folder.trim_end_matches('/'))
-    }
-}
-
-/// Reads words from a text.
-struct Scanner<'a> {
-    chars: &'a [Char],
-    at: usize,
-    variables: &'a BTreeMap<String, String>,
-    missing: &'a RefCell<Vec<(String, usize)>>,
-}
-
-impl Scanner<'_> {
-    fn peek(&self) -> Option<char> {
-        self.chars.get(self.at).map(|(c, _)| *c)
-    }
-
-    fn next(&mut self) -> Option<char> {
-        let c = self.peek()?;
-        self.at += 1;
-        Some(c)
-    }
-
-    /// Skips blanks and escaped line ends.
-    fn skip_blanks(&mut self) {
-        loop {
-            match (self.peek(), self.chars.get(self.at + 1)) {
-                (Some(' ' | '\t' | '\r'), _) => self.at += 1,
-                (Some('\\'), Some(('\n', _))) => self.at += 2,
-                _ => return,
-            }
-        }
-    }
-
-    /// Reads a word; returns `None` at an operator or at the end.
-    fn word(&mut self) -> Option<Word> {
-        let line = self.chars.get(self.at)?.1;
-        let start = self.at;
-        let mut text = String::new();
-        while let Some(c) = self.peek() {
-            match c {
-                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
-                '<' | '>' => {
-                    // A number before a redirection belongs to it.
-                    if text.chars().all(|c| c.is_ascii_digit()) {
-                        text.clear();
-                    }
-                    break;
-                }
-                '\'' => {
-                    self.at += 1;
-                    while let Some(c) = self.next().filter(|c| *c != '\'') {
-                        text.push(c);
-                    }
-                }
-                '"' => {
-                    self.at += 1;
-                    self.double_quoted(&mut text);
-                }
-                '\\' => {
-                    self.at += 1;
-                    match self.next() {
-                        Some('\n') | None => {}
-                        Some(c) => text.push(c),
-                    }
-                }
-                '$' | '`' => self.expansion(&mut text),
-                c => {
-                    self.at += 1;
-                    text.push(c);
-                }
-            }
-        }
-        (self.at > start && !(text.is_empty() && matches!(self.peek(), Some('<' | '>'))))
-            .then_some(Word { text, line })
-    }
-
-    fn double_quoted(&mut self, text: &mut String) {
-        while let Some(c) = self.peek() {
-            match c {
-                '"' => {
-                    self.at += 1;
-                    return;
-                }
-                '\\' => {
-                    self.at += 1;
-                    match self.next() {
-                        Some('\n') | None => {}
-                        Some(c @ ('$' | '`' | '"' | '\\')) => text.push(c),
-                        Some(c) => text.extend(['\\', c]),
-                    }
-                }
-                '$' | '`' => self.expansion(text),
-                c => {
-                    self.at += 1;
-                    text.push(c);
-                }
-            }
-        }
-    }
-
-    /// Reads the text after `$`, or a command in backquotes.
-    fn expansion(&mut self, text: &mut String) {
-        let is_quoted_command = self.next() == Some('`');
-        if is_quoted_command {
-            while self.next().is_some_and(|c| c != '`') {}
-            text.push(UNKNOWN);
-            return;
-        }
-        match self.peek() {
-            Some('\'') => {
-                self.at += 1;
-                self.escapes(text);
-            }
-            Some('(') => {
-                let mut depth = 0;
-                while let Some(c) = self.next() {
-                    match c {
-                        '(' => depth += 1,
-                        ')' => depth -= 1,
-                        '\'' => while self.next().is_some_and(|c| c != '\'') {},
-                        '\\' => self.at += 1,
-                        _ => {}
-                    }
-                    if depth == 0 {
-                        break;
-                    }
-                }
-                text.push(UNKNOWN);
-            }
-            Some('{') => {
-                self.at += 1;
-                let mut inside = String::new();
-                while let Some(c) = self.next().filter(|c| *c != '}') {
-                    inside.push(c);
-                }
-                let (name, default) =
-                    inside.split_once(":-").map_or((inside.as_str(), None), |(a, b)| (a, Some(b)));
-                self.value(name, default, text);
-            }
-            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
-                let mut name = String::new();
-                while let Some(c) = self.peek().filter(|c| c.is_ascii_alphanumeric() || *c == '_') {
-                    self.at += 1;
-                    name.push(c);
-                }
-                self.value(&name, None, text);
-            }
-            Some(c) if c.is_ascii_digit() || matches!(c, '@' | '*' | '#' | '?' | '$' | '!') => {
-                self.at += 1;
-                text.push(UNKNOWN);
-            }
-            // A literal dollar sign, for example at the end of a pattern.
-            _ => text.push('$'),
-        }
-    }
-
-    fn value(&self, name: &str, default: Option<&str>, text: &mut String) {
-        match self.variables.get(name).map(String::as_str).or(default) {
-            Some(value) => text.push_str(value),
-            None => {
-                if is_name(name) {
-                    let line = self.chars.get(self.at.min(self.chars.len() - 1)).map_or(0, |c| c.1);
-                    self.missing.borrow_mut().push((name.to_owned(), line));
-                }
-                text.push(UNKNOWN);
-            }
-        }
-    }
-
-    /// Reads `$'…'`.
-    fn escapes(&mut self, text: &mut String) {
-        while let Some(c) = self.next().filter(|c| *c != '\'') {
-            match c {
-                '\\' => match self.next() {
-                    Some('n') => text.push('\n'),
-                    Some('t') => text.push('\t'),
-                    Some(c @ ('\'' | '"' | '\\')) => text.push(c),
-                    Some(c) => text.extend(['\\', c]),
-                    None => {}
-                },
-                c => text.push(c),
-            }
-        }
     }
 }
 
@@ -656,10 +608,37 @@ mod tests {
     }
 
     #[test]
+    fn instructions_of_later_builds_are_read() {
+        check("Dockerfile", "FROM x\nONBUILD RUN a && b\n", &[(2, &["a"]), (2, &["b"])]);
+    }
+
+    #[test]
+    fn comments_of_dockerfiles_end_with_their_line() {
+        let text =
+            "# docker build \\\n#   --build-arg A=1 \\\nARG A=x\nFROM $A\nRUN a \\\n# b \\\n  c\n";
+        check("Dockerfile", text, &[(5, &["a", "c"])]);
+        assert_eq!(script("Dockerfile", text).instructions[0][1].text, "x");
+        assert!(script("Dockerfile", text).missing.is_empty());
+    }
+
+    #[test]
     fn hostile_texts_come_to_an_end() {
-        for text in
-            ["$(", "${", "`", "\"", "'", "<<", "<<<", "\\", "$'", "a<<EOF", "((((", "2>", ">"]
-        {
+        for text in [
+            "ONBUILD ONBUILD",
+            "$(",
+            "${",
+            "`",
+            "\"",
+            "'",
+            "<<",
+            "<<<",
+            "\\",
+            "$'",
+            "a<<EOF",
+            "((((",
+            "2>",
+            ">",
+        ] {
             for name in ["Dockerfile", "x.sh"] {
                 commands(name, text);
                 commands(name, &format!("RUN {text}\nRUN {text}"));

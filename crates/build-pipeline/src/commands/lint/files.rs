@@ -1,0 +1,102 @@
+//! The files that `lint` checks, and the files that they name.
+
+use std::path::{Path, PathBuf};
+
+use failure::{Failure, Kind};
+use lint::{Exists, Finding};
+use project::{Project, read_bytes};
+
+/// The folders that paths in files are relative to.
+#[derive(Debug)]
+pub(super) struct Folder<'a> {
+    /// The folder that names of files on the command line are relative to.
+    pub(super) here: &'a Path,
+    /// The root of the project, or the folder itself.
+    pub(super) root: &'a Path,
+}
+
+impl Exists for Folder<'_> {
+    fn exists(&self, file: &str, path: &str) -> Option<bool> {
+        let file = self.here.join(file);
+        let beside = file.parent().unwrap_or(self.here);
+        let repository = beside.ancestors().find(|folder| folder.join(".git").exists());
+        // Outside a repository and outside a project, the other files may simply not be here.
+        let is_known =
+            repository.is_some() || beside.starts_with(self.root) && is_project(self.root);
+        let places = [Some(beside), repository, Some(self.here), Some(self.root)];
+        if places.into_iter().flatten().any(|folder| folder.join(path).exists()) {
+            return Some(true);
+        }
+        is_known.then_some(false)
+    }
+}
+
+fn is_project(root: &Path) -> bool {
+    root.join(project::DATA_FILES[0]).exists()
+}
+
+/// The files that could be read, and the problems with the others.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    /// The names and texts.
+    pub(super) files: Vec<(String, String)>,
+    /// The files that are not text.
+    pub(super) findings: Vec<Finding>,
+    /// The first file that could not be read; it is reported after the findings in the others.
+    pub(super) failed: Option<Failure>,
+}
+
+/// Reads files; a file that cannot be read does not stop the others.
+pub(super) fn read(here: &Path, names: &[PathBuf]) -> Read {
+    let mut read = Read::default();
+    for path in names {
+        let name = path.display().to_string();
+        let bytes = match read_bytes(&here.join(path)) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let told = Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
+                    .hint(
+                        "name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`",
+                    );
+                read.failed.get_or_insert(told);
+                continue;
+            }
+        };
+        match String::from_utf8(bytes) {
+            Ok(text) => read.files.push((name, text)),
+            Err(error) => {
+                let line =
+                    |end| error.as_bytes()[..end].iter().filter(|b| **b == b'\n').count() + 1;
+                let line = line(error.utf8_error().valid_up_to());
+                let is_binary = error.as_bytes().contains(&0);
+                read.findings.extend(lint::not_utf8(&name, line, is_binary));
+                if !is_binary {
+                    read.files.push((name, String::from_utf8_lossy(error.as_bytes()).into_owned()));
+                }
+            }
+        }
+    }
+    read
+}
+
+/// Reads the pins, the tracks, the requirements of Python locks, and everything below
+/// `dockerfiles/`.
+pub(super) fn of_project(project: &Project) -> Read {
+    let data = ["versions/versions.toml", "versions/tracks.toml", "versions/python.toml"];
+    let mut names: Vec<PathBuf> = data.map(PathBuf::from).into();
+    names.retain(|name| project.root.join(name).exists());
+    let mut folders = vec![PathBuf::from("dockerfiles")];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(project.root.join(&folder)) else { continue };
+        for entry in entries.flatten() {
+            let name = folder.join(entry.file_name());
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(name),
+                Ok(kind) if kind.is_file() => names.push(name),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    names.sort();
+    read(&project.root, &names)
+}

@@ -1,0 +1,211 @@
+//! Reads `podman run` and similar commands: images, devices, variables that are passed on.
+
+use crate::facts::{Facts, Image};
+use crate::shell::{Scope, Setting, ShellCommand};
+
+/// Options of `run` without a value. All others take the next word, if they have no `=`.
+const FLAGS: [&str; 28] = [
+    "--all",
+    "--detach",
+    "--disable-content-trust",
+    "--help",
+    "--init",
+    "--interactive",
+    "--latest",
+    "--no-healthcheck",
+    "--no-hostname",
+    "--no-hosts",
+    "--nvidia",
+    "--oom-kill-disable",
+    "--passwd",
+    "--privileged",
+    "--publish-all",
+    "--pull-always",
+    "--quiet",
+    "--read-only",
+    "--read-only-tmpfs",
+    "--remove",
+    "--replace",
+    "--rm",
+    "--rmi",
+    "--root",
+    "--sig-proxy",
+    "--tls-verify",
+    "--tty",
+    "--use-api-socket",
+];
+
+/// Letters of options without a value.
+const LETTERS: &str = "ditPq";
+
+/// Adds what a command says about containers.
+pub(crate) fn read(command: &ShellCommand, facts: &mut Facts<'_>) {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    match words[0].rsplit('/').next().unwrap_or_default() {
+        "docker" | "podman" | "nerdctl" => {
+            if let Some(at) = run_at(&words) {
+                run(command, at, facts);
+            }
+        }
+        "distrobox" | "toolbox" | "distrobox-create" => manifest(command, facts),
+        _ => {}
+    }
+}
+
+/// Returns where the words after `run` or a similar subcommand start.
+fn run_at(words: &[&str]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
+        let takes_value = !word.contains('=')
+            && matches!(
+                *word,
+                "-H" | "--host" | "-c" | "--context" | "--connection" | "--url" | "-l"
+            );
+        at += if takes_value { 2 } else { 1 };
+    }
+    match (*words.get(at)?, words.get(at + 1)) {
+        ("run" | "create" | "pull", _) => Some(at + 1),
+        ("container", Some(&"run" | &"create")) | ("image", Some(&"pull")) => Some(at + 2),
+        _ => None,
+    }
+}
+
+fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
+    let mut rest = command.words[at..].iter();
+    let mut devices = Vec::new();
+    let mut settings: Vec<Setting> = Vec::new();
+    while let Some(word) = rest.next() {
+        let text = word.text.as_str();
+        if !text.starts_with('-') || text == "-" {
+            for setting in &mut settings {
+                setting.program = Some(text.to_owned());
+            }
+            let image = Image::new(text, word.line);
+            facts.images.push(Image { devices, ..image });
+            facts.settings.append(&mut settings);
+            return;
+        }
+        let (option, value) = option(text);
+        if option == "--privileged" && value != Some("false") {
+            facts
+                .privileged
+                .push((word.line, "a container is started with `--privileged`".to_owned()));
+        }
+        let value = match value {
+            Some(value) => Some(value.to_owned()),
+            None if takes_value(option) => rest.next().map(|word| word.text.clone()),
+            None => None,
+        };
+        let Some(value) = value else { continue };
+        match option {
+            "-e" | "--env" => {
+                if let Some((name, value)) = value.split_once('=') {
+                    let setting = Setting::new(name, value, word.line, Scope::Run);
+                    settings.push(Setting { stage: command.stage, ..setting });
+                }
+            }
+            "--device" => devices.push(value),
+            _ => {}
+        }
+    }
+    facts.settings.append(&mut settings);
+}
+
+/// Returns an option and its value, if both are one word: `--env=A=1`, `-p8080:80`, `-it`.
+fn option(text: &str) -> (&str, Option<&str>) {
+    if text.starts_with("--") {
+        return text.split_once('=').map_or((text, None), |(option, value)| (option, Some(value)));
+    }
+    // Letters without a value can precede the last one: `-ditp 8080:80`.
+    let letters = text[1..].trim_start_matches(|c| LETTERS.contains(c));
+    match letters.chars().next() {
+        None => ("-", None),
+        Some(letter) => {
+            let option = if letter == 'e' { "-e" } else { "-v" };
+            let value = &letters[letter.len_utf8()..];
+            (option, (!value.is_empty()).then(|| value.strip_prefix('=').unwrap_or(value)))
+        }
+    }
+}
+
+fn takes_value(option: &str) -> bool {
+    option != "-" && !FLAGS.contains(&option)
+}
+
+/// Reads `distrobox create --image IMAGE` and `toolbox create --image IMAGE`.
+fn manifest(command: &ShellCommand, facts: &mut Facts<'_>) {
+    let mut words = command.words.iter();
+    while let Some(word) = words.next() {
+        // `--additional-flags "--privileged …"`
+        if word.text.split([' ', '=']).any(|flag| flag == "--privileged") {
+            let message = "a container is created with `--privileged`".to_owned();
+            facts.privileged.push((word.line, message));
+        }
+        let image = match word.text.split_once('=') {
+            Some(("--image", image)) => Some((image.to_owned(), word.line)),
+            None if matches!(word.text.as_str(), "--image" | "-i") => {
+                words.next().map(|word| (word.text.clone(), word.line))
+            }
+            _ => None,
+        };
+        if let Some((reference, line)) = image {
+            facts.images.push(Image::new(&reference, line));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_is_found_after_any_options() {
+        for (command, expected) in [
+            ("docker run --restart always a/b:1 serve", Some("a/b:1")),
+            ("docker run --gpus all --runtime nvidia a/b:1", Some("a/b:1")),
+            ("docker run -d --add-host=h:1 --pid host --platform linux/amd64 a/b:1", Some("a/b:1")),
+            (
+                "podman run --pull newer --userns keep-id --cap-drop ALL --tmpfs /t a/b:1",
+                Some("a/b:1"),
+            ),
+            (
+                "docker run --health-cmd x --log-opt max-size=1m --cpus 4 --dns 1.1.1.1 a/b:1",
+                Some("a/b:1"),
+            ),
+            ("docker run --privileged --init --rm -it a/b:1", Some("a/b:1")),
+            ("docker run -itp 80:80 -v/x:/y -eA=1 a/b:1", Some("a/b:1")),
+            ("docker --context c run a/b:1", Some("a/b:1")),
+            ("docker container create --name x a/b:1", Some("a/b:1")),
+            ("docker create a/b:1", Some("a/b:1")),
+            ("docker image pull a/b:1", Some("a/b:1")),
+            ("docker network create backend", None),
+            ("docker volume create data", None),
+            ("docker compose run web", None),
+            ("docker compose pull", None),
+            (
+                "distrobox create --name x --image a/b:1 --additional-flags '--device /dev/kfd'",
+                Some("a/b:1"),
+            ),
+            ("toolbox create x --image=a/b:1", Some("a/b:1")),
+        ] {
+            let facts = Facts::read("x.sh", command);
+            let found: Vec<&str> =
+                facts.images.iter().map(|image| image.reference.as_str()).collect();
+            assert_eq!(found, Vec::from_iter(expected), "{command}");
+        }
+    }
+
+    #[test]
+    fn devices_and_variables_belong_to_the_image() {
+        let text =
+            "docker run --device=/dev/kfd --device /dev/dri -e A=1 --env=B=2 -e C a/ollama\n";
+        let facts = Facts::read("x.sh", text);
+        assert_eq!(facts.images[0].devices, ["/dev/kfd", "/dev/dri"]);
+        let settings: Vec<_> = facts
+            .settings
+            .iter()
+            .map(|one| (one.name.as_str(), one.value.as_str(), one.program.as_deref()))
+            .collect();
+        assert_eq!(settings, [("A", "1", Some("a/ollama")), ("B", "2", Some("a/ollama"))]);
+    }
+}

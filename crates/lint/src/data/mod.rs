@@ -1,0 +1,318 @@
+//! What `lint` knows, as data: `versions/lint.toml`, which is part of the program.
+//!
+//! Start at [`Data`] and its queries. `read` parses the file.
+
+mod read;
+
+use std::sync::LazyLock;
+
+use names::GpuTarget;
+use pins::{Known, Releases};
+
+pub use read::parse;
+
+/// The name of the data file in messages.
+pub const FILE: &str = "versions/lint.toml";
+
+/// The text of the data file.
+pub const TEXT: &str = include_str!("../../../../versions/lint.toml");
+
+/// The text of the compatibility table, for files outside a project.
+pub const COMPAT: (&str, &str) =
+    ("versions/compat.toml", include_str!("../../../../versions/compat.toml"));
+
+/// A test proves that the file is valid.
+static DATA: LazyLock<Data> = LazyLock::new(|| parse(FILE, TEXT).unwrap_or_default());
+
+/// Returns the data of this program.
+pub(crate) fn data() -> &'static Data {
+    &DATA
+}
+
+/// Returns the rule of that name.
+pub fn rule(id: &str) -> Option<&'static Rule> {
+    rules().iter().find(|rule| rule.id == id)
+}
+
+/// Returns all rules, sorted by name.
+pub fn rules() -> &'static [Rule] {
+    &DATA.rules
+}
+
+/// The severity of a violation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It fails, or does harm.
+    Error,
+    /// It is likely to fail, is stale, or is not reproducible.
+    Warning,
+    /// Good to know.
+    Information,
+}
+
+impl Severity {
+    /// Returns the word for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Information => "information",
+        }
+    }
+}
+
+/// The source of a fact, and how far it can be trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// The documents, for readers.
+    pub source: String,
+    /// How the fact is known.
+    pub known: Known,
+    /// The day on which the documents were read, `YYYY-MM-DD`.
+    pub checked: String,
+}
+
+/// A rule.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its name, for `explain` and for comments that allow it.
+    pub id: String,
+    /// The rows of the catalogue of wrong advice that it comes from.
+    pub catalogue: Vec<String>,
+    /// The severity of a violation.
+    pub severity: Severity,
+    /// The violation, in one line.
+    pub title: String,
+    /// What is right, and what happens otherwise.
+    pub fact: String,
+    /// What to do instead.
+    pub advice: String,
+    /// The source.
+    pub evidence: Evidence,
+}
+
+/// The content of the data file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Data {
+    /// The rules, sorted by name.
+    pub(crate) rules: Vec<Rule>,
+    /// ROCm releases on a GPU.
+    pub(crate) rocm: Vec<RocmRow>,
+    /// Releases that were never published.
+    pub(crate) never: Vec<NeverRow>,
+    /// Extras that a package no longer has.
+    pub(crate) extras: Vec<ExtraRow>,
+    /// Wheels for some Pythons only.
+    pub(crate) wheels: Vec<WheelRow>,
+    /// Images with a known problem.
+    pub(crate) images: Vec<ImageRow>,
+    /// Overrides of the GPU's version.
+    pub(crate) overrides: Vec<OverrideRow>,
+    /// Variables with a known problem.
+    pub(crate) variables: Vec<VariableRow>,
+    /// Variables of Ollama that never existed.
+    pub(crate) ollama_never: OllamaRow,
+    /// Variables of Ollama that the list of current ones lacks.
+    pub(crate) ollama_other: OllamaRow,
+    /// Images that set no variables.
+    pub(crate) plain_bases: Vec<String>,
+    /// Package indexes that moved or get no new packages.
+    pub(crate) indexes: Vec<IndexRow>,
+    /// Names of GPUs.
+    pub(crate) gpus: Vec<GpuRow>,
+    /// Words in lines.
+    pub(crate) words: Vec<WordRow>,
+}
+
+/// What all rows about a problem have.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) rule: String,
+    pub(crate) message: String,
+    pub(crate) severity: Option<Severity>,
+    pub(crate) gpus: Vec<GpuTarget>,
+    pub(crate) evidence: Option<Evidence>,
+}
+
+/// ROCm releases on a GPU.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RocmRow {
+    pub(crate) releases: Vec<Releases>,
+    pub(crate) row: Row,
+}
+
+/// Releases that were never published.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NeverRow {
+    pub(crate) package: String,
+    pub(crate) releases: Vec<Releases>,
+    pub(crate) exact: Vec<String>,
+    pub(crate) help: String,
+    pub(crate) evidence: Option<Evidence>,
+}
+
+/// Extras that a package no longer has.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ExtraRow {
+    pub(crate) package: String,
+    pub(crate) extras: Vec<String>,
+    pub(crate) releases: Vec<Releases>,
+    pub(crate) row: Row,
+}
+
+/// A release whose ROCm wheels exist for one Python only.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct WheelRow {
+    pub(crate) package: String,
+    pub(crate) releases: Vec<Releases>,
+    pub(crate) python: String,
+    pub(crate) row: Row,
+}
+
+/// Images with a known problem.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ImageRow {
+    pub(crate) repositories: Vec<String>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) except: Vec<String>,
+    pub(crate) device: Option<String>,
+    pub(crate) old_rocm: Vec<Releases>,
+    pub(crate) row: Row,
+}
+
+/// Overrides of the GPU's version.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OverrideRow {
+    pub(crate) values: Vec<String>,
+    pub(crate) row: Row,
+}
+
+/// Where a variable must be set for a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Anywhere, also for a build only.
+    Any,
+    /// Where a program can see it.
+    Set,
+    /// For every run: an image, a service, a container.
+    Kept,
+    /// In a service or container.
+    Run,
+}
+
+/// Variables with a known problem.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct VariableRow {
+    pub(crate) names: Vec<String>,
+    pub(crate) values: Vec<String>,
+    pub(crate) place: Place,
+    pub(crate) row: Row,
+}
+
+/// Names of Ollama's variables.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct OllamaRow {
+    pub(crate) names: Vec<String>,
+    pub(crate) help: String,
+}
+
+/// A package index that moved or gets no new packages.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct IndexRow {
+    /// The starts of its urls.
+    pub(crate) urls: Vec<String>,
+    pub(crate) help: String,
+    pub(crate) row: Row,
+}
+
+/// Names of a GPU.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct GpuRow {
+    pub(crate) target: GpuTarget,
+    pub(crate) words: Vec<String>,
+}
+
+/// The files that a row about words applies to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Files {
+    /// All.
+    Any,
+    /// Files without settings that other rules check, and comments.
+    Text,
+    /// Dockerfiles and scripts.
+    Code,
+}
+
+/// Words in a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct WordRow {
+    pub(crate) name: String,
+    pub(crate) pattern: String,
+    /// The row also applies to comments of code.
+    pub(crate) in_comments: bool,
+    /// A line that warns against it does not count.
+    pub(crate) may_be_denied: bool,
+    pub(crate) files: Files,
+    pub(crate) row: Row,
+}
+
+/// Returns whether a text matches a pattern with `*` and `?`.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut at, mut seen) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while seen < text.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, seen));
+                at += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == text[seen] => {
+                at += 1;
+                seen += 1;
+            }
+            _ => {
+                let Some((back, from)) = star else { return false };
+                star = Some((back, from + 1));
+                at = back + 1;
+                seen = from + 1;
+            }
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// Returns whether a text matches one of the patterns.
+pub(crate) fn matches_any(patterns: &[String], text: &str) -> bool {
+    patterns.iter().any(|pattern| matches(pattern, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_this_project_is_valid() {
+        let read = parse(FILE, TEXT).map_err(|error| error.to_string());
+        assert!(read.as_ref().is_ok_and(|data| data.rules.len() > 60), "{read:?}");
+        pins::parse_compat(COMPAT.0, COMPAT.1).unwrap();
+    }
+
+    #[test]
+    fn patterns_are_compared_as_a_shell_does_it() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("", "", true),
+            ("", "a", false),
+            ("*-rocm", "0.6-rocm", true),
+            ("*-rocm", "rocm", false),
+            ("*rc?", "0.10.2rc1", true),
+            ("*rc?", "0.10.2", false),
+            ("a*b*c", "axbxbc", true),
+            ("a*b*c", "axbxb", false),
+            ("?", "ab", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

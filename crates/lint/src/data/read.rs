@@ -1,0 +1,443 @@
+//! Reads `versions/lint.toml`. All problems are reported at once, each with its place.
+
+use names::GpuTarget;
+use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
+use pins::{Known, ParseError, Releases};
+
+use super::{
+    Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, IndexRow, NeverRow, OllamaRow, OverrideRow,
+    Place, RocmRow, Row, Rule, Severity, VariableRow, WheelRow, WordRow,
+};
+
+const TABLES: [&str; 14] = [
+    "schema", "rule", "rocm", "never", "extra", "wheel", "image", "override", "variable", "ollama",
+    "base", "index", "gpu", "word",
+];
+
+/// The keys of every row about a problem.
+const COMMON: [&str; 7] = ["rule", "message", "severity", "gpus", "source", "known", "checked"];
+
+/// Parses the text of the data file. Messages call it `file`.
+///
+/// # Errors
+/// Returns all problems of the file, each with its place, the value and the correct form.
+pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
+    let mut report = Report::new(file, text);
+    let read = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        root.check_keys(&mut report, &TABLES);
+        let mut reader = Reader { report: &mut report, root: &root };
+        let rules = reader.rows("rule", read_rule);
+        let rocm = reader.rows("rocm", read_rocm);
+        let never = reader.rows("never", read_never);
+        let extras = reader.rows("extra", read_extra);
+        let wheels = reader.rows("wheel", read_wheel);
+        let images = reader.rows("image", read_image);
+        let overrides = reader.rows("override", read_override);
+        let variables = reader.rows("variable", read_variable);
+        let ollama = reader.rows("ollama", read_ollama);
+        let bases = reader.rows("base", read_base);
+        let indexes = reader.rows("index", read_index);
+        let gpus = reader.rows("gpu", read_gpu);
+        let words = reader.rows("word", read_word);
+        let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
+        for (name, row) in ollama? {
+            let place = if name == "never" { &mut ollama_never } else { &mut ollama_other };
+            *place = row;
+        }
+        let data = Data {
+            rules: rules?,
+            rocm: rocm?,
+            never: never?,
+            extras: extras?,
+            wheels: wheels?,
+            images: images?,
+            overrides: overrides?,
+            variables: variables?,
+            ollama_never,
+            ollama_other,
+            plain_bases: bases?.into_iter().flatten().collect(),
+            indexes: indexes?,
+            gpus: gpus?,
+            words: words?,
+        };
+        rules_exist(&mut report, &root, &data)?;
+        Ok(data)
+    });
+    report.finish(read)
+}
+
+/// Checks that the rows of all tables name rules that exist.
+fn rules_exist(report: &mut Report<'_>, root: &Table<'_>, data: &Data) -> Result<(), Reported> {
+    let mut failed = None;
+    let tables = root.entries().filter(|entry| entry.key != "rule");
+    for row in tables.filter_map(|entry| entry.as_table()).flat_map(|table| table.entries()) {
+        let Some(entry) = row.as_table().and_then(|row| row.get("rule")) else { continue };
+        let name = entry.text().unwrap_or_default();
+        if !data.rules.iter().any(|rule| rule.id == name) {
+            let message = format!("there is no rule {}", quote(name));
+            let help = match pins::reader::nearest(name, data.rules.iter().map(|r| r.id.as_str())) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("add `[rule.{name}]`"),
+            };
+            failed = Some(report.add(&entry.span, wrong(message, help)));
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+struct Reader<'r, 'a, 't> {
+    report: &'r mut Report<'a>,
+    root: &'r Table<'t>,
+}
+
+impl Reader<'_, '_, '_> {
+    /// Reads all tables `[kind.name]`, sorted by name.
+    fn rows<T>(
+        &mut self,
+        kind: &str,
+        read: impl Fn(&mut Report<'_>, &Named<'_>) -> Result<T, Reported>,
+    ) -> Result<Vec<T>, Reported> {
+        let Some(entry) = self.root.get(kind) else { return Ok(Vec::new()) };
+        let place = quote(&format!("[{kind}.name]"));
+        let all = entry.table(self.report, &place)?;
+        let rows = collect(self.report, all.entries(), |report, entry: &Entry<'_>| {
+            let place = quote(&format!("[{kind}.{}]", entry.key));
+            let table = entry.table(report, &place)?;
+            Ok((entry.key.to_owned(), read(report, &Named { name: entry.key, table })?))
+        })?;
+        Ok(rows.into_values().collect())
+    }
+}
+
+/// A table and its name.
+struct Named<'t> {
+    name: &'t str,
+    table: Table<'t>,
+}
+
+impl Named<'_> {
+    /// Reports unknown keys; those of every row are known.
+    fn keys(&self, report: &mut Report<'_>, own: &[&str]) {
+        self.table.check_keys(report, &[own, &COMMON].concat());
+    }
+
+    /// Reads the keys that every row about a problem has. Without `message`, the rule's code writes
+    /// it.
+    fn row(&self, report: &mut Report<'_>) -> Result<Row, Reported> {
+        let rule = self.table.required(report, "rule", "rule = \"image-latest\"", line);
+        let message = self.table.optional(report, "message", line);
+        let severity = self.table.optional(report, "severity", severity);
+        let gpus = self.table.texts(report, "gpus", "gfx1151", gpu);
+        let evidence = self.evidence(report);
+        Ok(Row {
+            rule: rule?,
+            message: message?.unwrap_or_default(),
+            severity: severity?,
+            gpus: gpus?,
+            evidence: evidence?,
+        })
+    }
+
+    /// Reads `source`, `known` and `checked`, if the row has them.
+    fn evidence(&self, report: &mut Report<'_>) -> Result<Option<Evidence>, Reported> {
+        let has = ["source", "known", "checked"].iter().any(|key| self.table.get(key).is_some());
+        if has { self.required_evidence(report).map(Some) } else { Ok(None) }
+    }
+
+    fn required_evidence(&self, report: &mut Report<'_>) -> Result<Evidence, Reported> {
+        let source = self.table.required(report, "source", "source = \"ROCm/TheRock#2991\"", line);
+        let known = self.table.required(report, "known", "known = \"vendor\"", Known::parse);
+        let checked = match self.table.date(report, "checked")? {
+            Some(day) => Ok(day),
+            None => Err(self.table.add_missing(report, "checked", "checked = 2026-11-20")),
+        };
+        Ok(Evidence { source: source?, known: known?, checked: checked? })
+    }
+
+    fn releases(&self, report: &mut Report<'_>) -> Result<Vec<Releases>, Reported> {
+        self.table.texts(report, "releases", "7.2.1 to 7.2.4", releases)
+    }
+
+    fn package(&self, report: &mut Report<'_>) -> Result<String, Reported> {
+        self.table.required(report, "package", "package = \"torch\"", line)
+    }
+}
+
+fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reported> {
+    let table = &named.table;
+    let keys = ["catalogue", "severity", "title", "fact", "advice", "source", "known", "checked"];
+    table.check_keys(report, &keys);
+    let catalogue = table.texts(report, "catalogue", "L1", line);
+    let severity = table.required(report, "severity", "severity = \"warning\"", severity);
+    let title = table.required(report, "title", "title = \"the tag moves\"", line);
+    let fact = table.required(report, "fact", "fact = \"A tag can be moved.\"", line);
+    let advice = table.required(report, "advice", "advice = \"pin the digest\"", line);
+    let evidence = named.required_evidence(report);
+    Ok(Rule {
+        id: named.name.to_owned(),
+        catalogue: catalogue?,
+        severity: severity?,
+        title: title?,
+        fact: fact?,
+        advice: advice?,
+        evidence: evidence?,
+    })
+}
+
+fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Reported> {
+    named.keys(report, &["releases"]);
+    let releases = named.releases(report);
+    let row = named.row(report);
+    Ok(RocmRow { releases: releases?, row: row? })
+}
+
+fn read_never(report: &mut Report<'_>, named: &Named<'_>) -> Result<NeverRow, Reported> {
+    let table = &named.table;
+    table.check_keys(
+        report,
+        &["package", "releases", "exact", "help", "source", "known", "checked"],
+    );
+    let package = named.package(report);
+    let releases = named.releases(report);
+    let exact = table.texts(report, "exact", "2.5.0+rocm6.3", line);
+    let help = table.required(report, "help", "help = \"the nearest is v0.10.2\"", line);
+    let evidence = named.evidence(report);
+    Ok(NeverRow {
+        package: package?,
+        releases: releases?,
+        exact: exact?,
+        help: help?,
+        evidence: evidence?,
+    })
+}
+
+fn read_extra(report: &mut Report<'_>, named: &Named<'_>) -> Result<ExtraRow, Reported> {
+    named.keys(report, &["package", "extras", "releases"]);
+    let package = named.package(report);
+    let extras = named.table.texts(report, "extras", "cli", line);
+    let releases = named.releases(report);
+    let row = named.row(report);
+    Ok(ExtraRow { package: package?, extras: extras?, releases: releases?, row: row? })
+}
+
+fn read_wheel(report: &mut Report<'_>, named: &Named<'_>) -> Result<WheelRow, Reported> {
+    named.keys(report, &["package", "releases", "python"]);
+    let package = named.package(report);
+    let releases = named.releases(report);
+    let python = named.table.required(report, "python", "python = \"3.12\"", line);
+    let row = named.row(report);
+    Ok(WheelRow { package: package?, releases: releases?, python: python?, row: row? })
+}
+
+fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Reported> {
+    named.keys(report, &["repositories", "tags", "except", "device", "old-rocm"]);
+    let table = &named.table;
+    let repositories = table.texts(report, "repositories", "rocm/vllm-dev", line);
+    // An image without a tag is "", which no other text may be.
+    let tags = patterns(report, table, "tags");
+    let except = patterns(report, table, "except");
+    let device = table.optional(report, "device", line);
+    let old_rocm = table.texts(report, "old-rocm", "7.1 or older", releases);
+    let row = named.row(report);
+    Ok(ImageRow {
+        repositories: repositories?,
+        tags: tags?,
+        except: except?,
+        device: device?,
+        old_rocm: old_rocm?,
+        row: row?,
+    })
+}
+
+fn read_override(report: &mut Report<'_>, named: &Named<'_>) -> Result<OverrideRow, Reported> {
+    named.keys(report, &["values"]);
+    let values = named.table.texts(report, "values", "11.0.0", line);
+    let row = named.row(report);
+    Ok(OverrideRow { values: values?, row: row? })
+}
+
+fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableRow, Reported> {
+    named.keys(report, &["names", "values", "where"]);
+    let names = named.table.texts(report, "names", "VLLM_USE_V1", line);
+    let values = named.table.texts(report, "values", "on", line);
+    let place = named.table.required(report, "where", "where = \"kept\"", place);
+    let row = named.row(report);
+    Ok(VariableRow { names: names?, values: values?, place: place?, row: row? })
+}
+
+fn read_ollama(
+    report: &mut Report<'_>,
+    named: &Named<'_>,
+) -> Result<(String, OllamaRow), Reported> {
+    named.table.check_keys(report, &["names", "help"]);
+    let names = named.table.texts(report, "names", "OLLAMA_TMPDIR", line);
+    let help = named.table.optional(report, "help", line);
+    let row = OllamaRow { names: names?, help: help?.unwrap_or_default() };
+    Ok((named.name.to_owned(), row))
+}
+
+fn read_base(report: &mut Report<'_>, named: &Named<'_>) -> Result<Vec<String>, Reported> {
+    named.table.check_keys(report, &["repositories"]);
+    named.table.texts(report, "repositories", "debian", line)
+}
+
+fn read_index(report: &mut Report<'_>, named: &Named<'_>) -> Result<IndexRow, Reported> {
+    named.keys(report, &["urls", "help"]);
+    let urls = named.table.texts(report, "urls", "https://repo.amd.com/rocm/whl/", line);
+    let help = named.table.required(report, "help", "help = \"use another\"", line);
+    let row = named.row(report);
+    Ok(IndexRow { urls: urls?, help: help?, row: row? })
+}
+
+fn read_gpu(report: &mut Report<'_>, named: &Named<'_>) -> Result<GpuRow, Reported> {
+    named.table.check_keys(report, &["words"]);
+    let words = named.table.texts(report, "words", "strix halo", lower);
+    let span = named.table.span();
+    let target = gpu(named.name).map_err(|wrong| report.add(&span, wrong));
+    Ok(GpuRow { target: target?, words: words? })
+}
+
+fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Reported> {
+    named.keys(report, &["pattern", "comments", "denied", "files"]);
+    let table = &named.table;
+    let pattern = table.required(report, "pattern", "pattern = 'apt-key add'", lower_pattern);
+    let in_comments = table.flag(report, "comments");
+    let may_be_denied = table.flag(report, "denied");
+    let files = table.optional(report, "files", files);
+    let row = named.row(report);
+    Ok(WordRow {
+        name: named.name.to_owned(),
+        pattern: pattern?,
+        in_comments: in_comments?,
+        may_be_denied: may_be_denied?,
+        files: files?.unwrap_or(Files::Any),
+        row: row?,
+    })
+}
+
+/// Reads an array of patterns, which may contain the empty text.
+fn patterns(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    key: &str,
+) -> Result<Vec<String>, Reported> {
+    let Some(entry) = table.get(key) else { return Ok(Vec::new()) };
+    let Some(items) = entry.items() else {
+        return Err(entry.add_type(report, "an array", &format!("write `{key} = [\"latest\"]`")));
+    };
+    items.iter().map(|item| item.any_text(report, line).map(str::to_owned)).collect()
+}
+
+fn line(text: &str) -> Result<String, Wrong> {
+    if text.len() <= 800 {
+        Ok(text.to_owned())
+    } else {
+        let message = format!("{} has {} characters", quote(text), text.len());
+        Err(wrong(message, "shorten it to 800 characters"))
+    }
+}
+
+fn lower(text: &str) -> Result<String, Wrong> {
+    if text.chars().any(char::is_uppercase) {
+        return Err(wrong(
+            format!("{} has capital letters", quote(text)),
+            "write it in lower case, because lines are converted to lower case",
+        ));
+    }
+    line(text)
+}
+
+/// A pattern may use classes such as `\S`, but no other capital letters.
+fn lower_pattern(text: &str) -> Result<String, Wrong> {
+    lower(&text.replace("\\S", "").replace("\\W", "").replace("\\D", ""))?;
+    line(text)
+}
+
+fn severity(text: &str) -> Result<Severity, Wrong> {
+    [Severity::Error, Severity::Warning, Severity::Information]
+        .into_iter()
+        .find(|severity| severity.name() == text)
+        .ok_or_else(|| choice("a severity", text, &["error", "warning", "information"]))
+}
+
+fn place(text: &str) -> Result<Place, Wrong> {
+    match text {
+        "any" => Ok(Place::Any),
+        "set" => Ok(Place::Set),
+        "kept" => Ok(Place::Kept),
+        "run" => Ok(Place::Run),
+        _ => Err(choice("a place", text, &["any", "set", "kept", "run"])),
+    }
+}
+
+fn files(text: &str) -> Result<Files, Wrong> {
+    match text {
+        "text" => Ok(Files::Text),
+        "code" => Ok(Files::Code),
+        _ => Err(choice("a kind of files", text, &["text", "code"])),
+    }
+}
+
+fn choice(what: &str, text: &str, choices: &[&str]) -> Wrong {
+    wrong(
+        format!("{} is not {what}", quote(text)),
+        format!("write one of {}", list(choices.iter().copied())),
+    )
+}
+
+fn gpu(text: &str) -> Result<GpuTarget, Wrong> {
+    text.parse().map_err(|_| {
+        wrong(format!("{} is not a GPU target", quote(text)), "a target looks like `gfx1151`")
+    })
+}
+
+fn releases(text: &str) -> Result<Releases, Wrong> {
+    text.parse().map_err(|_| {
+        wrong(
+            format!("{} is not a range of releases", quote(text)),
+            "write `7.2.1 to 7.2.4`, `7.1`, `20260110 or newer` or `0.20 or older`",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: &str = "[rule.a]\nseverity = \"error\"\ntitle = \"t\"\nfact = \"F.\"\nadvice = \"a\"\nsource = \"s\"\nchecked = 2026-11-20\n";
+
+    fn problems(text: &str) -> Vec<String> {
+        let text = format!("schema = 1\n{text}");
+        let error = parse("lint.toml", &text).map(|_| ()).unwrap_err();
+        error.to_string().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn problems_are_reported_with_their_places() {
+        for (text, expected) in [
+            (
+                format!("{RULE}known = \"hearsay\"\n"),
+                "lint.toml:9:9: `hearsay` does not say how a fact is known",
+            ),
+            (RULE.to_owned(), "lint.toml:2:7: `known` is missing from `[rule.a]`"),
+            (
+                format!("{RULE}known = \"1 reports\"\n"),
+                "`1 reports` does not say how a fact is known",
+            ),
+            (
+                format!("{RULE}known = \"vendor\"\n[rocm.x]\nreleases = [\"7\"]\nrule = \"b\"\n"),
+                "lint.toml:12:8: there is no rule `b`",
+            ),
+            (
+                "[word.x]\npattern = 'A'\nrule = 'a'\nmessage = 'm'\n".to_owned(),
+                "lint.toml:3:11: `A` has capital letters",
+            ),
+            ("[gpu.radeon]\nwords = ['x']\n".to_owned(), "`radeon` is not a GPU target"),
+            ("[image.x]\ntag = ['a']\n".to_owned(), "`tag` is not a key of `[image.x]`"),
+        ] {
+            let found = problems(&text);
+            assert!(found.iter().any(|line| line.contains(expected)), "{expected}\n{found:#?}");
+        }
+    }
+}

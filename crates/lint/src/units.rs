@@ -1,0 +1,159 @@
+//! Reads quadlets and systemd units: images, variables, and the commands that they start.
+
+use crate::facts::{Facts, Image};
+use crate::shell::{self, Scope, Setting, ShellCommand, UNKNOWN, Word};
+
+/// A line `Key=value`, with its continuation lines.
+struct Line {
+    section: String,
+    key: String,
+    value: String,
+    number: usize,
+}
+
+/// Adds the facts of a quadlet or unit.
+pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
+    let lines = lines(text);
+    let of = |key: &str| lines.iter().filter(|line| line.key == key).collect::<Vec<_>>();
+    let image = of("Image").last().map(|line| line.value.clone());
+    let started = of("ExecStart").last().map(|line| line.value.clone());
+    // An `Exec=` with an entry point of its own may read variables that the image does not know.
+    let program = if of("Entrypoint").is_empty() { image.or(started) } else { None };
+    let devices: Vec<String> = of("AddDevice").iter().map(|line| line.value.clone()).collect();
+    for line in &lines {
+        let number = line.number;
+        match (line.section.as_str(), line.key.as_str()) {
+            ("Container" | "Image", "Image") if !is_unit(&line.value) => {
+                let devices = devices.clone();
+                facts.images.push(Image { devices, ..Image::new(&line.value, number) });
+            }
+            ("Container" | "Service" | "Build", "Environment") => {
+                let settings = words(&line.value, number);
+                let pairs = settings.iter().filter_map(|word| word.text.split_once('='));
+                facts.settings.extend(pairs.map(|(name, value)| Setting {
+                    program: program.clone(),
+                    ..Setting::new(name, value, number, Scope::Run)
+                }));
+            }
+            ("Container", "PodmanArgs") if line.value.contains("--privileged") => {
+                let message = "`PodmanArgs` gives the container all rights".to_owned();
+                facts.privileged.push((number, message));
+            }
+            (_, key) if key.starts_with("Exec") && line.section == "Service" => {
+                command(&line.value, number, facts);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns whether an image is one that another unit builds or pulls.
+fn is_unit(image: &str) -> bool {
+    image.ends_with(".build") || image.ends_with(".image")
+}
+
+/// Reads the command of `ExecStart=`.
+fn command(value: &str, number: usize, facts: &mut Facts<'_>) {
+    let value = value.trim_start_matches(['-', '@', '+', '!', ':']);
+    let mut script = shell::script("x.sh", value);
+    let settle = |word: &mut Word| word.line = number;
+    for ShellCommand { words, .. } in &mut script.commands {
+        words.iter_mut().for_each(settle);
+    }
+    for setting in &mut script.settings {
+        setting.line = number;
+    }
+    // systemd itself sets some variables, and others come from files.
+    script.missing.clear();
+    facts.script(script);
+}
+
+/// Returns the words of a value after quotes are removed.
+fn words(value: &str, line: usize) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    let mut quote = None;
+    let mut is_open = false;
+    for c in value.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                if !is_open {
+                    words.push(Word { text: String::new(), line });
+                }
+                is_open = true;
+            }
+            (None, c) if c.is_whitespace() => is_open = false,
+            (_, c) => {
+                if !is_open {
+                    words.push(Word { text: String::new(), line });
+                }
+                is_open = true;
+                // `%h` and `${X}` are known to systemd only.
+                let c = if matches!(c, '%' | '$') { UNKNOWN } else { c };
+                if let Some(word) = words.last_mut() {
+                    word.text.push(c);
+                }
+            }
+        }
+    }
+    words
+}
+
+fn lines(text: &str) -> Vec<Line> {
+    let mut found: Vec<Line> = Vec::new();
+    let mut section = String::new();
+    let mut continues = false;
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim();
+        if trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        let body = trimmed.strip_suffix('\\');
+        if continues && let Some(last) = found.last_mut() {
+            last.value.push(' ');
+            last.value.push_str(body.unwrap_or(trimmed).trim());
+        } else if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
+        {
+            name.clone_into(&mut section);
+        } else if let Some((key, value)) = body.unwrap_or(trimmed).split_once('=') {
+            let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+            found.push(Line { section: section.clone(), key, value, number: index + 1 });
+        } else {
+            continue;
+        }
+        continues = body.is_some();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quadlet_is_read() {
+        let text = "[Unit]\nDescription=x\n[Container]\nImage=docker.io/ollama/ollama:latest\nAddDevice=/dev/kfd\nAddDevice=/dev/dri\nEnvironment=A=1 \"B=2 3\"\nEnvironment=\"C=%h\"\nPodmanArgs=--privileged \\\n  --ipc=host\n";
+        let facts = Facts::read("ollama.container", text);
+        assert_eq!(facts.images[0].line, 4);
+        assert_eq!(facts.images[0].devices, ["/dev/kfd", "/dev/dri"]);
+        let settings: Vec<_> =
+            facts.settings.iter().map(|s| (s.name.as_str(), s.value.as_str(), s.line)).collect();
+        assert_eq!(settings, [("A", "1", 7), ("B", "2 3", 7), ("C", "\u{fffc}h", 8)]);
+        assert_eq!(facts.privileged[0].0, 9);
+    }
+
+    #[test]
+    fn a_unit_is_read() {
+        let text = "[Service]\nEnvironment=\"OLLAMA_HOST=0.0.0.0\"\n# Environment=X=1\nExecStartPre=-/usr/bin/podman rm x\nExecStart=/usr/bin/podman run --privileged \\\n  -e A=1 docker.io/a/b:1\n";
+        let facts = Facts::read("a.service", text);
+        let settings: Vec<_> =
+            facts.settings.iter().map(|s| (s.name.as_str(), s.value.as_str(), s.line)).collect();
+        assert_eq!(settings, [("OLLAMA_HOST", "0.0.0.0", 2), ("A", "1", 5)]);
+        assert_eq!(
+            (facts.images[0].reference.as_str(), facts.images[0].line),
+            ("docker.io/a/b:1", 5)
+        );
+        assert_eq!(facts.privileged.len(), 1);
+    }
+}

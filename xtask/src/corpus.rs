@@ -1,0 +1,194 @@
+//! `corpus lint FOLDER`: measures the precision and the recall of `lint` on files of others.
+//!
+//! The files are not part of the project. `xtask/corpus/lint.toml` names where each comes from, and
+//! what a person who read it said about every finding. FOLDER contains them as `REPOSITORY/PATH`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::run::root;
+use crate::say;
+
+/// A file of the corpus, with the verdicts about it.
+#[derive(Debug)]
+struct File {
+    half: String,
+    name: String,
+    /// The verdict by line and rule.
+    verdicts: BTreeMap<(u64, String), String>,
+}
+
+/// The numbers of one half.
+#[derive(Debug, Default)]
+struct Count {
+    files: usize,
+    /// Findings by verdict.
+    found: BTreeMap<String, usize>,
+    /// Errors by verdict.
+    errors: BTreeMap<String, usize>,
+    missed: usize,
+    /// Findings that nobody has judged yet.
+    unjudged: Vec<String>,
+}
+
+/// Runs the tool on the corpus in `folder`.
+pub(crate) fn lint(folder: &str) -> Result<()> {
+    let files = read(&std::fs::read_to_string(root()?.join("xtask/corpus/lint.toml"))?)?;
+    let mut halves: BTreeMap<&str, Count> = BTreeMap::new();
+    for file in &files {
+        let path = Path::new(folder).join(&file.name);
+        if !path.is_file() {
+            bail!(
+                "`{}` is not a file; fetch the files of xtask/corpus/lint.toml first",
+                path.display()
+            );
+        }
+        let count = halves.entry(&file.half).or_default();
+        count.files += 1;
+        judge(file, &findings(folder, &file.name)?, count);
+    }
+    for (half, count) in &halves {
+        say(&format!("half {half}: {}", summary(count)));
+        count.unjudged.iter().for_each(|finding| say(&format!("  not judged: {finding}")));
+    }
+    if halves.values().any(|count| !count.unjudged.is_empty()) {
+        bail!("some findings have no verdict in xtask/corpus/lint.toml");
+    }
+    Ok(())
+}
+
+/// Reads the list of files and verdicts.
+fn read(text: &str) -> Result<Vec<File>> {
+    let list: toml::Table = text.parse().context("xtask/corpus/lint.toml")?;
+    let files = list.get("file").and_then(toml::Value::as_array).context("there is no [[file]]")?;
+    files.iter().map(read_file).collect()
+}
+
+fn read_file(value: &toml::Value) -> Result<File> {
+    let text = |key: &str| {
+        let text = value.get(key).and_then(toml::Value::as_str);
+        text.with_context(|| format!("`{key}` is missing from {value}")).map(str::to_owned)
+    };
+    let mut verdicts = BTreeMap::new();
+    let rows = value.get("verdicts").and_then(toml::Value::as_array);
+    for row in rows.into_iter().flatten().filter_map(toml::Value::as_str) {
+        let words: Vec<&str> = row.split(' ').collect();
+        let [line, rule, verdict] = words.as_slice() else {
+            bail!("`{row}` is not `LINE RULE VERDICT`")
+        };
+        if !matches!(*verdict, "true" | "arguable" | "false" | "missed") {
+            bail!("`{verdict}` in `{row}` is not true, arguable, false or missed");
+        }
+        let line = line.parse().with_context(|| format!("`{line}` is not a line"))?;
+        verdicts.insert((line, (*rule).to_owned()), (*verdict).to_owned());
+    }
+    let name = format!("{}/{}", text("repository")?, text("path")?);
+    text("commit")?;
+    Ok(File { half: text("half")?, name, verdicts })
+}
+
+/// Returns the findings in a file.
+fn findings(folder: &str, name: &str) -> Result<Vec<Value>> {
+    let tool = root()?.join("target/debug/build-pipeline");
+    let output = Command::new(&tool)
+        .args(["-C", folder, "lint", "--format", "json", name])
+        .output()
+        .with_context(|| format!("`{}`; build it with `cargo build`", tool.display()))?;
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("{name}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    Ok(report["findings"].as_array().cloned().unwrap_or_default())
+}
+
+/// Adds the findings in a file to the numbers of its half.
+fn judge(file: &File, findings: &[Value], count: &mut Count) {
+    let mut missed = file.verdicts.clone();
+    missed.retain(|_, verdict| verdict == "missed");
+    for finding in findings {
+        let line = finding["line"].as_u64().unwrap_or_default();
+        let rule = finding["rule"].as_str().unwrap_or_default();
+        let key = (line, rule.to_owned());
+        missed.remove(&key);
+        let Some(verdict) = file.verdicts.get(&key) else {
+            count.unjudged.push(format!("{}: {line} {rule}", file.name));
+            continue;
+        };
+        // A finding that was missing when the file was read is a true one.
+        let verdict = if verdict == "missed" { "true" } else { verdict };
+        *count.found.entry(verdict.to_owned()).or_default() += 1;
+        if finding["severity"] == "error" {
+            *count.errors.entry(verdict.to_owned()).or_default() += 1;
+        }
+    }
+    count.missed += missed.len();
+}
+
+fn summary(count: &Count) -> String {
+    let Count { files, found, errors, missed, .. } = count;
+    let of = |verdict: &str| found.get(verdict).copied().unwrap_or_default();
+    let all: usize = found.values().sum();
+    let all_errors: usize = errors.values().sum();
+    let true_errors = errors.get("true").copied().unwrap_or_default();
+    format!(
+        "{files} files, {all} findings: {} true, {} arguable, {} false ({} true, {} true or arguable); errors: {true_errors} of {all_errors} true; recall {} of {} ({})",
+        of("true"),
+        of("arguable"),
+        of("false"),
+        percent(of("true"), all),
+        percent(of("true") + of("arguable"), all),
+        of("true"),
+        of("true") + missed,
+        percent(of("true"), of("true") + missed),
+    )
+}
+
+fn percent(part: usize, all: usize) -> String {
+    match (part * 1000).checked_div(all) {
+        Some(share) => format!("{}.{} %", share / 10, share % 10),
+        None => "nothing to measure".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const LIST: &str = "[[file]]\nrepository = 'a/b'\ncommit = '1'\npath = 'c.sh'\nhalf = 'a'\n\
+        verdicts = ['1 x true', '2 x false', '3 y missed', '4 y missed', '5 z arguable']\n";
+
+    #[test]
+    fn findings_are_compared_with_the_verdicts() {
+        let files = read(LIST).unwrap();
+        let finding = |line: u64, rule: &str, severity: &str| json!({ "line": line, "rule": rule, "severity": severity });
+        let found = [
+            finding(1, "x", "error"),
+            finding(2, "x", "error"),
+            finding(3, "y", "warning"),
+            finding(5, "z", "warning"),
+            finding(9, "z", "warning"),
+        ];
+        let mut count = Count { files: 1, ..Count::default() };
+        judge(&files[0], &found, &mut count);
+        assert_eq!(
+            summary(&count),
+            "1 files, 4 findings: 2 true, 1 arguable, 1 false (50.0 % true, 75.0 % true or arguable); errors: 1 of 2 true; recall 2 of 3 (66.6 %)"
+        );
+        assert_eq!(count.unjudged, ["a/b/c.sh: 9 z"]);
+    }
+
+    #[test]
+    fn a_wrong_list_is_refused() {
+        for (from, to, expected) in [
+            ("1 x true", "1 x maybe", "`maybe` in `1 x maybe`"),
+            ("1 x true", "x true", "`x true` is not `LINE RULE VERDICT`"),
+            ("half = 'a'\n", "", "`half` is missing"),
+        ] {
+            let error = read(&LIST.replace(from, to)).unwrap_err();
+            assert!(format!("{error:#}").contains(expected), "{error:#}");
+        }
+    }
+}
