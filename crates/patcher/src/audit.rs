@@ -29,6 +29,8 @@ pub fn retirement<'v>(
     let mut verdicts: Vec<_> = verdicts.into_iter().collect();
     verdicts.sort_by(|a, b| a.0.cmp(b.0));
     let is_needed = |verdict: &Verdict| match verdict {
+        // Whether it is needed depends on the build.
+        Verdict::AlreadyPresent { condition: Some(_), .. } => true,
         Verdict::AlreadyPresent { .. }
         | Verdict::SatisfiedOtherwise
         | Verdict::NotApplicable { .. } => false,

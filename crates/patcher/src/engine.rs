@@ -79,7 +79,8 @@ fn patch_outcome(one: Running<'_>) -> PatchOutcome {
     let is_retired = one.ok
         && matches!(
             one.verdict,
-            Verdict::SatisfiedOtherwise | Verdict::AlreadyPresent { by: PresentBy::Upstream }
+            Verdict::SatisfiedOtherwise
+                | Verdict::AlreadyPresent { by: PresentBy::Upstream, condition: None }
         );
     let limits = one.patch.provenance.limits.clone();
     PatchOutcome {
@@ -157,11 +158,8 @@ impl PatchSet {
 /// Returns whether a patch is for a version and GPU target. Ignores other patches.
 fn selection(patch: &Patch, gpu: &GpuTarget, version: Option<&Version>) -> Selection {
     let applies = &patch.applies;
-    if let Some(gpus) = &applies.gpus {
-        let whole = format!("^(?:{})$", fill(gpus, gpu));
-        if !Pattern::new(&whole).is_ok_and(|gpus| gpus.is_in(gpu.as_str().as_bytes())) {
-            return Selection::NotApplicable { because: format!("it is not for `{gpu}`") };
-        }
+    if !is_for(patch, gpu) {
+        return Selection::NotApplicable { because: format!("it is not for `{gpu}`") };
     }
     let Some(version) = version else { return Selection::Apply };
     let (outside, side) = match applies.versions.position(version) {
@@ -174,9 +172,17 @@ fn selection(patch: &Patch, gpu: &GpuTarget, version: Option<&Version>) -> Selec
     let because = || format!("{version} is {side} `{}`: {}", applies.versions, outside.because);
     match outside.then {
         Then::ExpectSatisfied => Selection::ExpectUpstream { because: outside.because.clone() },
-        Then::Skip => Selection::NotApplicable { because: because() },
+        Then::Skip | Then::LeaveAlone => Selection::NotApplicable { because: because() },
         Then::Refuse => Selection::Refuse { because: because() },
     }
+}
+
+/// Returns whether a patch is for a GPU target.
+fn is_for(patch: &Patch, gpu: &GpuTarget) -> bool {
+    patch.applies.gpus.as_ref().is_none_or(|gpus| {
+        let whole = format!("^(?:{})$", fill(gpus, gpu));
+        Pattern::new(&whole).is_ok_and(|gpus| gpus.is_in(gpu.as_str().as_bytes()))
+    })
 }
 
 /// Returns an applied patch that conflicts with `patch`.
@@ -215,7 +221,10 @@ fn run_patch<'p>(
     let selection = selection(patch, subject.gpu, subject.version);
     let expected_upstream = match selection {
         Selection::NotApplicable { because } => {
-            return finished(Verdict::NotApplicable { because }, true);
+            return match contradiction(patch, &because, subject, work) {
+                Some(verdict) => finished(verdict, false),
+                None => finished(Verdict::NotApplicable { because }, true),
+            };
         }
         Selection::Refuse { because } => {
             return finished(Verdict::NotApplicable { because }, false);
@@ -255,6 +264,37 @@ fn run_patch<'p>(
         work.roll_back();
     }
     Running { patch, edits, verdict, ok, probes: Vec::new() }
+}
+
+/// Looks into the tree whether a version that the patch skips really lacks what the patch edits.
+fn contradiction(
+    patch: &Patch,
+    because: &str,
+    subject: &Subject<'_>,
+    work: &mut WorkTree<'_>,
+) -> Option<Verdict> {
+    let outside = match patch.applies.versions.position(subject.version?) {
+        Position::Inside => return None,
+        Position::Below => patch.applies.below.as_ref()?,
+        Position::Above => patch.applies.above.as_ref()?,
+    };
+    let is_for_gpu = is_for(patch, subject.gpu);
+    if outside.then != Then::Skip || !is_for_gpu {
+        return None;
+    }
+    for edit in &patch.edits {
+        let prepared = PreparedEdit::new(edit, subject.gpu, None).ok()?;
+        for path in &edit.files {
+            let line = work.current(path).and_then(|bytes| prepared.line_of_subject(bytes));
+            if let Some(line) = line {
+                let reason = format!(
+                    "line {line}: this text is here, and the patch says it is not ({because}); is the version right?"
+                );
+                return Some(Verdict::PostConditionFailed { file: path.clone(), reason });
+            }
+        }
+    }
+    None
 }
 
 /// Returns the reason to refuse the patch, if one is known before any file is read.
@@ -340,13 +380,13 @@ fn settle(
     let failed = |reason: String| Verdict::PostConditionFailed { file: path.clone(), reason };
     match meeting {
         Meeting::Present => {
-            let original = match work.slot(path) {
-                Slot::File(file) => sha256(&file.original),
+            let (original, condition) = match work.slot(path) {
+                Slot::File(file) => (sha256(&file.original), edit.condition(path, &file.current)),
                 Slot::Absent | Slot::Unreadable(_) => {
                     return failed("the file no longer exists".to_owned());
                 }
             };
-            Verdict::AlreadyPresent { by: present_by(path, &original, subject) }
+            Verdict::AlreadyPresent { by: present_by(path, &original, subject), condition }
         }
         Meeting::Satisfied => Verdict::SatisfiedOtherwise,
         Meeting::Unfit(reason) => failed(reason),
@@ -413,6 +453,7 @@ fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict
     let mut present = 0;
     let mut ours = 0;
     let mut by = None;
+    let mut under = None;
     let mut is_satisfied = false;
     let mut absent = None;
     for verdict in verdicts() {
@@ -424,10 +465,11 @@ fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict
             }
             // If an earlier run was killed between two files, its change does not count as
             // upstream's.
-            Verdict::AlreadyPresent { by: PresentBy::Ours } => ours += 1,
-            Verdict::AlreadyPresent { by: who } => {
+            Verdict::AlreadyPresent { by: PresentBy::Ours, .. } => ours += 1,
+            Verdict::AlreadyPresent { by: who, condition } => {
                 present += 1;
                 by = by.or(Some(*who));
+                under = under.or_else(|| condition.clone());
             }
             Verdict::SatisfiedOtherwise => {
                 present += 1;
@@ -439,8 +481,13 @@ fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict
     match (missing, present, absent) {
         (0, 0, Some(absent)) if ours == 0 => (absent, true),
         (0, _, _) if is_satisfied => (Verdict::SatisfiedOtherwise, true),
-        (0, 0, _) if ours > 0 => (Verdict::AlreadyPresent { by: PresentBy::Ours }, true),
-        (0, ..) => (Verdict::AlreadyPresent { by: by.unwrap_or(PresentBy::Unknown) }, true),
+        (0, 0, _) if ours > 0 => {
+            (Verdict::AlreadyPresent { by: PresentBy::Ours, condition: None }, true)
+        }
+        (0, ..) => {
+            let by = by.unwrap_or(PresentBy::Unknown);
+            (Verdict::AlreadyPresent { by, condition: under }, true)
+        }
         (count, 0, _) => (Verdict::Applied { count }, true),
         (missing, present, _) => (
             Verdict::PartialUpstream { missing, present },

@@ -13,6 +13,8 @@
 
 mod audit;
 mod checks;
+mod cmake;
+mod conditions;
 mod engine;
 mod gpu;
 mod hash;

@@ -7,12 +7,17 @@ use std::ops::Range;
 use names::GpuTarget;
 use serde::{Deserialize, Serialize};
 
+use crate::TreePath;
+use crate::conditions;
 use crate::gpu::fill;
 use crate::list;
 use crate::pattern::{Match, Pattern};
 use crate::spec::{Condition, Edit, Op};
 use crate::text::Text;
 use names::Version;
+
+/// How many occurrences of an item are examined.
+const MOST_CONDITIONS: usize = 64;
 
 /// A change of bytes. A revert replaces `inserted` with `removed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +56,7 @@ pub(crate) struct PreparedEdit<'p> {
     op: Op,
     already: Option<Pattern>,
     satisfied_by: Option<Pattern>,
+    guards: Option<Pattern>,
 }
 
 /// How an edit matches a file.
@@ -95,6 +101,7 @@ impl<'p> PreparedEdit<'p> {
             op,
             already: optional(&edit.already)?,
             satisfied_by: optional(&edit.satisfied_by)?,
+            guards: optional(&edit.guards)?,
         })
     }
 
@@ -143,6 +150,43 @@ impl<'p> PreparedEdit<'p> {
             }
             () => Meeting::Change { splices, present },
         }
+    }
+
+    /// Returns the first line of a file that the edit is about, whether the edit fits or not.
+    pub(crate) fn line_of_subject(&self, file: &[u8]) -> Option<usize> {
+        let text = Text::new(file);
+        let patterns = [Some(&self.anchor), self.satisfied_by.as_ref(), self.guards.as_ref()];
+        let lines = patterns.into_iter().flatten().filter_map(|pattern| {
+            let found = pattern.find(text.bytes(), "", 1);
+            found.first().map(|found| text.line(found.whole.start))
+        });
+        lines.min()
+    }
+
+    /// Returns the preprocessor conditions around an item that a list already contains, unless it
+    /// also occurs without any: `#if ROCM_VERSION >= 70000`.
+    pub(crate) fn condition(&self, path: &TreePath, file: &[u8]) -> Option<String> {
+        let (Op::ListAppend(item) | Op::ListPrepend(item)) = &self.op else { return None };
+        if !conditions::is_preprocessed(path) {
+            return None;
+        }
+        let text = Text::new(file);
+        let mut conditional = None;
+        for found in self.anchor.find(text.bytes(), "list", MOST_CONDITIONS) {
+            let (_, captured) = captured(&text, found.group.as_ref()).ok()?;
+            let items: Vec<usize> = match &self.already {
+                Some(already) => {
+                    let found = already.find(captured.as_bytes(), "", MOST_CONDITIONS);
+                    found.iter().map(|found| found.whole.start).collect()
+                }
+                None => captured.match_indices(item.item.as_str()).map(|(at, _)| at).collect(),
+            };
+            for at in items {
+                // One item outside of all conditions is enough.
+                conditional = Some(conditions::around(captured, at)?);
+            }
+        }
+        conditional
     }
 
     /// Returns the change at one match, or `None` if it is already there.

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use names::GpuTarget;
 
 use crate::TreePath;
+use crate::cmake;
 use crate::gpu::fill;
+use crate::pattern::Pattern;
 use crate::prepared::check_condition;
 use crate::spec::{Probe, ProbeKind};
 
@@ -85,6 +87,9 @@ impl Probes for NoProbes {
 /// The script of a CMake probe, next to the files that it checks.
 const CMAKE_SCRIPT: &str = "build-pipeline-probe.cmake";
 
+/// The commands of the first file that the script lets CMake evaluate.
+const CMAKE_COMMANDS: &str = "build-pipeline-commands.cmake";
+
 /// Compiles the files in its arguments, and writes nothing.
 const PYTHON_COMPILE: &str = "\
 import sys
@@ -141,8 +146,12 @@ pub fn probe_job(
         files,
     };
     match &probe.kind {
-        ProbeKind::CmakeScript { script } => {
+        ProbeKind::CmakeScript { script, commands } => {
             job.tool = Tool::Cmake;
+            if let Some(pattern) = commands {
+                let evaluated = matching_commands(&job.files[&first], &fill(pattern, gpu));
+                job.files.insert(CMAKE_COMMANDS.to_owned(), evaluated.into_bytes());
+            }
             job.arguments = vec!["-P".to_owned(), CMAKE_SCRIPT.to_owned()];
             job.files.insert(CMAKE_SCRIPT.to_owned(), fill(script, gpu).into_bytes());
         }
@@ -173,6 +182,22 @@ pub fn probe_job(
         }
     }
     Some(job)
+}
+
+/// Returns the commands of a CMake file that match a pattern, one after the other. Conditions around
+/// them are left out: a probe then sees all values that the file may set.
+fn matching_commands(file: &[u8], pattern: &str) -> String {
+    let text = String::from_utf8_lossy(file);
+    // The parser has compiled the pattern, so it is one.
+    let Ok(pattern) = Pattern::new(pattern) else { return String::new() };
+    let mut found = String::new();
+    for command in cmake::commands(&text) {
+        if pattern.is_in(command.as_bytes()) {
+            found.push_str(command);
+            found.push('\n');
+        }
+    }
+    found
 }
 
 /// Replaces `#include` lines with empty lines: the headers of ROCm and PyTorch are not available.

@@ -67,6 +67,9 @@ pub struct Applies {
     pub above: Option<Outside>,
     /// A pattern that must match the whole name of a GPU target.
     pub gpus: Option<String>,
+    /// The versions of ROCm to edit for. Only `apply --when auto` knows the version of ROCm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rocm: Option<VersionRange>,
     /// What to do if upstream includes a part of it.
     pub if_partial: IfPartial,
 }
@@ -84,8 +87,10 @@ pub struct Outside {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
-    /// The version does not need the patch: not applicable.
+    /// The version does not have what the patch edits: not applicable, if the tree confirms it.
     Skip,
+    /// The version is left as it is, whatever the tree contains: not applicable.
+    LeaveAlone,
     /// Upstream must include the change, in the same words or others.
     ExpectSatisfied,
     /// The patch breaks the version: not applicable, and an error.
@@ -121,6 +126,10 @@ pub struct Edit {
     pub already: Option<String>,
     /// A pattern that matches the file when upstream solved the problem in another way.
     pub satisfied_by: Option<String>,
+    /// A pattern that matches the file when it contains what the edit is about, in any form. A skipped
+    /// version must not match it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guards: Option<String>,
 }
 
 /// What to do if none of an edit's files exists.
@@ -241,6 +250,10 @@ pub enum ProbeKind {
     CmakeScript {
         /// The script.
         script: String,
+        /// A pattern for commands of the first existing file. The script includes them, in order, as
+        /// `build-pipeline-commands.cmake`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        commands: Option<String>,
     },
     /// The C++ preprocessor on the first existing file, with its `#include` lines removed.
     CppMacro {

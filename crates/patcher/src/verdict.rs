@@ -21,6 +21,9 @@ pub enum Verdict {
     AlreadyPresent {
         /// Where the text comes from.
         by: PresentBy,
+        /// The preprocessor condition that the text is under, if it is under one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        condition: Option<String>,
     },
     /// Good: upstream solved the problem in another way.
     SatisfiedOtherwise,
@@ -165,10 +168,16 @@ impl Verdict {
         match self {
             Self::Applied { count: 1 } => "one place was changed".to_owned(),
             Self::Applied { count } => format!("{count} places were changed"),
-            Self::AlreadyPresent { by: PresentBy::Upstream } => "upstream includes it".to_owned(),
-            Self::AlreadyPresent { by: PresentBy::Ours } => "it was applied earlier".to_owned(),
-            Self::AlreadyPresent { by: PresentBy::Unknown } => {
-                "the text is already there".to_owned()
+            Self::AlreadyPresent { by, condition } => {
+                let present = match by {
+                    PresentBy::Upstream => "upstream includes it",
+                    PresentBy::Ours => "it was applied earlier",
+                    PresentBy::Unknown => "the text is already there",
+                };
+                match condition {
+                    Some(condition) => format!("{present}, but only under `{condition}`"),
+                    None => present.to_owned(),
+                }
             }
             Self::SatisfiedOtherwise => "upstream solved this in another way".to_owned(),
             Self::NotApplicable { because } => because.clone(),

@@ -36,6 +36,63 @@ fn code_of_a_tree_reaches_nothing() {
     assert_eq!(outside.path().read_dir().unwrap().count(), 1);
 }
 
+/// A tree with a list of targets, and a macro that keeps the wanted targets that are in the list.
+fn cmake_tree(project: &Project, list: &str) {
+    project.write("tree/CMakeLists.txt", list);
+    let utils = "macro(override_gpu_arches GPU_ARCHES LANG SUPPORTED)\n  set(_all \"${SUPPORTED}\")\n  \
+        set(${GPU_ARCHES})\n  \
+        foreach(_one $ENV{PYTORCH_ROCM_ARCH})\n    if(_one IN_LIST _all)\n      \
+        list(APPEND ${GPU_ARCHES} ${_one})\n    endif()\n  endforeach()\nendmacro()\n";
+    project.write("tree/cmake/utils.cmake", utils);
+    let kernels = "#if defined(__HIPCC__) && (defined(__gfx1100__))\n  #define __HIP__GFX11__\n#endif\n\
+        #if defined(__HIP__GFX11__)\n__builtin_amdgcn_wmma_x\n#endif\n";
+    project.write("tree/csrc/rocm/attention.cu", kernels);
+}
+
+#[test]
+fn cmake_evaluates_all_that_changes_the_list() {
+    let first = "set(HIP_SUPPORTED_ARCHS \"gfx942;gfx1100\")\n";
+    let line =
+        "patch check vllm --root tree --version 0.10.2 --only vllm-arch-list,vllm-paged-attention";
+    for harmless in [
+        "",
+        "# set(HIP_SUPPORTED_ARCHS \"gfx942\")\n",
+        "list(APPEND HIP_SUPPORTED_ARCHS gfx1103)\n",
+        "list(REMOVE_ITEM HIP_SUPPORTED_ARCHS \"gfx1100\")\n",
+        "message(STATUS \"${HIP_SUPPORTED_ARCHS}\")\n",
+    ] {
+        let project = Project::new();
+        cmake_tree(&project, &format!("{first}{harmless}"));
+        project.run(line).expect(0).prints("beside another one`: ✓ passed");
+    }
+    for later in [
+        "set(HIP_SUPPORTED_ARCHS gfx942 gfx1100)\n",
+        "set(\n  HIP_SUPPORTED_ARCHS\n  \"gfx942\"\n  \"gfx1100\"\n)\n",
+        "SET( HIP_SUPPORTED_ARCHS [[gfx942;gfx1100]] )\n",
+        "list(REMOVE_ITEM HIP_SUPPORTED_ARCHS gfx1151)\n",
+        "list(\n  FILTER HIP_SUPPORTED_ARCHS EXCLUDE REGEX \"gfx115.\")\n",
+        "string(REPLACE \"gfx1151\" \"\" HIP_SUPPORTED_ARCHS \"${HIP_SUPPORTED_ARCHS}\")\n",
+    ] {
+        let project = Project::new();
+        cmake_tree(&project, &format!("{first}{later}"));
+        let ran = project.run(line).expect(7);
+        ran.prints("beside another one`: ✗ failed").says("did not apply");
+    }
+}
+
+#[test]
+fn a_skip_looks_at_the_tree() {
+    // The text of 0.10.2 under the version 0.8.5.
+    let project = Project::new();
+    cmake_tree(&project, "set(HIP_SUPPORTED_ARCHS \"gfx942;gfx1100\")\n");
+    let line = "patch check vllm --root tree --only vllm-paged-attention --no-probes --version";
+    project
+        .run(&format!("{line} 0.8.5"))
+        .expect(7)
+        .prints("line 1: this text is here, and the patch says it is not");
+    project.run(&format!("{line} 0.10.2")).expect(0).prints("applied(1)");
+}
+
 #[test]
 fn a_machine_that_cannot_confine_a_probe_does_not_run_it() {
     let (project, outside) = hostile();

@@ -61,12 +61,14 @@ fn check_origin(report: &mut Report<'_>, origin: &Text<'_>) -> bool {
 }
 
 pub(super) fn applies(report: &mut Report<'_>, table: &Table<'_>) -> Option<Applies> {
-    table.check_keys(report, &["versions", "below", "above", "gpus", "if_partial"]);
+    table.check_keys(report, &["versions", "below", "above", "gpus", "rocm", "if_partial"]);
     let versions = table.need_text(report, "versions", "versions = \">=0.9.0, <0.11.1\"");
     let versions = versions.and_then(|text| parsed::<VersionRange>(report, &text));
     let below = outside(report, table, "below", "`[applies.below]`");
     let above = outside(report, table, "above", "`[applies.above]`");
     let gpus = table.text(report, "gpus").and_then(|text| pattern(report, "gpus", &text));
+    let rocm = table.text(report, "rocm");
+    let rocm = rocm.and_then(|text| parsed::<VersionRange>(report, &text));
     let partial = [("refuse", IfPartial::Refuse), ("apply", IfPartial::Apply)];
     let if_partial = choice(report, table, "if_partial", &partial).unwrap_or(IfPartial::Refuse);
     let versions = versions?;
@@ -87,7 +89,7 @@ pub(super) fn applies(report: &mut Report<'_>, table: &Table<'_>) -> Option<Appl
             _ => {}
         }
     }
-    Some(Applies { versions, below, above, gpus, if_partial })
+    Some(Applies { versions, below, above, gpus, rocm, if_partial })
 }
 
 fn outside(
@@ -103,6 +105,7 @@ fn outside(
     }
     let thens = [
         ("skip", Then::Skip),
+        ("leave-alone", Then::LeaveAlone),
         ("expect-satisfied", Then::ExpectSatisfied),
         ("refuse", Then::Refuse),
     ];

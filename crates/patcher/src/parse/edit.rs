@@ -30,6 +30,7 @@ pub(super) fn edit(
         "with",
         "already",
         "satisfied_by",
+        "guards",
     ];
     table.check_keys(report, &keys);
     let before = report.len();
@@ -44,8 +45,18 @@ pub(super) fn edit(
     let already = already_text.as_ref().and_then(|text| pattern(report, "already", text));
     let satisfied_by = table.text(report, "satisfied_by");
     let satisfied_by = satisfied_by.and_then(|text| pattern(report, "satisfied_by", &text));
-    let edit =
-        Edit { files, if_absent, anchor: anchor?, expect: expect?, op: op?, already, satisfied_by };
+    let guards = table.text(report, "guards");
+    let guards = guards.and_then(|text| pattern(report, "guards", &text));
+    let edit = Edit {
+        files,
+        if_absent,
+        anchor: anchor?,
+        expect: expect?,
+        op: op?,
+        already,
+        satisfied_by,
+        guards,
+    };
     if report.len() == before {
         check_edit(report, table, &edit);
     }

@@ -58,7 +58,7 @@ fn conditions(report: &mut Report<'_>, table: &Table<'_>) -> Vec<Condition> {
 
 pub(super) fn probe(report: &mut Report<'_>, table: &Table<'_>) -> Option<Probe> {
     let kinds: [(&str, &[&str]); 4] = [
-        ("cmake-script", &["script"]),
+        ("cmake-script", &["script", "commands"]),
         ("cpp-macro", &["defines"]),
         ("python-compile", &[]),
         ("python-call", &["functions", "prelude", "call"]),
@@ -68,6 +68,7 @@ pub(super) fn probe(report: &mut Report<'_>, table: &Table<'_>) -> Option<Probe>
         "kind",
         "files",
         "script",
+        "commands",
         "defines",
         "functions",
         "prelude",
@@ -91,9 +92,9 @@ pub(super) fn probe(report: &mut Report<'_>, table: &Table<'_>) -> Option<Probe>
         add_choice(report, "kind", &kind, &kinds.map(|(name, _)| name));
         return None;
     };
-    for key in ["script", "defines", "functions", "prelude", "call"] {
+    for key in ["script", "commands", "defines", "functions", "prelude", "call"] {
         match (own.contains(&key), table.has(key)) {
-            (true, false) if key != "prelude" => {
+            (true, false) if !["prelude", "commands"].contains(&key) => {
                 table.add_missing(report, key, &format!("{key} = …"));
             }
             (false, true) => {
@@ -118,7 +119,11 @@ fn probe_kind(report: &mut Report<'_>, table: &Table<'_>, kind: &str) -> Option<
         placeholders_ok(report, key, &text).then(|| text.value.to_owned())
     };
     match kind {
-        "cmake-script" => Some(ProbeKind::CmakeScript { script: text(report, "script")? }),
+        "cmake-script" => {
+            let commands = table.text(report, "commands");
+            let commands = commands.and_then(|text| pattern(report, "commands", &text));
+            Some(ProbeKind::CmakeScript { script: text(report, "script")?, commands })
+        }
         "cpp-macro" => {
             let texts = table.texts(report, "defines", "__HIPCC__");
             let defines = texts.iter().filter_map(|text| define(report, text)).collect();

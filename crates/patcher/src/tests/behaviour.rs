@@ -164,8 +164,9 @@ fn versions_decide() {
         let outcome = run(&set, tree, Some(version), &[]);
         (outcome.patches[0].explanation.clone(), outcome.ok)
     };
+    let unrelated = files(&[("f", b"other\n")]);
     assert_eq!(
-        ask(&without, "0.8.5"),
+        ask(&unrelated, "0.8.5"),
         ("0.8.5 is before `>=0.9, <0.11.1`: too old".to_owned(), true)
     );
     assert_eq!(ask(&without, "0.10.2"), ("one place was changed".to_owned(), true));
@@ -176,6 +177,54 @@ fn versions_decide() {
     let set = PatchSet::new(vec![parse_patch("p", &refusing).unwrap()]).unwrap();
     let outcome = run(&set, &without, Some("0.12.0"), &[]);
     assert_eq!((verdicts(&outcome)[0].as_str(), outcome.ok), ("not-applicable", false));
+}
+
+#[test]
+fn a_skipped_version_must_not_contain_what_the_patch_edits() {
+    let outside =
+        "versions = \">=0.9\"\nbelow = { then = \"skip\", because = \"there is no list\" }";
+    let text = patch_text("p", &format!("{APPEND}guards = '''^lists?\\b'''\n"))
+        .replace("versions = \"*\"", outside);
+    let ask = |text: &str, content: &[u8]| {
+        let set = PatchSet::new(vec![parse_patch("p", text).unwrap()]).unwrap();
+        let outcome = run(&set, &files(&[("f", content)]), Some("0.8.5"), &[]);
+        assert!(outcome.files.is_empty());
+        (outcome.patches[0].explanation.clone(), outcome.ok)
+    };
+    let skipped = ("0.8.5 is before `>=0.9`: there is no list".to_owned(), true);
+    let contradicted = |line: usize| {
+        let told = format!(
+            "`f`: line {line}: this text is here, and the patch says it is not ({}); is the version right?",
+            skipped.0
+        );
+        (told, false)
+    };
+    assert_eq!(ask(&text, b"other\n"), skipped);
+    // The anchor, and what it guards in another form.
+    assert_eq!(ask(&text, b"x\nlist = \"a\"\n"), contradicted(2));
+    assert_eq!(ask(&text, b"x\ny\nlists = [a]\n"), contradicted(3));
+    let left_alone = text.replace("\"skip\"", "\"leave-alone\"");
+    assert_eq!(ask(&left_alone, b"list = \"a\"\n"), skipped);
+    let other_gpu = text.replace("versions =", "gpus = \"gfx12[0-9a-f]{2}\"\nversions =");
+    assert_eq!(ask(&other_gpu, b"list = \"a\"\n").0, "it is not for `gfx1151`");
+}
+
+#[test]
+fn text_under_a_preprocessor_condition_is_told_with_it() {
+    let edits = APPEND.replace("[\"f\"]", "[\"f.cpp\"]");
+    let set = set(&[("p", &edits)]);
+    let ask = |text: &str| {
+        let outcome = run(&set, &files(&[("f.cpp", text.as_bytes())]), None, &[]);
+        let patch = &outcome.patches[0];
+        (patch.explanation.clone(), patch.is_retired)
+    };
+    let plain = "upstream includes it".to_owned();
+    assert_eq!(ask("list = \"a;\n#if X\nb\n#endif\n;gfx1151\""), (plain.clone(), true));
+    let under = format!("{plain}, but only under `#if ROCM_VERSION >= 70000`");
+    let text = "list = \"a;\n#if ROCM_VERSION >= 70000\n;gfx1151;\n#endif\n\"";
+    assert_eq!(ask(text), (under, false));
+    // It also occurs without a condition.
+    assert_eq!(ask("list = \"gfx1151;\n#if X\n;gfx1151;\n#endif\n\""), (plain, true));
 }
 
 #[test]
@@ -209,10 +258,16 @@ fn receipts_tell_our_work_from_upstreams_and_take_it_back() {
     assert_eq!(revert(&receipt, &tree).unwrap(), BTreeMap::new(), "reverted earlier");
 
     let again = run(&set, &after, None, std::slice::from_ref(&receipt));
-    assert_eq!(again.patches[0].verdict, Verdict::AlreadyPresent { by: PresentBy::Ours });
+    assert_eq!(
+        again.patches[0].verdict,
+        Verdict::AlreadyPresent { by: PresentBy::Ours, condition: None }
+    );
     assert!(!again.patches[0].is_retired && again.files.is_empty());
     let fresh = run(&set, &after, None, &[]);
-    assert_eq!(fresh.patches[0].verdict, Verdict::AlreadyPresent { by: PresentBy::Upstream });
+    assert_eq!(
+        fresh.patches[0].verdict,
+        Verdict::AlreadyPresent { by: PresentBy::Upstream, condition: None }
+    );
     assert!(fresh.patches[0].is_retired);
 
     let mut edited = after.clone();

@@ -258,7 +258,8 @@ fn changed_lines(file: &FileChange) -> String {
 
 fn is_retired(patch: &PatchOutcome) -> bool {
     let is_there = match patch.verdict {
-        Verdict::AlreadyPresent { by } => by != PresentBy::Ours,
+        // Under a condition, it depends on the build whether the patch is needed.
+        Verdict::AlreadyPresent { by, condition: None } => by != PresentBy::Ours,
         Verdict::SatisfiedOtherwise => true,
         _ => false,
     };
@@ -308,9 +309,10 @@ impl PatchReport {
         self.patches().filter(|patch| holds(patch)).count()
     }
 
-    /// Returns the names of the trees.
-    fn roots(&self) -> String {
-        let roots: Vec<String> = self.trees.iter().map(|tree| format!("`{}`", tree.root)).collect();
+    /// Returns the names of the trees with a patch that failed.
+    fn failed_roots(&self) -> String {
+        let failed = self.trees.iter().filter(|tree| !tree.report.ok);
+        let roots: Vec<String> = failed.map(|tree| format!("`{}`", tree.root)).collect();
         roots.join(", ")
     }
 
@@ -323,7 +325,7 @@ impl PatchReport {
                 "{} of {} patches did not apply; nothing was written to {}",
                 failed.len(),
                 self.count(|_| true),
-                self.roots()
+                self.failed_roots()
             ));
             return Err(hinted(told, first));
         }
