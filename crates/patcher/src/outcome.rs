@@ -180,13 +180,46 @@ impl Outcome {
     }
 }
 
-/// The diff is line by line; few lines change, so this is fast even on large files.
+/// The number of unchanged lines around a change.
+const CONTEXT: usize = 3;
+
+/// Returns the unified diff of a file, in its own bytes. A line ends at `\n` only, as git and patch
+/// see it. Few lines change, so this is fast even on large files.
 fn unified(path: &TreePath, old: &[u8], new: &[u8]) -> Vec<u8> {
-    let diff = similar::TextDiff::from_lines(old, new);
-    let mut text = Vec::new();
-    let header = (format!("a/{path}"), format!("b/{path}"));
-    let written =
-        diff.unified_diff().context_radius(3).header(&header.0, &header.1).to_writer(&mut text);
-    written.expect("writing to memory does not fail");
-    text
+    let lines = |text| <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect::<Vec<_>>();
+    let (old, new) = (lines(old), lines(new));
+    let changes = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
+    // A tab ends a name that contains spaces.
+    let end = if path.as_str().contains(' ') { "\t" } else { "" };
+    let mut diff = format!("--- a/{path}{end}\n+++ b/{path}{end}\n").into_bytes();
+    for group in similar::group_diff_ops(changes, CONTEXT) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let range = |start: usize, end: usize| match end - start {
+            0 => format!("{start},0"),
+            1 => format!("{}", start + 1),
+            length => format!("{},{length}", start + 1),
+        };
+        let of_old = range(first.old_range().start, last.old_range().end);
+        let of_new = range(first.new_range().start, last.new_range().end);
+        diff.extend_from_slice(format!("@@ -{of_old} +{of_new} @@\n").as_bytes());
+        for change in &group {
+            if change.tag() == similar::DiffTag::Equal {
+                add_lines(&mut diff, b' ', &old[change.old_range()]);
+            } else {
+                add_lines(&mut diff, b'-', &old[change.old_range()]);
+                add_lines(&mut diff, b'+', &new[change.new_range()]);
+            }
+        }
+    }
+    diff
+}
+
+fn add_lines(diff: &mut Vec<u8>, sign: u8, lines: &[&[u8]]) {
+    for line in lines {
+        diff.push(sign);
+        diff.extend_from_slice(line);
+        if !line.ends_with(b"\n") {
+            diff.extend_from_slice(b"\n\\ No newline at end of file\n");
+        }
+    }
 }

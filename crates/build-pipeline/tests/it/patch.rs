@@ -199,6 +199,41 @@ fn the_diff_is_one_that_patch_takes() {
 }
 
 #[test]
+fn the_diff_of_any_bytes_is_one_that_git_takes() {
+    let file = "a b.txt";
+    let list = list_edit(file);
+    for (name, before, after) in [
+        (
+            "latin 1",
+            b"caf\xe9\nlist = \"a\"\n\xff\n".to_vec(),
+            b"caf\xe9\nlist = \"a;gfx1151\"\n\xff\n".to_vec(),
+        ),
+        (
+            "lone returns",
+            b"x\ry\nlist = \"a\"\nz\rw".to_vec(),
+            b"x\ry\nlist = \"a;gfx1151\"\nz\rw".to_vec(),
+        ),
+        (
+            "other separators",
+            "a\u{2028}b\u{85}\u{c}\nlist = \"a\"".into(),
+            "a\u{2028}b\u{85}\u{c}\nlist = \"a;gfx1151\"".into(),
+        ),
+    ] {
+        let project = demo(&format!("{ANY}{list}"), "");
+        let path = project.path(&format!("tree/{file}"));
+        std::fs::write(&path, &before).unwrap();
+        let output =
+            project.command(&["patch", "diff", "demo", "--root", "tree"]).output().unwrap();
+        assert!(output.status.success(), "{name}");
+        std::fs::write(project.path("changes.diff"), &output.stdout).unwrap();
+        let mut git = std::process::Command::new("git");
+        git.args(["apply", "-p1", "../changes.diff"]).current_dir(project.path("tree"));
+        ran(git.output().unwrap()).expect(0);
+        assert_eq!(std::fs::read(&path).unwrap(), after, "{name}");
+    }
+}
+
+#[test]
 fn strict_asks_for_patches_that_are_needed_and_probes_that_ran() {
     let probe = "[[probe]]\nname = \"compiles\"\nkind = \"python-compile\"\nfiles = [\"a.txt\"]\n";
     let patch = format!("{ANY}{}{probe}", list_edit("a.txt"));
