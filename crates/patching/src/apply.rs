@@ -11,23 +11,34 @@ use sources::{TarSummary, WriteTarError};
 
 use crate::directory::Directory;
 use crate::prepared::Prepared;
+use crate::records;
 use crate::replace::{ReplaceError, Replacement};
 
-/// Writes the changed files of an outcome and its receipt: the receipts, the files, and the
-/// receipts again.
+/// Writes the changed files of an outcome, the RECORDs that list them, and the receipt: the
+/// receipts, the files, and the receipts again.
 ///
 /// # Errors
 /// The tree cannot be written or was changed; it is as it was before.
 pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Failure> {
     let (directory, receipt_list) = (&prepared.tree, &prepared.receipt_list);
-    let all: Vec<Replacement<'_>> = outcome
-        .files
-        .iter()
-        .map(|file| Replacement { path: &file.path, old: &file.old, new: &file.new })
-        .collect();
-    let next = receipt_list.with(outcome.receipt());
+    let component = prepared.component.as_str();
+    let records = records::changes(directory, &outcome.files);
+    let files = outcome.files.iter();
+    let files = files.map(|file| Replacement { path: &file.path, old: &file.old, new: &file.new });
+    let of_records = records.iter().map(|record| Replacement {
+        path: &record.receipt.path,
+        old: &record.old,
+        new: &record.new,
+    });
+    let all: Vec<Replacement<'_>> = files.chain(of_records).collect();
+    let mut receipt = outcome.receipt();
+    if let Some(receipt) = &mut receipt {
+        receipt.files.extend(records.iter().map(|record| record.receipt.clone()));
+    }
+    // Receipts of files that an upgrade replaced would stop a revert if this run is killed.
+    let next = receipt_list.without_replaced(directory, component).with(receipt);
     replace(directory, &all, || next.write(directory), || receipt_list.write(directory))?;
-    let settled = next.settled(directory);
+    let settled = next.settled(directory, component);
     let on_disk = if all.is_empty() { receipt_list } else { &next };
     if settled != *on_disk {
         settled.write(directory).map_err(|error| failed(&error))?;
@@ -35,21 +46,21 @@ pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Fa
     Ok(())
 }
 
-/// Replaces files, and calls `commit` before the first of them. If that fails, `take_back` undoes
-/// what `commit` did.
+/// Replaces files, and calls `announce` before it writes anything. If that fails, `take_back` undoes
+/// what `announce` did.
 ///
 /// # Errors
 /// A file cannot be replaced or was changed; all have their old content.
 pub fn replace(
     directory: &Directory,
     all: &[Replacement<'_>],
-    commit: impl FnOnce() -> Result<(), ReplaceError>,
+    announce: impl FnOnce() -> Result<(), ReplaceError>,
     take_back: impl FnOnce() -> Result<(), ReplaceError>,
 ) -> Result<(), Failure> {
     if all.is_empty() {
         return Ok(());
     }
-    directory.replace(all, commit).map_err(|error| {
+    directory.replace(all, announce).map_err(|error| {
         let told = failed(&error);
         match take_back() {
             Ok(()) => told,

@@ -14,6 +14,7 @@ pub mod installed;
 pub mod pinned;
 pub mod prepared;
 pub mod receipts;
+mod records;
 pub mod replace;
 pub mod revert;
 mod rooted;

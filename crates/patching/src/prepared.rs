@@ -146,6 +146,7 @@ impl Prepared<Directory> {
     /// # Errors
     /// The receipts in the directory cannot be read.
     pub fn refresh(&mut self) -> Result<(), Failure> {
+        ReceiptList::sweep(&self.tree);
         let edits = self.set.patches().iter().flat_map(|patch| &patch.edits);
         self.tree.sweep(edits.flat_map(|edit| &edit.files));
         self.receipt_list = ReceiptList::read(&self.tree)?;

@@ -18,6 +18,9 @@ const SCHEMA: u32 = 1;
 /// The explanation for a ledger that cannot be read.
 const DAMAGED: &str = "it was damaged or edited; without it nothing can be reverted, but if you remove it, the patches can be applied again";
 
+/// The folder of the ledger in a tree.
+pub const FOLDER: &str = ".build-pipeline";
+
 /// The path of the ledger in a tree.
 pub const PATH: &str = ".build-pipeline/patches.json";
 
@@ -88,6 +91,11 @@ impl ReceiptList {
         tree.write_own(&path(), format!("{text}\n").as_bytes())
     }
 
+    /// Removes what a killed run left of the ledger in a tree. The caller holds the tree's lock.
+    pub fn sweep(tree: &Directory) {
+        tree.sweep_own(&path());
+    }
+
     /// Returns the files of all receipts.
     pub fn files(&self) -> impl Iterator<Item = &TreePath> {
         self.receipts.iter().flat_map(|receipt| &receipt.files).map(|file| &file.path)
@@ -99,17 +107,35 @@ impl ReceiptList {
         Self { schema: SCHEMA, receipts }
     }
 
-    /// Returns the ledger with one receipt per component that describes the current files. Leaves
-    /// out files that were restored or replaced since.
-    pub fn settled(&self, tree: &Directory) -> Self {
+    /// Returns the ledger without a component's files that an upgrade removed or replaced: nothing can
+    /// be undone there.
+    pub fn without_replaced(&self, tree: &Directory, component: &str) -> Self {
+        let mut kept = self.clone();
+        let is_known = |path: &TreePath| {
+            let now = tree.read(path).ok().flatten().map(|bytes| hash(&bytes));
+            let mut of_path = self.receipts.iter().filter_map(|receipt| receipt.file(path));
+            now.is_some_and(|now| of_path.any(|file| file.before == now || file.after == now))
+        };
+        for receipt in kept.receipts.iter_mut().filter(|one| one.component == component) {
+            receipt.files.retain(|file| is_known(&file.path));
+        }
+        kept.receipts.retain(|receipt| !receipt.files.is_empty());
+        kept
+    }
+
+    /// Returns the ledger with one receipt for a component, which describes the current files. Leaves
+    /// out files that were restored or replaced since. Receipts of other components stay as they are.
+    pub fn settled(&self, tree: &Directory, component: &str) -> Self {
         let mut receipts: Vec<Receipt> = Vec::new();
         for receipt in &self.receipts {
-            match receipts.iter_mut().find(|one| one.component == receipt.component) {
+            let is_same =
+                |one: &&mut Receipt| one.component == component && receipt.component == component;
+            match receipts.iter_mut().find(is_same) {
                 Some(one) => merge(one, receipt),
                 None => receipts.push(receipt.clone()),
             }
         }
-        for receipt in &mut receipts {
+        for receipt in receipts.iter_mut().filter(|one| one.component == component) {
             receipt.files.retain(|file| {
                 tree.read(&file.path).ok().flatten().is_some_and(|now| hash(&now) == file.after)
             });
@@ -168,7 +194,7 @@ mod tests {
         let directory = Directory::open(folder.path()).unwrap();
         let settled = |later: Receipt| {
             let list = ReceiptList::empty().with(Some(receipt("one", "two"))).with(Some(later));
-            let [settled] = list.settled(&directory).receipts.try_into().unwrap();
+            let [settled] = list.settled(&directory, "vllm").receipts.try_into().unwrap();
             let [file] = settled.files.try_into().unwrap();
             let file: patcher::FileReceipt = file;
             (file.before, file.after, file.splices.len())

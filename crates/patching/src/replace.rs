@@ -2,16 +2,18 @@
 //!
 //! All new contents are written next to the old files and synced before the first rename. A failure
 //! undoes the renames. If the process is killed between two renames, some files are old and some
-//! new, but each is complete; the ledger, which is written before the first rename, lets the next
-//! run continue or undo them. Leftovers have fixed names, and the next run on the same files
-//! removes them.
+//! new, but each is complete. The ledger names all files before the first temporary file exists, so
+//! the next run can continue or undo them, and remove what is left: leftovers have fixed names.
 
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 
 use patcher::{Tree as _, TreePath, Unreadable};
-use rustix::fs::{AtFlags, Mode, OFlags, linkat, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, linkat,
+    mkdirat, openat, renameat, unlinkat,
+};
 
 use crate::directory::{Directory, Place};
 
@@ -84,15 +86,25 @@ impl Ready<'_> {
 }
 
 impl Directory {
-    /// Replaces files, all or none. Calls `commit` when everything is ready, before the first
-    /// rename; if `commit` fails, nothing is renamed.
+    /// Replaces files, all or none. Calls `announce` before it writes anything; if that fails,
+    /// nothing is written.
     pub fn replace(
         &self,
         all: &[Replacement<'_>],
-        commit: impl FnOnce() -> Result<(), ReplaceError>,
+        announce: impl FnOnce() -> Result<(), ReplaceError>,
+    ) -> Result<(), ReplaceError> {
+        announce()?;
+        self.replace_announced(all, || ())
+    }
+
+    /// Replaces files, all or none. Calls `before_renames` when all new contents are written.
+    fn replace_announced(
+        &self,
+        all: &[Replacement<'_>],
+        before_renames: impl FnOnce(),
     ) -> Result<(), ReplaceError> {
         let mut ready = Vec::new();
-        let prepare = || {
+        let mut prepare = || {
             for one in all {
                 let (place, file) = self.find(one.path)?;
                 let new = Ready { path: one.path, place };
@@ -101,12 +113,13 @@ impl Directory {
                 ready.push(new);
                 prepared?;
             }
-            commit()
+            Ok(())
         };
         if let Err(error) = prepare() {
             ready.iter().for_each(Ready::clean);
             return Err(error);
         }
+        before_renames();
         for (index, one) in ready.iter().enumerate() {
             let name = one.place.name;
             if let Err(error) = one.rename(&new_name(name), name) {
@@ -152,13 +165,12 @@ impl Directory {
         }
         let name = one.place.name;
         let written = || {
-            let metadata = file.metadata()?;
-            write_beside(&one.place, &new_name(name), content.new, &metadata)?;
+            write_beside(&one.place, &new_name(name), content.new, file)?;
             // A hard link to the old file, or a copy if the file system has no hard links.
             let (folder, old) = (&one.place.folder, old_name(name));
             match linkat(folder, name, folder, old.as_str(), AtFlags::empty()) {
                 Ok(()) => Ok(()),
-                Err(_) => write_beside(&one.place, &old, content.old, &metadata),
+                Err(_) => write_beside(&one.place, &old, content.old, file),
             }
         };
         written().map_err(|error| ReplaceError::Write(one.path.to_string(), error))
@@ -198,11 +210,18 @@ impl Directory {
             Ok(()) | Err(rustix::io::Errno::NOENT) => {}
             Err(error) => return Err(ReplaceError::Write(path.to_string(), error.into())),
         }
+        self.sweep_own(path);
+        Ok(())
+    }
+
+    /// Removes what a killed run left of one of the tool's own files: an incomplete new content, and
+    /// the folder if it is empty. The caller holds the tree's lock.
+    pub fn sweep_own(&self, path: &TreePath) {
+        let Ok(Some(place)) = self.place(path) else { return };
         let _ = unlinkat(&place.folder, new_name(place.name), AtFlags::empty());
         if let Some((folder, _)) = path.as_str().split_once('/') {
             let _ = unlinkat(self.root(), folder, AtFlags::REMOVEDIR);
         }
-        Ok(())
     }
 }
 
@@ -225,8 +244,51 @@ fn create(place: &Place<'_>, name: &str) -> io::Result<File> {
     Ok(File::from(openat(&place.folder, name, flags, Mode::from_raw_mode(0o600))?))
 }
 
-/// Writes a file with the owner and mode of another.
-fn write_beside(place: &Place<'_>, name: &str, bytes: &[u8], like: &Metadata) -> io::Result<()> {
+/// Attributes that the kernel computes from the bytes of a file.
+const OF_CONTENT: [&str; 2] = ["security.ima", "security.evm"];
+
+/// The kernel's limit on the size of a file's attributes.
+const MOST_ATTRIBUTES: usize = 64 << 10;
+
+/// Gives a file the extended attributes of another, and no others: SELinux labels, access control
+/// lists, capabilities, and the user's own.
+fn copy_attributes(from: &File, to: &File) -> io::Result<()> {
+    let (wanted, present) = (attributes(from)?, attributes(to)?);
+    for name in present.iter().filter(|name| !wanted.contains(name)) {
+        // From the default access control list of the folder.
+        fremovexattr(to, name.as_str())?;
+    }
+    for name in wanted.iter().filter(|name| !OF_CONTENT.contains(&name.as_str())) {
+        let value = attribute(from, name)?;
+        if !present.contains(name) || attribute(to, name)? != value {
+            fsetxattr(to, name.as_str(), &value, XattrFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the names of a file's extended attributes. Some file systems have none.
+fn attributes(file: &File) -> io::Result<Vec<String>> {
+    let mut buffer = vec![0; MOST_ATTRIBUTES];
+    let length = match flistxattr(file, &mut buffer[..]) {
+        Ok(length) => length,
+        Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::NOSYS) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    let names = buffer[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| String::from_utf8(name.to_vec()).map_err(io::Error::other)).collect()
+}
+
+fn attribute(file: &File, name: &str) -> io::Result<Vec<u8>> {
+    let mut buffer = vec![0; MOST_ATTRIBUTES];
+    let length = fgetxattr(file, name, &mut buffer[..])?;
+    buffer.truncate(length);
+    Ok(buffer)
+}
+
+/// Writes a file with the owner, mode and attributes of another.
+fn write_beside(place: &Place<'_>, name: &str, bytes: &[u8], model: &File) -> io::Result<()> {
+    let like = model.metadata()?;
     let mut file = create(place, name)?;
     file.write_all(bytes)?;
     let made = file.metadata()?;
@@ -235,6 +297,7 @@ fn write_beside(place: &Place<'_>, name: &str, bytes: &[u8], like: &Metadata) ->
     }
     // After the owner, because changing the owner clears the set-user-ID bit.
     file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+    copy_attributes(model, &file)?;
     file.sync_all()
 }
 
@@ -254,11 +317,8 @@ mod tests {
         let directory = Directory::open(folder.path()).unwrap();
         let all = paths.each_ref().map(|path| Replacement { path, old: b"old", new: b"new" });
         let stolen = folder.path().join(".b.build-pipeline-new");
-        let steal = || {
-            std::fs::remove_file(&stolen).unwrap();
-            Ok(())
-        };
-        let error = directory.replace(&all, steal).unwrap_err();
+        let steal = || std::fs::remove_file(&stolen).unwrap();
+        let error = directory.replace_announced(&all, steal).unwrap_err();
         assert!(matches!(error, ReplaceError::Write(path, _) if path == "b"));
         assert_eq!(["a", "b", "c"].map(read), ["old", "old", "old"]);
         assert_eq!(std::fs::metadata(folder.path().join("a")).unwrap().ino(), inode);
@@ -267,6 +327,60 @@ mod tests {
         directory.replace(&all, || Ok(())).unwrap();
         assert_eq!(["a", "b", "c"].map(read), ["new", "new", "new"]);
         assert_eq!(folder.path().read_dir().unwrap().count(), 3, "no temporary files remain");
+    }
+
+    #[test]
+    fn attributes_stay_and_the_folder_adds_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path: TreePath = "a".parse().unwrap();
+        std::fs::write(folder.path().join("a"), "old").unwrap();
+        let open = || File::open(folder.path().join("a")).unwrap();
+        // Version 2: the owner may do everything, user 7 what is named, the group and the mask read.
+        let list = |named: u16| {
+            let owner = [(1_u16, 7_u16, u32::MAX), (2, named, 7)];
+            let others = [(4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
+            let mut bytes = 2_u32.to_le_bytes().to_vec();
+            for (tag, rights, id) in owner.into_iter().chain(others) {
+                bytes.extend_from_slice(&tag.to_le_bytes());
+                bytes.extend_from_slice(&rights.to_le_bytes());
+                bytes.extend_from_slice(&id.to_le_bytes());
+            }
+            bytes
+        };
+        let access = "system.posix_acl_access";
+        let set = |name: &str, value: &[u8]| {
+            fsetxattr(open(), name, value, XattrFlags::empty()).unwrap();
+        };
+        set("user.note", b"mine");
+        set(access, &list(4));
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            set("security.selinux", b"system_u:object_r:lib_t:s0\0");
+        }
+        let root = File::open(folder.path()).unwrap();
+        let default = "system.posix_acl_default";
+        fsetxattr(&root, default, &list(6), XattrFlags::empty()).unwrap();
+        let seen = || {
+            let file = open();
+            let names = attributes(&file).unwrap();
+            let all = names.iter().map(|name| (name.clone(), attribute(&file, name).unwrap()));
+            let all: std::collections::BTreeMap<_, _> = all.collect();
+            (all, file.metadata().unwrap().mode())
+        };
+        let before = seen();
+        assert_eq!(before.0.len(), if is_root { 3 } else { 2 });
+        let directory = Directory::open(folder.path()).unwrap();
+        for (old, new) in [("old", "new"), ("new", "old")] {
+            let one = Replacement { path: &path, old: old.as_bytes(), new: new.as_bytes() };
+            directory.replace(&[one], || Ok(())).unwrap();
+            assert_eq!(seen(), before, "{new}");
+        }
+        // A file without a list does not get the folder's.
+        fremovexattr(open(), access).unwrap();
+        let before = seen();
+        let one = Replacement { path: &path, old: b"old", new: b"new" };
+        directory.replace(&[one], || Ok(())).unwrap();
+        assert_eq!(seen(), before);
     }
 
     #[test]

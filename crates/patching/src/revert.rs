@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::apply::{failed, lock, replace};
 use crate::directory::Directory;
 use crate::installed;
-use crate::receipts::ReceiptList;
+use crate::receipts::{self, ReceiptList};
 use crate::replace::Replacement;
 
 /// What was reverted in one tree.
@@ -49,6 +49,7 @@ pub fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
     let mut reverted = Vec::new();
     let shown = directory.path().display().to_string();
     for place in installed::places(directory) {
+        sweep(&place)?;
         let receipt_list = ReceiptList::read(&place)?;
         let mut components: Vec<&str> =
             receipt_list.receipts.iter().rev().map(|receipt| receipt.component.as_str()).collect();
@@ -68,12 +69,24 @@ pub fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
     }
 }
 
+/// Removes what a killed run left in a tree before it had changed anything.
+fn sweep(directory: &Directory) -> Result<(), Failure> {
+    let folder = receipts::FOLDER.parse().ok().and_then(|path| directory.inside(&path));
+    if folder.is_some() {
+        let lock = lock(directory)?;
+        ReceiptList::sweep(directory);
+        drop(lock);
+    }
+    Ok(())
+}
+
 /// Undoes the patches of one component in one tree.
 ///
 /// # Errors
 /// Nothing of the component was applied, or the tree was changed since.
 pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failure> {
     let lock = lock(directory)?;
+    ReceiptList::sweep(directory);
     let receipt_list = ReceiptList::read(directory)?;
     directory.sweep(receipt_list.files());
     let shown = directory.path().display().to_string();

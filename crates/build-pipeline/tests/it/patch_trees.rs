@@ -341,6 +341,68 @@ fn a_run_that_was_killed_between_two_files_is_gone_on_with_or_taken_back() {
     }
 }
 
+/// System calls that change the disk.
+const STEPS: [&str; 9] = [
+    "mkdirat",
+    "fchown",
+    "fchmod",
+    "fsetxattr",
+    "write",
+    "fsync",
+    "linkat",
+    "renameat",
+    "unlinkat",
+];
+
+#[test]
+fn a_run_that_is_killed_at_any_step_is_reverted_without_a_trace() {
+    let files: Vec<String> = (0..3).map(|number| format!("sub{number}/a.txt")).collect();
+    let project = project(&files);
+    files.iter().for_each(|file| project.write(&format!("tree/{file}"), OLD));
+    let clean = project.files();
+    let (apply, revert) =
+        ("patch apply demo --root tree --no-probes", "patch revert demo --root tree");
+    for line in [apply, revert] {
+        let mut kills = 0;
+        // Each call has a counter of its own.
+        for call in STEPS {
+            for step in 1.. {
+                if line == revert {
+                    project.run(apply).expect(0);
+                }
+                let was_killed = is_killed_at(&project, line, call, step);
+                // With nothing applied, there is nothing to revert, and nothing may be left.
+                let back = project.run(revert);
+                assert!([0, 2].contains(&back.code), "{line}, {call} {step}: {}", back.stderr);
+                same(&project.files(), &clean, &format!("{line}, killed at {call} {step}"));
+                if !was_killed {
+                    break;
+                }
+                kills += 1;
+            }
+        }
+        assert!(kills > 15, "{line} has {kills} steps");
+        gate_passed(1, kills);
+    }
+}
+
+/// Runs a command and kills it before a system call. Returns whether it came that far.
+fn is_killed_at(project: &Project, line: &str, call: &str, step: usize) -> bool {
+    let command = project.command(&line.split(' ').collect::<Vec<_>>());
+    let (trace, inject) =
+        (format!("trace={call}"), format!("inject={call}:signal=KILL:when={step}"));
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-qq", "-e", &trace, "-e", &inject, "-o", "/dev/null", "--"]);
+    traced.arg(command.get_program()).args(command.get_args());
+    traced.current_dir(project.path("")).env_clear().env("HOME", project.path("home"));
+    let ended = crate::dsl::ran(traced.output().unwrap());
+    if ended.code != 137 {
+        ended.expect(0);
+        return false;
+    }
+    true
+}
+
 #[test]
 fn two_runs_at_once_do_not_mix() {
     let files: Vec<String> = (0..20).map(|number| format!("a{number}.txt")).collect();
