@@ -171,15 +171,15 @@ pub(crate) struct LintSed {
     pub(crate) format: Format,
 }
 
-/// Print a package manager hook that applies the patches again after upgrades
+/// Print a hook for a package manager that applies the patches again after upgrades
 #[derive(Debug, Args)]
 pub(crate) struct Hook {
     /// The package manager
     #[arg(value_enum)]
     pub(crate) manager: Manager,
-    /// The tree to patch
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub(crate) root: PathBuf,
+    /// The tree to patch [default: /; with pip and uv, the virtual environment that they change]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
     /// Patch for this GPU target [default: the GPU that is present when the hook runs]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
@@ -194,4 +194,8 @@ pub(crate) enum Manager {
     Dnf,
     /// openSUSE
     Zypper,
+    /// pip has no hooks: a shell function that runs pip and then applies the patches
+    Pip,
+    /// uv has no hooks: a shell function that runs uv and then applies the patches
+    Uv,
 }

@@ -78,12 +78,78 @@ fn patches_are_chosen_by_what_is_installed_and_by_the_gpu() {
 }
 
 #[test]
-fn one_failure_leaves_the_whole_system_as_it_was() {
+fn a_package_that_does_not_fit_leaves_no_other_unpatched() {
     let project = system();
-    project.edit(&format!("{PACKAGES}/rocm_sdk/__init__.py"), "rtld_global: bool", "rtld: bool");
+    let sdk = format!("{PACKAGES}/rocm_sdk/__init__.py");
+    project.edit(&sdk, "rtld_global: bool", "rtld: bool");
+    let before = project.read(&sdk);
+    let ran = project.run(LINE).expect(7).prints("✗ therock-rtld-local");
+    ran.prints("✓ vllm-platform-fallback  applied(1)").says("1 of 2 patches did not apply");
+    assert_eq!(project.read(&sdk), before);
+    let platform = project.read(&format!("{PACKAGES}/vllm/platforms/__init__.py"));
+    assert!(platform.contains("torch.version.hip"));
+    // A package with a damaged list of receipts stops no other either.
+    let project = system();
+    let other = "system/opt/venv/lib/python3.12/site-packages";
+    project.write(&format!("{other}/rocm_sdk/__init__.py"), SDK);
+    project.write(&format!("{other}/.build-pipeline/patches.json"), "nonsense");
+    project.run(LINE).expect(2).says("is not a list of receipts").prints("✓ vllm-platform");
+    assert!(project.read(&format!("{PACKAGES}/rocm_sdk/__init__.py")).contains("= False"));
+}
+
+/// Returns whether each row of a RECORD matches its file, by a program that is not ours.
+fn record_is_correct(project: &Project, folder: &str) -> bool {
+    let check = "import base64, csv, hashlib, sys\n\
+        for path, stated, size in csv.reader(open(sys.argv[1])):\n    data = open(path, 'rb').read()\n    \
+        found = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')\n    \
+        assert (stated, size) == ('sha256=' + found, str(len(data))), path\n";
+    let mut python = Command::new("python3");
+    python.args(["-c", check, &format!("{folder}/RECORD")]).current_dir(project.path(PACKAGES));
+    python.status().unwrap().success()
+}
+
+#[test]
+fn the_record_of_a_package_stays_correct() {
+    let project = system();
+    let folder = "vllm-0.10.2.dist-info";
     let before = project.files();
-    project.run(LINE).expect(7).prints("✓ vllm-platform-fallback").prints("✗ therock-rtld-local");
+    assert!(record_is_correct(&project, folder));
+    project.run(LINE).expect(0).prints("✓ vllm-platform-fallback  applied(1)");
+    assert!(record_is_correct(&project, folder));
+    project.run(LINE).expect(0).prints("it was applied earlier");
+    project.run("patch revert --root system").expect(0);
     same(&project.files(), &before, "files");
+    // A row that was wrong before is not made right.
+    let record = format!("{PACKAGES}/{folder}/RECORD");
+    project.edit(&record, "sha256=", "sha256=x");
+    let wrong = project.read(&record);
+    project.run(LINE).expect(0);
+    assert_eq!(project.read(&record), wrong);
+}
+
+#[test]
+fn the_library_that_is_fixed_at_its_source_is_left_alone() {
+    for version in ["7.14.0", "10.0.0", "10.1.0"] {
+        let project = system();
+        let metadata = format!("{PACKAGES}/rocm_sdk_core-7.9.0.dist-info/METADATA");
+        project.edit(&metadata, "7.9.0", version);
+        let said = format!("ROCm {version}");
+        project.run(LINE).expect(0).prints(&said).prints("the double free is fixed at its source");
+        assert_eq!(project.read(&format!("{PACKAGES}/rocm_sdk/__init__.py")), SDK);
+    }
+}
+
+#[test]
+fn a_patch_for_some_versions_of_rocm_is_left_out_for_others() {
+    let project = system();
+    let patch = std::fs::read_to_string(project.path("patches/vllm/vllm-platform-fallback.toml"));
+    let patch = patch.unwrap().replace("[applies]\n", "[applies]\nrocm = \">=7.10\"\n");
+    project.write("patches/vllm/vllm-platform-fallback.toml", &patch);
+    let platform = || project.read(&format!("{PACKAGES}/vllm/platforms/__init__.py"));
+    project.run(LINE).expect(0).prints("left out: it is for ROCm `>=7.10`, and 7.9.0 is installed");
+    assert_eq!(platform(), PLATFORM);
+    project.edit(&format!("{PACKAGES}/rocm_sdk_core-7.9.0.dist-info/METADATA"), "7.9.0", "7.14.0");
+    project.run(LINE).expect(0).prints("✓ vllm-platform-fallback  applied(1)");
 }
 
 #[test]
@@ -130,7 +196,8 @@ fn places_behind_links_are_left_alone() {
     std::fs::rename(project.path("system/usr"), project.path("usr")).unwrap();
     std::os::unix::fs::symlink("../usr", project.path("system/usr")).unwrap();
     let before = project.files();
-    project.run(LINE).expect(0).prints("0 of 0 patches");
+    let ran = project.run(LINE).expect(2).says("found no package with patches below `system`");
+    ran.says("vllm").says("in 0 folders of Python packages").says("--root …/site-packages");
     same(&project.files(), &before, "files");
 }
 
@@ -201,6 +268,47 @@ fn the_hook_for_zypper_answers_every_message() {
     shell.stdin(std::fs::File::open(project.path("messages")).unwrap());
     let ran = ran(shell.output().unwrap()).expect(0).says("vllm-platform-fallback  applied(1)");
     assert_eq!(ran.stdout, "ACK\n\n\0".repeat(3));
+}
+
+#[test]
+fn the_functions_for_pip_and_uv_patch_what_was_installed() {
+    let project = system();
+    let program = |name: &str, code: i32| {
+        let path = project.path(&format!("bin/{name}"));
+        project.write(
+            &format!("bin/{name}"),
+            &format!("#!/bin/sh\necho ran {name} $*\nexit {code}\n"),
+        );
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, mode).unwrap();
+    };
+    let run = |name: &str, arguments: &str| {
+        let hook = project.run(&format!("patch hook {name} --gpu gfx1151")).expect(0).stdout;
+        project.write("hook.sh", &hook);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!(". ./hook.sh; {name} {arguments}")]);
+        shell.current_dir(project.path("")).env_clear();
+        let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
+        // The environment is Debian's folder of packages here.
+        shell.env("PATH", path).env("VIRTUAL_ENV", project.path("system"));
+        ran(shell.output().unwrap())
+    };
+    for (name, install, other) in
+        [("pip", "install vllm", "list"), ("uv", "pip install vllm", "pip list")]
+    {
+        program(name, 0);
+        let ran = run(name, other).expect(0);
+        assert_eq!(
+            (ran.stdout.as_str(), ran.stderr.as_str()),
+            (&*format!("ran {name} {other}\n"), "")
+        );
+        let ran = run(name, install).expect(0).says("vllm-platform-fallback  applied(1)");
+        assert_eq!(ran.stdout, format!("ran {name} {install}\n"));
+        project.run("patch revert --root system").expect(0);
+        program(name, 3);
+        let ran = run(name, install).expect(3);
+        assert_eq!(ran.stderr, "", "a failed {name} is not followed by patches");
+    }
 }
 
 #[test]

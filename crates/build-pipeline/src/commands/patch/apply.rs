@@ -120,7 +120,7 @@ pub(crate) fn apply(
 }
 
 /// Returns why nothing will be written, if so.
-pub(crate) fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
+fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
     if args.write {
         return None;
     }

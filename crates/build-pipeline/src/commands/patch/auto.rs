@@ -1,20 +1,21 @@
 //! `patch apply --when auto`: chooses patches by what is installed and by the GPU.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use failure::{Failure, Kind};
 use names::GpuTarget;
 use names::Version;
-use patcher::{Patch, PatchSet, Tree as _};
+use patcher::{Patch, PatchSet, Position, Tree as _};
 use patching::directory::Directory;
 use patching::prepared::{self, Prepared};
 use patching::{installed, version};
 use project::{Project, patches};
 
 use crate::cli::Apply;
-use crate::commands::patch::apply::{apply, why_not};
-use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport, TreeReport};
-use crate::commands::patch::wanted::run_probes;
+use crate::commands::patch::apply::apply;
+use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport};
+use crate::output;
 
 /// Applies all patches for components that are installed under a root.
 pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Failure> {
@@ -26,31 +27,27 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
     let places = installed::places(prepared::open(here, root)?);
     let rocm = installed::rocm(&places);
     let (gpu, gpu_from) = gpu(here, args)?;
-    let mut found = Vec::new();
+    let mut found = 0;
+    let mut trees = Vec::new();
+    let mut errors = Vec::new();
+    // Each package is patched by itself: one that does not fit leaves no other unpatched.
     for place in &places {
         for (component, patches) in &all {
             let folder = version::package_folder(component);
             let is_there = folder.and_then(|name| place.inside(&name.parse().ok()?)).is_some();
             if is_there {
                 let rocm = rocm.as_ref().map(|(version, from)| (version, from.as_str()));
-                found.push(prepare(component, patches, place, (&gpu, rocm))?);
+                found += 1;
+                let prepared = prepare(component, patches, place, (&gpu, rocm));
+                match prepared.and_then(|(prepared, left)| apply(prepared, project, args, left)) {
+                    Ok(tree) => trees.push(tree),
+                    Err(error) => errors.push(error),
+                }
             }
         }
     }
-    // Work out all trees first: if one fails, nothing is written anywhere.
-    let mut trees = Vec::new();
-    for (prepared, left_out) in &found {
-        let outcome = prepared.outcome(run_probes(&args.options.probes));
-        let mut tree = TreeReport::new(prepared, outcome);
-        tree.set_left_out(left_out.clone());
-        if let Some(because) = why_not(prepared.tree.path(), &project.root, args) {
-            tree.set_not_written(because);
-        }
-        trees.push(tree);
-    }
-    if trees.iter().all(|tree| report::is_good(tree.outcome(), &args.options)) {
-        let done = found.into_iter().map(|(prepared, left)| apply(prepared, project, args, left));
-        trees = done.collect::<Result<_, _>>()?;
+    if found == 0 {
+        return Err(none_found(root, places.len(), &all));
     }
     let mut report = PatchReport::new("apply", trees);
     report.detected = Some(Detected {
@@ -59,7 +56,32 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
         gpu: gpu.to_string(),
         gpu_from,
     });
-    report::print(&report, &args.options)
+    let verdict = report::print(&report, &args.options);
+    errors.extend(verdict.err());
+    match errors.pop() {
+        None => Ok(()),
+        Some(last) => {
+            errors.iter().for_each(output::error);
+            Err(last)
+        }
+    }
+}
+
+/// Returns the error for a system without any package that has patches.
+fn none_found(root: &Path, places: usize, all: &BTreeMap<String, Vec<Patch>>) -> Failure {
+    let folders: Vec<&str> =
+        all.keys().filter_map(|component| version::package_folder(component)).collect();
+    let s = if places == 2 { "" } else { "s" };
+    Failure::new(
+        Kind::Input,
+        format!(
+            "found no package with patches below `{}`: none of {} in {} folder{s} of Python packages",
+            root.display(),
+            folders.join(", "),
+            places - 1
+        ),
+    )
+    .hint("if a package is elsewhere, name the folder that contains it: `--root …/site-packages`")
 }
 
 /// Returns the GPU target and its origin.
@@ -116,12 +138,24 @@ fn prepare(
     chosen.retain(|patch| {
         let files = patch.edits.iter().flat_map(|edit| &edit.files);
         let has_file = files.into_iter().any(|file| !matches!(directory.read(file), Ok(None)));
-        match (has_file, is_unknown) {
-            (false, _) => {
-                leave_out(patch, "it is for sources; none of its files is installed".to_owned())
+        if !has_file {
+            return leave_out(
+                patch,
+                "it is for sources; none of its files is installed".to_owned(),
+            );
+        }
+        if is_unknown {
+            return leave_out(patch, "the package does not state its version".to_owned());
+        }
+        let rocm = rocm.map(|(version, _)| version);
+        match (&patch.applies.rocm, rocm) {
+            (Some(range), Some(rocm)) if range.position(rocm) != Position::Inside => {
+                leave_out(patch, format!("it is for ROCm `{range}`, and {rocm} is installed"))
             }
-            (true, true) => leave_out(patch, "the package does not state its version".to_owned()),
-            (true, false) => true,
+            (Some(range), None) => {
+                leave_out(patch, format!("it is for ROCm `{range}`, and no ROCm was found"))
+            }
+            _ => true,
         }
     });
     loop {

@@ -4,6 +4,10 @@
 //! and zypper (dnf-post-transaction-actions(8), "System plugin" in libzypp's documentation) were
 //! tested by hand: dnf 4.23 and zypper 1.14.89 on Debian 13 installed and upgraded an RPM package.
 //! The hook for dnf 5 follows libdnf5-actions(8) and has not been run.
+//!
+//! pip and uv have no hooks. A file in `site-packages` that Python runs at each start (`.pth`) would
+//! run our code in every program, so for them this prints a shell function that runs them and then
+//! applies the patches.
 
 use std::path::Path;
 
@@ -15,7 +19,17 @@ use crate::output;
 
 /// Prints a hook.
 pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Failure> {
-    let root = std::path::absolute(here.join(&args.root)).unwrap_or_else(|_| args.root.clone());
+    let root = match (&args.root, args.manager) {
+        (Some(root), _) => {
+            plain(&std::path::absolute(here.join(root)).unwrap_or_else(|_| root.clone()))?
+        }
+        // What these two change without further options.
+        (None, Manager::Pip) => {
+            "\"${VIRTUAL_ENV:-$(python3 -c 'import sys; print(sys.prefix)')}\"".to_owned()
+        }
+        (None, Manager::Uv) => "\"${VIRTUAL_ENV:-$PWD/.venv}\"".to_owned(),
+        (None, Manager::Apt | Manager::Dnf | Manager::Zypper) => "/".to_owned(),
+    };
     let gpu = match &args.gpu {
         None => String::new(),
         Some(text) => {
@@ -26,13 +40,15 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Fai
         }
     };
     let program = environment::program()?;
-    let (program, project, root) = (plain(&program)?, plain(&project.root)?, plain(&root)?);
+    let (program, project) = (plain(&program)?, plain(&project.root)?);
     let command =
         format!("{program} -C {project} patch apply --when auto --root {root}{gpu} --write");
     output::result(&match args.manager {
         Manager::Apt => apt(&command),
         Manager::Dnf => dnf(&command),
         Manager::Zypper => zypper(&command),
+        Manager::Pip => wrapper("pip", "install\\ *", &command),
+        Manager::Uv => wrapper("uv", "pip\\ install\\ *|pip\\ sync\\ *|sync\\ *|add\\ *", &command),
     })
 }
 
@@ -68,6 +84,22 @@ post_transaction::::{command}\n\
 # dnf 4 (package python3-dnf-plugin-post-transaction-actions): put the next line, without its `#`, into\n\
 # /etc/dnf/plugins/post-transaction-actions.d/build-pipeline-patches.action\n\
 #*:in:{command}\n"
+    )
+}
+
+/// Returns a shell function that runs `program`, and then the command if it may have changed
+/// packages. Its exit code is that of the program.
+fn wrapper(program: &str, changing: &str, command: &str) -> String {
+    format!(
+        "# Made by `build-pipeline patch hook {program}`. {program} has no hooks.\n\
+# Put this function into ~/.bashrc. It works in that shell only: not in scripts, and not for\n\
+# other ways to call {program}, such as `python3 -m {program}` or another installer.\n\
+{program}() {{\n\
+\x20 command {program} \"$@\" || return\n\
+\x20 case \"$* \" in\n\
+\x20   {changing}) {command} >&2 || echo 'build-pipeline: the patches were not applied again' >&2 ;;\n\
+\x20 esac\n\
+}}\n"
     )
 }
 
