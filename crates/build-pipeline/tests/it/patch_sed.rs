@@ -64,7 +64,7 @@ fn sed_lines_are_judged_by_what_they_do() {
             (14, "sed-suffix"),
             (14, "sed-not-idempotent"),
             (15, "sed-not-checked"),
-            (16, "sed-no-file"),
+            (16, "sed-not-checked"),
             (16, "sed-not-checked"),
             (17, "sed-error"),
             (17, "sed-not-checked"),
@@ -85,6 +85,25 @@ fn sed_lines_are_judged_by_what_they_do() {
     let words = project.run("patch lint-sed Dockerfile").expect(1);
     words.prints("[sed-line-end]").prints("[sed-suffix]").prints("without `--root DIR`");
     project.run("patch lint-sed nowhere").expect(2).says("reading `nowhere` failed");
+}
+
+#[test]
+fn a_missing_file_is_an_error_as_it_is_for_sed() {
+    let project = Project::new();
+    vllm_tree(&project, "tree", "gfx906;gfx1100");
+    for (file, code, says) in [
+        ("setup.cfg", 1, "the tree has no `setup.cfg`, so sed fails [sed-no-file]"),
+        ("/app/vllm/setup.cfg", 1, "so sed fails [sed-no-file]"),
+        (
+            "/etc/apt/sources.list",
+            0,
+            "`/etc/apt/sources.list` is not in the tree [sed-not-checked]",
+        ),
+        ("\"$SRC/setup.cfg\"", 0, "is not in the tree [sed-not-checked]"),
+    ] {
+        project.write("fix.sh", &format!("sed -i 's/a/b/' {file}\n"));
+        project.run("patch lint-sed fix.sh --root tree").expect(code).prints(says);
+    }
 }
 
 #[test]

@@ -20,10 +20,22 @@ pub(super) struct Difference {
     pub dropped: Vec<(usize, String)>,
 }
 
+/// A syntax of lists.
+struct Form {
+    list: Regex,
+    item: Regex,
+    /// Whether it is also the syntax of arguments and of values with a meaning by position, where
+    /// equal items are nothing special: `("0", "0")`.
+    is_tuple: bool,
+}
+
 /// Returns the list syntaxes: `"a;b"`, `["a", "b"]`, `("a", "b")`, `defined(A) || defined(B)`, and
 /// lines with names of GPU targets.
-fn forms() -> Vec<(Regex, Regex)> {
-    let form = |list: &str, item: &str| Some((Regex::new(list).ok()?, Regex::new(item).ok()?));
+fn forms() -> Vec<Form> {
+    let form = |list: &str, item: &str| {
+        let is_tuple = list.starts_with(r"\(");
+        Some(Form { list: Regex::new(list).ok()?, item: Regex::new(item).ok()?, is_tuple })
+    };
     [
         form(r#""([^"\n]*;[^"\n]*)""#, r"([^;]+)"),
         form(r#"\[([^\[\]]*["'][^\[\]]*)\]"#, r#"["']([^"'\n]+)["']"#),
@@ -39,9 +51,9 @@ fn forms() -> Vec<(Regex, Regex)> {
 /// Compares the lists of a text before and after a change.
 pub(super) fn compare(before: &str, after: &str) -> Difference {
     let mut difference = Difference::default();
-    for (form, item) in forms() {
-        let old = find(before, &form, &item);
-        let new = find(after, &form, &item);
+    for form in forms() {
+        let old = find(before, &form);
+        let new = find(after, &form);
         // If lists were added or removed, only new lists are checked, each by itself.
         let pairs: Vec<(Option<&List>, &List)> = if old.len() == new.len() {
             old.iter().map(Some).zip(&new).collect()
@@ -51,7 +63,11 @@ pub(super) fn compare(before: &str, after: &str) -> Difference {
         };
         for (old, new) in pairs {
             let (had, has) = (old.map(counts).unwrap_or_default(), counts(new));
-            for (item, count) in &has {
+            // In a tuple, only an item that is added to names of its kind is a second one.
+            let may_double = !form.is_tuple
+                || old.is_some_and(|old| new.items.len() > old.items.len())
+                    && new.items.iter().all(|item| item.contains(char::is_alphabetic));
+            for (item, count) in has.iter().filter(|_| may_double) {
                 if *count > 1 && *count > had.get(item).copied().unwrap_or(0) {
                     difference.doubled.push((new.line, (*item).to_owned()));
                 }
@@ -76,12 +92,14 @@ fn counts(list: &List) -> BTreeMap<&str, usize> {
     counts
 }
 
-fn find(text: &str, form: &Regex, item: &Regex) -> Vec<List> {
-    form.captures_iter(text)
+fn find(text: &str, form: &Form) -> Vec<List> {
+    form.list
+        .captures_iter(text)
         .filter_map(|captures| captures.get(1))
         .map(|body| List {
             line: text[..body.start()].matches('\n').count() + 1,
-            items: item
+            items: form
+                .item
                 .captures_iter(body.as_str())
                 .map(|captures| captures[1].trim().to_owned())
                 .collect(),
@@ -115,6 +133,17 @@ mod tests {
             &[],
         );
         check("arch: gfx1100 gfx1151\n", "arch: gfx1151 gfx1100 gfx1151\n", &["gfx1151"], &[]);
+        check(
+            "(\"gfx1100\", \"gfx1101\")",
+            "(\"gfx1100\", \"gfx1101\", \"gfx1100\")",
+            &["gfx1100"],
+            &[],
+        );
+        // Values and arguments are no list of names.
+        check("v = (\"1\", \"0\")", "v = (\"0\", \"0\")", &[], &["1"]);
+        check("x\n", "x\nv = (\"0\", \"0\")\n", &[], &[]);
+        check("f(\"cpu\", \"hip\")", "f(\"hip\", \"hip\")", &[], &["cpu"]);
+        check("f(\"0\", \"1\")", "f(\"0\", \"1\", \"0\")", &[], &[]);
         // The change does not cause a duplicate that was there before.
         check("x \"a;a\"\ny", "x \"a;a\"\nz", &[], &[]);
     }
