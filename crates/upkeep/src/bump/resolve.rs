@@ -192,7 +192,10 @@ async fn source(asked: &Asked<'_>, pin: &SourcePin, sources: &Sources) -> Result
     let found_under = match &git_ref {
         Some(git_ref) => git_ref.clone(),
         None => {
-            notes.push(format!("no tag or branch of {url} contains `{commit}`; the pin has no `ref` and no `version`"));
+            // A server lists only what its tags and branches point at, not what they contain.
+            notes.push(format!(
+                "no tag or branch of {url} points at `{commit}`, although a branch may contain it; the pin has no `ref` and no `version`"
+            ));
             commit.to_string()
         }
     };
