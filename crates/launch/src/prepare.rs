@@ -237,7 +237,8 @@ fn variables(
     let pin = tracks.tracks.get(&track).and_then(|settings| pins.images.get(&settings.base));
     let rocm = pin.and_then(|pin| pin.rocm.clone());
     let mut set: Vec<pins::Setting> = machine::visible(&gpu, &machine.gpus).into_iter().collect();
-    set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run]));
+    let spoof = gpus.wanted_override(&gpu, rocm.as_deref());
+    set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run], spoof));
     // An image with a spoof sets this itself, and the user can switch it off.
     set.retain(|setting| !(track.is_spoof() && setting.name == OVERRIDE));
     Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())

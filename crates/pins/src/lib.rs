@@ -15,6 +15,7 @@ pub mod compat;
 mod environment;
 mod gpus;
 mod hashes;
+mod known;
 mod package_lock;
 mod places;
 mod problem;
@@ -31,6 +32,7 @@ pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use compat::{Compat, parse_compat};
 pub use environment::{refused_variable, unknown_ollama_variable};
 pub use gpus::{Gpu, Gpus, parse_gpus};
+pub use known::Known;
 pub use package_lock::{
     LockedPackage, PackageLock, PackageSet, WantedPackages, parse_package_lock,
     parse_wanted_packages,
