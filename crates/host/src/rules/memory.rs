@@ -16,8 +16,10 @@ fn integrated<'a>(context: &'a Context<'_>) -> Option<&'a Gpu> {
     context.gpu().filter(|(_, target)| context.is_integrated(target)).map(|(gpu, _)| gpu)
 }
 
-/// The largest carve-out that is left alone, and the one to choose in the firmware setup.
-const SMALL: u64 = 2 * GIB;
+/// The largest carve-out that is left alone: some machines report 4 GiB at their smallest setting
+/// (noamsto/nix-amd-ai#42).
+const SMALL: u64 = 4 * GIB;
+/// The carve-out to choose in the firmware setup.
 const CHOSEN: u64 = GIB / 2;
 
 /// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now.

@@ -110,6 +110,7 @@ const CASES: &[Case] = &[
     case("memory-gtt", ("strix-halo-old-kernel", "== proc/cmdline\nro\n"), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
     case("memory-carve-out", ("strix-halo-carve-out", ""), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
     case("memory-carve-out", ("strix-halo", "== sys/bus/pci/devices/0000:c5:00.0/mem_info_vram_total\n34359738368\n"), Severity::Note, "32 GiB reserved", GOOD),
+    case("memory-gpu-limit", ("strix-halo-rhel", "== sys/bus/pci/devices/0000:c5:00.0/mem_info_vram_total\n4294967296\n"), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
     case("device-kfd", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/dri/renderD128 660 0 105\n"), Severity::Error, "/dev/kfd is missing", GOOD),
     case("device-render", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 660 0 105\n"), Severity::Error, "renderD128 is missing", GOOD),
     case("device-access", OLD, Severity::Error, "usermod --append --groups render kim", GOOD),
