@@ -27,6 +27,14 @@ pub struct Gpu {
     pub gtt: Option<u64>,
 }
 
+impl Gpu {
+    /// Returns the number of its KFD node, which `HSA_OVERRIDE_GFX_VERSION_<node>` uses. Processors
+    /// are nodes too, so the first GPU usually is node 1.
+    pub fn node_number(&self) -> Option<u32> {
+        self.node.as_ref()?.strip_prefix(NODES)?.split('/').nth(1)?.parse().ok()
+    }
+}
+
 /// The directory of KFD's nodes.
 const NODES: &str = "sys/class/kfd/kfd/topology/nodes";
 /// The directory of PCI devices.

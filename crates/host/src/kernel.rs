@@ -64,6 +64,17 @@ pub struct Memory {
     pub available: Option<u64>,
     /// The limit for GPUs: `ttm.pages_limit`.
     pub gpu_limit: Option<u64>,
+    /// The free memory in all blocks, and in blocks of 2 MiB and more.
+    pub free: Option<FreeBlocks>,
+}
+
+/// Free memory, as the kernel's page allocator divides it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FreeBlocks {
+    /// The bytes in blocks of any size.
+    pub all: u64,
+    /// The bytes in blocks of 2 MiB and more.
+    pub large: u64,
 }
 
 /// The page size that `ttm.pages_limit` uses.
@@ -244,8 +255,24 @@ impl Memory {
             gpu_limit: root
                 .number("sys/module/ttm/parameters/pages_limit")
                 .and_then(|pages| pages.checked_mul(PAGE)),
+            free: root.text("proc/buddyinfo").and_then(|text| free_blocks(&text)),
         }
     }
+}
+
+/// Reads lines such as `Node 0, zone   Normal    123    45 …`: the number of free blocks of 1, 2,
+/// 4 … pages.
+fn free_blocks(text: &str) -> Option<FreeBlocks> {
+    let mut free = FreeBlocks::default();
+    for line in text.lines() {
+        let counts = line.split_whitespace().skip(4).enumerate();
+        for (order, count) in counts.take(20) {
+            let bytes = count.parse::<u64>().ok()?.checked_mul(PAGE << order)?;
+            free.all = free.all.checked_add(bytes)?;
+            free.large += if order >= 9 { bytes } else { 0 };
+        }
+    }
+    (free.all > 0).then_some(free)
 }
 
 #[cfg(test)]

@@ -16,13 +16,15 @@ pub mod rules;
 pub mod run;
 mod snapshot;
 mod storage;
+mod wsl;
 
 pub use access::{DeviceNode, Engine, User};
 pub use gpu::{Gpu, gpus};
-pub use kernel::{Firmware, FirmwarePackage, Kernel, Memory, Parameter};
+pub use kernel::{Firmware, FirmwarePackage, FreeBlocks, Kernel, Memory, Parameter};
 pub use kernel_log::kernel_log;
 pub use snapshot::{Caller, Snapshot};
 pub use storage::{BrokenImage, Disk};
+pub use wsl::Wsl;
 
 /// Returns `text` as one word of a POSIX shell: unchanged if no character is special, otherwise in
 /// single quotes.

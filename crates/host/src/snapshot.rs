@@ -8,6 +8,7 @@ use crate::gpu::{self, Gpu};
 use crate::kernel::{Firmware, Kernel, Memory};
 use crate::root::Root;
 use crate::storage::{self, BrokenImage, Disk};
+use crate::wsl::Wsl;
 
 /// The user who runs the tool, and the user's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct Snapshot {
     pub gpus: Vec<Gpu>,
     /// The kernel and its parameters.
     pub kernel: Kernel,
+    /// WSL2, if the machine is one.
+    pub wsl: Option<Wsl>,
     /// The GPU's firmware.
     pub firmware: Firmware,
     /// The host's memory.
@@ -80,9 +83,11 @@ impl Snapshot {
         let access = access::read(&root, caller, home);
         let storage = storage::read(&root, home, access.user.uid);
         let is_on = |path: &str| Some(root.line(path)?.starts_with('1'));
+        let kernel = Kernel::read(&root);
         Self {
             gpus: gpu::read(&root),
-            kernel: Kernel::read(&root),
+            wsl: Wsl::read(&root, kernel.release.as_deref()),
+            kernel,
             firmware: Firmware::read(&root),
             memory: Memory::read(&root),
             devices: access.devices,

@@ -13,6 +13,10 @@ pub struct Known {
     pub cause: String,
     /// What to do, most promising first.
     pub fix: Vec<String>,
+    /// How this is known: the vendor, a maintainer, independent reports, or one source.
+    pub known: String,
+    /// Whether programs go on as if nothing had happened.
+    pub harmless: bool,
     /// The source of this information.
     pub evidence: String,
     /// The number of lines that show it.
@@ -37,6 +41,8 @@ impl From<&Diagnosis<'_>> for Known {
             name: failure.name.clone(),
             cause: failure.cause.clone(),
             fix: failure.fix.clone(),
+            known: failure.known.to_string(),
+            harmless: failure.is_harmless,
             evidence: failure.evidence.clone(),
             count: *count,
             lines: lines

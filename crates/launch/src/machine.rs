@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::{DockerBuilder, Engine};
-use failure::{Failure, Kind, nearest};
+use failure::{Failure, Kind};
 use host::failures::{Failures, parse_failures};
 use host::run::{Rows, parse_rows};
 use host::{Caller, Gpu, Snapshot};
@@ -156,7 +156,8 @@ async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine
 }
 
 /// Returns the asked GPU target, or that of one of the GPUs that were `found`, or else the default
-/// target of images; and its origin. Prefers a GPU that is not integrated into the processor.
+/// target of images; and its origin. Prefers the GPU that images are built for, then one that is not
+/// integrated into the processor.
 /// `tell` hears what is unusual about the choice.
 ///
 /// # Errors
@@ -174,9 +175,12 @@ pub fn choose_gpu(
     let is_integrated =
         |target: &GpuTarget| gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated);
     let targets = || found.iter().filter_map(|gpu| Some((gpu.target.clone()?, gpu.node.clone()?)));
-    let own = targets().find(|(target, _)| !is_integrated(target)).or_else(|| targets().next());
+    let default = data.tracks()?.gpu;
+    let own = targets()
+        .find(|(target, _)| *target == default)
+        .or_else(|| targets().find(|(target, _)| !is_integrated(target)))
+        .or_else(|| targets().next());
     let Some((target, node)) = own else {
-        let default = data.tracks()?.gpu;
         tell(Notice::Hint(format!(
             "no AMD GPU was found; using {default}, the default target of images; `--gpu` selects another"
         )));
@@ -223,10 +227,10 @@ pub fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
         return Ok(target);
     }
     let names: Vec<&str> = gpus.gpus.keys().map(GpuTarget::as_str).collect();
-    let told =
-        Failure::new(Kind::Input, format!("`versions/gpus.toml` does not contain `{target}`"));
-    Err(match nearest(text, names.iter().copied()) {
-        Some(near) => told.hint(format!("did you mean `{near}`?")),
-        None => told.hint(format!("known targets are {}", names.join(", "))),
-    })
+    // A name that looks similar is mostly another generation, so nothing is suggested.
+    Err(Failure::new(Kind::Input, format!("`versions/gpus.toml` does not contain `{target}`"))
+        .hint(format!("known targets are {}", names.join(", ")))
+        .hint(format!(
+            "to add `{target}`, write a table `[{target}]` with `name` and `family` into versions/gpus.toml"
+        )))
 }

@@ -236,7 +236,8 @@ fn variables(
     let pin = base.and_then(|base| pins.images.get(base));
     let rocm = pin.and_then(|pin| pin.rocm.clone());
     let mut set: Vec<pins::Setting> = machine::visible(&gpu, &machine.gpus).into_iter().collect();
-    set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run]));
+    let spoof = gpus.wanted_override(&gpu, rocm.as_deref());
+    set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run], spoof));
     let is_spoof = chain.first().is_some_and(|(_, track)| track.is_spoof());
     // An image with a spoof sets this itself, and the user can switch it off.
     set.retain(|setting| !(is_spoof && setting.name == OVERRIDE));

@@ -188,7 +188,7 @@ impl Session<'_> {
         let driver = kernel.clone().unwrap_or_default().join("\n");
         let driver = failures.diagnose(driver.as_bytes()).map_err(unread)?;
         // A failure in the kernel log counts even if the program did not notice it.
-        let is_good = *ending == Ending::Good && driver.found.is_empty();
+        let is_good = *ending == Ending::Good && !driver.has_failure();
         let own = failures.diagnose(said).map_err(unread)?;
         let known = own.found.iter().filter(|_| !is_good).chain(&driver.found);
         let text = String::from_utf8_lossy(said);
@@ -196,8 +196,8 @@ impl Session<'_> {
         Ok(Tried {
             level,
             outcome: if is_good { Outcome::Passed } else { Outcome::Failed },
-            why: match (ending, driver.found.is_empty()) {
-                (Ending::Good, false) => "the kernel log shows a known failure".to_owned(),
+            why: match (ending, driver.has_failure()) {
+                (Ending::Good, true) => "the kernel log shows a known failure".to_owned(),
                 (ending, _) => ending.words(),
             },
             status: Some(status),

@@ -26,7 +26,6 @@ use std::collections::BTreeSet;
 pub use data::{Evidence, Rule, Severity, rule, rules};
 pub use facts::{Facts, Kind};
 use names::GpuTarget;
-use pins::Known;
 
 /// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,13 +164,9 @@ impl<'r> Hit<'r> {
 
     /// Uses the source of a row of the compatibility table, which says itself if there is only one.
     pub(crate) fn compat(self, evidence: &pins::compat::Evidence) -> Self {
-        const ONE: &str = "one source: ";
         let Some(rule) = rule(self.rule) else { return self };
-        let (source, known) = match evidence.source.strip_prefix(ONE) {
-            Some(source) => (source, Known::OneSource),
-            None => (evidence.source.as_str(), rule.evidence.known),
-        };
-        let (source, checked) = (source.to_owned(), evidence.checked.clone());
+        let known = evidence.known.unwrap_or(rule.evidence.known);
+        let (source, checked) = (evidence.source.clone(), evidence.checked.clone());
         Self { evidence: Some(Evidence { source, known, checked }), ..self }
     }
 }

@@ -5,9 +5,11 @@
 //! or the pins, and decides how severe an answer is.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::ParseError;
 use crate::checks::{self, line};
+use crate::known::Known;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use crate::releases::{Releases, is_kernel_at_least};
@@ -37,6 +39,17 @@ pub struct Evidence {
     pub source: String,
     /// The day on which they were read, `YYYY-MM-DD`.
     pub checked: String,
+    /// How the fact is known, if the row says so.
+    pub known: Option<Known>,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.known {
+            Some(known) => write!(f, "{} ({known})", self.source),
+            None => f.write_str(&self.source),
+        }
+    }
 }
 
 /// Kernels that contain the driver fix for some GPUs.
@@ -51,6 +64,9 @@ pub struct KernelRow {
     pub distribution: Option<String>,
     /// The text after the last dash of the kernel's release; `None` means any.
     pub flavour: Option<String>,
+    /// The status of older kernels of this distribution and flavour, whatever the ROCm release;
+    /// `None` if [`Compat::rocm`] decides.
+    pub older: Option<Support>,
     /// The source.
     pub evidence: Evidence,
 }
@@ -169,9 +185,30 @@ impl Compat {
         Some((row, if is_fixed { row.fixed_kernel } else { row.other_kernel }))
     }
 
+    /// Returns whether `rocm` is newer than every release in the rows about `gpu`.
+    pub fn is_newer_than_table(&self, gpu: &GpuTarget, rocm: &str) -> bool {
+        let rows = self.rocm.values().filter(|row| row.gpus.contains(gpu));
+        rows.flat_map(|row| &row.releases).all(|releases| releases.end_before(rocm))
+    }
+
     /// Returns the row that says `kernel` contains the driver fix for `gpu`.
     pub fn fixed_kernel(&self, gpu: &GpuTarget, kernel: &Kernel<'_>) -> Option<&KernelRow> {
         self.kernels.values().find(|row| row.gpus.contains(gpu) && row.matches(kernel))
+    }
+
+    /// Returns the row that refuses `kernel` for `gpu` with every ROCm release: a kernel of the
+    /// row's distribution and flavour that is older than the fix.
+    pub fn refused_kernel(
+        &self,
+        gpu: &GpuTarget,
+        kernel: &Kernel<'_>,
+    ) -> Option<(&KernelRow, Support)> {
+        let refuses = |row: &KernelRow| {
+            row.older.filter(|_| {
+                row.gpus.contains(gpu) && row.is_flavour_of(kernel) && !row.matches(kernel)
+            })
+        };
+        self.kernels.values().find_map(|row| Some((row, refuses(row)?)))
     }
 
     /// Returns the row with the packages that must match a release of `package`.
@@ -206,8 +243,14 @@ impl Compat {
 }
 
 impl KernelRow {
-    fn matches(&self, kernel: &Kernel<'_>) -> bool {
+    /// Returns whether the kernel has this row's distribution and flavour.
+    fn is_flavour_of(&self, kernel: &Kernel<'_>) -> bool {
         let flavour = kernel.release.rsplit_once('-').map(|(_, flavour)| flavour);
+        self.distribution.as_deref().is_none_or(|wanted| kernel.distribution == Some(wanted))
+            && self.flavour.as_deref().is_none_or(|wanted| flavour == Some(wanted))
+    }
+
+    fn matches(&self, kernel: &Kernel<'_>) -> bool {
         let numbered = match kernel.build.filter(|_| self.distribution.is_some()) {
             // Ubuntu's package of `6.17.0-19-generic`, build `19~24.04.2`, is `6.17.0-19.19~24.04.2`.
             Some(build) => {
@@ -216,8 +259,7 @@ impl KernelRow {
             }
             None => kernel.release.to_owned(),
         };
-        self.distribution.as_deref().is_none_or(|wanted| kernel.distribution == Some(wanted))
-            && self.flavour.as_deref().is_none_or(|wanted| flavour == Some(wanted))
+        self.is_flavour_of(kernel)
             && self.since.as_deref().is_none_or(|since| is_kernel_at_least(&numbered, since))
     }
 }
@@ -293,13 +335,19 @@ fn row_name(text: &str) -> Result<String, Wrong> {
     }
 }
 
+/// Reports every key that is neither one of `own` nor about the source.
+fn check_keys(report: &mut Report<'_>, table: &Table<'_>, own: &[&str]) {
+    table.check_keys(report, &[own, &["checked", "evidence", "known"]].concat());
+}
+
 fn read_evidence(report: &mut Report<'_>, table: &Table<'_>) -> Result<Evidence, Reported> {
     let source = table.required(report, "evidence", "evidence = \"ROCm/TheRock#2991\"", line(500));
+    let known = table.optional(report, "known", Known::parse);
     let checked = match table.date(report, "checked")? {
         Some(day) => Ok(day),
         None => Err(table.add_missing(report, "checked", "checked = 2026-11-20")),
     };
-    Ok(Evidence { source: source?, checked: checked? })
+    Ok(Evidence { source: source?, checked: checked?, known: known? })
 }
 
 /// Reads an array with at least one item.
@@ -372,7 +420,7 @@ fn with(
 }
 
 fn read_kernel(report: &mut Report<'_>, table: &Table<'_>) -> Result<KernelRow, Reported> {
-    table.check_keys(report, &["gpus", "since", "distribution", "flavour", "checked", "evidence"]);
+    check_keys(report, table, &["gpus", "since", "distribution", "flavour", "older"]);
     let gpus = gpus(report, table);
     let since = table.optional(report, "since", |text| match text.as_bytes().first() {
         Some(b'0'..=b'9') => line(100)(text),
@@ -383,19 +431,24 @@ fn read_kernel(report: &mut Report<'_>, table: &Table<'_>) -> Result<KernelRow, 
     });
     let distribution = table.optional(report, "distribution", line(100));
     let flavour = table.optional(report, "flavour", line(100));
+    let older = table.optional(report, "older", support);
     let evidence = read_evidence(report, table);
     let (since, distribution) = (since?, distribution?);
     if since.is_none() && distribution.is_none() {
         return Err(table.add_missing(report, "since", "since = \"6.18.4\""));
     }
-    Ok(KernelRow { gpus: gpus?, since, distribution, flavour: flavour?, evidence: evidence? })
+    Ok(KernelRow {
+        gpus: gpus?,
+        since,
+        distribution,
+        flavour: flavour?,
+        older: older?,
+        evidence: evidence?,
+    })
 }
 
 fn read_rocm(report: &mut Report<'_>, table: &Table<'_>) -> Result<RocmRow, Reported> {
-    table.check_keys(
-        report,
-        &["gpus", "releases", "builds", "fixed-kernel", "other-kernel", "checked", "evidence"],
-    );
+    check_keys(report, table, &["gpus", "releases", "builds", "fixed-kernel", "other-kernel"]);
     let gpus = gpus(report, table);
     let releases = some(report, table, "releases", "7.2.1 to 7.2.4", releases);
     let builds = table.required(report, "builds", "builds = \"amd\"", line(40));
@@ -413,11 +466,14 @@ fn read_rocm(report: &mut Report<'_>, table: &Table<'_>) -> Result<RocmRow, Repo
 }
 
 fn read_firmware(report: &mut Report<'_>, table: &Table<'_>) -> Result<FirmwareRow, Reported> {
-    table.check_keys(report, &["gpus", "bad", "good", "bad-mes", "why", "checked", "evidence"]);
+    check_keys(report, table, &["gpus", "bad", "good", "bad-mes", "why"]);
     let gpus = gpus(report, table);
-    let bad = some(report, table, "bad", "20251125", releases);
+    let bad = table.texts(report, "bad", "20251125", releases);
     let good = some(report, table, "good", "20260110 or newer", releases);
     let bad_mes = table.texts(report, "bad-mes", "0x83", mes_version);
+    if matches!((&bad, &bad_mes), (Ok(bad), Ok(mes)) if bad.is_empty() && mes.is_empty()) {
+        table.add_missing(report, "bad", "bad = [\"20251125\"]");
+    }
     let why = table.required(report, "why", "why = \"it faults on memory\"", line(500));
     let evidence = read_evidence(report, table);
     Ok(FirmwareRow {
@@ -431,7 +487,7 @@ fn read_firmware(report: &mut Report<'_>, table: &Table<'_>) -> Result<FirmwareR
 }
 
 fn read_coupling(report: &mut Report<'_>, table: &Table<'_>) -> Result<CouplingRow, Reported> {
-    table.check_keys(report, &["package", "releases", "with", "checked", "evidence"]);
+    check_keys(report, table, &["package", "releases", "with"]);
     let name = table.required(report, "package", "package = \"torch\"", package);
     let releases = some(report, table, "releases", "2.11", releases);
     let with = with(report, table);
@@ -443,10 +499,7 @@ fn read_coupling(report: &mut Report<'_>, table: &Table<'_>) -> Result<CouplingR
 }
 
 fn read_bad(report: &mut Report<'_>, table: &Table<'_>) -> Result<BadRow, Reported> {
-    table.check_keys(
-        report,
-        &["package", "releases", "with", "why", "instead", "checked", "evidence"],
-    );
+    check_keys(report, table, &["package", "releases", "with", "why", "instead"]);
     let name = table.required(report, "package", "package = \"rocm\"", package);
     let releases = some(report, table, "releases", "7.14.0a20260609", releases);
     let with = with(report, table);
@@ -464,7 +517,7 @@ fn read_bad(report: &mut Report<'_>, table: &Table<'_>) -> Result<BadRow, Report
 }
 
 fn read_index(report: &mut Report<'_>, table: &Table<'_>) -> Result<IndexRow, Reported> {
-    table.check_keys(report, &["url", "instead", "checked", "evidence"]);
+    check_keys(report, table, &["url", "instead"]);
     let example = "url = \"https://rocm.nightlies.amd.com/v2/\"";
     let url = table.required(report, "url", example, checks::https_url);
     let example = "instead = \"https://repo.amd.com/rocm/whl-multi-arch/\"";

@@ -32,11 +32,28 @@ pub struct Gpu {
     pub is_integrated: bool,
     /// The `HSA_OVERRIDE_GFX_VERSION` that a spoof of this target uses, if one helps.
     pub spoof: Option<GfxVersion>,
-    /// The first ROCm release that supports the target natively, for example `7.2.1`.
+    /// Whether `env` prints the override only if the user asks for it, because every usable ROCm
+    /// release has native code.
+    pub is_spoof_on_request: bool,
+    /// The first ROCm release that supports the target natively, for example `7.2.0`.
     pub native_since: Option<String>,
+    /// Targets that AMD does not support in the same machine.
+    pub not_beside: Vec<GpuTarget>,
     /// The source of these facts, for readers.
     pub evidence: Option<String>,
 }
+
+/// The keys of a GPU target.
+const KEYS: [&str; 8] = [
+    "name",
+    "family",
+    "integrated",
+    "spoof",
+    "spoof-on-request",
+    "native-since",
+    "not-beside",
+    "evidence",
+];
 
 impl Gpus {
     /// Returns these targets and variables, and those of `lower` that are not among them.
@@ -78,12 +95,13 @@ fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gp
     }
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table
-        .check_keys(report, &["name", "family", "integrated", "spoof", "native-since", "evidence"]);
+    table.check_keys(report, &KEYS);
     let name = table.required(report, "name", "name = \"Strix Halo\"", line(100));
     let family = table.required(report, "family", "family = \"RDNA 3.5\"", line(100));
     let is_integrated = table.flag(report, "integrated");
     let spoof = table.optional(report, "spoof", |text| checks::spoof(text, target.as_ref().ok()));
+    let is_spoof_on_request = table.flag(report, "spoof-on-request");
+    let not_beside = table.texts(report, "not-beside", "gfx1201", checks::gpu_target);
     let native_since = table.optional(report, "native-since", checks::rocm_release);
     let evidence = table.optional(report, "evidence", line(500));
     let gpu = Gpu {
@@ -91,6 +109,8 @@ fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gp
         family: family?,
         is_integrated: is_integrated?,
         spoof: spoof?,
+        is_spoof_on_request: is_spoof_on_request?,
+        not_beside: not_beside?,
         native_since: native_since?,
         evidence: evidence?,
     };

@@ -81,6 +81,23 @@ impl Releases {
     }
 }
 
+impl Releases {
+    /// Returns whether every release of the range is older than `release`.
+    pub fn end_before(&self, release: &str) -> bool {
+        let (Some(to), Some(release)) = (&self.to, Release::read(release)) else { return false };
+        release.compare(to) == Ordering::Greater
+    }
+
+    /// Returns whether the range contains any release that starts with `prefix`: `7.2` means all
+    /// releases 7.2.*, so `7.2.1 or newer` may contain it. A text that is not a release is in no
+    /// range.
+    pub fn may_contain(&self, prefix: &str) -> bool {
+        let Some(prefix) = Release::read(prefix) else { return false };
+        self.from.as_ref().is_none_or(|from| prefix.compare_common(from) != Ordering::Less)
+            && self.to.as_ref().is_none_or(|to| prefix.compare_common(to) != Ordering::Greater)
+    }
+}
+
 impl Release {
     /// Parses `7.14.0a20260608`, `v0.11.1rc2`, `2.11.0+rocm7.14.0`, `20251125`.
     fn read(text: &str) -> Option<Self> {
@@ -102,11 +119,25 @@ impl Release {
     fn compare(&self, bound: &Self) -> Ordering {
         let at = |index: usize| self.numbers.get(index).copied().unwrap_or(0);
         let own: Vec<u64> = (0..bound.numbers.len()).map(at).collect();
+        own.cmp(&bound.numbers).then_with(|| self.compare_stamp(bound))
+    }
+
+    /// Compares with a bound as far as both have numbers, for a text that means all releases that
+    /// start with it.
+    fn compare_common(&self, bound: &Self) -> Ordering {
+        let both = self.numbers.len().min(bound.numbers.len());
+        let is_whole = self.numbers.len() >= bound.numbers.len();
+        self.numbers[..both]
+            .cmp(&bound.numbers[..both])
+            .then_with(|| if is_whole { self.compare_stamp(bound) } else { Ordering::Equal })
+    }
+
+    fn compare_stamp(&self, bound: &Self) -> Ordering {
         let stage = |stamp: Option<(Stage, u64)>| stamp.unwrap_or((Stage::Final, 0));
-        own.cmp(&bound.numbers).then_with(|| match bound.stamp {
+        match bound.stamp {
             Some(_) => stage(self.stamp).cmp(&stage(bound.stamp)),
             None => Ordering::Equal,
-        })
+        }
     }
 }
 
@@ -176,6 +207,24 @@ mod tests {
             }
             for release in outside {
                 assert!(!parsed.contains(release), "{range} does not contain {release}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_release_means_all_that_start_with_it() {
+        for (range, inside, outside) in [
+            ("7.2.1 or newer", &["7", "7.2", "7.2.1", "7.3", "10"][..], &["7.1", "7.2.0", "6"][..]),
+            ("7.2.1 to 7.2.4", &["7", "7.2", "7.2.4"], &["7.3", "7.1", "8"]),
+            ("10 or newer", &["10", "10.1", "10.0.0", "11"], &["7.14", "9"]),
+            ("6.4", &["6", "6.4", "6.4.1"], &["7", "6.3", "x", ""]),
+        ] {
+            let parsed: Releases = range.parse().unwrap();
+            for release in inside {
+                assert!(parsed.may_contain(release), "{range} may have {release}");
+            }
+            for release in outside {
+                assert!(!parsed.may_contain(release), "{range} cannot have {release}");
             }
         }
     }

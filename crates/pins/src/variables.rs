@@ -9,7 +9,7 @@ use crate::checks::{self, line};
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Table, collect};
 use crate::{Gpus, Releases, environment};
-use names::GpuTarget;
+use names::{GfxVersion, GpuTarget};
 
 /// When a variable is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,52 +72,69 @@ impl When {
 pub const OVERRIDE: &str = "HSA_OVERRIDE_GFX_VERSION";
 
 impl Gpus {
-    /// Returns the variables for `gpu` that are read at the times `asked`, sorted by name; if the
-    /// GPU needs the override, it comes first. Rows for particular ROCm releases are left out if
-    /// `rocm` is unknown.
-    pub fn environment(&self, gpu: &GpuTarget, rocm: Option<&str>, asked: &[When]) -> Vec<Setting> {
-        let wanted_override = self
-            .wanted_override(gpu, rocm)
-            .filter(|_| asked.contains(&When::Run))
-            .map(|value| Setting {
-                name: OVERRIDE.to_owned(),
-                value,
-                when: When::Run,
-                why: format!(
-                    "this ROCm is not known to have kernels for {gpu}; AMD does not support the override"
-                ),
-                evidence: self.gpus[gpu].evidence.clone().unwrap_or_default(),
-            });
+    /// Returns the variables for `gpu` that are read at the times `asked`, sorted by name. If an
+    /// override is in effect, it comes first, and code is built for the GPU that it names: the
+    /// runtime reports that one, and loads no other code. Rows for particular ROCm releases are
+    /// left out if `rocm` is unknown.
+    pub fn environment(
+        &self,
+        gpu: &GpuTarget,
+        rocm: Option<&str>,
+        asked: &[When],
+        spoof: Option<GfxVersion>,
+    ) -> Vec<Setting> {
+        let known = self.gpus.get(gpu);
+        let evidence = known.and_then(|known| known.evidence.clone()).unwrap_or_default();
+        let spoof = spoof.filter(|_| asked.contains(&When::Run));
+        let setting = spoof.map(|version| Setting {
+            name: OVERRIDE.to_owned(),
+            value: version.to_string(),
+            when: When::Run,
+            why: format!(
+                "the runtime reports another GPU than {gpu}, for programs without code for {gpu}; AMD does not support the override"
+            ),
+            evidence,
+        });
+        let reported = spoof.and_then(|version| version.target());
         let fits = |variable: &&Variable| {
             let is_for_gpu = variable.gpus.is_empty() || variable.gpus.contains(gpu);
             let is_for_rocm = variable.rocm.is_empty()
-                || rocm.is_some_and(|rocm| variable.rocm.iter().any(|r| r.contains(rocm)));
+                || rocm.is_some_and(|rocm| variable.rocm.iter().any(|r| r.may_contain(rocm)));
             is_for_gpu && is_for_rocm
         };
         let rows = self.variables.iter().filter(|(_, variable)| fits(variable));
         let settings = rows.filter_map(|(name, variable)| {
             let when = *asked.iter().find(|when| variable.when.contains(when))?;
+            let why = match &reported {
+                Some(target) if variable.value.contains("{gpu}") => {
+                    format!("{}: with {OVERRIDE}, the runtime reports {target}", variable.why)
+                }
+                _ => variable.why.clone(),
+            };
             Some(Setting {
                 name: name.clone(),
-                value: variable.value.replace("{gpu}", gpu.as_str()),
+                value: variable.value.replace("{gpu}", reported.as_ref().unwrap_or(gpu).as_str()),
                 when,
-                why: variable.why.clone(),
+                why,
                 evidence: variable.evidence.clone(),
             })
         });
-        wanted_override.into_iter().chain(settings).collect()
+        setting.into_iter().chain(settings).collect()
     }
 
-    /// Returns the override for `gpu`: its spoof, if `rocm` is older than the first release that
-    /// supports the GPU, or if no such release is known.
-    pub fn wanted_override(&self, gpu: &GpuTarget, rocm: Option<&str>) -> Option<String> {
+    /// Returns the override that `gpu` needs: its spoof, unless `rocm` supports the GPU natively,
+    /// or the spoof is only for those who ask for it. `7.2` means all releases 7.2.*.
+    pub fn wanted_override(&self, gpu: &GpuTarget, rocm: Option<&str>) -> Option<GfxVersion> {
         let known = self.gpus.get(gpu)?;
-        let spoof = known.spoof?;
-        let is_native = known.native_since.as_ref().is_some_and(|since| {
-            let native = format!("{since} or newer").parse::<Releases>();
-            rocm.is_none_or(|rocm| native.is_ok_and(|native| native.contains(rocm)))
-        });
-        (!is_native).then(|| spoof.to_string())
+        let is_native = rocm.is_some_and(|rocm| self.is_native(gpu, rocm));
+        known.spoof.filter(|_| !known.is_spoof_on_request && !is_native)
+    }
+
+    /// Returns whether a ROCm release is known to support `gpu` natively.
+    pub fn is_native(&self, gpu: &GpuTarget, rocm: &str) -> bool {
+        let since = self.gpus.get(gpu).and_then(|known| known.native_since.as_ref());
+        let native = since.and_then(|since| format!("{since} or newer").parse::<Releases>().ok());
+        native.is_some_and(|native| native.may_contain(rocm))
     }
 }
 

@@ -124,20 +124,21 @@ fn no_package_index_for_rust_python_debian_or_javascript_is_named() {
 }
 
 #[test]
-fn strix_halo_is_native_since_7_2_1_and_can_be_spoofed() {
+fn strix_halo_is_native_since_7_2_0_and_can_be_spoofed() {
     let gpus = gpus().gpus;
     let strix_halo = &gpus["gfx1151"];
-    assert_eq!(strix_halo.native_since.as_deref(), Some("7.2.1"));
+    assert_eq!(strix_halo.native_since.as_deref(), Some("7.2.0"));
     assert_eq!(strix_halo.spoof.unwrap().to_string(), "11.0.0");
     assert_eq!(gpus["gfx1031"].spoof.unwrap().to_string(), "10.3.0");
-    assert_eq!(gpus.len(), 14);
+    assert_eq!(gpus.len(), 17);
 }
 
 #[test]
 fn every_gpu_has_the_environment_it_needs_and_no_other() {
     let gpus = gpus();
     let text = |gpu: &str, rocm: Option<&str>, asked: &[When]| {
-        let settings = gpus.environment(&gpu.parse().unwrap(), rocm, asked);
+        let gpu = gpu.parse().unwrap();
+        let settings = gpus.environment(&gpu, rocm, asked, gpus.wanted_override(&gpu, rocm));
         let lines = settings.iter().map(|one| format!("{}={}", one.name, one.value));
         lines.collect::<Vec<_>>().join(" ")
     };
@@ -151,18 +152,32 @@ fn every_gpu_has_the_environment_it_needs_and_no_other() {
     insta::assert_snapshot!("environment_debug", all(&[When::Debug]));
     // The override is left out as soon as a release has the GPU's own kernels.
     for (gpu, rocm, wanted) in [
-        ("gfx1151", Some("6.4.4"), Some("11.0.0")),
-        ("gfx1151", Some("7.2.0"), Some("11.0.0")),
-        ("gfx1151", Some("7.2.1"), None),
+        // Nobody gets the override for Strix Halo without asking for it (`env --spoof`).
+        ("gfx1151", Some("6.4"), None),
+        ("gfx1151", Some("6.4.4"), None),
+        ("gfx1151", Some("7.1"), None),
+        ("gfx1151", Some("7.2"), None),
+        ("gfx1151", Some("7.2.0"), None),
         ("gfx1151", None, None),
         ("gfx1031", Some("7.2.1"), Some("10.3.0")),
+        ("gfx1031", Some("7.14"), Some("10.3.0")),
+        ("gfx1031", Some("10"), None),
+        ("gfx1031", Some("10.0"), None),
+        ("gfx1031", Some("10.1.0"), None),
         ("gfx1031", None, Some("10.3.0")),
+        ("gfx1103", Some("7.2"), Some("11.0.0")),
+        ("gfx1103", Some("7.13"), None),
+        ("gfx1036", Some("7.2"), Some("10.3.0")),
+        ("gfx1010", Some("7.2"), Some("10.3.0")),
+        ("gfx1010", Some("10.1"), None),
+        ("gfx1201", None, None),
         ("gfx1030", Some("6.4.1"), None),
         ("gfx1100", None, None),
         ("gfx9999", None, None),
     ] {
         let gpu = gpu.parse().unwrap();
-        assert_eq!(gpus.wanted_override(&gpu, rocm).as_deref(), wanted, "{gpu} {rocm:?}");
+        let found = gpus.wanted_override(&gpu, rocm).map(|version| version.to_string());
+        assert_eq!(found.as_deref(), wanted, "{gpu} {rocm:?}");
     }
     assert!(
         text("gfx1151", Some("10.1.0a20260806"), &[When::Run]).contains("IN_THREAD_TRANSPOSE=0")
@@ -171,8 +186,14 @@ fn every_gpu_has_the_environment_it_needs_and_no_other() {
     // Only rows for debugging set variables that an image may not set.
     for (name, variable) in &gpus.variables {
         let is_debug = variable.when == [When::Debug];
-        assert_eq!(pins::refused_variable(name, &variable.value).is_some(), is_debug, "{name}");
+        let is_refused = pins::refused_variable(name, &variable.value).is_some();
+        assert!(is_debug || !is_refused, "{name}");
     }
+    // With an override, the runtime loads only code of the GPU that it names, so that is built.
+    let both = [When::Build, When::Run];
+    let built = text("gfx1031", Some("7.2.1"), &both);
+    assert!(built.contains("PYTORCH_ROCM_ARCH=gfx1030"), "{built}");
+    assert!(text("gfx1031", Some("10.0"), &both).contains("PYTORCH_ROCM_ARCH=gfx1031"));
 }
 
 #[test]
@@ -220,19 +241,34 @@ fn kernels_with_the_fixes_are_told_from_those_without() {
     ] {
         let kernel = Kernel { release, build, distribution };
         assert_eq!(compat.fixed_kernel(&gpu, &kernel).is_some(), is_fixed, "{kernel:?}");
+        // AMD refuses older kernels of these two flavours with every ROCm release.
+        let is_refused = compat.refused_kernel(&gpu, &kernel).is_some();
+        assert_eq!(is_refused, !is_fixed && distribution == Some("ubuntu-24.04"), "{kernel:?}");
     }
 }
 
 #[test]
 fn known_bad_releases_are_found_and_good_ones_are_not() {
     let compat = compat();
-    let company = BTreeMap::from([("torch".to_owned(), "2.11.0+rocm7.14.0".to_owned())]);
+    let with = |torch: &str| BTreeMap::from([("torch".to_owned(), torch.to_owned())]);
+    let (company, newer) = (with("2.11.0+rocm7.14.0"), with("2.13.0+rocm10.0.0"));
     let alone = BTreeMap::new();
     for (package, release, others, rows) in [
         ("rocm", "7.14.0a20260610", &alone, &["therock-init-dma"][..]),
         ("rocm", "7.14.0a20260608", &alone, &[]),
         ("rocm", "7.14.0", &alone, &[]),
-        ("vllm", "0.10.2", &company, &["vllm-hip-found"]),
+        // vLLM's own pair of 0.20 is fine; PyTorch drops HIP_FOUND in 2.13.
+        ("vllm", "0.20.0", &company, &[]),
+        ("vllm", "0.21.0", &newer, &["vllm-hip-found"]),
+        ("vllm", "0.22.1", &newer, &["vllm-hip-found"]),
+        ("vllm", "0.23.0", &newer, &[]),
+        ("docker", "25.0.1", &alone, &["docker-leaky-vessels"]),
+        ("docker", "24.0.8", &alone, &["docker-leaky-vessels"]),
+        ("docker", "24.0.9", &alone, &[]),
+        ("docker", "25.0.2", &alone, &[]),
+        ("podman", "5.8.3", &alone, &["podman-host-variables"]),
+        ("podman", "6.1.1", &alone, &["podman-load", "podman-signatures"]),
+        ("podman", "6.2.0", &alone, &[]),
         ("vllm", "0.10.2", &alone, &[]),
         ("vllm", "0.27.1", &company, &[]),
         ("vllm", "v0.10.3", &alone, &["vllm-tag-that-never-was"]),

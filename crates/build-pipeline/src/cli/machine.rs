@@ -191,15 +191,18 @@ pub(crate) struct Doctor {
 /// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several, it prefers one that is not integrated into the processor, and hides the others. versions/gpus.toml and --format json explain each variable."
+    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several, it prefers the one that images are built for, then one that is not integrated into the processor, and hides the others. An override is set only for a GPU without native code in that ROCm release, or with --spoof. LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and a second one breaks them. versions/gpus.toml and --format json explain each variable."
 )]
 pub(crate) struct Env {
     /// The GPU target [default: this machine's, or else the one in tracks.toml]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
-    /// The ROCm release of the programs; it determines whether an override is needed
+    /// The ROCm release of the programs; X.Y means all releases X.Y.*
     #[arg(long, value_name = "X.Y")]
     pub(crate) rocm: Option<String>,
+    /// Also set HSA_OVERRIDE_GFX_VERSION to another GPU, although AMD does not support it
+    #[arg(long)]
+    pub(crate) spoof: bool,
     /// Output format: shell for eval, dotenv for --env-file, json for programs
     #[arg(long, value_enum, default_value_t = EnvFormat::Shell)]
     pub(crate) format: EnvFormat,

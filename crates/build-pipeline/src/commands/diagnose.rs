@@ -52,12 +52,13 @@ pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), Failure> {
             failures: found.found.iter().map(Known::from).collect(),
         })?,
     }
-    if found.found.is_empty() { Ok(()) } else { Err(Failure::told(Kind::Failed)) }
+    if found.has_failure() { Err(Failure::told(Kind::Failed)) } else { Ok(()) }
 }
 
 /// Prints the known failures in the output of another command, if there are any.
 pub(crate) fn offer(found: &Diagnoses<'_>) {
-    for Diagnosis { failure, lines, .. } in &found.found {
+    let failures = found.found.iter().filter(|one| !one.failure.is_harmless);
+    for Diagnosis { failure, lines, .. } in failures {
         output::known_failure(
             &failure.name,
             &failure.cause,
@@ -70,7 +71,8 @@ pub(crate) fn offer(found: &Diagnoses<'_>) {
 fn text(found: &Diagnoses<'_>) -> String {
     let mut page = Page::default();
     for Diagnosis { failure, lines, count } in &found.found {
-        page.line(format_args!("{}: {}", failure.name, failure.cause));
+        let harmless = if failure.is_harmless { " (harmless)" } else { "" };
+        page.line(format_args!("{}{harmless}: {}", failure.name, failure.cause));
         for line in lines {
             page.line(format_args!("  line {}: {}", line.number, line.text));
         }
@@ -81,10 +83,11 @@ fn text(found: &Diagnoses<'_>) -> String {
             let head = if index == 0 { "fix" } else { "" };
             page.line(format_args!("  {head:7} {fix}"));
         }
+        page.line(format_args!("  known   {}", failure.known));
         page.line(format_args!("  source  {}\n", failure.evidence));
     }
     let lines = found.lines;
-    match found.found.len() {
+    match found.found.iter().filter(|one| !one.failure.is_harmless).count() {
         0 => page.line(format_args!("no known failure in {lines} lines")),
         1 => page.line(format_args!("1 known failure in {lines} lines")),
         many => page.line(format_args!("{many} known failures in {lines} lines")),

@@ -6,7 +6,9 @@ use host::rules::{self, Check, Context, Image, Outcome, Severity};
 use launch::machine;
 use names::TrackName;
 use pins::{Pins, Tracks};
-use project::request;
+use plan::labels;
+use project::{request, state};
+use record::Status;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -97,7 +99,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
         Some(text) => machine::known_gpu(text, &gpus)?,
         None => tracks.gpu.clone(),
     };
-    let images = images(&args.tracks, &tracks, &data.pins()?)?;
+    let images = with_code(images(&args.tracks, &tracks, &data.pins()?)?);
     let compat = data.compat()?;
     let root = machine::root(&global::working_folder(global)?, args.host_root.as_deref())?;
     let mut machine = machine::look(&root);
@@ -151,10 +153,26 @@ fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Result<Vec<Image>, 
             disk: chain.first().and_then(|(_, track)| track.disk.clone()),
             pin: base.map(ToString::to_string),
             rocm: pin.and_then(|pin| pin.rocm.clone()),
+            code: None,
         }
     };
     let all = tracks.in_order().into_iter().map(|(name, _)| name);
     Ok(all.filter(|name| is_asked(name)).map(image).collect())
+}
+
+/// Adds the GPUs that the last build of each track was found to have code for.
+fn with_code(mut images: Vec<Image>) -> Vec<Image> {
+    // Without a state folder, nothing was built.
+    let records = state::read_records(output::warn).unwrap_or_default();
+    for record in records.iter().filter(|record| record.status == Status::Succeeded) {
+        let all = record.plan.final_labels();
+        let track = all.get(labels::TRACK).map(String::as_str);
+        if let Some(image) = images.iter_mut().find(|image| Some(image.track.as_str()) == track) {
+            let code = all.get(labels::GPU_TARGETS);
+            image.code = code.map(|code| code.split(' ').map(str::to_owned).collect());
+        }
+    }
+    images
 }
 
 fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
@@ -214,7 +232,11 @@ fn count(machine: &Snapshot, found: &[Severity]) -> String {
     let counts: Vec<String> =
         [Severity::Error, Severity::Warning, Severity::Note].into_iter().filter_map(of).collect();
     let counts = if counts.is_empty() { "nothing to fix".to_owned() } else { counts.join(", ") };
-    if machine.gpus.is_empty() {
+    if machine.wsl.is_some() {
+        format!(
+            "{counts}; this is WSL2: ROCm programs use /dev/dxg, but `run` and `smoke` start containers with /dev/kfd, which WSL2 does not have"
+        )
+    } else if machine.gpus.is_empty() {
         format!(
             "{counts}; this machine has no AMD GPU: it can build, verify and push images, but not run them on ROCm"
         )

@@ -4,8 +4,9 @@
 use failure::{Failure, Kind};
 use host::shell_word;
 use launch::machine;
-use names::GpuTarget;
-use pins::{OVERRIDE, Releases, Setting, When};
+use names::{GfxVersion, GpuTarget};
+use pins::{Gpus, OVERRIDE, Releases, Setting, When};
+use project::environment;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -26,9 +27,32 @@ pub(crate) struct EnvReport {
     rocm: Option<String>,
     /// Variables that must not be set.
     unset: Vec<String>,
+    /// Variables that are often set for ROCm, and why this command does not set them.
+    not_set: Vec<NotSet>,
     /// Variables to set.
     set: Vec<Variable>,
 }
+
+/// A variable that is left alone.
+#[derive(Debug, Serialize, JsonSchema)]
+struct NotSet {
+    /// Its name.
+    name: &'static str,
+    /// Why it is not set.
+    why: &'static str,
+}
+
+/// The variables that people expect here. The help says the same.
+const NOT_SET: [NotSet; 2] = [
+    NotSet {
+        name: "LD_LIBRARY_PATH",
+        why: "programs and wheels find their own ROCm; a second one in this variable is loaded instead, and crashes them",
+    },
+    NotSet {
+        name: "DEVICE_LIB_PATH",
+        why: "the compiler finds its device libraries; their folder differs between ROCm packages and wheels, and a wrong one breaks builds",
+    },
+];
 
 /// A variable to set.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -53,7 +77,7 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
         && format!("{rocm} or newer").parse::<Releases>().is_err()
     {
         return Err(Failure::new(Kind::Input, format!("`--rocm {rocm}` is not a ROCm release"))
-            .hint("write two or three numbers, for example `--rocm 7.2.1`"));
+            .hint("write one to three numbers, for example `--rocm 7.2`, which means all releases 7.2.*"));
     }
     let found =
         host::gpus(&machine::root(&global::working_folder(global)?, args.host_root.as_deref())?);
@@ -63,16 +87,10 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
     asked.extend(args.build.then_some(When::Build));
     asked.extend(args.debug.then_some(When::Debug));
     let rocm = args.rocm.as_deref();
+    let spoof = spoof(&gpus, &gpu, rocm, args.spoof)?;
     let mut set: Vec<Setting> = machine::visible(&gpu, &found).into_iter().collect();
-    set.extend(gpus.environment(&gpu, rocm, &asked));
-    let has_override = set.iter().any(|one| one.name == OVERRIDE);
-    if has_override && gpus.gpus.get(&gpu).is_some_and(|known| known.native_since.is_some()) {
-        output::warn(
-            "spoof",
-            &format!("AMD does not support {OVERRIDE}; ROCm 7.2.1 and newer run {gpu} without it"),
-        );
-    }
-    let unset = if has_override { Vec::new() } else { vec![OVERRIDE.to_owned()] };
+    set.extend(gpus.environment(&gpu, rocm, &asked, spoof));
+    let unset = unset(spoof.is_some());
     match args.format {
         EnvFormat::Shell => output::result(&shell(&unset, &set)),
         EnvFormat::Dotenv => output::result(&dotenv(&gpu, &set)),
@@ -82,9 +100,50 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
             gpu_from,
             rocm: args.rocm.clone(),
             unset,
+            not_set: Vec::from(NOT_SET),
             set: set.into_iter().map(variable).collect(),
         }),
     }
+}
+
+/// Returns the override to set: the one that this GPU needs with this ROCm, or the one that was
+/// asked for; and warns about it.
+fn spoof(
+    gpus: &Gpus,
+    gpu: &GpuTarget,
+    rocm: Option<&str>,
+    is_asked: bool,
+) -> Result<Option<GfxVersion>, Failure> {
+    let known = gpus.gpus.get(gpu);
+    let asked = known.and_then(|known| known.spoof).filter(|_| is_asked);
+    if is_asked && asked.is_none() {
+        let what = format!("no {OVERRIDE} is known for {gpu}");
+        return Err(Failure::new(Kind::Input, what)
+            .hint("leave out `--spoof`")
+            .hint(format!("or add `spoof` to `[{gpu}]` in versions/gpus.toml")));
+    }
+    let spoof = asked.or_else(|| gpus.wanted_override(gpu, rocm));
+    let since = known.and_then(|known| known.native_since.as_ref()).filter(|_| spoof.is_some());
+    if let Some(since) = since {
+        output::warn(
+            "spoof",
+            &format!(
+                "AMD does not support {OVERRIDE}; ROCm {since} and newer run {gpu} without it, and crash with it"
+            ),
+        );
+    }
+    Ok(spoof)
+}
+
+/// Returns the variables to unset: the override, if none is set, and its forms for single nodes,
+/// which the runtime reads first.
+fn unset(has_override: bool) -> Vec<String> {
+    let is_for_node = |name: &String| {
+        let node = name.strip_prefix(OVERRIDE).and_then(|rest| rest.strip_prefix('_'));
+        node.is_some_and(|node| node.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let stale = environment::gpu_variables().into_keys().filter(is_for_node);
+    (!has_override).then(|| OVERRIDE.to_owned()).into_iter().chain(stale).collect()
 }
 
 /// Returns lines for a POSIX shell. They work even if the quotes around `$(…)` are missing: each
@@ -104,6 +163,9 @@ fn dotenv(gpu: &GpuTarget, set: &[Setting]) -> String {
     page.line(format_args!("# {gpu}, written by `build-pipeline env --format dotenv`"));
     for Setting { name, value, why, .. } in set {
         page.line(format_args!("# {why}\n{name}={value}"));
+    }
+    for NotSet { name, why } in &NOT_SET {
+        page.line(format_args!("# {name} is not set: {why}"));
     }
     page.into_text()
 }

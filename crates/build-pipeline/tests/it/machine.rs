@@ -31,6 +31,9 @@ fn the_exit_code_is_that_of_the_worst_finding() {
         ("no-gpu", 0),
         ("strix-halo-carve-out", 1),
         ("desktop-two-gpus", 1),
+        ("strix-halo-with-navi4", 1),
+        ("strix-halo-wsl2", 0),
+        ("strix-halo-sles", 1),
         ("strix-halo-old-kernel", 3),
         ("strix-halo-bad-firmware", 3),
         ("strix-halo-rootless-debian", 3),
@@ -40,7 +43,7 @@ fn the_exit_code_is_that_of_the_worst_finding() {
         let document = json(&doctor(name, "", "--format json").expect(code));
         let worst = document["worst"].as_str();
         let expected = match (name, code) {
-            ("no-gpu", _) => Some("note"),
+            ("no-gpu" | "strix-halo-wsl2", _) => Some("note"),
             (_, 0) => None,
             (_, 1) => Some("warning"),
             _ => Some("error"),
@@ -118,7 +121,13 @@ fn every_engine_that_answers_is_named() {
 #[test]
 fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");
-    project.run("doctor --gpu gfx1511").expect(2).says("did you mean `gfx1151`?");
+    for unknown in ["gfx1511", "gfx1202", "gfx1013"] {
+        let refused = project.run(&format!("doctor --gpu {unknown}")).expect(2);
+        assert!(!refused.stderr.contains("did you mean"), "{}", refused.stderr);
+        refused
+            .says("known targets are gfx1010, gfx1030")
+            .says(&format!("write a table `[{unknown}]`"));
+    }
     project.run("doctor --host-root nowhere").expect(2).says("`--host-root nowhere` is not a");
     project.run("doctor --track h").expect(2);
     project.run("env --gpu 8060S").expect(2).says("a target looks like `gfx1151`");
@@ -148,7 +157,7 @@ fn nothing_that_a_machine_says_acts_on_a_terminal() {
         assert!(!ran.stdout.contains('\u{202e}'));
     }
     let project = Project::new();
-    project.write("log", &format!("{payload}invalid device function{payload}\n"));
+    project.write("log", &format!("{payload}HIP error: invalid device function{payload}\n"));
     let ran = project.run("diagnose log").expect(1).prints("invalid device function");
     assert!(!ran.stdout.contains(|c: char| c.is_control() && c != '\n'));
 }
@@ -168,7 +177,7 @@ fn documents_keep_to_their_schemas() {
         .map(|gpu| json(&project.run(&format!("env --gpu {gpu} --build --debug --format json"))))
         .collect();
     schemas::check(&project, "env", &documents);
-    project.write("log", "invalid device function\n");
+    project.write("log", "HIP error: invalid device function\n");
     schemas::check(&project, "diagnose", &[json(&project.run("diagnose log --format json"))]);
 }
 
@@ -187,6 +196,8 @@ fn evaluated(
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap())
         .env("HSA_OVERRIDE_GFX_VERSION", "stale")
+        // The runtime reads this one first.
+        .env("HSA_OVERRIDE_GFX_VERSION_1", "11.0.0")
         .output()
         .unwrap();
     let ran = ran(output).expect(0);
@@ -215,6 +226,7 @@ fn real_shells_get_the_environment_as_it_is_meant() {
                 let name = variable["name"].as_str().unwrap();
                 assert_eq!(all.get(name).unwrap(), variable["value"].as_str().unwrap(), "{shell}");
             }
+            assert_eq!(all.get("HSA_OVERRIDE_GFX_VERSION_1"), None, "{shell} {gpu}");
             let is_set = all.get("HSA_OVERRIDE_GFX_VERSION").map(String::as_str);
             assert_eq!(is_set, (gpu == "gfx1031").then_some("10.3.0"), "{shell} {gpu}");
             let reclaim = all.get("HSA_NO_SCRATCH_RECLAIM").map(String::as_str);
@@ -241,7 +253,7 @@ fn of_two_gpus_the_one_that_is_no_part_of_the_processor_is_taken() {
     project
         .run("env --host-root machine --gpu gfx1036")
         .expect(0)
-        .prints("unset HSA_OVERRIDE_GFX_VERSION;\nexport ROCR_VISIBLE_DEVICES=1;");
+        .prints("export ROCR_VISIBLE_DEVICES=1;\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0;");
     // A single GPU hides nothing.
     let one = with_machine("strix-halo", "").run("env --host-root machine").expect(0);
     assert!(!one.stdout.contains("VISIBLE_DEVICES"), "{}", one.stdout);
@@ -259,14 +271,65 @@ fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() 
     }
     project.run("env --gpu gfx1151 --build").expect(0).prints("export PYTORCH_ROCM_ARCH=gfx1151;");
     project.run("env --gpu gfx1151 --debug").expect(0).prints("export AMD_SERIALIZE_KERNEL=3;");
-    let old = project.run("env --gpu gfx1151 --rocm 6.4.1").expect(0);
-    old.prints("export HSA_OVERRIDE_GFX_VERSION=11.0.0;").says("AMD does not support");
-    let dotenv = project.run("env --gpu gfx1031 --format dotenv").expect(0).stdout;
+    let debug = project.run("env --gpu gfx1151 --rocm 10 --debug").expect(0);
+    debug.prints("export TORCH_USE_HIP_DSA=1;").prints("export PYTORCH_HIP_ALLOC_CONF=");
+    project.run("env --help").expect(0).prints("LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set");
+    let dotenv = project.run("env --gpu gfx1031 --rocm 7.2 --format dotenv").expect(0).stdout;
     let lines: Vec<&str> = dotenv.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(
         lines,
         ["HSA_OVERRIDE_GFX_VERSION=10.3.0", "SGLANG_USE_AITER=0", "VLLM_ROCM_USE_AITER=0"]
     );
+}
+
+#[test]
+fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
+    let project = Project::new();
+    let value = |arguments: &str| {
+        let document = json(&project.run(&format!("env {arguments} --format json")).expect(0));
+        let set = document["set"].as_array().unwrap().clone();
+        let found = set.iter().find(|one| one["name"] == "HSA_OVERRIDE_GFX_VERSION");
+        found.map(|one| one["value"].as_str().unwrap().to_owned())
+    };
+    for rocm in ["6.4", "6.4.1", "7", "7.1", "7.2", "7.2.0", "7.2.1", "7.14", "10", "10.1"] {
+        assert_eq!(value(&format!("--gpu gfx1151 --rocm {rocm}")), None, "{rocm}");
+    }
+    assert_eq!(value("--gpu gfx1151"), None);
+    assert_eq!(value("--gpu gfx1151 --spoof").as_deref(), Some("11.0.0"));
+    assert_eq!(value("--gpu gfx1031 --rocm 7.2").as_deref(), Some("10.3.0"));
+    assert_eq!(value("--gpu gfx1031 --rocm 10"), None);
+    assert_eq!(value("--gpu gfx1103 --rocm 7.2").as_deref(), Some("11.0.0"));
+    project.run("env --gpu gfx1151 --spoof").expect(0).says("AMD does not support");
+    project.run("env --gpu gfx942 --spoof").expect(2).says("no HSA_OVERRIDE_GFX_VERSION is known");
+    // With an override, code is built for the GPU that the runtime reports.
+    project
+        .run("env --gpu gfx1031 --rocm 7.2 --build")
+        .expect(0)
+        .prints("export PYTORCH_ROCM_ARCH=gfx1030;");
+    project
+        .run("env --gpu gfx1031 --rocm 10 --build")
+        .expect(0)
+        .prints("export PYTORCH_ROCM_ARCH=gfx1031;");
+}
+
+#[test]
+fn the_gpu_that_images_are_built_for_is_used_even_next_to_a_larger_one() {
+    let project = with_machine("strix-halo-with-navi4", "");
+    project
+        .run("env --host-root machine")
+        .expect(0)
+        .prints("export ROCR_VISIBLE_DEVICES=0;")
+        .prints("TORCH_ROCM_AOTRITON");
+    project
+        .run("env --host-root machine --gpu gfx1201")
+        .expect(0)
+        .prints("export ROCR_VISIBLE_DEVICES=1;");
+    project.run("doctor --host-root machine").expect(1).prints("export ROCR_VISIBLE_DEVICES=0");
+    project
+        .run("doctor --host-root machine --gpu gfx1201")
+        .expect(1)
+        .prints("export ROCR_VISIBLE_DEVICES=1")
+        .prints("gfx1151 and gfx1201 in one machine");
 }
 
 /// Returns one of the test logs.

@@ -2,6 +2,7 @@
 
 use names::EngineKind;
 
+use super::system::System;
 use super::{Context, Finding, Severity, Verdict};
 use crate::access::{DeviceNode, Engine};
 
@@ -130,19 +131,13 @@ pub(super) fn engine(context: &Context<'_>) -> Verdict {
         .collect();
     let is_needed = context.is_asked && !needed.is_empty();
     let severity = if is_needed { Severity::Error } else { Severity::Note };
-    let install = match context.distribution() {
-        "ubuntu" | "debian" => "sudo apt install podman crun",
-        "fedora" => "sudo dnf install podman",
-        "arch" => "sudo pacman -S podman crun",
-        _ => "# install podman",
-    };
     Finding::new(
         severity,
         "no podman and no docker",
         "podman, to run images and to build tracks with Dockerfiles",
     )
     .because("tracks without Dockerfiles are built without an engine", "README.md")
-    .repair(install)
+    .repair(context.install("podman crun"))
     .into()
 }
 
@@ -199,15 +194,11 @@ pub(super) fn version(context: &Context<'_>) -> Verdict {
         let release = version.split(['+', '-', '~']).next().unwrap_or_default();
         context.compat.bad(name, release, &alone).map(move |(_, row)| {
             Finding::new(Severity::Note, format!("{name} {version}"), row.instead.clone())
-                .because(row.why.clone(), row.evidence.source.clone())
-                .repair(match context.distribution() {
-                    "fedora" => format!("sudo dnf upgrade {name}"),
-                    "arch" => format!("sudo pacman -Syu {name}"),
-                    _ if engine.kind == EngineKind::Docker => {
-                        "sudo apt update && sudo apt install --only-upgrade docker.io".to_owned()
-                    }
-                    _ => format!("sudo apt update && sudo apt install --only-upgrade {name}"),
-                })
+                .because(row.why.clone(), row.evidence.to_string())
+                .repair(context.update(match (context.system(), engine.kind) {
+                    (System::Debian, EngineKind::Docker) => "docker.io",
+                    _ => name,
+                }))
         })
     });
     Verdict::of(findings.collect(), || {
@@ -256,11 +247,7 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
             "without `--group-add keep-groups`, /dev/kfd is `Permission denied` in the container; a group name is looked up in the image and grants nothing",
             "kyuz0/amd-strix-halo-toolboxes#53; podman-run(1)",
         )
-        .repair(match context.distribution() {
-            "fedora" => "sudo dnf install crun",
-            "arch" => "sudo pacman -S crun",
-            _ => "sudo apt install crun",
-        })
+        .repair(context.install("crun"))
         .repair("podman --runtime crun run --group-add keep-groups --device /dev/kfd --device /dev/dri …")
         .into(),
     }

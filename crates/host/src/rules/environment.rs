@@ -4,8 +4,9 @@ use names::GfxVersion;
 use pins::{OVERRIDE, refused_variable};
 
 use super::{Context, Finding, Severity, Verdict};
+use crate::gpu::Gpu;
 
-/// Returns the override and its per-device forms (`…_0`), with their values.
+/// Returns the override and its forms for one node (`…_1`), with their values.
 fn overrides<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
     let all = context.machine.environment.iter();
     all.filter(|(name, _)| name.starts_with(OVERRIDE))
@@ -43,21 +44,33 @@ pub(super) fn override_form(context: &Context<'_>) -> Verdict {
     })
 }
 
+/// Returns the override that the HSA runtime reads for a GPU: its own (`…_<node>`), or else the one
+/// for all GPUs.
+fn effective<'a>(context: &'a Context<'_>, gpu: &Gpu) -> Option<(&'a str, &'a str)> {
+    let own = gpu.node_number().map(|node| format!("{OVERRIDE}_{node}"));
+    overrides(context)
+        .find(|(name, _)| Some(*name) == own.as_deref())
+        .or_else(|| overrides(context).find(|(name, _)| *name == OVERRIDE))
+}
+
 /// The override is not used for a GPU that ROCm supports.
 pub(super) fn override_value(context: &Context<'_>) -> Verdict {
     if overrides(context).next().is_none() {
         return Verdict::fine("not set");
     }
-    let Some((_, target)) = context.gpu() else {
+    let Some((gpu, target)) = context.gpu() else {
         return Verdict::skipped("set, but there is no GPU to compare with");
     };
     if overrides(context).all(|(_, value)| value.parse::<GfxVersion>().is_err()) {
         return Verdict::skipped("set, but not a valid version");
     }
-    let own = GfxVersion::of_target(target);
-    let findings = overrides(context).filter_map(|(name, value)| {
-        let version = value.parse::<GfxVersion>().ok()?;
-        if Some(version) == own {
+    let mut findings: Vec<Finding> =
+        overrides(context).filter_map(|(name, value)| without_gpu(context, name, value)).collect();
+    let Some((name, value)) = effective(context, gpu) else {
+        return Verdict::of(findings, || format!("set, but not for {target}"));
+    };
+    match value.parse::<GfxVersion>() {
+        Ok(version) if Some(version) == GfxVersion::of_target(target) => {
             let same = Finding::new(
                 Severity::Note,
                 format!("{name}={value} is already the version of {target}"),
@@ -67,24 +80,44 @@ pub(super) fn override_value(context: &Context<'_>) -> Verdict {
                 "it changes nothing here, but breaks every other GPU that a container is started on",
                 "libhsakmt topology.c",
             );
-            return Some(same.repair(format!("unset {name}")));
+            findings.push(same.repair(format!("unset {name}")));
         }
-        spoof(context, name, value)
-    });
-    Verdict::of(findings.collect(), || "set to the version that this GPU needs".to_owned())
+        Ok(_) => findings.extend(spoof(context, name, value)),
+        Err(_) => {}
+    }
+    Verdict::of(findings, || "set to the version that this GPU needs".to_owned())
+}
+
+/// Returns a finding if an override for one node has the number of no GPU.
+fn without_gpu(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
+    let suffix = name.strip_prefix(OVERRIDE)?.strip_prefix('_')?;
+    let nodes: Vec<u32> = context.machine.gpus.iter().filter_map(Gpu::node_number).collect();
+    if suffix.parse().is_ok_and(|node| nodes.contains(&node)) {
+        return None;
+    }
+    let names: Vec<String> = nodes.iter().map(|node| format!("{OVERRIDE}_{node}")).collect();
+    let finding = Finding::new(
+        Severity::Warning,
+        format!("{name}={value}, but no GPU is node {suffix}"),
+        format!("one of {}", names.join(", ")),
+    )
+    .because(
+        "the runtime reads the variable with the number of the GPU's KFD node; processors have numbers too, so the first GPU usually is 1",
+        "libhsakmt topology.c",
+    );
+    Some(finding.repair(format!("unset {name}")))
 }
 
 /// Judges an override with the version of another GPU.
 fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
     let (_, target) = context.gpu()?;
     let releases = context.releases();
-    let is_needed = |rocm: Option<&str>| context.gpus.wanted_override(target, rocm);
     let native: Vec<String> = releases
         .iter()
-        .filter(|(rocm, _)| is_needed(Some(rocm)).is_none())
+        .filter(|(rocm, _)| context.gpus.is_native(target, rocm))
         .map(|(rocm, tracks)| format!("ROCm {rocm} ({})", tracks.join(", ")))
         .collect();
-    let wanted = is_needed(releases.first().map(|(rocm, _)| *rocm));
+    let wanted = context.gpus.wanted_override(target, releases.first().map(|(rocm, _)| *rocm));
     let finding = |severity, why: String| {
         Finding::new(severity, format!("{name}={value} on a {target}"), "not set")
             .because(
@@ -94,8 +127,7 @@ fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
             .repair(format!("unset {name}"))
             .repair(where_from(name))
     };
-    let is_native = context.gpus.gpus.get(target).is_some_and(|gpu| gpu.native_since.is_some());
-    if is_native && !native.is_empty() {
+    if !native.is_empty() {
         return Some(finding(
             Severity::Error,
             format!(
@@ -104,7 +136,7 @@ fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
             ),
         ));
     }
-    if wanted.as_deref() == Some(value) {
+    if wanted.is_some_and(|wanted| value.parse() == Ok(wanted)) {
         return None;
     }
     Some(finding(

@@ -1,5 +1,8 @@
 //! Is there a GPU, and is it the one that images are built for?
 
+use names::GpuTarget;
+use pins::OVERRIDE;
+
 use super::{Context, Finding, Severity, Verdict};
 use crate::gpu::Gpu;
 
@@ -11,6 +14,9 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
         return Verdict::fine(known.join("; "));
     }
     let Some(gpu) = machine.gpus.first() else {
+        if machine.wsl.is_some() {
+            return Verdict::skipped("WSL2 shows no GPU on the PCI bus; see wsl-gpu");
+        }
         return Finding::new(
             Severity::Note,
             "no AMD GPU",
@@ -92,33 +98,103 @@ pub(super) fn wanted(context: &Context<'_>) -> Verdict {
     .into()
 }
 
-/// If there is an integrated and another GPU, a variable selects one.
+/// If there are several GPUs, a variable selects the one that images are built for, or else the one
+/// that is not integrated.
 pub(super) fn several(context: &Context<'_>) -> Verdict {
     let targets: Vec<_> =
         context.machine.gpus.iter().filter_map(|gpu| gpu.target.as_ref()).collect();
-    if targets.len() < 2 {
+    let Some((_, own)) = context.gpu().filter(|_| targets.len() > 1) else {
         return Verdict::skipped("fewer than two GPUs");
-    }
+    };
     let set = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"]
         .into_iter()
         .find_map(|name| Some(format!("{name}={}", context.machine.variable(name)?)));
-    let own = targets.iter().position(|target| !context.is_integrated(target));
     let names: Vec<&str> = targets.iter().map(|target| target.as_str()).collect();
-    let has_both = own.is_some() && targets.iter().any(|target| context.is_integrated(target));
-    match (set, own) {
-        (Some(set), _) => Verdict::fine(format!("{}; {set} chooses", names.join(", "))),
-        (None, Some(own)) if has_both => Finding::new(
+    let is_mixed = targets.iter().any(|target| context.is_integrated(target))
+        && targets.iter().any(|target| !context.is_integrated(target));
+    let others = targets.iter().any(|target| *target != own);
+    let mut findings = Vec::from_iter(unsupported_pair(context, &targets, set.is_some()));
+    if set.is_none() && others && (own == context.wanted || is_mixed) {
+        let all = targets.iter().enumerate().filter(|(_, target)| **target == own);
+        let visible: Vec<String> = all.map(|(index, _)| index.to_string()).collect();
+        let finding = Finding::new(
             Severity::Warning,
             format!("{}, and no variable selects one", names.join(" and ")),
-            format!("only {} is visible to ROCm", names[own]),
+            format!("only {own} is visible to ROCm"),
         )
         .because(
-            "programs also start on the integrated GPU, and an override applies to all GPUs at once",
-            "ROCm's documentation of ROCR_VISIBLE_DEVICES",
-        )
-        .repair(format!("export ROCR_VISIBLE_DEVICES={own}"))
-        .repair("eval \"$(build-pipeline env)\"  # does the same")
-        .into(),
-        (None, _) => Verdict::fine(names.join(", ")),
+            format!("programs also start on the other GPU, and {OVERRIDE} applies to all GPUs unless {OVERRIDE}_<node> is set for one"),
+            "ROCm's documentation of ROCR_VISIBLE_DEVICES; libhsakmt topology.c",
+        );
+        findings.push(
+            finding
+                .repair(format!("export ROCR_VISIBLE_DEVICES={}", visible.join(",")))
+                .repair(format!("eval \"$(build-pipeline env --gpu {own})\"  # does the same")),
+        );
+    }
+    Verdict::of(findings, || match set {
+        Some(set) => format!("{}; {set} chooses", names.join(", ")),
+        None => names.join(", "),
+    })
+}
+
+/// Returns a finding if AMD does not support two of the GPUs in one machine.
+fn unsupported_pair(
+    context: &Context<'_>,
+    targets: &[&GpuTarget],
+    is_chosen: bool,
+) -> Option<Finding> {
+    let (one, other, known) = targets.iter().find_map(|one| {
+        let known = context.gpus.gpus.get(*one)?;
+        let other = targets.iter().find(|other| known.not_beside.contains(other))?;
+        Some((one, other, known))
+    })?;
+    let severity = if is_chosen { Severity::Note } else { Severity::Warning };
+    let finding = Finding::new(
+        severity,
+        format!("{one} and {other} in one machine"),
+        "one of the two, or at least only one that programs can see",
+    )
+    .because(
+        "AMD does not support this pair, and programs start on the wrong GPU",
+        known.evidence.clone().unwrap_or_default(),
+    );
+    Some(
+        finding
+            .repair("# hide one with ROCR_VISIBLE_DEVICES, or switch it off in the firmware setup"),
+    )
+}
+
+/// Built images have code for this machine's GPU.
+pub(super) fn image_code(context: &Context<'_>) -> Verdict {
+    let Some((_, target)) = context.gpu() else {
+        return Verdict::skipped("no GPU to compare with");
+    };
+    let built = || context.images.iter().filter_map(|image| Some((image, image.code.as_ref()?)));
+    let findings = built().filter(|(_, code)| !code.iter().any(|one| one == target.as_str())).map(
+        |(image, code)| {
+            let track = image.track.as_str();
+            Finding::new(
+                Severity::Error,
+                format!(
+                    "the image of track {track} has code for {}, not for {target}",
+                    code.join(", ")
+                ),
+                format!("an image with code for {target}"),
+            )
+            .because(
+                "programs fail with `invalid device function`, or find no GPU",
+                "the label io.github.build-pipeline.gpu-targets of the last build",
+            )
+            .repair(format!("build-pipeline --track {track} --gpu {target}"))
+        },
+    );
+    let findings: Vec<Finding> = findings.collect();
+    match built().next() {
+        None => Verdict::skipped("no built image says which GPUs it has code for"),
+        Some(_) => Verdict::of(findings, || {
+            let tracks: Vec<&str> = built().map(|(image, _)| image.track.as_str()).collect();
+            format!("{} has code for {target}", tracks.join(", "))
+        }),
     }
 }

@@ -1,9 +1,10 @@
 //! The kernel, its parameters, and firmware: judged by AMD's table and known bad releases.
 
-use pins::compat;
+use pins::{Known, compat};
 
+use super::system::System;
 use super::{Context, Finding, Severity, Verdict};
-use crate::kernel::Parameter;
+use crate::kernel::{Firmware, FirmwarePackage, PAGE, Parameter};
 
 /// This kernel supports the ROCm in the pinned images, according to AMD's table.
 pub(super) fn rocm(context: &Context<'_>) -> Verdict {
@@ -26,22 +27,29 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
         build: facts.build.as_deref(),
         distribution: facts.distribution.as_deref(),
     };
+    if let Some((row, word)) = context.compat.refused_kernel(gpu, &kernel) {
+        let since = row.since.as_deref().unwrap_or_default();
+        let seen =
+            format!("kernel {release} is {} for {gpu}, with every ROCm release", word.name());
+        return Finding::new(severity(word), seen, format!("kernel {since} or newer"))
+            .because(FAULTS, format!("{}; ROCm/TheRock#2991", row.evidence))
+            .repair(newer_kernel(context))
+            .into();
+    }
     let is_fixed = context.compat.fixed_kernel(gpu, &kernel).is_some();
     let (mut findings, mut fine) = (Vec::new(), Vec::new());
     for (rocm, tracks) in releases {
         let tracks = tracks.join(", ");
         let Some((row, word)) = context.compat.kernel_support(gpu, rocm, is_fixed) else {
-            fine.push(format!("ROCm {rocm} ({tracks}) is not in AMD's table"));
+            let is_newer = context.compat.is_newer_than_table(gpu, rocm);
+            let where_it_is = if is_newer { "newer than" } else { "not in" };
+            fine.push(format!("ROCm {rocm} ({tracks}) is {where_it_is} AMD's table"));
             continue;
         };
-        let severity = match word {
-            compat::Support::Supported => {
-                fine.push(format!("ROCm {rocm} ({tracks}) is supported"));
-                continue;
-            }
-            compat::Support::Unstable => Severity::Warning,
-            compat::Support::Unsupported => Severity::Error,
-        };
+        if word == compat::Support::Supported {
+            fine.push(format!("ROCm {rocm} ({tracks}) is supported"));
+            continue;
+        }
         let is_kernels_fault = row.fixed_kernel == compat::Support::Supported;
         let right = if is_kernels_fault {
             "kernel 6.18.4 or newer, or an Ubuntu kernel with the fix"
@@ -49,17 +57,11 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
             "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on kernel 6.18.4 or newer"
         };
         let finding = Finding::new(
-            severity,
-            format!(
-                "kernel {release} with AMD's ROCm {rocm} (track {tracks}): {}",
-                word.name()
-            ),
+            severity(word),
+            format!("kernel {release} with AMD's ROCm {rocm} (track {tracks}): {}", word.name()),
             right,
         )
-        .because(
-            "the driver and ROCm disagree about the GPU's registers, which causes memory faults, hangs, and segmentation faults in hipMalloc",
-            format!("{}; ROCm/TheRock#2991", row.evidence.source),
-        );
+        .because(FAULTS, format!("{}; ROCm/TheRock#2991", row.evidence));
         findings.push(if is_kernels_fault {
             finding.repair(newer_kernel(context))
         } else {
@@ -77,17 +79,34 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     Verdict::fine(format!("kernel {release}: {}", fine.join(", ")))
 }
 
+/// The consequence of a kernel or a ROCm release without the fix.
+const FAULTS: &str = "the driver and ROCm disagree about the GPU's registers, which causes memory faults, hangs, and segmentation faults in hipMalloc";
+
+fn severity(word: compat::Support) -> Severity {
+    match word {
+        compat::Support::Supported => Severity::Note,
+        compat::Support::Unstable => Severity::Warning,
+        compat::Support::Unsupported => Severity::Error,
+    }
+}
+
 /// Returns the command that installs a newer kernel.
 fn newer_kernel(context: &Context<'_>) -> &'static str {
     match context.machine.kernel.distribution.as_deref().unwrap_or_default() {
         "ubuntu-24.04" => "sudo apt install linux-generic-hwe-24.04 && sudo reboot",
-        _ => match context.distribution() {
-            "fedora" => "sudo dnf upgrade --refresh 'kernel*' && sudo reboot",
-            "arch" => "sudo pacman -Syu && sudo reboot",
-            "debian" => {
+        _ => match context.system() {
+            System::Fedora => "sudo dnf upgrade --refresh 'kernel*' && sudo reboot",
+            System::RedHat => {
+                "# RHEL's kernel numbers do not show which fixes its driver has: install AMD's driver (amdgpu-dkms), or kernel-ml 6.18.4 or newer from ELRepo"
+            }
+            System::Suse => {
+                "sudo zypper refresh && sudo zypper update kernel-default && sudo reboot  # if that is 6.18.4 or newer, otherwise AMD's driver (amdgpu-dkms)"
+            }
+            System::Arch => "sudo pacman -Syu && sudo reboot",
+            System::Debian => {
                 "sudo apt install -t \"$(. /etc/os-release; echo $VERSION_CODENAME)-backports\" linux-image-amd64  # if that is 6.18.4 or newer"
             }
-            _ => "# install kernel 6.18.4 or newer, then reboot",
+            System::Other => "# install kernel 6.18.4 or newer, then reboot",
         },
     }
 }
@@ -118,10 +137,11 @@ pub(super) fn amdttm(context: &Context<'_>) -> Verdict {
     }
     let wrong = kernel.parameters.iter().filter(|parameter| parameter.module == "amdttm");
     let findings = wrong.map(|parameter| {
-        let Parameter { name, value, file, .. } = parameter;
+        let Parameter { name, value: given, file, .. } = parameter;
+        let value = &kept(context, parameter);
         Finding::new(
             Severity::Warning,
-            format!("`amdttm.{name}={value}` in {file}, but there is no module amdttm"),
+            format!("`amdttm.{name}={given}` in {file}, but there is no module amdttm"),
             format!("`ttm.{name}={value}`"),
         )
         .because(
@@ -131,6 +151,17 @@ pub(super) fn amdttm(context: &Context<'_>) -> Verdict {
         .repair(replace(context, parameter, &format!("ttm.{name}={value}")))
     });
     Verdict::of(findings.collect(), || "none set".to_owned())
+}
+
+/// Returns the value that a parameter of amdttm should have in ttm: the same, but never a limit that
+/// gives the GPU less than it has.
+fn kept(context: &Context<'_>, parameter: &Parameter) -> String {
+    let now = context.machine.memory.gpu_limit.map(|limit| limit / PAGE);
+    match (parameter.name.as_str(), parameter.value.parse::<u64>(), now) {
+        ("pages_limit", Ok(pages), Some(now)) => pages.max(now).to_string(),
+        ("pages_limit", Err(_), Some(now)) => now.to_string(),
+        _ => parameter.value.clone(),
+    }
 }
 
 /// `amdgpu.cwsr_enable=0` is not set on kernels with the driver fix.
@@ -177,48 +208,55 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("no GPU to look up");
     };
     let facts = &context.machine.firmware;
-    let Some(row) = context.compat.firmware.values().find(|row| row.gpus.contains(gpu)) else {
+    let rows = || context.compat.firmware.values().filter(|row| row.gpus.contains(gpu));
+    if rows().next().is_none() {
         return Verdict::skipped(format!("no bad firmware for {gpu} is known"));
-    };
-    let bad_mes = facts.mes.iter().find(|version| row.bad_mes.contains(version));
-    let is_listed = |list: &[pins::Releases], date: &Option<String>| {
-        date.as_ref().is_some_and(|date| list.iter().any(|releases| releases.contains(date)))
-    };
-    let bad_package = facts.packages.iter().find(|package| is_listed(&row.bad, &package.date));
-    let seen = match (bad_mes, bad_package) {
-        (Some(version), _) => format!("MES {version:#04x}"),
-        // The loaded firmware counts more than the installed one.
-        (None, Some(package)) if facts.mes.is_empty() => {
-            format!("{} {}", package.name, package.version)
-        }
-        _ => {
-            let good = facts.packages.iter().find(|package| is_listed(&row.good, &package.date));
-            return match (facts.mes.first(), good) {
-                (Some(version), _) => Verdict::fine(format!("MES {version:#04x}")),
-                (None, Some(package)) => {
-                    Verdict::fine(format!("{} {}", package.name, package.version))
-                }
-                (None, None) => Verdict::skipped(
-                    "only root can read it: sudo grep ^MES /sys/kernel/debug/dri/*/amdgpu_firmware_info",
-                ),
-            };
-        }
-    };
-    let good: Vec<String> = row.good.iter().map(ToString::to_string).collect();
-    let update = match context.distribution() {
-        "fedora" => "sudo dnf upgrade --refresh amd-gpu-firmware linux-firmware".to_owned(),
-        "ubuntu" => "sudo apt update && sudo apt install --only-upgrade linux-firmware".to_owned(),
-        "debian" => {
-            "sudo apt update && sudo apt install --only-upgrade firmware-amd-graphics".to_owned()
-        }
-        "arch" => "sudo pacman -Syu linux-firmware".to_owned(),
-        _ => format!("# install linux-firmware {}", good.join(", or ")),
-    };
-    Finding::new(Severity::Error, seen, format!("linux-firmware {} (MES 0x80)", good.join(", or ")))
-        .because(row.why.as_str(), row.evidence.source.as_str())
-        .repair(update)
+    }
+    if let Some((row, seen)) = rows().find_map(|row| Some((row, bad_firmware(facts, row)?))) {
+        let good: Vec<String> = row.good.iter().map(ToString::to_string).collect();
+        let severity = match row.evidence.known {
+            Some(Known::OneSource) => Severity::Warning,
+            _ => Severity::Error,
+        };
+        return Finding::new(
+            severity,
+            seen,
+            format!("linux-firmware {} (MES 0x80)", good.join(", or ")),
+        )
+        .because(row.why.as_str(), row.evidence.to_string())
+        .repair(context.update(match context.system() {
+            System::Fedora => "amd-gpu-firmware linux-firmware",
+            System::Suse => "kernel-firmware-amdgpu",
+            System::Debian if context.is_plain_debian() => "firmware-amd-graphics",
+            _ => "linux-firmware",
+        }))
         .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
-        .into()
+        .into();
+    }
+    let is_good = |package: &&FirmwarePackage| rows().any(|row| lists(&row.good, package));
+    match (facts.mes.first(), facts.packages.iter().find(is_good)) {
+        (Some(version), _) => Verdict::fine(format!("MES {version:#04x}")),
+        (None, Some(package)) => Verdict::fine(format!("{} {}", package.name, package.version)),
+        (None, None) => Verdict::skipped(
+            "only root can read it: sudo grep ^MES /sys/kernel/debug/dri/*/amdgpu_firmware_info",
+        ),
+    }
+}
+
+/// Returns the firmware that a row calls bad: the loaded one, or the installed one if it is not
+/// known which one is loaded.
+fn bad_firmware(facts: &Firmware, row: &compat::FirmwareRow) -> Option<String> {
+    if let Some(version) = facts.mes.iter().find(|version| row.bad_mes.contains(version)) {
+        return Some(format!("MES {version:#04x}"));
+    }
+    let package = facts.packages.iter().find(|package| lists(&row.bad, package));
+    let package = package.filter(|_| facts.mes.is_empty())?;
+    Some(format!("{} {}", package.name, package.version))
+}
+
+fn lists(releases: &[pins::Releases], package: &FirmwarePackage) -> bool {
+    let date = package.date.as_ref();
+    date.is_some_and(|date| releases.iter().any(|releases| releases.contains(date)))
 }
 
 /// Firmware from AMD's driver package does not hide the distribution's.
@@ -259,16 +297,22 @@ fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
             None => format!("sudo sed -i 's/ {name}={value}//' {file} && {initramfs}"),
         };
     }
-    match context.distribution() {
-        "fedora" => {
+    match context.system() {
+        System::Fedora | System::RedHat => {
             let add = if new.is_empty() { String::new() } else { format!(" --args='{new}'") };
             format!(
                 "sudo grubby --update-kernel=ALL --remove-args='{module}.{name}={value}'{add} && sudo reboot"
             )
         }
-        "ubuntu" | "debian" => format!(
-            "sudo sed -i 's/{module}\\.{name}={value}/{new}/' /etc/default/grub && sudo update-grub && sudo reboot"
-        ),
+        System::Debian | System::Suse => {
+            let grub = match context.system() {
+                System::Suse => "grub2-mkconfig -o /boot/grub2/grub.cfg",
+                _ => "update-grub",
+            };
+            format!(
+                "sudo sed -i 's/{module}\\.{name}={value}/{new}/' /etc/default/grub && sudo {grub} && sudo reboot"
+            )
+        }
         _ if new.is_empty() => {
             format!(
                 "# remove `{module}.{name}={value}` from the kernel's command line, then reboot"

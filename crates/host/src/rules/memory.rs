@@ -1,4 +1,8 @@
 //! The memory of a GPU that shares it with the host: the limit, the carve-out, and contradictions.
+//!
+//! The repairs of all rules together never leave the GPU with less memory than before. While the
+//! carve-out is large, only [`carve_out`] advises: it gives the limit that belongs to the total
+//! after the change.
 
 use super::{Context, Finding, Severity, Verdict, gib};
 use crate::gpu::Gpu;
@@ -10,6 +14,34 @@ const AMD_DOCS: &str = "ROCm/rocm-docs rdna3-5.rst";
 /// Returns the judged GPU if it is integrated.
 fn integrated<'a>(context: &'a Context<'_>) -> Option<&'a Gpu> {
     context.gpu().filter(|(_, target)| context.is_integrated(target)).map(|(gpu, _)| gpu)
+}
+
+/// The largest carve-out that is left alone: some machines report 4 GiB at their smallest setting
+/// (noamsto/nix-amd-ai#42).
+const SMALL: u64 = 4 * GIB;
+/// The carve-out to choose in the firmware setup.
+const CHOSEN: u64 = GIB / 2;
+
+/// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now.
+fn after_change(vram: u64, total: u64, limit: Option<u64>) -> u64 {
+    let freed = vram.saturating_sub(CHOSEN);
+    advised(total + freed).max(limit.unwrap_or_default() + freed)
+}
+
+/// Returns whether the carve-out has to change before anything else.
+fn has_large_carve_out(context: &Context<'_>) -> bool {
+    integrated(context).and_then(|gpu| gpu.vram).is_some_and(|vram| vram > SMALL)
+}
+
+/// The reason why a rule gives no advice while the carve-out is large.
+const CARVE_OUT_FIRST: &str = "first change the carve-out (memory-carve-out)";
+
+/// Returns the commands that set `ttm.pages_limit`.
+fn set_limit(context: &Context<'_>, pages: u64) -> [String; 2] {
+    [
+        format!("echo 'options ttm pages_limit={pages}' | sudo tee /etc/modprobe.d/ttm.conf"),
+        format!("{} && sudo reboot", context.rebuild_initramfs()),
+    ]
 }
 
 /// Returns the recommended limit in bytes: everything except at least 4 GiB, in steps of 4 GiB. It
@@ -32,6 +64,9 @@ const AS_AMDTTM: &str = "# see kernel-amdttm: the limit was set for a module tha
 pub(super) fn limit(context: &Context<'_>) -> Verdict {
     if integrated(context).is_none() {
         return Verdict::skipped("no GPU that shares the host's memory");
+    }
+    if has_large_carve_out(context) {
+        return Verdict::skipped(CARVE_OUT_FIRST);
     }
     let memory = &context.machine.memory;
     let (Some(total), Some(limit)) = (memory.total, memory.gpu_limit) else {
@@ -58,12 +93,8 @@ pub(super) fn limit(context: &Context<'_>) -> Verdict {
     if given_to_amdttm(context) {
         return finding.repair(AS_AMDTTM).into();
     }
-    finding
-        .repair(format!(
-            "echo 'options ttm pages_limit={pages}' | sudo tee /etc/modprobe.d/ttm.conf"
-        ))
-        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
-        .into()
+    let [set, reboot] = set_limit(context, pages);
+    finding.repair(set).repair(reboot).into()
 }
 
 /// A configured limit is in effect.
@@ -80,22 +111,32 @@ pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
         Ok(pages) if pages == limit / PAGE => {
             Verdict::fine(format!("{pages} pages, {}", gib(limit)))
         }
-        _ => Finding::new(
-            Severity::Warning,
-            format!(
-                "{} sets ttm.pages_limit={}, but {} is in effect",
-                parameter.file,
-                parameter.value,
-                limit / PAGE
-            ),
-            "the configured value, in pages of 4 KiB",
-        )
-        .because(
-            "the module was loaded from an initramfs that does not contain the file yet",
-            AMD_DOCS,
-        )
-        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
-        .into(),
+        given => {
+            let finding = Finding::new(
+                Severity::Warning,
+                format!(
+                    "{} sets ttm.pages_limit={}, but {} is in effect",
+                    parameter.file,
+                    parameter.value,
+                    limit / PAGE
+                ),
+                "the configured value, in pages of 4 KiB",
+            )
+            .because(
+                "the module was loaded from an initramfs that does not contain the file yet",
+                AMD_DOCS,
+            );
+            let [set, reboot] = set_limit(context, limit / PAGE);
+            if given.is_ok_and(|pages| pages >= limit / PAGE) {
+                finding.repair(reboot).into()
+            } else {
+                finding
+                    .repair("# the configured value gives the GPU less at the next start; to keep what it has:")
+                    .repair(set)
+                    .repair(reboot)
+                    .into()
+            }
+        }
     }
 }
 
@@ -107,6 +148,9 @@ pub(super) fn gtt(context: &Context<'_>) -> Verdict {
     let (Some(gtt), Some(limit)) = (gpu.gtt, context.machine.memory.gpu_limit) else {
         return Verdict::skipped("mem_info_gtt_total or pages_limit cannot be read");
     };
+    if has_large_carve_out(context) {
+        return Verdict::skipped(CARVE_OUT_FIRST);
+    }
     // Each is rounded differently.
     if gtt <= limit + 64 * (1 << 20) {
         return Verdict::fine(format!("GTT {}, limit {}", gib(gtt), gib(limit)));
@@ -123,13 +167,9 @@ pub(super) fn gtt(context: &Context<'_>) -> Verdict {
     if given_to_amdttm(context) {
         return finding.repair(AS_AMDTTM).into();
     }
-    let pages = context.machine.memory.total.map_or(gtt, advised) / PAGE;
-    finding
-        .repair(format!(
-            "echo 'options ttm pages_limit={pages}' | sudo tee /etc/modprobe.d/ttm.conf"
-        ))
-        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
-        .into()
+    let pages = context.machine.memory.total.map_or(gtt, advised).max(limit) / PAGE;
+    let [set, reboot] = set_limit(context, pages);
+    finding.repair(set).repair(reboot).into()
 }
 
 /// The firmware reserves little memory for the GPU.
@@ -141,15 +181,48 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("mem_info_vram_total or /proc/meminfo cannot be read");
     };
     let seen = format!("{} reserved for the GPU, {} left for the host", gib(vram), gib(total));
-    if vram <= 2 * GIB {
+    if vram <= SMALL {
         return Verdict::fine(seen);
     }
     let severity = if vram >= total { Severity::Warning } else { Severity::Note };
-    Finding::new(severity, seen, "0.5 GiB reserved, and a high ttm.pages_limit")
+    let limit = after_change(vram, total, context.machine.memory.gpu_limit);
+    let [set, reboot] = set_limit(context, limit / PAGE);
+    let right = format!("0.5 GiB reserved, and ttm.pages_limit={} ({})", limit / PAGE, gib(limit));
+    Finding::new(severity, seen, right)
         .because(
             "the host cannot use memory that the firmware reserves, and a model is read through the host's memory",
             format!("{AMD_DOCS}; kyuz0/amd-strix-halo-vllm-toolboxes#81"),
         )
-        .repair("# in the firmware setup: set the UMA frame buffer to 512 MB")
+        .repair("# first, in the firmware setup: set the UMA frame buffer to 512 MB, and start the system")
+        .repair(set)
+        .repair(reboot)
+        .into()
+}
+
+/// The share of the free memory in large blocks, in percent, below which it is fragmented.
+const LEAST_LARGE: u64 = 25;
+
+/// Most of the free memory is in blocks of 2 MiB and more, which the driver prefers.
+pub(super) fn fragmentation(context: &Context<'_>) -> Verdict {
+    if integrated(context).is_none() {
+        return Verdict::skipped("no GPU that shares the host's memory");
+    }
+    let Some(free) = context.machine.memory.free else {
+        return Verdict::skipped("/proc/buddyinfo cannot be read");
+    };
+    let seen = format!(
+        "{} of {} free memory is in blocks of 2 MiB and more",
+        gib(free.large),
+        gib(free.all)
+    );
+    if free.all < 4 * GIB || free.large / LEAST_LARGE >= free.all / 100 {
+        return Verdict::fine(seen);
+    }
+    Finding::new(Severity::Note, seen, "most of it in large blocks")
+        .because(
+            "the driver (TTM) then fills the GPU's memory with single pages: a large model loads slowly, or an allocation fails although memory is free",
+            "the kernel change `drm/ttm: Allow direct reclaim to allocate local memory`, ROCm/amdgpu#186",
+        )
+        .repair("sync && echo 3 | sudo tee /proc/sys/vm/drop_caches && echo 1 | sudo tee /proc/sys/vm/compact_memory")
         .into()
 }

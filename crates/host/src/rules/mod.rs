@@ -10,6 +10,8 @@ mod gpu;
 mod kernel;
 mod memory;
 mod storage;
+mod system;
+mod wsl;
 
 use names::{GpuTarget, TrackName};
 use pins::{Compat, Disk, Gpus};
@@ -48,6 +50,8 @@ pub struct Image {
     pub pin: Option<String>,
     /// The ROCm release inside, if the pin names it.
     pub rocm: Option<String>,
+    /// The GPUs that it was found to have code for, if it was built and checked.
+    pub code: Option<Vec<String>>,
 }
 
 /// The severity of a finding.
@@ -120,10 +124,12 @@ enum Verdict {
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
 /// All rules, in the order of the report.
-const RULES: [Rule; 30] = [
+const RULES: [Rule; 33] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
     ("gpu-several", "several GPUs", gpu::several),
+    ("image-code", "GPU code in built images", gpu::image_code),
+    ("wsl-gpu", "GPU in WSL2", wsl::gpu),
     ("kernel-rocm", "kernel and ROCm", kernel::rocm),
     ("kernel-gttsize", "amdgpu.gttsize", kernel::gttsize),
     ("kernel-amdttm", "amdttm parameters", kernel::amdttm),
@@ -135,6 +141,7 @@ const RULES: [Rule; 30] = [
     ("memory-limit-unused", "ttm.pages_limit in effect", memory::unused_limit),
     ("memory-gtt", "GTT and ttm.pages_limit", memory::gtt),
     ("memory-carve-out", "memory carve-out", memory::carve_out),
+    ("memory-fragmentation", "free memory in large blocks", memory::fragmentation),
     ("device-kfd", "/dev/kfd", access::kfd),
     ("device-render", "/dev/dri", access::render),
     ("device-access", "access to the GPU", access::open),
@@ -207,22 +214,6 @@ impl Context<'_> {
             }
         }
         all
-    }
-
-    /// Returns the first part of the distribution's name, for example `ubuntu`.
-    fn distribution(&self) -> &str {
-        let name = self.machine.kernel.distribution.as_deref().unwrap_or_default();
-        name.split('-').next().unwrap_or_default()
-    }
-
-    /// Returns the command that makes changes in modprobe.d take effect.
-    fn rebuild_initramfs(&self) -> String {
-        match self.distribution() {
-            "ubuntu" | "debian" | "linuxmint" | "pop" => "sudo update-initramfs -u -k all",
-            "arch" | "cachyos" | "manjaro" => "sudo mkinitcpio -P",
-            _ => "sudo dracut --force --regenerate-all",
-        }
-        .to_owned()
     }
 
     /// Returns the user's name for use in a command.

@@ -4,6 +4,7 @@
 
 mod failures;
 mod machine;
+mod repairs;
 mod rules;
 mod run;
 mod run_files;

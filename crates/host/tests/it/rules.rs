@@ -29,13 +29,18 @@ fn image(track: &str, rocm: &str) -> Image {
         disk: tracks.tracks[name].disk.clone(),
         pin: Some("pin".to_owned()),
         rocm: Some(rocm.to_owned()),
+        code: None,
     }
 }
 
 pub(crate) fn check(machine: &Snapshot, images: &[Image]) -> Vec<Check> {
+    check_for(machine, images, "gfx1151")
+}
+
+fn check_for(machine: &Snapshot, images: &[Image], wanted: &str) -> Vec<Check> {
     let compat = pins::parse_compat("compat.toml", COMPAT).unwrap();
     let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
-    let wanted = "gfx1151".parse().unwrap();
+    let wanted = wanted.parse().unwrap();
     rules::check(&Context {
         machine,
         compat: &compat,
@@ -67,6 +72,7 @@ const fn case(
 }
 
 const GOOD: (&str, &str) = ("strix-halo", "");
+const WSL: (&str, &str) = ("strix-halo-wsl2", "");
 const OLD: (&str, &str) = ("strix-halo-old-kernel", "");
 const DEBIAN: (&str, &str) = ("strix-halo-rootless-debian", "");
 
@@ -78,23 +84,41 @@ const CASES: &[Case] = &[
     case("gpu-present", ("gpu-without-driver", "-> sys/bus/pci/devices/0000:c5:00.0/driver ../amdgpu\n"), Severity::Error, "no entry in /sys/class/kfd", GOOD),
     case("gpu-wanted", ("rdna3", ""), Severity::Warning, "this machine has gfx1100", GOOD),
     case("gpu-several", ("desktop-two-gpus", ""), Severity::Warning, "export ROCR_VISIBLE_DEVICES=0", ("desktop-two-gpus", "== recorded\nuser 1000 1000\nenv ROCR_VISIBLE_DEVICES=0\n")),
-    case("kernel-rocm", OLD, Severity::Warning, "unstable", GOOD),
+    case("gpu-several", ("strix-halo-with-navi4", ""), Severity::Warning, "export ROCR_VISIBLE_DEVICES=0", ("desktop-two-gpus", "== recorded\nuser 1000 1000\nenv ROCR_VISIBLE_DEVICES=0\n")),
+    case("gpu-several", ("strix-halo-with-navi4", "== recorded\nuser 1000 1000\nenv ROCR_VISIBLE_DEVICES=0\n"), Severity::Note, "gfx1151 and gfx1201 in one machine", ("desktop-two-gpus", "== recorded\nuser 1000 1000\nenv ROCR_VISIBLE_DEVICES=0\n")),
+    case("wsl-gpu", ("strix-halo-wsl2", "-- dev/dxg\n"), Severity::Error, "/dev/dxg is missing", WSL),
+    case("wsl-gpu", ("strix-halo-wsl2", "-- opt/rocm/lib/librocdxg.so.1.2.2\n"), Severity::Error, "librocdxg is not installed", WSL),
+    case("wsl-gpu", ("strix-halo-wsl2", "== recorded\nuser 1000 1000\n"), Severity::Warning, "export HSA_ENABLE_DXG_DETECTION=1", WSL),
+    case("kernel-rocm", OLD, Severity::Error, "with every ROCm release", GOOD),
+    case("kernel-rocm", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.17.0-14-generic (b@b) (gcc 13) #14~24.04.1-Ubuntu SMP\n"), Severity::Error, "unsupported for gfx1151", ("strix-halo-fixed-hwe", "")),
+    case("kernel-rocm", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.14.0-1017-oem (b@b) (gcc 13) #17-Ubuntu SMP\n"), Severity::Error, "kernel 6.14.0-1018 or newer", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.14.0-1018-oem (b@b) (gcc 13) #18-Ubuntu SMP\n")),
+    case("kernel-rocm", ("strix-halo-rhel", ""), Severity::Warning, "amdgpu-dkms", GOOD),
+    case("kernel-rocm", ("strix-halo-sles", ""), Severity::Warning, "zypper update kernel-default", GOOD),
+    case("kernel-gttsize", ("strix-halo-rhel", ""), Severity::Warning, "grubby", GOOD),
     case("kernel-rocm", ("strix-halo-rootless-debian", ""), Severity::Warning, "backports", ("strix-halo-fixed-hwe", "")),
     case("kernel-gttsize", OLD, Severity::Warning, "amdgpu.gttsize=126976", GOOD),
     case("kernel-gttsize", ("strix-halo", "== etc/modprobe.d/gpu.conf\noptions amdgpu gttsize=1 noretry=0\n"), Severity::Warning, "/etc/modprobe.d/gpu.conf", GOOD),
     case("kernel-amdttm", OLD, Severity::Warning, "ttm.pages_limit=32505856", GOOD),
     case("kernel-cwsr", OLD, Severity::Note, "cwsr_enable=0", GOOD),
+    case("kernel-cwsr", ("strix-halo-sles", ""), Severity::Note, "grub2-mkconfig", GOOD),
     case("kernel-iommu", OLD, Severity::Note, "amd_iommu=off", GOOD),
     case("firmware-mes", ("strix-halo-bad-firmware", ""), Severity::Error, "MES 0x83", GOOD),
+    case("firmware-mes", ("strix-halo-sles", ""), Severity::Warning, "MES 0x86", GOOD),
+    case("firmware-mes", ("strix-halo", "== sys/kernel/debug/dri/1/amdgpu_firmware_info\nMES feature version: 1, firmware version: 0x00000088\n"), Severity::Warning, "(one source)", GOOD),
     case("firmware-mes", DEBIAN, Severity::Error, "firmware-amd-graphics 20251125-1", ("strix-halo-rootless-debian", "== var/lib/dpkg/status\nPackage: firmware-amd-graphics\nStatus: install ok installed\nVersion: 20260110-1\n")),
     case("firmware-dkms", DEBIAN, Severity::Warning, "amdgpu-dkms-firmware", GOOD),
     case("memory-gpu-limit", OLD, Severity::Warning, "see kernel-amdttm", GOOD),
     case("memory-gpu-limit", ("strix-halo-old-kernel", "== proc/cmdline\nro\n"), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
+    case("memory-gpu-limit", ("strix-halo-rhel", ""), Severity::Warning, "dracut", GOOD),
+    case("kernel-amdttm", ("strix-halo", "== etc/modprobe.d/a.conf\noptions amdttm pages_limit=1000\n"), Severity::Warning, "`ttm.pages_limit=31457280`", GOOD),
+    case("memory-fragmentation", ("strix-halo", "== proc/buddyinfo\nNode 0, zone Normal 4000000 1000000 0 0 0 0 0 0 0 10 10\n"), Severity::Note, "compact_memory", GOOD),
+    case("memory-limit-unused", ("strix-halo", "== etc/modprobe.d/ttm.conf\noptions ttm pages_limit=1000\n== proc/cmdline\nro\n"), Severity::Warning, "to keep what it has", GOOD),
     case("memory-limit-unused", ("strix-halo", "== sys/module/ttm/parameters/pages_limit\n16356352\n"), Severity::Warning, "but 16356352 is in effect", GOOD),
     case("memory-gtt", OLD, Severity::Warning, "GTT is 124 GiB", GOOD),
     case("memory-gtt", ("strix-halo-old-kernel", "== proc/cmdline\nro\n"), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
-    case("memory-carve-out", ("strix-halo-carve-out", ""), Severity::Warning, "96 GiB reserved for the GPU", GOOD),
+    case("memory-carve-out", ("strix-halo-carve-out", ""), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
     case("memory-carve-out", ("strix-halo", "== sys/bus/pci/devices/0000:c5:00.0/mem_info_vram_total\n34359738368\n"), Severity::Note, "32 GiB reserved", GOOD),
+    case("memory-gpu-limit", ("strix-halo-rhel", "== sys/bus/pci/devices/0000:c5:00.0/mem_info_vram_total\n4294967296\n"), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
     case("device-kfd", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/dri/renderD128 660 0 105\n"), Severity::Error, "/dev/kfd is missing", GOOD),
     case("device-render", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 660 0 105\n"), Severity::Error, "renderD128 is missing", GOOD),
     case("device-access", OLD, Severity::Error, "usermod --append --groups render kim", GOOD),
@@ -102,6 +126,8 @@ const CASES: &[Case] = &[
     case("device-access", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 600 0 0\n"), Severity::Error, "70-amdgpu.rules", GOOD),
     case("device-open-to-all", ("rdna2-wrong-override", ""), Severity::Note, "0666", GOOD),
     case("engine-present", ("no-gpu", ""), Severity::Note, "sudo apt install podman", GOOD),
+    case("engine-present", ("strix-halo-rhel", ""), Severity::Note, "sudo dnf install podman", GOOD),
+    case("engine-groups", ("strix-halo-sles", ""), Severity::Warning, "sudo zypper install crun", GOOD),
     case("engine-groups", DEBIAN, Severity::Warning, "sudo apt install crun", GOOD),
     case("engine-subids", DEBIAN, Severity::Error, "--add-subuids", GOOD),
     case("selinux-devices", ("strix-halo", "== sys/fs/selinux/booleans/container_use_devices\n0 0\n"), Severity::Warning, "setsebool -P container_use_devices=1", GOOD),
@@ -109,16 +135,19 @@ const CASES: &[Case] = &[
     case("override-form", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=\n"), Severity::Error, "set, but empty", ("desktop-two-gpus", "")),
     case("override-spoof", DEBIAN, Severity::Error, "HSA_OVERRIDE_GFX_VERSION=11.0.0 on a gfx1151", ("desktop-two-gpus", "")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.5.1\n"), Severity::Note, "is already the version", GOOD),
-    case("override-spoof", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=10.3.0\n"), Severity::Warning, "on a gfx1010", GOOD),
+    case("override-spoof", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\n"), Severity::Warning, "on a gfx1010", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=10.3.0\n")),
+    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_1=11.0.0\n"), Severity::Error, "HSA_OVERRIDE_GFX_VERSION_1=11.0.0 on a gfx1151", ("strix-halo-with-navi4", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_2=12.0.0\n")),
+    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\nenv HSA_OVERRIDE_GFX_VERSION_1=11.5.1\n"), Severity::Note, "is already the version", GOOD),
+    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_0=11.0.0\n"), Severity::Warning, "no GPU is node 0", GOOD),
     case("environment", DEBIAN, Severity::Warning, "OLLAMA_GPU_MEMORY", ("strix-halo", "== recorded\nuser 1000 1000\nenv OLLAMA_IGPU_ENABLE=1\nenv PATH=/usr/bin\n")),
     case("disk-space", DEBIAN, Severity::Warning, "8.4 GiB free", GOOD),
     case("podman-store", DEBIAN, Severity::Error, "podman rmi --force 0f0e0d0c", ("strix-halo", "== home/kim/.local/share/containers/storage/overlay-images/images.json\n[]\n")),
     case("podman-leftovers", DEBIAN, Severity::Note, "|| rm -rf -- /var/tmp/buildah765 /var/tmp/libpod_builder1234567", GOOD),
 ];
 
-/// Returns facts that recorded machines cannot contain: the permissions of a socket, and answers of
-/// an engine.
-const ELSEWHERE: [&str; 2] = ["engine-socket", "engine-version"];
+/// Facts that recorded machines cannot contain: the permissions of a socket, answers of an engine,
+/// and what is known about built images.
+const ELSEWHERE: [&str; 3] = ["engine-socket", "engine-version", "image-code"];
 
 fn one<'a>(checks: &'a [Check], rule: &str) -> &'a Check {
     checks.iter().find(|check| check.rule == rule).unwrap()
@@ -164,9 +193,14 @@ fn an_engine_that_lacks_a_fix_is_noted() {
         (EngineKind::Podman, None, Outcome::Skipped),
         (EngineKind::Podman, Some("4.3.1+ds1-8"), Outcome::Found),
         (EngineKind::Podman, Some("5.7.0"), Outcome::Found),
-        (EngineKind::Podman, Some("5.7.1"), Outcome::Ok),
+        (EngineKind::Podman, Some("5.7.1"), Outcome::Found),
+        (EngineKind::Podman, Some("5.8.4"), Outcome::Ok),
+        (EngineKind::Podman, Some("6.1.1"), Outcome::Found),
         (EngineKind::Docker, Some("20.10.24+dfsg1"), Outcome::Found),
-        (EngineKind::Docker, Some("25.0.0"), Outcome::Found),
+        (EngineKind::Docker, Some("24.0.8"), Outcome::Found),
+        (EngineKind::Docker, Some("24.0.9"), Outcome::Ok),
+        (EngineKind::Docker, Some("25.0.1"), Outcome::Found),
+        (EngineKind::Docker, Some("25.0.2"), Outcome::Ok),
         (EngineKind::Docker, Some("28.5.2"), Outcome::Ok),
     ] {
         machine.engines[0].kind = kind;
@@ -207,6 +241,40 @@ fn an_engine_is_an_error_only_where_a_track_was_asked_for_that_needs_one() {
 }
 
 #[test]
+fn a_built_image_without_code_for_this_gpu_is_an_error() {
+    let machine = machine::read("strix-halo", "");
+    for (code, result) in [
+        (None, Outcome::Skipped),
+        (Some(&["gfx1100"][..]), Outcome::Found),
+        (Some(&["gfx1100", "gfx1151"]), Outcome::Ok),
+    ] {
+        let code = code.map(|code| code.iter().map(|one| (*one).to_owned()).collect());
+        let images = [Image { code, ..image("source", "") }];
+        let checks = check(&machine, &images);
+        let found = one(&checks, "image-code");
+        assert_eq!(found.result, result, "{found:?}");
+        for finding in &found.findings {
+            assert_eq!(finding.severity, Severity::Error);
+            assert_eq!(finding.repair, ["build-pipeline --track source --gpu gfx1151"]);
+        }
+    }
+}
+
+#[test]
+fn the_gpu_that_was_asked_for_is_judged() {
+    let machine = machine::read("strix-halo-with-navi4", "");
+    for (wanted, visible) in [("gfx1151", 0), ("gfx1201", 1)] {
+        let checks = check_for(&machine, &images(), wanted);
+        let repairs: Vec<&String> =
+            one(&checks, "gpu-several").findings.iter().flat_map(|one| &one.repair).collect();
+        let shown = format!("{repairs:?}");
+        assert!(shown.contains(&format!("ROCR_VISIBLE_DEVICES={visible}")), "{shown}");
+        assert!(shown.contains(&format!("env --gpu {wanted}")), "{shown}");
+        assert!(one(&checks, "gpu-wanted").seen.contains(wanted));
+    }
+}
+
+#[test]
 fn amds_table_is_asked_for_each_image() {
     let machine = machine::read("strix-halo", "");
     for (rocm, severity) in [
@@ -221,6 +289,7 @@ fn amds_table_is_asked_for_each_image() {
         let found = one(&checks, "kernel-rocm");
         assert_eq!(found.findings.first().map(|one| one.severity), severity, "{rocm}");
         assert!(found.seen.contains(rocm), "{}", found.seen);
+        assert_eq!(found.seen.contains("newer than AMD's table"), rocm == "10.0.0");
     }
 }
 

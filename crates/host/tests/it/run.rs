@@ -48,7 +48,9 @@ pub(crate) fn wish<'a>(
     let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
     let row = &rows[track];
     let settings = match row.gpu {
-        GpuWay::Rocm => gpus.environment(&"gfx1151".parse().unwrap(), Some("7.2.1"), &[When::Run]),
+        GpuWay::Rocm => {
+            gpus.environment(&"gfx1151".parse().unwrap(), Some("7.2.1"), &[When::Run], None)
+        }
         GpuWay::Vulkan => Vec::new(),
     };
     Wish {

@@ -67,6 +67,18 @@ pub(crate) const COMPAT: &[(&str, &str)] = &[
         "[index.a]\nurl = \"http://a.b/c\"\ninstead = \"https://a.b/d\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
     ),
     (
+        "compat: a fact that is known in another way",
+        "[index.a]\nurl = \"https://a.b/c\"\ninstead = \"https://a.b/d\"\nchecked = 2026-11-20\nknown = \"1 reports\"\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: firmware without a bad version",
+        "[firmware.a]\ngpus = [\"gfx1151\"]\ngood = [\"20251111\"]\nwhy = \"a\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
+        "compat: older kernels are fine",
+        "[kernel.a]\ngpus = [\"gfx1151\"]\nsince = \"6.18.4\"\nolder = \"fine\"\nchecked = 2026-11-20\nevidence = \"a\"\n",
+    ),
+    (
         "compat: a date in quotes",
         "[index.a]\nurl = \"https://a.b/c\"\ninstead = \"https://a.b/d\"\nchecked = \"2026-11-20\"\nevidence = \"a\"\n",
     ),

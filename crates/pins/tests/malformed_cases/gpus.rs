@@ -36,6 +36,14 @@ pub(crate) const GPUS: &[(&str, &str)] = &[
         "native-since with zeros",
         "[gfx1151]\nname = \"a\"\nfamily = \"RDNA 3.5\"\nnative-since = \"7.02.1\"\n",
     ),
+    (
+        "spoof-on-request is a word",
+        "[gfx1151]\nname = \"a\"\nfamily = \"RDNA 3.5\"\nspoof-on-request = \"yes\"\n",
+    ),
+    (
+        "not-beside has a product",
+        "[gfx1151]\nname = \"a\"\nfamily = \"RDNA 3.5\"\nnot-beside = [\"Navi 4\"]\n",
+    ),
     ("target without gfx", "[1151]\nname = \"a\"\nfamily = \"RDNA 3.5\"\n"),
     ("target in upper case", "[GFX1151]\nname = \"a\"\nfamily = \"RDNA 3.5\"\n"),
     ("target is a product", "[strix-halo]\nname = \"a\"\nfamily = \"RDNA 3.5\"\n"),

@@ -1,0 +1,168 @@
+//! Weighs the hits of patterns in the order of the log.
+
+use super::{Diagnosis, Failures, LogLine, Use};
+
+/// The state of a failure while a log is read.
+#[derive(Debug, Clone, Default)]
+struct Trace {
+    /// The first lines that show it, which counter-evidence can still cancel.
+    pending: Option<Vec<LogLine>>,
+    /// The first lines that nothing cancelled.
+    confirmed: Option<Vec<LogLine>>,
+    /// The number of the last line that showed it.
+    at: Option<u64>,
+    /// Whether a sign of its subject was close to it.
+    is_near: bool,
+    /// The number of lines with one of its patterns.
+    count: u64,
+}
+
+/// The state of a subject.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    /// The last line with a sign.
+    sign: Option<u64>,
+    /// Whether there was anything against it.
+    is_doubtful: bool,
+}
+
+/// The state of all failures while a log is read.
+#[derive(Debug)]
+pub(super) struct Judge<'f> {
+    failures: &'f Failures,
+    traces: Vec<Trace>,
+    subjects: Vec<Seen>,
+    /// The last line of each pattern.
+    last: Vec<Option<u64>>,
+    /// That line's text, for failures that need several lines.
+    texts: Vec<Option<LogLine>>,
+    /// The failures whose subject had no sign close to them yet.
+    distant: Vec<usize>,
+}
+
+/// Returns whether two lines are at most `within` apart; lines come in order.
+fn is_close(line: Option<u64>, number: u64, within: u64) -> bool {
+    line.is_some_and(|line| number - line <= within)
+}
+
+impl<'f> Judge<'f> {
+    pub(super) fn new(failures: &'f Failures) -> Self {
+        let patterns = failures.patterns.len();
+        Self {
+            failures,
+            traces: vec![Trace::default(); failures.all.len()],
+            subjects: vec![Seen::default(); failures.subjects.len()],
+            last: vec![None; patterns],
+            texts: vec![None; patterns],
+            distant: Vec::new(),
+        }
+    }
+
+    /// Returns whether the pattern was already found in the line with that number.
+    pub(super) fn has(&self, pattern: usize, number: u64) -> bool {
+        self.last[pattern] == Some(number)
+    }
+
+    /// Takes note of a match. `text` returns the line as it is shown.
+    pub(super) fn take(&mut self, pattern: usize, number: u64, text: impl Fn() -> LogLine) {
+        self.last[pattern] = Some(number);
+        let failures = self.failures;
+        for one in &failures.patterns[pattern].uses {
+            match *one {
+                Use::Line(failure) => self.line(failure, pattern, number, &text),
+                Use::Unless(failure) => {
+                    let within = failures.all[failure].proof.within;
+                    let trace = &mut self.traces[failure];
+                    trace.settle(number, within);
+                    trace.pending = None;
+                }
+                Use::Sign(subject) => {
+                    self.subjects[subject].sign = Some(number);
+                    self.sign(subject, number);
+                }
+                Use::Against(subject) => self.subjects[subject].is_doubtful = true,
+            }
+        }
+    }
+
+    /// A line of a failure.
+    fn line(&mut self, failure: usize, pattern: usize, number: u64, text: &impl Fn() -> LogLine) {
+        let proof = &self.failures.all[failure].proof;
+        let trace = &mut self.traces[failure];
+        trace.count += 1;
+        trace.settle(number, proof.within);
+        let is_first = trace.confirmed.is_none() && trace.pending.is_none();
+        if !is_first && (trace.is_near || proof.about.is_none()) {
+            return;
+        }
+        if proof.needs_all {
+            self.texts[pattern] = Some(text());
+            if !proof.lines.iter().all(|part| is_close(self.last[*part], number, proof.within)) {
+                return;
+            }
+        }
+        let is_denied = |one: &usize| is_close(self.last[*one], number, proof.within);
+        if proof.unless.iter().any(is_denied) {
+            return;
+        }
+        trace.at = Some(number);
+        if is_first {
+            let mut lines: Vec<LogLine> = if proof.needs_all {
+                proof.lines.iter().filter_map(|part| self.texts[*part].clone()).collect()
+            } else {
+                vec![text()]
+            };
+            lines.sort_by_key(|line| line.number);
+            lines.dedup_by_key(|line| line.number);
+            trace.pending = Some(lines);
+        }
+        if let Some(subject) = proof.about {
+            trace.is_near |= is_close(self.subjects[subject].sign, number, proof.within);
+            if !trace.is_near && !self.distant.contains(&failure) {
+                self.distant.push(failure);
+            }
+        }
+    }
+
+    /// A sign of a subject, after the failures that are about it.
+    fn sign(&mut self, subject: usize, number: u64) {
+        let (failures, traces) = (self.failures, &mut self.traces);
+        self.distant.retain(|failure| {
+            let (proof, trace) = (&failures.all[*failure].proof, &mut traces[*failure]);
+            trace.is_near |=
+                proof.about == Some(subject) && is_close(trace.at, number, proof.within);
+            !trace.is_near
+        });
+    }
+
+    /// Returns the failures that the log shows, in order of their first line.
+    pub(super) fn finish(self) -> Vec<Diagnosis<'f>> {
+        let Self { failures, traces, subjects, .. } = self;
+        let is_about = |about: Option<usize>, trace: &Trace| {
+            about.is_none_or(|subject| {
+                let seen = &subjects[subject];
+                seen.sign.is_some() && (trace.is_near || !seen.is_doubtful)
+            })
+        };
+        let shown = failures.all.iter().zip(traces).filter_map(|(failure, trace)| {
+            let fits = is_about(failure.proof.about, &trace);
+            let lines = trace.confirmed.or(trace.pending).filter(|_| fits)?;
+            Some(Diagnosis { failure, lines, count: trace.count })
+        });
+        let mut found: Vec<Diagnosis<'_>> = shown.collect();
+        found.sort_by_key(|one| one.lines.first().map(|line| line.number));
+        found
+    }
+}
+
+impl Trace {
+    /// Confirms pending lines that counter-evidence in line `number` is too late for.
+    fn settle(&mut self, number: u64, within: u64) {
+        let is_due =
+            |lines: &Vec<LogLine>| lines.last().is_some_and(|line| number - line.number > within);
+        if self.pending.as_ref().is_some_and(is_due) {
+            let pending = self.pending.take();
+            self.confirmed = self.confirmed.take().or(pending);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Known failures in logs: the catalogue `versions/failures.toml`, and a reader for logs of any
+//! size.
+//!
+//! Start at [`parse_failures`] and [`Failures::diagnose`]. `scan` searches a log for the fixed text
+//! of all patterns at once, and matches only the lines with a hit. `judge` weighs the hits: lines
+//! that belong together must be close, counter-evidence cancels them, and the log must be about the
+//! software that the failure is about. `read` reads the catalogue. Nothing is guessed: text that
+//! matches no pattern is not reported.
+
+mod judge;
+mod read;
+mod scan;
+
+use aho_corasick::AhoCorasick;
+use pins::Known;
+use regex::bytes::Regex;
+
+pub use read::parse_failures;
+
+/// One known failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Its name.
+    pub name: String,
+    /// The cause.
+    pub cause: String,
+    /// What to do, the most promising first.
+    pub fix: Vec<String>,
+    /// How it is known.
+    pub known: Known,
+    /// The source.
+    pub evidence: String,
+    /// Whether programs go on as if nothing had happened.
+    pub is_harmless: bool,
+    proof: Proof,
+}
+
+/// What must be in a log to show a failure. Patterns are indexes into those of the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Proof {
+    /// The lines that show it.
+    lines: Vec<usize>,
+    /// Whether every one of them must be there, instead of any.
+    needs_all: bool,
+    /// The number of lines over which they may be spread, and around them in which counter-evidence
+    /// counts.
+    within: u64,
+    /// Counter-evidence.
+    unless: Vec<usize>,
+    /// What the log must be about, as an index into the subjects.
+    about: Option<usize>,
+}
+
+/// What a log can be about, for example ROCm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Subject {
+    /// Patterns that only such logs have.
+    signs: Vec<usize>,
+    /// Patterns of other logs. If a log has one, a sign must be close to the failure.
+    against: Vec<usize>,
+}
+
+/// A pattern of the catalogue.
+#[derive(Debug)]
+struct Pattern {
+    /// The expression; `None` if its fixed text is all of it.
+    regex: Option<Regex>,
+    /// What a match means.
+    uses: Vec<Use>,
+}
+
+/// The meaning of a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// It is one of the lines of the failure with this index.
+    Line(usize),
+    /// It speaks against the failure with this index.
+    Unless(usize),
+    /// It is a sign of the subject with this index.
+    Sign(usize),
+    /// It speaks against the subject with this index.
+    Against(usize),
+}
+
+/// The catalogue.
+#[derive(Debug)]
+pub struct Failures {
+    all: Vec<Failure>,
+    subjects: Vec<Subject>,
+    patterns: Vec<Pattern>,
+    /// The fixed texts of all patterns.
+    texts: AhoCorasick,
+    /// The patterns of each fixed text.
+    patterns_of: Vec<Vec<usize>>,
+}
+
+/// A known failure that a log shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis<'a> {
+    /// The failure.
+    pub failure: &'a Failure,
+    /// The lines that show it, in log order.
+    pub lines: Vec<LogLine>,
+    /// The number of lines that match one of its patterns.
+    pub count: u64,
+}
+
+/// A line of a log. Its text is raw; sanitise it before printing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Its text; a long line is cut around the match.
+    pub text: String,
+}
+
+/// The result of reading a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnoses<'a> {
+    /// The failures in the log, in order of their first appearance.
+    pub found: Vec<Diagnosis<'a>>,
+    /// The number of lines.
+    pub lines: u64,
+    /// The number of bytes.
+    pub bytes: u64,
+}
+
+impl Failures {
+    /// Returns the names of all failures.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|failure| failure.name.as_str())
+    }
+}
+
+impl Diagnoses<'_> {
+    /// Returns whether the log shows a failure that is not harmless.
+    pub fn has_failure(&self) -> bool {
+        self.found.iter().any(|one| !one.failure.is_harmless)
+    }
+}

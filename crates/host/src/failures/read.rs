@@ -1,0 +1,317 @@
+//! Reads `versions/failures.toml`.
+
+use std::collections::BTreeMap;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use pins::reader::{
+    Entry, Report, Reported, Table, Wrong, collect, document, list, nearest, quote, wrong,
+};
+use pins::{Known, ParseError};
+use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::hir::{Hir, HirKind};
+
+use super::{Failure, Failures, Pattern, Proof, Subject, Use};
+
+/// The shortest accepted fixed text of a pattern: with less, every line would have to be matched.
+const LEAST_TEXT: usize = 4;
+/// The largest pattern, in bytes of its compiled form.
+const LARGEST_PATTERN: usize = 1 << 20;
+/// The number of lines over which the lines of a failure may be spread, unless it says otherwise.
+const WITHIN: u64 = 30;
+
+/// Parses the text of `failures.toml`. Messages call it `file`.
+///
+/// # Errors
+/// Returns all problems of the file, each with its place, the value and the correct form.
+pub fn parse_failures(file: &str, text: &str) -> Result<Failures, ParseError> {
+    let mut report = Report::new(file, text);
+    let mut patterns = Patterns::default();
+    let rows = document(&mut report).and_then(|entries| {
+        let root = Table::root(&mut report, &entries)?;
+        root.check_keys(&mut report, &["schema", "about", "failure"]);
+        let subjects = tables(&mut report, &root, "about", |report, entry| {
+            read_subject(report, entry, &mut patterns)
+        });
+        let names: Vec<String> =
+            subjects.as_ref().map(|all| all.keys().cloned().collect()).unwrap_or_default();
+        let failures = tables(&mut report, &root, "failure", |report, entry| {
+            read_failure(report, entry, &names, &mut patterns)
+        });
+        Ok((subjects?, failures?))
+    });
+    let (subjects, failures) = report.finish(rows)?;
+    let subjects: Vec<Subject> = subjects.into_values().collect();
+    let all: Vec<Failure> = failures.into_values().collect();
+    match patterns.compile(&subjects, &all) {
+        Some((texts, patterns_of, patterns)) => {
+            Ok(Failures { all, subjects, patterns, texts, patterns_of })
+        }
+        // Each pattern compiles on its own; only their sum can be too large.
+        None => {
+            let mut report = Report::new(file, text);
+            let help = "shorten or remove some patterns";
+            report.add(&(0..0), wrong("together, the patterns of `[failure]` are too large", help));
+            report.finish_option(None)
+        }
+    }
+}
+
+/// Reads all tables `[kind.name]`.
+fn tables<T>(
+    report: &mut Report<'_>,
+    root: &Table<'_>,
+    kind: &str,
+    read: impl FnMut(&mut Report<'_>, &Entry<'_>) -> Result<(String, T), Reported>,
+) -> Result<BTreeMap<String, T>, Reported> {
+    let Some(entry) = root.get(kind) else { return Ok(BTreeMap::new()) };
+    let place = quote(&format!("[{kind}.name]"));
+    let all = entry.table(report, &place)?;
+    collect(report, all.entries(), read)
+}
+
+/// All patterns of the file, each once, with their fixed texts.
+#[derive(Debug, Default)]
+struct Patterns {
+    all: Vec<Checked>,
+    known: BTreeMap<String, usize>,
+}
+
+/// A pattern that was checked.
+#[derive(Debug, Clone)]
+struct Checked {
+    text: String,
+    regex: Option<Regex>,
+    /// Texts of which every match contains at least one.
+    fixed: Vec<Vec<u8>>,
+}
+
+/// The automaton of all fixed texts, the patterns of each of them, and the patterns.
+type Compiled = (AhoCorasick, Vec<Vec<usize>>, Vec<Pattern>);
+
+impl Patterns {
+    /// Adds patterns, and returns their indexes.
+    fn add(&mut self, patterns: Vec<Checked>) -> Vec<usize> {
+        let mut add = |pattern: Checked| {
+            let next = self.all.len();
+            *self.known.entry(pattern.text.clone()).or_insert_with(|| {
+                self.all.push(pattern);
+                next
+            })
+        };
+        patterns.into_iter().map(&mut add).collect()
+    }
+
+    fn compile(self, subjects: &[Subject], failures: &[Failure]) -> Option<Compiled> {
+        let mut texts: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
+        for (index, pattern) in self.all.iter().enumerate() {
+            for text in &pattern.fixed {
+                texts.entry(text.clone()).or_default().push(index);
+            }
+        }
+        let mut patterns: Vec<Pattern> = self
+            .all
+            .into_iter()
+            .map(|one| Pattern { regex: one.regex, uses: Vec::new() })
+            .collect();
+        let mut use_all = |indexes: &[usize], meaning: Use| {
+            indexes.iter().for_each(|index| patterns[*index].uses.push(meaning));
+        };
+        for (index, subject) in subjects.iter().enumerate() {
+            use_all(&subject.signs, Use::Sign(index));
+            use_all(&subject.against, Use::Against(index));
+        }
+        for (index, failure) in failures.iter().enumerate() {
+            use_all(&failure.proof.unless, Use::Unless(index));
+            use_all(&failure.proof.lines, Use::Line(index));
+        }
+        // The largest automaton is also the fastest.
+        let automaton =
+            AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(texts.keys()).ok()?;
+        Some((automaton, texts.into_values().collect(), patterns))
+    }
+}
+
+/// Accepts the name of a table.
+fn name(report: &mut Report<'_>, entry: &Entry<'_>, what: &str) -> Result<String, Reported> {
+    entry.key.parse::<names::PinName>().map(|name| name.to_string()).map_err(|_| {
+        let help =
+            "a name has lower-case letters, digits and single dashes, and starts with a letter";
+        let message = format!("{} is not the name of a {what}", quote(entry.key));
+        report.add(&entry.key_span, wrong(message, help))
+    })
+}
+
+fn read_subject(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+    patterns: &mut Patterns,
+) -> Result<(String, Subject), Reported> {
+    let place = quote(&format!("[about.{}]", entry.key));
+    let table = entry.table(report, &place)?;
+    table.check_keys(report, &["signs", "against"]);
+    let name = name(report, entry, "subject");
+    let signs = table.texts(report, "signs", "HIP error: ", pattern);
+    if signs.as_ref().is_ok_and(Vec::is_empty) {
+        table.add_missing(report, "signs", "signs = [\"HIP error: \"]");
+    }
+    let against = table.texts(report, "against", "NVIDIA GeForce", pattern);
+    let subject = Subject { signs: patterns.add(signs?), against: patterns.add(against?) };
+    Ok((name?, subject))
+}
+
+fn read_failure(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+    subjects: &[String],
+    patterns: &mut Patterns,
+) -> Result<(String, Failure), Reported> {
+    let place = quote(&format!("[failure.{}]", entry.key));
+    let table = entry.table(report, &place)?;
+    table.check_keys(
+        report,
+        &[
+            "any", "all", "within", "unless", "about", "harmless", "cause", "fix", "known",
+            "evidence",
+        ],
+    );
+    let name = name(report, entry, "failure");
+    let proof = read_proof(report, &table, subjects, patterns);
+    let is_harmless = table.flag(report, "harmless");
+    let cause = table.required(report, "cause", "cause = \"what happened\"", text);
+    let fix = table.texts(report, "fix", "what to do", text);
+    if fix.as_ref().is_ok_and(Vec::is_empty) {
+        table.add_missing(report, "fix", "fix = [\"what to do\"]");
+    }
+    let known = table.required(report, "known", "known = \"one source\"", Known::parse);
+    let evidence = table.required(report, "evidence", "evidence = \"ROCm/TheRock#5763\"", text);
+    let failure = Failure {
+        name: entry.key.to_owned(),
+        cause: cause?,
+        fix: fix?,
+        known: known?,
+        evidence: evidence?,
+        is_harmless: is_harmless?,
+        proof: proof?,
+    };
+    Ok((name?, failure))
+}
+
+fn read_proof(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    subjects: &[String],
+    patterns: &mut Patterns,
+) -> Result<Proof, Reported> {
+    let any = table.texts(report, "any", "invalid device function", pattern);
+    let all = table.texts(report, "all", "invalid device function", pattern);
+    let unless = table.texts(report, "unless", "is_available() = True", pattern);
+    let within = within(report, table);
+    let about = table.optional(report, "about", |text| {
+        subjects.iter().position(|name| name == text).ok_or_else(|| {
+            let names = subjects.iter().map(String::as_str);
+            let help = match nearest(text, names.clone()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the subjects are {}", list(names)),
+            };
+            wrong(format!("there is no subject `[about.{text}]`"), help)
+        })
+    });
+    let (any, all) = (any?, all?);
+    let needs_all = !all.is_empty();
+    if needs_all != any.is_empty() {
+        let help =
+            "`any` needs one of its patterns to match, `all` needs every one; write one of the two";
+        let what = if needs_all { "both `any` and `all`" } else { "no `any` and no `all`" };
+        return Err(report.add(&table.span(), wrong(format!("{} has {what}", table.place()), help)));
+    }
+    Ok(Proof {
+        lines: patterns.add(if needs_all { all } else { any }),
+        needs_all,
+        within: within?,
+        unless: patterns.add(unless?),
+        about: about?,
+    })
+}
+
+fn within(report: &mut Report<'_>, table: &Table<'_>) -> Result<u64, Reported> {
+    let Some(entry) = table.get("within") else { return Ok(WITHIN) };
+    match entry.integer().and_then(|number| u64::try_from(number).ok()) {
+        Some(number) if (1..=100_000).contains(&number) => Ok(number),
+        _ => Err(entry.add_type(report, "a number of lines", "write `within = 30`")),
+    }
+}
+
+fn text(text: &str) -> Result<String, Wrong> {
+    match text.chars().count() {
+        0..=500 => Ok(text.to_owned()),
+        length => {
+            let message = format!("{} is {length} characters long", quote(text));
+            Err(wrong(message, "shorten it to 500 characters"))
+        }
+    }
+}
+
+/// Accepts a pattern, and returns it with its fixed texts; every match contains one of them.
+fn pattern(text: &str) -> Result<Checked, Wrong> {
+    let built = RegexBuilder::new(text).unicode(false).size_limit(LARGEST_PATTERN).build();
+    let parsed = regex_syntax::ParserBuilder::new().utf8(false).unicode(false).build().parse(text);
+    let (Ok(regex), Ok(hir)) = (built, parsed) else {
+        return Err(wrong(
+            format!("{} is not a regular expression", quote(text)),
+            "close every bracket and group, put `\\` before a special character that is meant literally, and use no look-around",
+        ));
+    };
+    match fixed_texts(&hir) {
+        Some(fixed) if fixed.iter().all(|text| text.len() >= LEAST_TEXT) => {
+            let is_fixed = matches!(hir.kind(), HirKind::Literal(_));
+            Ok(Checked { text: text.to_owned(), regex: (!is_fixed).then_some(regex), fixed })
+        }
+        _ => Err(wrong(
+            format!("{} has too little fixed text", quote(text)),
+            format!("write at least {LEAST_TEXT} consecutive characters that occur in every match"),
+        )),
+    }
+}
+
+/// Returns texts of which every match contains at least one: the longest of a sequence, and one of
+/// each branch of an alternation.
+fn fixed_texts(hir: &Hir) -> Option<Vec<Vec<u8>>> {
+    match hir.kind() {
+        HirKind::Literal(literal) => Some(vec![literal.0.to_vec()]),
+        HirKind::Capture(capture) => fixed_texts(&capture.sub),
+        HirKind::Concat(parts) => {
+            let shortest = |texts: &Vec<Vec<u8>>| texts.iter().map(Vec::len).min();
+            parts.iter().filter_map(fixed_texts).max_by_key(shortest)
+        }
+        HirKind::Alternation(branches) => {
+            let each: Option<Vec<Vec<Vec<u8>>>> = branches.iter().map(fixed_texts).collect();
+            Some(each?.concat())
+        }
+        HirKind::Repetition(repeated) if repeated.min > 0 => fixed_texts(&repeated.sub),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_found_that_every_match_has() {
+        let check = |pattern: &str| {
+            let mut hir = regex_syntax::ParserBuilder::new().utf8(false).unicode(false).build();
+            fixed_texts(&hir.parse(pattern).unwrap())
+        };
+        let some =
+            |texts: &[&str]| Some(texts.iter().map(|text| text.as_bytes().to_vec()).collect());
+        assert_eq!(
+            check("Memory access fault by GPU node-[0-9]+"),
+            some(&["Memory access fault by GPU node-"])
+        );
+        assert_eq!(check("(abcdef|ghijkl)x?"), some(&["abcdef", "ghijkl"]));
+        assert_eq!(check("ab.*cdefgh"), some(&["cdefgh"]));
+        assert_eq!(check("(abcdef)?"), None);
+        assert_eq!(check("(abcdef|.)"), None);
+        assert_eq!(check("[a-z]+"), None);
+    }
+}

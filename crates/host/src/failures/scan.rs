@@ -1,0 +1,249 @@
+//! Reads a log once, with constant memory, whatever the length of its lines.
+//!
+//! The automaton finds the fixed texts of all patterns in one pass. A line is only looked at around
+//! a hit, and at most [`LINE_CUT`] bytes of it on each side, so a log of one huge line costs no more
+//! than one of many lines.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use aho_corasick::Input;
+
+use super::judge::Judge;
+use super::{Diagnoses, Failures, LogLine};
+
+/// The number of bytes of a log that are in memory at a time.
+const WINDOW: usize = 1 << 20;
+/// The number of bytes of a line that are matched on each side of a fixed text, and that are kept
+/// from one window to the next if a line is longer than a window.
+const LINE_CUT: usize = 8 << 10;
+/// The number of bytes of a line that are shown.
+const SHOWN: usize = 240;
+
+impl Failures {
+    /// Reads a log to its end with constant memory, and returns the failures in it.
+    ///
+    /// # Errors
+    /// Fails if the log cannot be read.
+    pub fn diagnose(&self, mut log: impl Read) -> io::Result<Diagnoses<'_>> {
+        let mut scan = Scan::new(self);
+        let mut window = vec![0; WINDOW];
+        let mut colours = Colours::Outside;
+        // The window has `filled` bytes, of which the first `searched` were searched before.
+        let (mut filled, mut searched, mut bytes) = (0, 0, 0);
+        loop {
+            let read = match log.read(&mut window[filled..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            bytes += read as u64;
+            filled += colours.remove(&mut window[filled..filled + read]);
+            // Only whole lines are searched, except for the last line and for lines longer than the
+            // window.
+            let newline = memchr::memrchr(b'\n', &window[searched..filled]);
+            let whole = match newline {
+                Some(newline) => searched + newline + 1,
+                None if read == 0 => filled,
+                None if filled == WINDOW => filled - LINE_CUT,
+                None => continue,
+            };
+            scan.search(&window[..filled], searched..whole);
+            if read == 0 {
+                // What follows the last line feed.
+                scan.search(&window[..filled], whole..filled);
+                break;
+            }
+            let kept = if newline.is_some() { whole } else { whole - LINE_CUT };
+            window.copy_within(kept..filled, 0);
+            (filled, searched) = (filled - kept, whole - kept);
+        }
+        let lines = scan.lines + u64::from(scan.is_in_line);
+        Ok(Diagnoses { found: scan.judge.finish(), lines, bytes })
+    }
+}
+
+/// The state of a search.
+struct Scan<'f> {
+    failures: &'f Failures,
+    judge: Judge<'f>,
+    /// The number of line feeds before the current range.
+    lines: u64,
+    /// Whether the last byte was not a line feed.
+    is_in_line: bool,
+    longest_text: usize,
+    /// For each pattern, how far in the current range it was matched without success.
+    matched_to: Vec<usize>,
+}
+
+impl<'f> Scan<'f> {
+    fn new(failures: &'f Failures) -> Self {
+        Self {
+            failures,
+            judge: Judge::new(failures),
+            lines: 0,
+            is_in_line: false,
+            longest_text: failures.texts.max_pattern_len(),
+            matched_to: vec![0; failures.patterns.len()],
+        }
+    }
+
+    /// Searches the fixed texts that start in `range` of `text`.
+    fn search(&mut self, text: &[u8], range: Range<usize>) {
+        let Some(last) = range.end.checked_sub(1).filter(|_| !range.is_empty()) else { return };
+        self.matched_to.fill(0);
+        let end = text.len().min(range.end + self.longest_text);
+        let (mut line, mut counted) = (range.start..range.start, range.start);
+        let failures = self.failures;
+        let hits = failures.texts.find_overlapping_iter(Input::new(text).range(range.start..end));
+        for hit in hits {
+            let at = hit.start();
+            if at >= range.end {
+                continue;
+            }
+            // Overlapping texts are found in the order of their ends.
+            if at >= counted {
+                self.lines += count_lines(&text[counted..at]);
+                counted = at;
+            }
+            let number = self.lines + 1 - count_lines(&text[at..counted.max(at)]);
+            for pattern in &failures.patterns_of[hit.pattern()] {
+                if self.judge.has(*pattern, number) {
+                    continue;
+                }
+                if !line.contains(&at) {
+                    line = around(text, at);
+                }
+                if self.matches(*pattern, text, &line, at) {
+                    let shown = &text[line.clone()];
+                    let place = at - line.start;
+                    self.judge.take(*pattern, number, || LogLine {
+                        number,
+                        text: shown_part(shown, place),
+                    });
+                }
+            }
+        }
+        self.lines += count_lines(&text[counted.min(range.end)..range.end]);
+        self.is_in_line = text[last] != b'\n';
+    }
+
+    /// Returns whether a pattern matches in the line with a hit at `at`.
+    fn matches(&mut self, pattern: usize, text: &[u8], line: &Range<usize>, at: usize) -> bool {
+        let Some(regex) = &self.failures.patterns[pattern].regex else { return true };
+        // A line that was cut is matched again where half of the cut part is behind.
+        if at < self.matched_to[pattern] {
+            return false;
+        }
+        let is_found = regex.is_match(&text[line.clone()]);
+        let is_cut = line.end - at >= LINE_CUT;
+        self.matched_to[pattern] = if is_cut { line.end - LINE_CUT / 2 } else { line.end };
+        is_found
+    }
+}
+
+/// Returns the line around `at`, cut to [`LINE_CUT`] bytes on each side. A carriage return ends a
+/// line too.
+fn around(text: &[u8], at: usize) -> Range<usize> {
+    let (from, to) = (at.saturating_sub(LINE_CUT), text.len().min(at + LINE_CUT));
+    let start = memchr::memrchr2(b'\n', b'\r', &text[from..at]).map_or(from, |end| from + end + 1);
+    let end = memchr::memchr2(b'\n', b'\r', &text[at..to]).map_or(to, |length| at + length);
+    start..end
+}
+
+fn count_lines(text: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', text).count() as u64
+}
+
+/// The place in an escape sequence for colours, `ESC [ … letter`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Colours {
+    Outside,
+    /// After the escape character.
+    Escape,
+    /// After `ESC [`.
+    Sequence,
+}
+
+impl Colours {
+    /// Removes the sequences from `text`, and returns the number of bytes that are left.
+    fn remove(&mut self, text: &mut [u8]) -> usize {
+        let (mut read, mut written) = (0, 0);
+        while read < text.len() {
+            match self {
+                Self::Outside => {
+                    let length = memchr::memchr(0x1b, &text[read..]);
+                    let end = length.map_or(text.len(), |length| read + length);
+                    if read > written {
+                        text.copy_within(read..end, written);
+                    }
+                    written += end - read;
+                    read = end + 1;
+                    if length.is_some() {
+                        *self = Self::Escape;
+                    }
+                }
+                Self::Escape if text[read] == b'[' => {
+                    read += 1;
+                    *self = Self::Sequence;
+                }
+                Self::Escape => *self = Self::Outside,
+                Self::Sequence => {
+                    let byte = text[read];
+                    // A line feed never ends a sequence.
+                    let is_parameter = matches!(byte, 0x20..=0x3f);
+                    read += usize::from(is_parameter || (0x40..=0x7e).contains(&byte));
+                    if !is_parameter {
+                        *self = Self::Outside;
+                    }
+                }
+            }
+        }
+        written
+    }
+}
+
+/// Returns the part of a line around `at` that is shown.
+fn shown_part(line: &[u8], at: usize) -> String {
+    let start = if line.len() <= SHOWN { 0 } else { at.saturating_sub(SHOWN / 3) };
+    let end = line.len().min(start + SHOWN);
+    let text = String::from_utf8_lossy(&line[start..end]);
+    let before = if start > 0 { "…" } else { "" };
+    let behind = if end < line.len() { "…" } else { "" };
+    format!("{before}{}{behind}", text.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_colours(parts: &[&[u8]]) -> Vec<u8> {
+        let (mut plain, mut colours) = (Vec::new(), Colours::Outside);
+        for part in parts {
+            let mut part = part.to_vec();
+            let length = colours.remove(&mut part);
+            plain.extend_from_slice(&part[..length]);
+        }
+        plain
+    }
+
+    #[test]
+    fn colours_are_no_part_of_a_line() {
+        let red: &[u8] = b"\x1b[1;31mred\x1b[0m and \x1b[Kplain";
+        assert_eq!(without_colours(&[red]), b"red and plain");
+        for at in 0..red.len() {
+            assert_eq!(without_colours(&[&red[..at], &red[at..]]), b"red and plain", "{at}");
+        }
+        assert_eq!(without_colours(&[b"a\x1b[12\nb\x1b"]), b"a\nb");
+        assert_eq!(without_colours(&[b"a\x1b]0;title\x07b"]), b"a]0;title\x07b");
+        assert_eq!(without_colours(&[b"\x1b\x1b[mx"]), b"x");
+    }
+
+    #[test]
+    fn long_lines_are_shown_around_the_match() {
+        let line = format!("{}HERE{}", "a".repeat(500), "b".repeat(500));
+        let text = shown_part(line.as_bytes(), 500);
+        assert!(text.contains("HERE") && text.starts_with('…') && text.ends_with('…'));
+        assert!(text.chars().count() <= SHOWN + 2);
+        assert_eq!(shown_part(b" short ", 1), "short");
+    }
+}
