@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use failure::{Failure, Kind};
 use names::{ImageRef, PinName, TrackName};
 use project::clock::today;
+use project::pins_file::FILE;
 use project::{Project, request};
 
 /// The project to write.
@@ -31,13 +32,12 @@ pub enum Start {
 /// order in which they were written. Writes nothing if one of them exists.
 ///
 /// # Errors
-/// The folder is part of a project, a name is wrong, or a file exists or cannot be written.
+/// The folder is a project, a name is wrong, or a file exists or cannot be written.
 pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
-    if let Ok(project) = Project::find(folder) {
-        let what =
-            format!("`{}` is part of the project `{}`", folder.display(), project.root.display());
+    if folder.join(FILE).exists() {
+        let what = format!("`{}` is already a project", folder.display());
         return Err(Failure::new(Kind::Input, what)
-            .hint("choose a folder outside of it, or add a track to its versions/tracks.toml"));
+            .hint("name another folder, or add a track to its versions/tracks.toml"));
     }
     let files = files(folder, new)?;
     let exists = |(path, _): &&(PathBuf, String)| fs::symlink_metadata(path).is_ok();
@@ -103,7 +103,7 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
         return Err(Failure::new(Kind::Input, "a base was given, but no name for the track")
             .hint("add `--track NAME`"));
     }
-    files.push(("versions/versions.toml", pins));
+    files.push((FILE, pins));
     Ok(files.into_iter().map(|(name, text)| (folder.join(name), text)).collect())
 }
 

@@ -164,8 +164,8 @@ fn init_replaces_nothing() {
     project.run("init new --base a.example/b:c").expect(2).says("--track");
     same(&project.files(), &before, "refused inits");
     project.run("init new").expect(0);
-    project.run("init new").expect(2).says("is part of the project");
-    project.run("init new/deeper").expect(2).says("is part of the project");
+    project.run("init new").expect(2).says("is already a project");
+    project.run("-C new init").expect(2).says("is already a project");
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn the_readmes_words_are_there() {
     let project = Project::new();
     let help: String = [
         "--help",
+        "init --help",
         "plan --help",
         "verify --help",
         "patch apply --help",
