@@ -293,7 +293,7 @@ fn append(variable: &str, text: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
+    const HEAD: &str = "schema = 1\nbuilt-in = false\nsource-date-epoch = 1795132800\n";
 
     /// Creates a project with a pin of a repository in its folder `upstream`, which has tags v1.0
     /// and v1.1.

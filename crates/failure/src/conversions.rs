@@ -42,7 +42,7 @@ impl From<PlanError> for Failure {
                 told.hint("leave out `--variant`; only tracks `source` and `vulkan` have variants")
             }
             PlanError::NoSuchFile { path, .. } => {
-                told.hint(format!("`git checkout -- {path}` restores it"))
+                told.hint(format!("create `{path}`, or correct the path in `versions/tracks.toml`"))
             }
             PlanError::NoSuchSet { .. } => {
                 told.hint("`build-pipeline lock` creates the lock again")

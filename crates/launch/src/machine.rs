@@ -76,10 +76,19 @@ impl Data {
     pub fn run(&self) -> Result<Rows, Failure> {
         let tracks = self.tracks()?;
         let parse = |file: &str, text: &str| parse_rows(file, text, &tracks);
-        self.project.layered("versions/run.toml", parse, |own, mut all| {
+        const FILE: &str = "versions/run.toml";
+        let replaced = self.project.own_tracks()?;
+        // The program's row is for the program's track.
+        let without_replaced = |mut rows: Rows| {
+            rows.retain(|track, _| !replaced.contains(track));
+            rows
+        };
+        let rows = self.project.layered(FILE, parse, |own, all| {
+            let mut all = without_replaced(all);
             all.extend(own);
             all
-        })
+        })?;
+        Ok(if self.project.has_own(FILE) { rows } else { without_replaced(rows) })
     }
 
     /// Reads a `smoke` script.

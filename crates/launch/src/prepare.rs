@@ -78,8 +78,12 @@ impl Prepared {
         tell: &dyn Fn(Notice),
     ) -> Result<Self, Failure> {
         let data = Data::find(here);
-        let track = request::track(track, &data.tracks()?)?;
-        let row = data.run()?.remove(&track).unwrap_or_default();
+        let tracks = data.tracks()?;
+        let track = request::track(track, &tracks)?;
+        let mut rows = data.run()?;
+        // A track without a row has that of the track that it is based on.
+        let row = tracks.chain(&track).into_iter().find_map(|(name, _)| rows.remove(name));
+        let row = row.unwrap_or_default();
         let root = machine::root(here, asked.host_root.as_deref())?;
         let machine = machine::look(&root);
         let has_gpu = asked.has_gpu;
@@ -238,9 +242,12 @@ fn variables(
     let mut set: Vec<pins::Setting> = machine::visible(&gpu, &machine.gpus).into_iter().collect();
     let spoof = gpus.wanted_override(&gpu, rocm.as_deref());
     set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run], spoof));
-    let is_spoof = chain.first().is_some_and(|(_, track)| track.is_spoof());
+    let is_spoof = tracks.is_spoof(track);
     // An image with a spoof sets this itself, and the user can switch it off.
     set.retain(|setting| !(is_spoof && setting.name == OVERRIDE));
+    // A variable that the track sets differently is meant that way.
+    let own = |name: &str| chain.iter().find_map(|(_, track)| track.image.env.get(name));
+    set.retain(|setting| own(&setting.name).is_none_or(|value| *value == setting.value));
     Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())
 }
 

@@ -57,6 +57,8 @@ pub struct Context<'a> {
     pub defined: Option<&'a BTreeSet<String>>,
     /// The pins that tracks and Python locks can name.
     pub pins: Option<&'a pins::Pins>,
+    /// The tracks that tracks can be based on, in addition to those of their file.
+    pub tracks: Option<&'a pins::Tracks>,
     /// Checks whether a path, relative to the file's folder, exists.
     pub exists: Option<&'a dyn Exists>,
     /// The GPU that the caller asks about. It takes precedence over all others.

@@ -46,8 +46,9 @@ pub enum Build {
     Derive {
         /// The base.
         base: Base,
-        /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the GPU's value in `gpus.toml`.
-        is_spoof: bool,
+        /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the GPU's value in `gpus.toml`, if
+        /// the track says so. Otherwise, the track below it decides.
+        spoof: Option<bool>,
     },
     /// An engine builds it from Dockerfiles.
     Stages(Variants),
@@ -143,6 +144,11 @@ impl Tracks {
         chain
     }
 
+    /// Returns whether the track's image sets `HSA_OVERRIDE_GFX_VERSION`.
+    pub fn is_spoof(&self, name: &TrackName) -> bool {
+        self.chain(name).iter().find_map(|(_, track)| track.spoof()).unwrap_or(false)
+    }
+
     /// Returns whether an engine builds the track, or a track that it is based on. Returns `false`
     /// for a track that does not exist.
     pub fn needs_engine(&self, name: &TrackName) -> bool {
@@ -159,9 +165,31 @@ impl Track {
         }
     }
 
-    /// Returns whether the track's image sets `HSA_OVERRIDE_GFX_VERSION`.
-    pub fn is_spoof(&self) -> bool {
-        matches!(self.build, Build::Derive { is_spoof: true, .. })
+    /// Returns whether the track's image sets `HSA_OVERRIDE_GFX_VERSION`, if the track says so.
+    pub fn spoof(&self) -> Option<bool> {
+        match self.build {
+            Build::Derive { spoof, .. } => spoof,
+            Build::Stages(_) => None,
+        }
+    }
+
+    /// Returns the pins that the track's own settings name: bases and sources.
+    pub fn pins(&self) -> Vec<&PinName> {
+        fn of_base(base: &Base) -> Option<&PinName> {
+            match base {
+                Base::Image(pin) => Some(pin),
+                Base::Packages(_) | Base::Track(_) => None,
+            }
+        }
+        match &self.build {
+            Build::Derive { base, .. } => of_base(base).into_iter().collect(),
+            Build::Stages(all) => {
+                let variants = || all.variants.values();
+                let stages = variants().flat_map(|variant| &variant.stages);
+                let sources = stages.flat_map(|stage| stage.sources.values());
+                variants().filter_map(|variant| of_base(&variant.base)).chain(sources).collect()
+            }
+        }
     }
 
     /// Returns the image pin that the track's image is directly based on, unless an engine builds
@@ -281,8 +309,8 @@ fn read_track(
         built::read_variants(report, &table, pins).map(Build::Stages)
     } else {
         let base = built::read_base(report, &table, pins, "base = \"vllm-openai-rocm\"");
-        let is_spoof = table.flag(report, "spoof");
-        base.and_then(|base| Ok(Build::Derive { base, is_spoof: is_spoof? }))
+        let spoof = table.get("spoof").map(|_| table.flag(report, "spoof")).transpose();
+        base.and_then(|base| Ok(Build::Derive { base, spoof: spoof? }))
     };
     let track = Track {
         letter: letter?,
@@ -348,7 +376,7 @@ fn check_relation(
                 "base one of them on an image pin or on locked packages",
             ));
         }
-        if track.is_spoof() && all.needs_engine(parent) {
+        if track.spoof() == Some(true) && all.needs_engine(parent) {
             return Err(wrong(
                 format!("track `{name}` has `spoof`, but an engine builds its base `{parent}`"),
                 "remove `spoof`: an image that is built for the GPU needs no override",

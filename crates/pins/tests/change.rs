@@ -128,14 +128,14 @@ fn keys_come_and_go_where_they_belong() {
 
 #[test]
 fn what_was_said_of_another_image_is_removed() {
-    let other = applied(VERSIONS, &change("vllm-openai-rocm", image(Some("v0.23.0"))));
+    let other = applied(VERSIONS, &change("ollama", image(Some("0.33.0-rocm"))));
     assert_eq!(other.removed, ["rocm", "gpus"]);
-    let pin = &other.pins.images["vllm-openai-rocm"];
+    let pin = &other.pins.images["ollama"];
     assert_eq!((pin.rocm.as_deref(), pin.gpus.len()), (None, 0));
     assert_eq!(pin.kind, Some(pins::ManifestKind::Index));
-    let same = applied(VERSIONS, &change("vllm-openai-rocm", image(Some("v0.19.0"))));
+    let same = applied(VERSIONS, &change("ollama", image(Some("rocm"))));
     assert!(same.removed.is_empty() && same.is_new);
-    assert!(same.pins.images["vllm-openai-rocm"].rocm.is_some());
+    assert!(same.pins.images["ollama"].rocm.is_some());
 }
 
 const INLINE: &str = "schema = 1\nsource-date-epoch = 1795132800 # when\n\

@@ -92,8 +92,10 @@ fn the_images_of_the_tracks_are_what_they_should_be() {
     let pins = versions();
     let official = &pins.images[&name("vllm-openai-rocm")];
     assert_eq!(official.repository.to_string(), "docker.io/vllm/vllm-openai-rocm");
-    assert_eq!(official.rocm.as_deref(), Some("7.2.1"));
-    assert_eq!(official.gpus, ["gfx1151".parse().unwrap()]);
+    assert_eq!(
+        official.digest.resolved().unwrap().as_str(),
+        "sha256:bb44b39aea26798cce43030a98bf48efd0322ca7147367db86e38b96bd80f0e7"
+    );
     let nightly = &pins.images[&name("vllm-dev-nightly")];
     assert!(nightly.follow && nightly.discontinued.is_some() && nightly.tag.is_some());
     let locked = &pins.images[&name("vllm-dev-locked")];

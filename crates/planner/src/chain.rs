@@ -24,6 +24,8 @@ pub(crate) struct Chain<'a> {
     pub(crate) is_usual: bool,
     /// Whether the image is a rehearsal.
     pub(crate) is_rehearsal: bool,
+    /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION`.
+    pub(crate) is_spoof: bool,
     /// The settings of all tracks; those of a higher track replace those of a lower one.
     pub(crate) image: ImageSettings,
 }
@@ -47,6 +49,7 @@ impl<'a> Chain<'a> {
             variant: own.name,
             is_usual: own.is_usual,
             is_rehearsal: own.is_rehearsal,
+            is_spoof: input.tracks.is_spoof(name),
             image: track.image.clone(),
         };
         // `parse_tracks_with` refuses cycles; the limit is for tracks that were made otherwise.

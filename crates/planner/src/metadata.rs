@@ -36,7 +36,7 @@ pub(crate) fn plan(
     if let Some(why) = &pin.discontinued {
         warnings.push(Warning::new("base-discontinued", format!("pin `{name}`: {why}")));
     }
-    let override_version = if chain.track.is_spoof() {
+    let override_version = if chain.is_spoof {
         spoof::decide(request, target, gpu, name, &pin, &mut warnings)?
     } else if request.spoof == crate::SpoofChoice::Auto {
         None
@@ -80,7 +80,7 @@ pub(crate) fn plan(
         (labels::BASE_DIGEST, &image.digest.as_ref().map(ToString::to_string).unwrap_or_default()),
         (labels::CONTRACT, &CONTRACT.to_string()),
     ]));
-    if chain.track.is_spoof() {
+    if chain.is_spoof {
         let spelled =
             override_version.map_or_else(|| "off".to_owned(), |version| version.to_string());
         all_labels.insert(labels::SPOOF.to_owned(), spelled);

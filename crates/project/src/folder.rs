@@ -1,13 +1,13 @@
 //! Finds the project folder and reads its files, each once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use failure::{Failure, Kind};
-use names::GpuTarget;
+use names::{GpuTarget, TrackName};
 use pins::{ParseError, References, Tracks};
 use planner::PlanningInput;
 
@@ -45,7 +45,17 @@ impl Project {
     /// # Errors
     /// There is no such folder.
     pub fn find(start: &Path) -> Result<Self, Failure> {
-        let is_project = |folder: &&Path| folder.join(VERSIONS).is_file();
+        // `..` in a path must not make the folders before it parents.
+        let full = start
+            .canonicalize()
+            .ok()
+            .filter(|_| start.components().any(|c| c == Component::ParentDir));
+        let start = full.as_deref().unwrap_or(start);
+        // A file that cannot be used is an error of that project, not a reason to use another one.
+        let is_project = |folder: &&Path| match fs::symlink_metadata(folder.join(VERSIONS)) {
+            Ok(_) => true,
+            Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+        };
         match start.ancestors().find(is_project) {
             Some(root) => Ok(Self::at(root, true)),
             None => Err(Failure::new(
@@ -96,9 +106,9 @@ impl Project {
         self.has_own(name) || (self.has_built_in() && built_in::text(name).is_some())
     }
 
-    /// Returns whether the folder of the project has a file.
+    /// Returns whether the folder of the project has a file, or a link of that name.
     pub fn has_own(&self, name: &str) -> bool {
-        self.has_files && self.root.join(name).exists()
+        self.has_files && fs::symlink_metadata(self.root.join(name)).is_ok()
     }
 
     /// Returns the text of a file, given its path from the project's root: that in the project's
@@ -108,7 +118,7 @@ impl Project {
     /// The file cannot be read, is too large or is not UTF-8.
     pub fn text(&self, name: &str) -> std::io::Result<Arc<str>> {
         match self.own_text(name) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !self.has_own(name) => {
                 let built_in = built_in::text(name).filter(|_| self.has_built_in());
                 built_in.map(Arc::from).ok_or(error)
             }
@@ -180,9 +190,33 @@ impl Project {
         if !self.reads_built_in(TRACKS) {
             return self.parse(TRACKS, plain);
         }
-        let lower = self.built_in(TRACKS, pins::parse_tracks)?;
-        let known = References { pins, tracks: Some(&lower) };
+        let lower = self.built_in_tracks()?;
+        let known = References { pins, tracks: lower.as_ref() };
         self.parse(TRACKS, |file, text| pins::parse_tracks_with(file, text, known))
+    }
+
+    /// Reads the tracks of the program, if they are defaults for this project.
+    ///
+    /// # Errors
+    /// The program's file does not fit the project.
+    pub fn built_in_tracks(&self) -> Result<Option<Tracks>, Failure> {
+        if self.has_built_in() {
+            self.built_in(TRACKS, pins::parse_tracks).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Returns the names of the tracks that the project adds or replaces.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn own_tracks(&self) -> Result<BTreeSet<TrackName>, Failure> {
+        let (all, lower) = (self.tracks()?, self.built_in_tracks()?);
+        let is_own = |(name, track): &(TrackName, pins::Track)| {
+            lower.as_ref().is_none_or(|lower| lower.tracks.get(name) != Some(track))
+        };
+        Ok(all.tracks.into_iter().filter(is_own).map(|(name, _)| name).collect())
     }
 
     /// Reads the default GPU target of images.

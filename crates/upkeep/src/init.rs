@@ -76,6 +76,12 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
         let track: TrackName = track.parse().map_err(|error: names::ParseNameError| {
             Failure::from_chain(Kind::Input, &error).hint("for example `--track my-vllm`")
         })?;
+        let known = Project::find_or_built_in(Path::new("/")).tracks()?;
+        if known.tracks.contains_key(&track) {
+            let what = format!("`{track}` is already a track of build-pipeline");
+            return Err(Failure::new(Kind::Input, what)
+                .hint(format!("leave out `--track` to use it, or name yours differently: `--track my-{track} --from {track}`")));
+        }
         let mut table = format!(
             "# The tracks of this project, in addition to those of build-pipeline. TUTORIAL.md of\n\
              # build-pipeline explains all keys.\nschema = 1\n\n[{track}]\ntitle = \"{track}\"\n\
@@ -83,7 +89,6 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
         );
         match new.start.clone().unwrap_or_else(|| Start::Track("official".to_owned())) {
             Start::Track(name) => {
-                let known = Project::find_or_built_in(folder).tracks()?;
                 let base = request::track(&name, &known)?;
                 table = format!("{table}track = \"{base}\"\n");
             }

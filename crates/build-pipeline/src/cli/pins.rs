@@ -12,10 +12,11 @@ pub(crate) struct Bump {
     /// The pin's name in versions.toml
     #[arg(value_name = "PIN", required_unless_present_any = ["all", "unresolved"])]
     pub(crate) pin: Option<String>,
-    /// A version, tag, branch, full commit or digest. `latest` is the newest release; for images,
+    /// A version, tag, branch, full commit or digest [default: `latest`; for an unresolved pin, its
+    /// recorded tag, branch or version]. `latest` is the newest release; for images,
     /// the newest tag with the same pattern; for branches and other tags, the current target
-    #[arg(value_name = "VALUE", default_value = "latest")]
-    pub(crate) value: String,
+    #[arg(value_name = "VALUE")]
+    pub(crate) value: Option<String>,
     #[command(flatten)]
     pub(crate) many: ManyPins,
     #[command(flatten)]
@@ -39,8 +40,8 @@ pub(crate) struct ManyPins {
     /// Look up the newest value of every pin of the project, and print one line for each
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
     pub(crate) all: bool,
-    /// Look up every unresolved pin under its recorded tag, branch or version, and print one line
-    /// for each
+    /// Look up every unresolved pin of the project and of its own tracks under its recorded tag,
+    /// branch or version, and print one line for each
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format"])]
     pub(crate) unresolved: bool,
 }

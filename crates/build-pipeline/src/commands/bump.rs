@@ -1,5 +1,7 @@
 //! `build-pipeline bump`: looks up a new value for a pin, checks it, and writes `versions.toml`.
 
+use std::collections::BTreeSet;
+
 use failure::{Failure, Kind};
 use names::PinName;
 use oci::client::RegistryClient;
@@ -18,13 +20,13 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let project = global::project(global)?;
     let clients = (&global::sources(global)?, &registry::client(&global.mirror)?);
     let Some(pin) = &args.pin else { return run_all(&project, args, clients) };
-    let name = pin_name(pin, &project.pins()?)?;
-    let mut bump = look_up(
-        &project,
-        &read(&project.root.join(FILE))?.0,
-        &asked(args, &name, &args.value),
-        clients,
-    )?;
+    let pins = project.pins()?;
+    let name = pin_name(pin, &pins)?;
+    let recorded = || unresolved(&pins).into_iter().find(|(unresolved, _)| *unresolved == name);
+    let value = args.value.clone().or_else(|| recorded().map(|(_, value)| value));
+    let value = value.unwrap_or_else(|| "latest".to_owned());
+    let (text, _) = read(&project.root.join(FILE))?;
+    let mut bump = look_up(&project, &text, &asked(args, &name, &value), clients)?;
     if args.check {
         return Ok(());
     }
@@ -63,8 +65,14 @@ fn run_all(
     clients: (&Sources, &RegistryClient),
 ) -> Result<(), Failure> {
     let path = project.root.join(FILE);
-    let wanted =
-        if args.many.unresolved { unresolved(&project.pins()?) } else { newest(&read(&path)?.1) };
+    let own = read(&path)?.1;
+    let wanted = if args.many.unresolved {
+        let used = used(project)?;
+        let is_wanted = |name: &PinName| own.names().contains_key(name) || used.contains(name);
+        unresolved(&project.pins()?).into_iter().filter(|(name, _)| is_wanted(name)).collect()
+    } else {
+        newest(&own)
+    };
     if wanted.is_empty() {
         let what = if args.many.unresolved {
             "no pin is unresolved"
@@ -101,6 +109,13 @@ fn run_all(
                 .hint("`build-pipeline bump PIN` shows one of them in detail"))
         }
     }
+}
+
+/// Returns the pins that the project's own tracks use.
+fn used(project: &Project) -> Result<BTreeSet<PinName>, Failure> {
+    let (all, own) = (project.tracks()?, project.own_tracks()?);
+    let chains = own.iter().flat_map(|name| all.chain(name));
+    Ok(chains.flat_map(|(_, track)| track.pins()).cloned().collect())
 }
 
 /// Returns the unresolved pins, with the names that they were recorded under.

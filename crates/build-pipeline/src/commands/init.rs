@@ -23,7 +23,7 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     if let Some(name) = &args.folder {
         page.line(format_args!("  cd {}", name.display()));
     }
-    if args.base.is_some() {
+    if args.track.is_some() {
         page.line(format_args!("  build-pipeline bump --unresolved"));
     }
     page.line(format_args!("  build-pipeline --track {track} --rehearse"));

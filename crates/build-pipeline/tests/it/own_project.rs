@@ -4,6 +4,7 @@
 use testkit::{RandomImage, shared_registry};
 
 use crate::dsl::{Project, ran, same};
+use crate::unfold;
 
 /// Returns a folder with a project that `init` wrote with `arguments`.
 fn with(arguments: &str) -> Project {
@@ -45,7 +46,9 @@ fn a_track_with_a_name_of_its_own_is_pinned_built_and_pushed() {
         .says("`build-pipeline bump my-server-base`");
     let pins = project.read("versions/versions.toml");
     // The program's own unresolved pins are at registries that this machine cannot reach.
-    project.run("bump my-server-base v1").expect(0).prints("bumped my-server-base");
+    // An unresolved pin gets its own tag, not the newest one.
+    RandomImage::new(7704).push(host, &path, "v2");
+    project.run("bump my-server-base").expect(0).prints("bumped my-server-base");
     assert_ne!(project.read("versions/versions.toml"), pins);
     assert!(project.read("versions/versions.toml").contains(&image.digest.to_string()));
 
@@ -84,6 +87,13 @@ fn a_track_on_a_track_has_the_settings_of_both() {
         .prints("env HSA_NO_SCRATCH_RECLAIM=1");
     project.run("plan --track faster").expect(0).prints("env MINE=no").prints("title=Faster");
     project.run("--track faster --rehearse").expect(0).prints("proven: ");
+    // A spoof is a setting like any other.
+    let text = "schema = 1\n[mine]\ntitle = \"m\"\ndescription = \"d\"\ntrack = \"locked-spoof\"\n";
+    project.write(TRACKS, text);
+    project.run("plan --track mine").expect(0).prints("env HSA_OVERRIDE_GFX_VERSION=11.0.0");
+    project.write(TRACKS, &format!("{text}spoof = false\n"));
+    let plan = project.run("plan --track mine").expect(0);
+    assert!(!plan.stdout.contains("HSA_OVERRIDE_GFX_VERSION"), "{}", plan.stdout);
     // On a track that an engine builds, the plan has all of its steps.
     project.write(
         TRACKS,
@@ -162,6 +172,7 @@ fn init_replaces_nothing() {
     project.run("init new --track one --base ollama").expect(2).says("not an image reference");
     project.run("init new --track one --from offical").expect(2).says("did you mean `official`?");
     project.run("init new --base a.example/b:c").expect(2).says("--track");
+    project.run("init new --track official").expect(2).says("already a track").says("my-official");
     same(&project.files(), &before, "refused inits");
     project.run("init new").expect(0);
     project.run("init new").expect(2).says("is already a project");
@@ -188,6 +199,44 @@ fn data_of_the_program_is_used_only_where_the_project_has_none() {
     project.run("plan --track official").expect(2).says("versions/gpus.toml");
 }
 
+/// What `run` starts for a track, as a shell script for a machine with a GPU.
+fn started(project: &Project, track: &str) -> String {
+    project.run(&format!("run {track} --print shell --host-root machine")).expect(0).stdout
+}
+
+#[test]
+fn a_container_gets_what_the_track_says_and_the_rest_from_the_track_below() {
+    let project = with("--track mine --from official");
+    unfold::machine(&project.path("machine"), "strix-halo");
+    project.write(TRACKS, &format!("{}env.VLLM_ROCM_USE_AITER = \"1\"\n", project.read(TRACKS)));
+    let (mine, official) = (started(&project, "mine"), started(&project, "official"));
+    assert!(official.contains("VLLM_ROCM_USE_AITER=0") && !mine.contains("VLLM_ROCM_USE_AITER"));
+    for text in ["8000", "HSA_NO_SCRATCH_RECLAIM=1", "--shm-size"] {
+        assert!(mine.contains(text) && official.contains(text), "{text}: {mine}");
+    }
+    // The program's row is for the program's track.
+    let own = "schema = 1\n[vulkan]\ntitle = \"t\"\ndescription = \"d\"\nbase = \"rocm-pytorch\"\n";
+    project.write(TRACKS, own);
+    assert!(started(&project, "vulkan").contains("/dev/kfd"));
+    project.run("lint").expect(0);
+}
+
+#[test]
+fn another_project_is_never_used_instead() {
+    let project = with("");
+    std::fs::create_dir_all(project.path("inside/versions")).unwrap();
+    let outside = Project::empty();
+    outside.write("registries.conf", "");
+    let name = outside.path("").file_name().unwrap().to_str().unwrap().to_owned();
+    project.run(&format!("-C ../{name} plan --track official")).expect(2).says("no project found");
+    // A file that cannot be used is an error of its own project.
+    std::os::unix::fs::symlink("/nonexistent", project.path("inside/versions/versions.toml"))
+        .unwrap();
+    project.run("-C inside plan --track official").expect(2).says("inside/versions/versions.toml");
+    std::os::unix::fs::symlink("/nonexistent", project.path(TRACKS)).unwrap();
+    project.run("plan --track official").expect(2).says("versions/tracks.toml` failed");
+}
+
 #[test]
 fn bump_pins_what_is_unresolved_and_says_why_where_it_cannot() {
     let host = shared_registry().host();
@@ -200,11 +249,7 @@ fn bump_pins_what_is_unresolved_and_says_why_where_it_cannot() {
         )
     };
     let text = project.read("versions/versions.toml") + &pin("absent");
-    // Without the program's data, all unresolved pins are those of this test.
-    project.write(
-        "versions/versions.toml",
-        &text.replace("schema = 1", "schema = 1\nbuilt-in = false"),
-    );
+    project.write("versions/versions.toml", &text);
     let ran = project.run("bump --unresolved").expect(1).says("1 of 2 pins were not bumped");
     let line =
         |name: &str| ran.stdout.lines().find(|line| line.starts_with(name)).unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! The rules, grouped by what they check. [`crate::rules`] contains their names and reasons.
+//! The rules, grouped by what they check. [`crate::rules()`] contains their names and reasons.
 //!
 //! No version is written here: facts about versions are rows of `versions/lint.toml` and
 //! `versions/compat.toml`.

@@ -8,7 +8,7 @@ use crate::{Context, Facts, Findings};
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let (file, text) = (facts.file, facts.text);
     let tracks = match context.pins {
-        Some(pins) => parse_tracks_with(file, text, References { pins, tracks: None }),
+        Some(pins) => parse_tracks_with(file, text, References { pins, tracks: context.tracks }),
         None => parse_tracks(file, text),
     };
     let tracks = match tracks {

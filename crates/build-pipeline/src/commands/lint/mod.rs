@@ -39,6 +39,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
     // Tracks are read with the pins; if the pins are invalid, their own problems come first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
+    let tracks = project.as_ref().ok().and_then(|project| project.built_in_tracks().ok()?);
     let root = project.as_ref().map_or_else(|_| here.clone(), |project| project.root.clone());
     let Read { files, findings: mut found, failed } = match args.files.as_slice() {
         [] => files::of_project(&project?),
@@ -53,6 +54,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
         today: Some(&day),
         defined: Some(&defined),
         pins: pins.as_ref(),
+        tracks: tracks.as_ref(),
         exists: Some(&folder),
         gpu: gpu.as_ref(),
         project_gpu: project_gpu.as_ref(),

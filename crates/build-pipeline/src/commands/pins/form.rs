@@ -13,6 +13,9 @@ pub(crate) struct VersionsFile {
     /// The version of the file format: 1.
     #[schemars(range(min = 1, max = 1))]
     schema: u32,
+    /// Whether the data files of the program are defaults for this project; true if absent.
+    #[serde(default)]
+    built_in: bool,
     /// SOURCE_DATE_EPOCH of every image: the time of the newest pin change, in seconds.
     #[schemars(range(min = 1_577_836_800_u64, max = 4_294_967_296_u64))]
     source_date_epoch: u64,
