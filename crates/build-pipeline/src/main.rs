@@ -139,8 +139,11 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
-            let tracks = global::data(&cli.global)?.tracks()?;
-            let mut command = with_tracks(Cli::command(), &tracks);
+            let mut command = Cli::command();
+            // A file that is wrong must not break the profile of a shell.
+            if let Ok(tracks) = global::data(&cli.global)?.tracks() {
+                command = with_tracks(command, &tracks);
+            }
             clap_complete::generate(*shell, &mut command, "build-pipeline", &mut text);
             output::result(&String::from_utf8_lossy(&text))
         }

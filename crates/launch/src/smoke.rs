@@ -83,7 +83,7 @@ pub struct Asked {
 /// `prepared` has an engine that answered, and loses its GPU if the machine lacks one.
 ///
 /// # Errors
-/// The engine fails, or a data file is wrong. A level that fails is no error.
+/// The engine fails, a data file is wrong, or the track has no levels. A level that fails is no error.
 pub async fn levels(
     here: &Path,
     mut prepared: Prepared,
@@ -98,7 +98,14 @@ pub async fn levels(
     prepared.has_gpu &= lacks.is_none();
     let session = Session { prepared: &prepared, asked, data: Data::find(here), why };
     let engine = prepared.engine()?;
-    let report = session.levels(engine).await;
+    let report = if prepared.row.smoke.is_empty() {
+        let track = &prepared.track;
+        let what = format!("track `{track}` has no smoke tests");
+        Err(Failure::new(Kind::Input, what)
+            .hint(format!("add levels to `[{track}]` in versions/run.toml, for example `smoke.import = {{ script = \"NAME.sh\", expect = '^ok' }}`")))
+    } else {
+        session.levels(engine).await
+    };
     engine.stop().await;
     report
 }

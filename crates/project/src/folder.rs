@@ -161,7 +161,16 @@ impl Project {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn pins(&self) -> Result<pins::Pins, Failure> {
-        self.layered(VERSIONS, pins::parse_versions, |own, lower| own.over(&lower))
+        if !self.has_files {
+            return self.built_in(VERSIONS, pins::parse_versions);
+        }
+        let own = self.parse(VERSIONS, pins::parse_versions)?;
+        // So that the file is parsed only once.
+        self.has_built_in.get_or_init(|| own.has_built_in);
+        if !self.reads_built_in(VERSIONS) {
+            return Ok(own);
+        }
+        Ok(own.over(&self.built_in(VERSIONS, pins::parse_versions)?))
     }
 
     /// Reads the GPU targets of the project and the program.

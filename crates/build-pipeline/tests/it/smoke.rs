@@ -53,6 +53,15 @@ fn without_a_gpu_the_levels_that_need_none_run_and_the_others_are_named() {
 }
 
 #[test]
+fn a_track_without_levels_is_not_passed() {
+    let (engine, project) = (podman(), Project::new());
+    let row =
+        "schema = 1\n[vulkan]\ngpu = \"vulkan\"\nmodels = \"~/models\"\nmodels-at = \"/models\"\n";
+    project.write("versions/run.toml", row);
+    smoke(&project, &engine, "--no-gpu").expect(2).says("track `vulkan` has no smoke tests");
+}
+
+#[test]
 fn a_signal_is_a_failure_by_its_name_and_ends_the_levels() {
     let engine = podman();
     for (script, status, name) in [

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind};
 use lint::{Exists, Finding};
-use project::{Project, read_bytes};
+use project::{Project, built_in, read_bytes};
 
 /// The folders that paths in files are relative to.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(super) struct Folder<'a> {
     pub(super) here: &'a Path,
     /// The root of the project, or the folder itself.
     pub(super) root: &'a Path,
+    /// Whether the program's data files belong to the project.
+    pub(super) has_built_in: bool,
 }
 
 impl Exists for Folder<'_> {
@@ -24,7 +26,8 @@ impl Exists for Folder<'_> {
         let is_known =
             repository.is_some() || beside.starts_with(self.root) && is_project(self.root);
         let places = [Some(beside), repository, Some(self.here), Some(self.root)];
-        if places.into_iter().flatten().any(|folder| folder.join(path).exists()) {
+        let is_built_in = self.has_built_in && built_in::text(path).is_some();
+        if is_built_in || places.into_iter().flatten().any(|folder| folder.join(path).exists()) {
             return Some(true);
         }
         is_known.then_some(false)

@@ -39,6 +39,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
     // Tracks are read with the pins; if the pins are invalid, their own problems come first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
+    let has_built_in = project.as_ref().is_ok_and(Project::has_built_in);
     let tracks = project.as_ref().ok().and_then(|project| project.built_in_tracks().ok()?);
     let root = project.as_ref().map_or_else(|_| here.clone(), |project| project.root.clone());
     let Read { files, findings: mut found, failed } = match args.files.as_slice() {
@@ -48,7 +49,8 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     let defined: BTreeSet<String> =
         files.iter().flat_map(|(name, text)| lint::defined(name, text)).collect();
     let (_, day) = today()?;
-    let folder = Folder { here: if args.files.is_empty() { &root } else { &here }, root: &root };
+    let here = if args.files.is_empty() { &root } else { &here };
+    let folder = Folder { here, root: &root, has_built_in };
     let context = Context {
         compat: Some(&compat),
         today: Some(&day),
