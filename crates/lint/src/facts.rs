@@ -130,7 +130,11 @@ impl<'t> Facts<'t> {
             missing: Vec::new(),
             privileged: Vec::new(),
             stages: Vec::new(),
-            target: Target::read(file, text),
+            // No rule about these asks for a GPU, and every plan has its pins checked.
+            target: match kind {
+                Kind::Pins | Kind::Python => Target::default(),
+                _ => Target::read(file, text),
+            },
         };
         match kind {
             Kind::Dockerfile => facts.script(shell::script("Dockerfile", text)),
