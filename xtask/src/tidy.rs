@@ -119,6 +119,12 @@ pub(crate) fn check() -> Result<()> {
     let mut breaches = Vec::new();
     crates(&metadata, &mut breaches)?;
     code_map(&mut breaches)?;
+    let default_run: Vec<&str> =
+        metadata.packages.iter().filter_map(|package| package.default_run.as_deref()).collect();
+    if default_run != ["build-pipeline"] {
+        // README's first command names no program.
+        breaches.push(format!("`cargo run` starts {default_run:?}, not `build-pipeline`"));
+    }
     for file in tracked_files()? {
         text(&file, &mut breaches)?;
     }
