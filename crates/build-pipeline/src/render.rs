@@ -10,7 +10,6 @@ use crate::output::Page;
 /// Returns the plan as an indented outline.
 pub(crate) fn tree(prepared: &Prepared) -> String {
     let Prepared { plan, warnings, .. } = prepared;
-    let recipe = prepared.recipe();
     let mut out = Page::default();
     let kind = if plan.rehearsal { ", rehearsal on stand-ins" } else { "" };
     out.line(format_args!("{} for {}{kind}", plan.track, plan.gpu));
@@ -22,15 +21,6 @@ pub(crate) fn tree(prepared: &Prepared) -> String {
         "├─ time        {created} (SOURCE_DATE_EPOCH {})",
         plan.source_date_epoch
     ));
-    let state = match recipe.modified.as_slice() {
-        [] => String::new(),
-        files => format!("; uncommitted: {}", files.join(", ")),
-    };
-    match (&recipe.commit, &recipe.unknown) {
-        (Some(commit), _) => out.line(format_args!("├─ recipe      {commit}{state}")),
-        (None, Some(why)) => out.line(format_args!("├─ recipe      {why}{state}")),
-        (None, None) => {}
-    }
     for (name, value) in &plan.overrides {
         out.line(format_args!("├─ changed     {name} = {value}"));
     }

@@ -186,51 +186,80 @@ fn is_name_of_buildah(name: &str) -> bool {
 
 /// Removes everything that belongs to a run, and returns what was removed.
 pub(crate) async fn clean(client: &Client, run: &RunId) -> Result<Vec<Leftover>, EngineError> {
-    let found = leftovers(client, Some(run)).await?;
-    remove_all(client, &found).await?;
-    Ok(found)
+    remove_all(client, async || leftovers(client, Some(run)).await).await
 }
 
 /// Removes this tool's bases and the images built on them, and returns what was removed.
 pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
-    remove_unfinished(client).await?;
-    let found = bases(client).await?;
-    remove_all(client, &found).await?;
-    Ok(found)
+    let list = async || {
+        remove_unfinished(client).await?;
+        bases(client).await
+    };
+    remove_all(client, list).await
 }
 
-/// How long docker may take to remove the container of an interrupted RUN. The image of the step
+/// How long docker may take to remove the container of an interrupted `RUN`. The image of the step
 /// before it cannot be removed until then.
-const SETTLING: Duration = Duration::from_secs(60);
+const SETTLING_DOCKER: Duration = Duration::from_secs(60);
 
-async fn remove_all(client: &Client, found: &[Leftover]) -> Result<(), EngineError> {
+/// How long a killed podman may take to end. Until then, it may create the container of a step,
+/// and the image of that step cannot be removed.
+const SETTLING_PODMAN: Duration = Duration::from_secs(20);
+
+/// Removes everything in a list, and returns what was removed. Lists again while the engine refuses
+/// to remove something, because a container that uses it may have appeared since.
+async fn remove_all(
+    client: &Client,
+    list: impl AsyncFn() -> Result<Vec<Leftover>, EngineError>,
+) -> Result<Vec<Leftover>, EngineError> {
+    let settling = match client.kind() {
+        EngineKind::Podman => SETTLING_PODMAN,
+        EngineKind::Docker => SETTLING_DOCKER,
+    };
     let begin = Instant::now();
-    let mut left: Vec<&Leftover> = found.iter().collect();
+    let mut removed = Vec::new();
+    loop {
+        let (gone, refusal) = remove_what_goes(client, list().await?).await?;
+        removed.extend(gone);
+        match refusal {
+            None => {
+                removed.sort();
+                removed.dedup();
+                return Ok(removed);
+            }
+            Some(refusal) if begin.elapsed() > settling => return Err(refusal),
+            Some(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    }
+}
+
+/// Removes everything that the engine does not refuse to remove. Returns what was removed, and the
+/// first refusal if something is left.
+async fn remove_what_goes(
+    client: &Client,
+    mut left: Vec<Leftover>,
+) -> Result<(Vec<Leftover>, Option<EngineError>), EngineError> {
+    let mut gone = Vec::new();
     // An image can be removed only after all images that were built on it, and only the engine
     // knows which these are.
     loop {
+        let before = left.len();
         let mut refused = Vec::new();
-        let mut why = None;
-        for leftover in &left {
-            match remove(client, leftover).await {
-                Ok(()) => {}
+        let mut refusal = None;
+        for leftover in left {
+            match remove(client, &leftover).await {
+                Ok(()) => gone.push(leftover),
                 Err(error @ EngineError::Refused { .. }) => {
-                    refused.push(*leftover);
-                    why.get_or_insert(error);
+                    refused.push(leftover);
+                    refusal.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
             }
         }
-        match why {
-            None => return Ok(()),
-            Some(error) if refused.len() == left.len() => {
-                if client.kind() == EngineKind::Podman || begin.elapsed() > SETTLING {
-                    return Err(error);
-                }
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            Some(_) => left = refused,
+        if refusal.is_none() || refused.len() == before {
+            return Ok((gone, refusal));
         }
+        left = refused;
     }
 }
 

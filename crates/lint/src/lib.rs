@@ -23,6 +23,7 @@ mod units;
 
 use std::collections::BTreeSet;
 
+use ::pins::Pins;
 pub use data::{Evidence, Rule, Severity, rule, rules};
 pub use facts::{Facts, Kind};
 use names::GpuTarget;
@@ -77,9 +78,31 @@ pub trait Exists: std::fmt::Debug {
 /// Returns the findings in a file, in the order of its lines.
 pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     let facts = Facts::read(file, text);
-    let mut all = Findings { file, all: Vec::new() };
+    let mut all = Findings::new(file);
     rules::run(&facts, context, &mut all);
-    let mut found = all.all;
+    in_order(all.all, text)
+}
+
+/// Returns what some rules find about pins that were read from a file, in the order of its lines.
+///
+/// The descriptions of the rules are read only if there is a finding.
+pub fn check_pins(
+    file: &str,
+    text: &str,
+    pins: &Pins,
+    rules: &[&str],
+    context: Context<'_>,
+) -> Vec<Finding> {
+    let mut all = Findings { only: Some(rules), ..Findings::new(file) };
+    rules::check_pins(pins, text, context, &mut all);
+    in_order(all.all, text)
+}
+
+/// Sorts findings by their lines, without those that the file allows.
+fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
+    if found.is_empty() {
+        return found;
+    }
     let lines: Vec<&str> = text.lines().collect();
     found.retain(|finding| !is_allowed(&lines, finding));
     let key = |one: &Finding| (one.line, one.rule.id.as_str(), one.severity);
@@ -91,7 +114,7 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
 /// Returns the finding for a file that is not UTF-8 text; `line` is the first line with other bytes.
 /// A binary file is not checked at all, which is an error.
 pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
-    let mut all = Findings { file, all: Vec::new() };
+    let mut all = Findings::new(file);
     let hit = if is_binary {
         Hit::new("not-utf-8", line, "the file is binary, and was not checked")
             .help("name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`")
@@ -177,13 +200,22 @@ impl<'r> Hit<'r> {
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
     file: &'a str,
+    /// The rules that count. `None` for all.
+    only: Option<&'a [&'a str]>,
     all: Vec<Finding>,
 }
 
-impl Findings<'_> {
+impl<'a> Findings<'a> {
+    fn new(file: &'a str) -> Self {
+        Self { file, only: None, all: Vec::new() }
+    }
+
     /// Adds a violation.
     pub(crate) fn hit(&mut self, hit: Hit<'_>) {
         let Hit { rule: id, line, message, help, severity, evidence } = hit;
+        if self.only.is_some_and(|only| !only.contains(&id)) {
+            return;
+        }
         let Some(rule) = rule(id) else { return };
         self.all.push(Finding {
             rule,

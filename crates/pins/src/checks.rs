@@ -21,8 +21,7 @@ pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {
 
 /// Accepts an `https` url without credentials, query and fragment.
 pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
-    let shown = quote(text);
-    let refuse = |why: &str, help: String| Err(wrong(format!("{shown} {why}"), help));
+    let refuse = |why: &str, help: String| Err(wrong(format!("{} {why}", quote(text)), help));
     // This comes before the text is split: a password can contain every character that separates
     // the parts.
     if text.contains('@') && Secret::from(text).is_secret() {

@@ -28,7 +28,7 @@ pub struct Compat {
     pub couplings: BTreeMap<String, CouplingRow>,
     /// Releases that are known to fail.
     pub bad: BTreeMap<String, BadRow>,
-    /// Wheel indexes that moved.
+    /// Package indexes that moved or get no new packages.
     pub indexes: BTreeMap<String, IndexRow>,
 }
 
@@ -147,12 +147,14 @@ pub struct BadRow {
     pub evidence: Evidence,
 }
 
-/// A wheel index that moved.
+/// A package index that moved or gets no new packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRow {
     /// The prefix of its urls.
     pub url: String,
-    /// The new location.
+    /// What has happened to it, for example `has moved`.
+    pub why: String,
+    /// What to use instead.
     pub instead: String,
     /// The source.
     pub evidence: Evidence,
@@ -517,11 +519,13 @@ fn read_bad(report: &mut Report<'_>, table: &Table<'_>) -> Result<BadRow, Report
 }
 
 fn read_index(report: &mut Report<'_>, table: &Table<'_>) -> Result<IndexRow, Reported> {
-    check_keys(report, table, &["url", "instead"]);
+    check_keys(report, table, &["url", "why", "instead"]);
     let example = "url = \"https://rocm.nightlies.amd.com/v2/\"";
     let url = table.required(report, "url", example, checks::https_url);
+    let why = table.optional(report, "why", line(200));
     let example = "instead = \"https://repo.amd.com/rocm/whl-multi-arch/\"";
-    let instead = table.required(report, "instead", example, checks::https_url);
+    let instead = table.required(report, "instead", example, line(300));
     let evidence = read_evidence(report, table);
-    Ok(IndexRow { url: url?, instead: instead?, evidence: evidence? })
+    let why = why?.unwrap_or_else(|| "has moved".to_owned());
+    Ok(IndexRow { url: url?, why, instead: instead?, evidence: evidence? })
 }

@@ -1,7 +1,10 @@
 //! Checks the pins of a plan: refuses stale locks, and adds findings of `lint` and of the
 //! compatibility table to the planner's warnings.
 
+use std::collections::BTreeMap;
+
 use failure::Failure;
+use names::PinName;
 use pins::Pins;
 use plan::{Action, Plan};
 use planner::Warning;
@@ -49,7 +52,6 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
     let (Some(compat), Ok(text)) = (project.compat()?, project.text(FILE)) else {
         return Ok(Vec::new());
     };
-    let lines = pins::pin_lines(&text);
     // The data files do not describe a value that was set for this run.
     let used = |name: &str| plan.inputs.contains_key(name) && !plan.overrides.contains_key(name);
     let (_, day) = today()?;
@@ -59,14 +61,17 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
         project_gpu: Some(&plan.gpu),
         ..lint::Context::default()
     };
+    let used_pins = Pins {
+        sources: of_names(&pins.sources, used),
+        archives: of_names(&pins.archives, used),
+        images: of_names(&pins.images, used),
+        releases: of_names(&pins.releases, used),
+        ..*pins
+    };
     let mut warnings = Vec::new();
-    for finding in lint::check(FILE, &text, context) {
-        let is_used = lines.iter().any(|(name, line)| *line == finding.line && used(name.as_str()));
-        let rule = finding.rule.id.as_str();
-        if is_used && QUOTED.contains(&rule) {
-            let message = format!("{}; {}", finding.message, finding.help);
-            warnings.push(Warning { rule, message });
-        }
+    for finding in lint::check_pins(FILE, &text, &used_pins, &QUOTED, context) {
+        let message = format!("{}; {}", finding.message, finding.help);
+        warnings.push(Warning { rule: finding.rule.id.as_str(), message });
     }
     for name in pins.sources.keys().filter(|name| used(name.as_str())) {
         let known = couplings(&compat, pins, name).into_iter();
@@ -89,4 +94,13 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
         }
     }
     Ok(warnings)
+}
+
+/// Returns the entries whose names are wanted.
+fn of_names<T: Clone>(
+    all: &BTreeMap<PinName, T>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> BTreeMap<PinName, T> {
+    let wanted = all.iter().filter(|(name, _)| is_wanted(name.as_str()));
+    wanted.map(|(name, pin)| (name.clone(), pin.clone())).collect()
 }

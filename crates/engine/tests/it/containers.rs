@@ -1,6 +1,8 @@
 //! Archives, containers, `clean` next to other people's objects, broken runtimes, and services that
 //! end with their owner.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use engine::{
     ContainerRequest, Device, DockerBuilder, Engine, EngineError, LeftoverKind, Mount,
@@ -147,6 +149,29 @@ async fn a_name_that_podman_did_not_take_back_protects_no_image() {
     engine.clean(&run_id("killed")).await.unwrap();
     let names = store.podman(&["images", "--all", "--format", "{{.Repository}}:{{.Tag}}"]);
     assert!(!names.contains(&ours) && names.contains(&theirs), "{names:?}");
+}
+
+/// A podman that was killed may still create the container of a step while `clean` removes images.
+/// Here, a container that uses an image of the run is removed only later.
+#[tokio::test(flavor = "multi_thread")]
+async fn clean_waits_for_a_container_that_is_about_to_go() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let base = Base::serve().await;
+    base.give_to(&engine).await;
+    let text = format!("FROM {}\nRUN echo 1 > /file\n", base.name);
+    let image = build(&engine, &request("clean-later", &text), &[]).await.0.unwrap().image;
+    // Without a label of a run, so that `clean` does not remove it.
+    store.podman(&["create", "--network=none", "--name", "later", image.as_str(), "true"]);
+    let goes = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        store.podman(&["rm", "later"]);
+    };
+    let run = run_id("clean-later");
+    let (cleaned, ()) = tokio::join!(engine.clean(&run), goes);
+    let cleaned = cleaned.unwrap();
+    assert!(cleaned.iter().any(|leftover| leftover.id == image.as_str()), "{cleaned:?}");
+    assert_eq!(engine.leftovers(None).await.unwrap(), []);
 }
 
 /// The files of an archive, and the digest of the config.

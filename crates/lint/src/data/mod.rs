@@ -116,8 +116,6 @@ pub struct Data {
     pub(crate) ollama_other: OllamaRow,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
-    /// Package indexes that moved or get no new packages.
-    pub(crate) indexes: Vec<IndexRow>,
     /// Names of GPUs.
     pub(crate) gpus: Vec<GpuRow>,
     /// Words in lines.
@@ -214,15 +212,6 @@ pub(crate) struct VariableRow {
 pub(crate) struct OllamaRow {
     pub(crate) names: Vec<String>,
     pub(crate) help: String,
-}
-
-/// A package index that moved or gets no new packages.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct IndexRow {
-    /// The starts of its urls.
-    pub(crate) urls: Vec<String>,
-    pub(crate) help: String,
-    pub(crate) row: Row,
 }
 
 /// Names of a GPU.

@@ -5,13 +5,13 @@ use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, lis
 use pins::{Known, ParseError, Releases};
 
 use super::{
-    Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, IndexRow, NeverRow, OllamaRow, OverrideRow,
-    Place, RocmRow, Row, Rule, Severity, VariableRow, WheelRow, WordRow,
+    Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow, OllamaRow, OverrideRow, Place,
+    RocmRow, Row, Rule, Severity, VariableRow, WheelRow, WordRow,
 };
 
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 13] = [
     "schema", "rule", "rocm", "never", "extra", "wheel", "image", "override", "variable", "ollama",
-    "base", "index", "gpu", "word",
+    "base", "gpu", "word",
 ];
 
 /// The keys of every row about a problem.
@@ -37,7 +37,6 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let variables = reader.rows("variable", read_variable);
         let ollama = reader.rows("ollama", read_ollama);
         let bases = reader.rows("base", read_base);
-        let indexes = reader.rows("index", read_index);
         let gpus = reader.rows("gpu", read_gpu);
         let words = reader.rows("word", read_word);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
@@ -57,7 +56,6 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             ollama_never,
             ollama_other,
             plain_bases: bases?.into_iter().flatten().collect(),
-            indexes: indexes?,
             gpus: gpus?,
             words: words?,
         };
@@ -280,14 +278,6 @@ fn read_ollama(
 fn read_base(report: &mut Report<'_>, named: &Named<'_>) -> Result<Vec<String>, Reported> {
     named.table.check_keys(report, &["repositories"]);
     named.table.texts(report, "repositories", "debian", line)
-}
-
-fn read_index(report: &mut Report<'_>, named: &Named<'_>) -> Result<IndexRow, Reported> {
-    named.keys(report, &["urls", "help"]);
-    let urls = named.table.texts(report, "urls", "https://repo.amd.com/rocm/whl/", line);
-    let help = named.table.required(report, "help", "help = \"use another\"", line);
-    let row = named.row(report);
-    Ok(IndexRow { urls: urls?, help: help?, row: row? })
 }
 
 fn read_gpu(report: &mut Report<'_>, named: &Named<'_>) -> Result<GpuRow, Reported> {

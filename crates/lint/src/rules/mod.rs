@@ -12,6 +12,8 @@ mod tracks;
 mod variables;
 mod words;
 
+pub(crate) use pins::check as check_pins;
+
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 

@@ -1,6 +1,7 @@
 //! Rules for `versions.toml`: pins that are unresolved, discontinued, expired, duplicated, or
 //! incompatible.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use ::names::PinName;
@@ -12,22 +13,25 @@ use super::words::stale_index;
 use crate::{Context, Facts, Findings, Hit};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    let pins = match parse_versions(facts.file, facts.text) {
-        Ok(pins) => pins,
+    match parse_versions(facts.file, facts.text) {
+        Ok(pins) => check(&pins, facts.text, context, found),
         Err(error) => {
             for problem in error.problems {
                 found.add_with("pins-invalid", problem.line, problem.message, problem.help);
             }
-            return;
         }
-    };
-    let lines = pin_lines(facts.text);
+    }
+}
+
+/// Checks pins that were read from `text`.
+pub(crate) fn check(pins: &Pins, text: &str, context: Context<'_>, found: &mut Findings<'_>) {
+    let lines = LazyCell::new(|| pin_lines(text));
     let line = |name: &PinName| lines.get(name).copied().unwrap_or(1);
-    unresolved(&pins, &line, found);
-    images(&pins, context, &line, found);
-    expired(&pins, context, &line, found);
-    doubled(&pins, &line, found);
-    releases(&pins, context, &line, found);
+    unresolved(pins, &line, found);
+    images(pins, context, &line, found);
+    expired(pins, context, &line, found);
+    doubled(pins, &line, found);
+    releases(pins, context, &line, found);
 }
 
 fn unresolved(pins: &Pins, line: &dyn Fn(&PinName) -> usize, found: &mut Findings<'_>) {

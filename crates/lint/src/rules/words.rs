@@ -90,14 +90,8 @@ fn moved_index(text: &str, line: usize, context: Context<'_>, found: &mut Findin
 
 /// Returns the violation if a url belongs to an index that moved or gets no new packages.
 pub(super) fn stale_index(url: &str, line: usize, context: Context<'_>) -> Option<Hit<'static>> {
-    let is_in = |start: &String| url.starts_with(start.as_str());
-    if let Some(row) = data().indexes.iter().find(|row| row.urls.iter().any(is_in)) {
-        let start = row.urls.iter().find(|start| is_in(start))?;
-        let message = row.row.message.replace("{url}", start);
-        return Some(Hit::new(&row.row.rule, line, message).of(&row.row).help(&row.help));
-    }
     let row = context.compat?.moved_index(url)?;
-    let message = format!("the index `{}` has moved", row.url);
+    let message = format!("the index `{}` {}", row.url, row.why);
     let hit = Hit::new("index-moved", line, message).compat(&row.evidence);
     Some(hit.help(format!("use {}", row.instead)))
 }

@@ -24,12 +24,17 @@ pub(super) enum Extent {
 
 /// Returns the secret parts of a text in order. They do not overlap and are not empty.
 pub(super) fn spans(text: &str, extent: Extent) -> Vec<Range<usize>> {
-    let mut all = bearer(text);
+    let lower = text.to_ascii_lowercase();
+    let mut all = bearer(text, &lower);
     // Every rule below needs one of these characters.
     if text.contains(['@', ':', '=', '%']) || text.contains("--") {
         tokens(text, extent).into_iter().for_each(|token| addresses(text, token, &mut all));
-        all.extend(authorizations(text));
-        all.extend(named_values(text, extent));
+        all.extend(authorizations(text, &lower));
+        // Every name of `says_secret` contains one of these words.
+        let words = ["token", "passw", "passphrase", "secret", "credential", "key"];
+        if words.iter().any(|word| lower.contains(word)) {
+            all.extend(named_values(text, extent));
+        }
     }
     let is_hidden = |span: &Range<usize>| text[span.clone()].bytes().all(|byte| byte == b'*');
     all.retain(|span| !is_hidden(span));
@@ -226,8 +231,7 @@ fn escaped_user(word: &str, last: Option<usize>) -> Option<Range<usize>> {
 }
 
 /// Returns the credentials of `Authorization` headers.
-fn authorizations(text: &str) -> Vec<Range<usize>> {
-    let lower = text.to_ascii_lowercase();
+fn authorizations(text: &str, lower: &str) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for (at, name) in lower.match_indices("authorization") {
         if all.last().is_none_or(|last| last.end <= at) {
@@ -255,9 +259,8 @@ fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
 }
 
 /// Returns the tokens after the word `Bearer`.
-fn bearer(text: &str) -> Vec<Range<usize>> {
+fn bearer(text: &str, lower: &str) -> Vec<Range<usize>> {
     const SHORTEST: usize = 16;
-    let lower = text.to_ascii_lowercase();
     let starts = lower.match_indices("bearer ").map(|(at, word)| at + word.len());
     let token = |start: usize| {
         let rest = &text[start..];
