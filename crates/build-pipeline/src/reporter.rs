@@ -89,6 +89,14 @@ impl Reporter {
         let teller = Teller { reporter, plan, prefix, last_times };
         Arc::new(move |event| teller.tell(event))
     }
+
+    /// Returns the event handler for an image that is being copied.
+    pub(crate) fn for_image(self: &Arc<Self>, name: &str) -> OnEvent {
+        let last_times = OnceLock::from(BTreeMap::new());
+        let (reporter, plan) = (Arc::clone(self), name.to_owned());
+        let teller = Teller { reporter, plan, prefix: String::new(), last_times };
+        Arc::new(move |event| teller.tell(event))
+    }
 }
 
 impl Teller {
@@ -214,7 +222,7 @@ impl Live {
                 let (line, _) = teller.under_way(step, what);
                 shown.insert(teller.name(step), self.begin(line));
             }
-            Event::OutputBegun { output } => {
+            Event::OutputBegun { output, .. } => {
                 let name = teller.name(output);
                 let line = self.begin(format!("write {name}"));
                 shown.insert(name, line);

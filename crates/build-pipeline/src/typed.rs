@@ -10,7 +10,8 @@ use failure::{Failure, Kind};
 use names::Secret;
 
 /// Options and arguments that name an image, or a place to fetch from or push to.
-const PLACES: [&str; 8] = ["mirror", "outputs", "push", "set", "url", "target", "left", "right"];
+const PLACES: [&str; 10] =
+    ["mirror", "outputs", "push", "set", "url", "image", "target", "targets", "left", "right"];
 
 /// Returns the words of the command, with `***` in place of every secret.
 pub(crate) fn words(command: &Command, matches: &ArgMatches) -> Vec<String> {

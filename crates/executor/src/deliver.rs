@@ -7,7 +7,6 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use atomic_write_file::AtomicWriteFile;
 use futures_util::StreamExt as _;
@@ -20,15 +19,9 @@ use record::{OutputOutcome, OutputState};
 use tokio::task::{JoinHandle, JoinSet, block_in_place};
 
 use crate::build_env::StoredImage;
+use crate::place::{LAYERS_AT_ONCE, LayerSource, LayerTarget, Placed, Transfer, distinct, joined};
 use crate::run::Run;
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
-
-/// How many layers are copied at once. More streams do not use a connection better, and registries
-/// limit connections (podman and skopeo copy 6, docker 3).
-const LAYERS_AT_ONCE: usize = 4;
-
-/// The number of bytes of a layer between two progress reports.
-const PROGRESS_STEP: u64 = 4 << 20;
 
 /// The digest that a target tag points to, requested in advance.
 pub(crate) type Target = Option<JoinHandle<Result<Option<Digest>, RegistryError>>>;
@@ -55,6 +48,8 @@ pub(crate) async fn deliver(
     image: &DerivedImage,
     targets: Vec<Target>,
 ) -> Result<(), ExecuteError> {
+    // The repositories that have the image by now.
+    let mut pushed = Vec::new();
     for (output, target) in run.settings.outputs.iter().zip(targets) {
         let name = output.to_string();
         // The recorded state if this is never completed.
@@ -66,15 +61,17 @@ pub(crate) async fn deliver(
             layers_mounted: 0,
         };
         run.progress().outputs.push(begun);
-        (run.on_event)(Event::OutputBegun { output: name.clone() });
+        (run.on_event)(Event::OutputBegun {
+            output: name.clone(),
+            layer_bytes: distinct(&image.layers).iter().map(|layer| layer.size).sum(),
+        });
         let mut delivery = Delivery {
             run,
             base,
             image,
-            output: &name,
-            copied: 0,
-            bytes: Arc::default(),
-            mounted: 0,
+            transfer: Transfer::new(name.clone(), Arc::clone(&run.on_event)),
+            placed: Placed::default(),
+            pushed: &pushed,
         };
         let result = match output {
             Output::Layout { path, with_layers } => delivery.layout(path, *with_layers).await,
@@ -85,9 +82,9 @@ pub(crate) async fn deliver(
         let outcome = OutputOutcome {
             output: name.clone(),
             state: *result.as_ref().unwrap_or(&OutputState::Failed),
-            layers_copied: delivery.copied,
-            layer_bytes_copied: delivery.bytes.load(Ordering::Relaxed),
-            layers_mounted: delivery.mounted,
+            layers_copied: delivery.placed.copied,
+            layer_bytes_copied: delivery.transfer.bytes(),
+            layers_mounted: delivery.placed.mounted,
         };
         let layer_bytes_copied = outcome.layer_bytes_copied;
         (run.on_event)(Event::OutputEnded {
@@ -100,6 +97,9 @@ pub(crate) async fn deliver(
         progress.outputs.push(outcome);
         drop(progress);
         result?;
+        if let Output::Registry { reference } = output {
+            pushed.push(reference.repository.clone());
+        }
     }
     Ok(())
 }
@@ -109,10 +109,10 @@ struct Delivery<'a> {
     run: &'a Run,
     base: &'a BaseImage,
     image: &'a DerivedImage,
-    output: &'a str,
-    copied: usize,
-    bytes: Arc<AtomicU64>,
-    mounted: usize,
+    transfer: Transfer,
+    placed: Placed,
+    /// The repositories that have the image already.
+    pushed: &'a [Repository],
 }
 
 impl Delivery<'_> {
@@ -125,21 +125,21 @@ impl Delivery<'_> {
     }
 
     fn writing(&self, source: LayoutError) -> ExecuteError {
-        ExecuteError::layout(format!("writing `{}` failed", self.output), source)
+        ExecuteError::layout(format!("writing `{}` failed", self.transfer.output), source)
     }
 
     fn pushing(&self, source: RegistryError) -> ExecuteError {
-        ExecuteError::registry(format!("pushing to `{}` failed", self.output), source)
+        ExecuteError::registry(format!("pushing to `{}` failed", self.transfer.output), source)
     }
 
     async fn engine(&self, name: &ImageRef) -> Result<OutputState, ExecuteError> {
         let Some(build_env) = &self.run.settings.build_env else {
-            return Err(ExecuteError::plan(format!("`{}` needs an engine", self.output)));
+            return Err(ExecuteError::plan(format!("`{}` needs an engine", self.transfer.output)));
         };
         let made = StoredImage::new(self.image, Some(self.base.image.clone()))?;
         let sink = self.run.sink().await?;
         let offered = sink.offer(&self.run.plan.name, &made, &build_env.store, self.client())?;
-        let engine = self.run.engine(self.output)?;
+        let engine = self.run.engine(&self.transfer.output)?;
         build_env.load(engine, self.image, &offered, name).await
     }
 
@@ -175,12 +175,9 @@ impl Delivery<'_> {
 
     /// Returns the layers that a layout lacks, and the damaged ones.
     async fn lacking(&self, path: &Path) -> Vec<Descriptor> {
-        let mut layers: Vec<&Descriptor> = self.image.layers.iter().collect();
-        layers.sort_by_key(|layer| &layer.digest);
-        layers.dedup_by_key(|layer| &layer.digest);
         let mut verified = self.run.settings.verified.of(&layout::blobs_folder(path));
         let mut lacking = Vec::new();
-        for layer in layers {
+        for layer in distinct(&self.image.layers) {
             let file = layout::blob_path(path, &layer.digest);
             if !block_in_place(|| verified.has(&file, &layer.digest, layer.size)) {
                 lacking.push(layer.clone());
@@ -211,8 +208,10 @@ impl Delivery<'_> {
             }
             let (client, repository) = (self.client().clone(), self.source().clone());
             let file = layout::blob_path(path, &layer.digest);
-            let (tick, writing) =
-                (self.ticker(&layer), format!("writing `{}` failed", self.output));
+            let (tick, writing) = (
+                self.transfer.ticker(&layer),
+                format!("writing `{}` failed", self.transfer.output),
+            );
             copies.spawn(async move {
                 let fetching = |e| {
                     ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e)
@@ -256,7 +255,7 @@ impl Delivery<'_> {
                 |e| ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e);
             let stream = self.client().blob_stream(self.source(), &layer.digest, layer.size).await;
             let mut stream = stream.map_err(fetching)?;
-            let tick = self.ticker(layer);
+            let tick = self.transfer.ticker(layer);
             archive.begin_layer(layer).map_err(|e| self.writing(e))?;
             while let Some(piece) = stream.next().await {
                 let piece = piece.map_err(fetching)?;
@@ -264,7 +263,7 @@ impl Delivery<'_> {
                 tick(piece.len() as u64);
             }
             archive.end_layer(layer).map_err(|e| self.writing(e))?;
-            self.copied += 1;
+            self.placed.copied += 1;
         }
         block_in_place(|| archive.finish()).map_err(|e| self.writing(e))?;
         Ok(OutputState::Written)
@@ -283,13 +282,11 @@ impl Delivery<'_> {
         }
         let target = &reference.repository;
         let locations = self.client().locations(self.source());
-        let neighbours: Vec<&Repository> =
-            locations.iter().filter(|place| place.registry() == target.registry()).collect();
         // A repository that served the base's manifest also has its layers, because the registry
         // checked that. A repository that might have served it must be asked for every layer.
         let has_served = !self.base.was_cached && locations == std::slice::from_ref(target);
         if !has_served {
-            self.layers_to(target, &neighbours).await?;
+            self.layers_to(target).await?;
         }
         let config = self
             .client()
@@ -306,61 +303,13 @@ impl Delivery<'_> {
         Ok(OutputState::Written)
     }
 
-    /// Makes sure that the target has all layers: it has them already, mounts them from another
-    /// repository, or receives a stream.
-    async fn layers_to(
-        &mut self,
-        target: &Repository,
-        neighbours: &[&Repository],
-    ) -> Result<(), ExecuteError> {
-        let mut layers: Vec<&Descriptor> = self.image.layers.iter().collect();
-        layers.sort_by_key(|layer| &layer.digest);
-        layers.dedup_by_key(|layer| &layer.digest);
-        let mut copies = JoinSet::new();
-        for layer in layers {
-            if copies.len() == LAYERS_AT_ONCE {
-                self.one_placed(&mut copies).await?;
-            }
-            let (client, layer, target) = (self.client().clone(), layer.clone(), target.clone());
-            let may_have = neighbours.is_empty() || neighbours.contains(&&target);
-            let neighbour = neighbours.iter().find(|place| ***place != target);
-            let (source, neighbour) =
-                (self.source().clone(), neighbour.map(|place| (*place).clone()));
-            let (tick, output) = (self.ticker(&layer), self.output.to_owned());
-            copies.spawn(async move {
-                let pushing =
-                    |e| ExecuteError::registry(format!("pushing to `{output}` failed"), e);
-                if may_have && client.has_blob(&target, &layer.digest).await.map_err(pushing)? {
-                    return Ok(Placed::There);
-                }
-                if let Some(from) = neighbour
-                    && client.mount_blob(&target, &layer.digest, &from).await.map_err(pushing)?
-                {
-                    return Ok(Placed::Mounted);
-                }
-                let fetching = |e| {
-                    ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e)
-                };
-                let stream = client
-                    .blob_stream(&source, &layer.digest, layer.size)
-                    .await
-                    .map_err(fetching)?;
-                let counted = stream.inspect(move |piece| {
-                    if let Ok(piece) = piece {
-                        tick(piece.len() as u64);
-                    }
-                });
-                client
-                    .push_blob_stream(&target, &layer.digest, layer.size, counted)
-                    .await
-                    .map_err(pushing)?;
-                Ok(Placed::Copied)
-            });
-        }
-        while !copies.is_empty() {
-            self.one_placed(&mut copies).await?;
-        }
-        Ok(())
+    async fn layers_to(&mut self, repository: &Repository) -> Result<(), ExecuteError> {
+        let repository_of_base = Some(self.source().clone());
+        let copies = self.pushed.to_vec();
+        let source = LayerSource { files: None, repository: repository_of_base, copies };
+        let client = &self.run.settings.client;
+        let target = LayerTarget { client, repository, transfer: &self.transfer };
+        target.place(&self.image.layers, &source, &mut self.placed).await
     }
 
     async fn one_copied(
@@ -368,71 +317,7 @@ impl Delivery<'_> {
         copies: &mut JoinSet<Result<(), ExecuteError>>,
     ) -> Result<(), ExecuteError> {
         joined(copies).await?;
-        self.copied += 1;
+        self.placed.copied += 1;
         Ok(())
-    }
-
-    async fn one_placed(
-        &mut self,
-        copies: &mut JoinSet<Result<Placed, ExecuteError>>,
-    ) -> Result<(), ExecuteError> {
-        match joined(copies).await? {
-            Some(Placed::Copied) => self.copied += 1,
-            Some(Placed::Mounted) => self.mounted += 1,
-            Some(Placed::There) | None => {}
-        }
-        Ok(())
-    }
-
-    /// Returns a function that counts the bytes of a layer and reports progress at intervals.
-    fn ticker(&self, layer: &Descriptor) -> Ticker {
-        let (progress, bytes) = (self.run.progress_of(self.output, layer), Arc::clone(&self.bytes));
-        let done = AtomicU64::new(0);
-        Box::new(move |more| {
-            bytes.fetch_add(more, Ordering::Relaxed);
-            let before = done.fetch_add(more, Ordering::Relaxed);
-            if before / PROGRESS_STEP != (before + more) / PROGRESS_STEP {
-                progress(before + more);
-            }
-        })
-    }
-}
-
-/// Counts the transferred bytes of a layer.
-type Ticker = Box<dyn Fn(u64) + Send + Sync>;
-
-/// How the target got a layer.
-enum Placed {
-    There,
-    Mounted,
-    Copied,
-}
-
-/// Waits for one of the copies, while the others continue.
-async fn joined<T: 'static>(
-    copies: &mut JoinSet<Result<T, ExecuteError>>,
-) -> Result<Option<T>, ExecuteError> {
-    match copies.join_next().await {
-        None => Ok(None),
-        Some(Ok(result)) => result.map(Some),
-        Some(Err(error)) => {
-            Err(ExecuteError::plan(format!("a copy stopped unexpectedly: {error}")))
-        }
-    }
-}
-
-impl Run {
-    /// Returns a function that reports the progress of copying a layer.
-    fn progress_of(&self, output: &str, layer: &Descriptor) -> impl Fn(u64) + Send + Sync + use<> {
-        let (on_event, output, layer, total) =
-            (Arc::clone(&self.on_event), output.to_owned(), layer.digest.clone(), layer.size);
-        move |done| {
-            on_event(Event::LayerProgress {
-                output: output.clone(),
-                layer: layer.clone(),
-                done,
-                total,
-            });
-        }
     }
 }

@@ -78,6 +78,9 @@ pub enum Event {
     OutputBegun {
         /// The output, in the syntax of `--output`.
         output: String,
+        /// The size of all layers of the image. Those that the output already has, or does not
+        /// need, are not transferred.
+        layer_bytes: u64,
     },
     /// A layer is being copied.
     LayerProgress {

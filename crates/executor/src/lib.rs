@@ -14,6 +14,7 @@ mod deliver;
 mod error;
 mod event;
 mod layers;
+mod place;
 mod probes;
 mod run;
 mod sorted;
@@ -36,6 +37,7 @@ pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
 pub use layers::{LayerError, read_layer, read_remote_layer, visit_layer};
+pub use place::{LayerSource, LayerTarget, Placed, Transfer};
 pub use probes::{CANNOT_CONFINE, Confinement, Edited, Tools, run_helper};
 pub use sorted::SortedLayer;
 

@@ -14,11 +14,15 @@ use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
 use names::Digest;
 use serde_json::{Value, json};
+use tokio_util::io::ReaderStream;
 
 use crate::DerivedImage;
+use crate::client::BlobStream;
 use crate::document::{self, read_config};
 use crate::files::{self, hash};
-use crate::media::{Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, check_size};
+use crate::media::{
+    Descriptor, Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, check_size,
+};
 
 /// The content of the `oci-layout` file.
 pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
@@ -402,7 +406,25 @@ impl LayoutImage {
         };
         open().map_err(|source| LayoutError::Read { path: path.clone(), source })
     }
+
+    /// Returns a layer that is present as a stream that checks it, without decompressing it. Returns
+    /// `None` if it is absent.
+    pub fn layer_stream(&self, layer: &Descriptor) -> Option<BlobStream> {
+        let Place { file: path, begin, size } = self.places.get(&layer.digest)?.clone();
+        let open = move || {
+            use io::Seek as _;
+            let mut file = files::open(&path)?;
+            file.seek(io::SeekFrom::Start(begin))?;
+            let file = tokio::fs::File::from_std(file);
+            let part = tokio::io::AsyncReadExt::take(file, size);
+            Ok(ReaderStream::with_capacity(part, PIECE))
+        };
+        Some(BlobStream::new(layer.digest.clone(), size, open))
+    }
 }
+
+/// How many bytes of a layer are read at once.
+const PIECE: usize = 256 << 10;
 
 /// Parses bytes that must be an image manifest, not an index.
 pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, MediaError> {

@@ -1,16 +1,18 @@
 //! An image given on the command line: a track's image under `dist/`, a layout or archive, or a
 //! registry reference.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{LayerError, SortedLayer};
+use executor::{LayerError, LayerSource, SortedLayer};
 use failure::{Failure, Kind, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Platform, TrackName};
 use oci::LayoutImage;
 use oci::client::RegistryClient;
-use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest};
+use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest, OCI_MANIFEST};
 use record::verify::Documents;
 use seal::SealError;
 
@@ -26,6 +28,8 @@ pub struct Image {
     pub manifest_digest: Digest,
     /// The text of its manifest.
     pub manifest: Bytes,
+    /// The media type of its manifest.
+    pub media_type: String,
     /// The text of its config.
     pub config: Bytes,
     /// The layers, lowest first.
@@ -36,7 +40,7 @@ pub struct Image {
 /// Where to find the layers of an image.
 #[derive(Debug)]
 enum Place {
-    Files(Box<LayoutImage>),
+    Files(Arc<LayoutImage>),
     Registry(Box<ImageRef>),
 }
 
@@ -133,14 +137,18 @@ impl Image {
             }
         })?;
         let name = path.display().to_string();
-        let layers = manifest(&name, &image.manifest, None)?.layers;
+        let Manifest { layers, json, .. } = manifest(&name, &image.manifest, None)?;
+        // Only Docker's manifests must contain it (image specification, "mediaType").
+        let media_type = json.get("mediaType").and_then(|text| text.as_str());
+        let media_type = media_type.unwrap_or(OCI_MANIFEST).to_owned();
         Ok(Self {
             name,
             manifest_digest: image.manifest_digest.clone(),
             manifest: image.manifest.clone(),
+            media_type,
             config: image.config.clone(),
             layers,
-            place: Place::Files(Box::new(image)),
+            place: Place::Files(Arc::new(image)),
         })
     }
 
@@ -183,6 +191,7 @@ impl Image {
             name,
             manifest_digest: fetched.digest,
             manifest: fetched.bytes,
+            media_type: fetched.media_type,
             config,
             layers: parsed.layers,
             place: Place::Registry(Box::new(reference)),
@@ -192,6 +201,43 @@ impl Image {
     /// Returns the manifest and the config, for comparisons.
     pub fn documents(&self) -> Documents<'_> {
         Documents { manifest: &self.manifest, config: &self.config }
+    }
+
+    /// Returns where the layers are. A thin layout's layers are in the repository of the base that
+    /// the image names.
+    pub fn layer_source(&self) -> LayerSource {
+        match &self.place {
+            Place::Files(image) => LayerSource {
+                files: Some(Arc::clone(image)),
+                repository: self.base().map(|base| base.repository),
+                copies: Vec::new(),
+            },
+            Place::Registry(reference) => {
+                let repository = Some(reference.repository.clone());
+                LayerSource { files: None, repository, copies: Vec::new() }
+            }
+        }
+    }
+
+    /// Returns the size of the layers in bytes. A layer that is listed twice counts once.
+    pub fn distinct_layer_bytes(&self) -> u64 {
+        let sizes: BTreeMap<_, _> =
+            self.layers.iter().map(|layer| (&layer.digest, layer.size)).collect();
+        sizes.values().sum()
+    }
+
+    /// Returns the number of layers that are elsewhere: in the repository of the base.
+    pub fn layers_elsewhere(&self) -> usize {
+        match &self.place {
+            Place::Files(image) => image.absent_layers.len(),
+            Place::Registry(_) => 0,
+        }
+    }
+
+    /// Returns the value of a label of the image.
+    pub fn label(&self, key: &str) -> Option<String> {
+        let config = oci::read_config(&self.config).ok()?;
+        Some(config.get("config")?.get("Labels")?.get(key)?.as_str()?.to_owned())
     }
 
     /// Returns the number of layers that are present and were checked.

@@ -24,6 +24,7 @@ pub mod mirrors;
 pub mod patches;
 pub mod pins_file;
 pub mod prepare;
+pub mod push;
 pub mod python_locks;
 pub mod recipe;
 pub mod registry;

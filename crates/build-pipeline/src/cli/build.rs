@@ -1,5 +1,7 @@
 //! The arguments of `build`, `plan`, `verify`, `diff`, `records` and `explain`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use names::Secret;
 
@@ -42,9 +44,13 @@ pub(crate) struct Build {
     /// (repeatable) [default: oci:dist/TRACK]
     #[arg(short, long = "output", value_name = "OUTPUT")]
     pub(crate) outputs: Vec<Secret>,
-    /// Push the image to a registry; same as --output registry:REF
+    /// Push the image to a registry; same as --output registry:REF (repeatable). {track}, {gpu},
+    /// {version} and {date} stand for those of the image
     #[arg(long, value_name = "REF")]
     pub(crate) push: Vec<Secret>,
+    /// Write the image's digest into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) digest_file: Option<PathBuf>,
     /// Load the image into podman or docker; same as --output engine
     #[arg(long)]
     pub(crate) load: bool,
@@ -166,6 +172,40 @@ pub(crate) struct Slim {
     /// label, else the GPU of this machine]
     #[arg(long, value_name = "GFX", value_delimiter = ',')]
     pub(crate) gpu: Vec<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Push a finished image to registries
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Layers are transferred only if the registry neither has them nor can mount them. In REF, {track}, {gpu}, {version} and {date} stand for those of the image; the date is today's in UTC.\n\nExample: build-pipeline push official registry.example.org/ai/{track}:{version} registry.example.org/ai/{track}:{date}"
+)]
+pub(crate) struct Push {
+    /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`
+    #[arg(value_name = "IMAGE")]
+    pub(crate) image: String,
+    /// Where to push it: `HOST/NAME:TAG`; without a tag, it is pushed by its digest (repeatable)
+    #[arg(value_name = "REF", required = true)]
+    pub(crate) targets: Vec<Secret>,
+    /// Write the image's digest into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) digest_file: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Give an image on a registry more tags
+#[derive(Debug, Args)]
+pub(crate) struct Tag {
+    /// The image: `HOST/NAME:TAG` or `HOST/NAME@sha256:…`
+    #[arg(value_name = "IMAGE")]
+    pub(crate) image: Secret,
+    /// The new tags
+    #[arg(value_name = "TAG", required = true)]
+    pub(crate) tags: Vec<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

@@ -93,6 +93,10 @@ pub(crate) enum Command {
     Audit(AuditCode),
     /// Write an image without the code of other GPUs
     Slim(Slim),
+    /// Push a finished image to registries
+    Push(Push),
+    /// Give an image on a registry more tags
+    Tag(Tag),
     /// Patch a source tree or an installed system, or report why a patch does not fit
     Patch(Patch),
     /// Look up a new value for a pin, check it, and write it into versions.toml
@@ -167,6 +171,8 @@ pub(crate) enum Document {
     Audit,
     /// `slim --format json`
     Slim,
+    /// `push --format json` and `tag --format json`
+    Push,
     /// `bump --format json`
     Bump,
     /// `outdated --format json`

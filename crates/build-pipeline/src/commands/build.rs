@@ -19,9 +19,10 @@ use project::build_env::BuildOptions;
 use project::image::name_in_engine;
 use project::locks::{self, Locks};
 use project::prepare::{Preparation, Prepared, prepare};
+use project::push::{NameFacts, check_digest_file, write_digest};
 use project::rehearsal::Rehearsal;
 use project::{Project, build_env, environment, registry, state};
-use record::{BuildRecord, Run, Status};
+use record::{BuildRecord, OutputOutcome, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
 
@@ -49,6 +50,16 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
     }
     // A build that cannot be recorded does not start.
     state::check_records()?;
+    if let Some(file) = &args.digest_file {
+        if plans.len() > 1 {
+            return Err(Failure::new(
+                Kind::Input,
+                "`--digest-file` takes one digest, but there are several images",
+            )
+            .hint("build one track at a time, or use `--format json`"));
+        }
+        check_digest_file(file)?;
+    }
     let reporter = Arc::new(Reporter::new(global.progress));
     let session = Session { global, args, project: &project, materials, reporter };
     project::runtime::start()?.block_on(session.all(plans))
@@ -277,6 +288,9 @@ impl Session<'_> {
         let Some(image) = &record.image else {
             return Err(Failure::new(Kind::Bug, "the plan did not produce an image"));
         };
+        if let Some(file) = &self.args.digest_file {
+            write_digest(file, &image.manifest_digest)?;
+        }
         if self.args.format == Format::Text {
             output::sanitised_result(&summary(record, image, path))?;
             if prepared.plan.rehearsal {
@@ -431,9 +445,12 @@ impl Session<'_> {
         let named = self.args.outputs.iter().map(|one| one.expose().to_owned());
         let load = self.args.load.then(|| ENGINE.to_owned());
         let mut all = Vec::new();
+        let facts = NameFacts::of_plan(plan);
         for text in named.chain(pushes).chain(load) {
-            let output = parse_output(&text, &plan.name, self.args.with_layers)?;
+            let filled = facts.fill_in(&text)?;
+            let output = parse_output(&filled, &plan.name, self.args.with_layers)?;
             let is_for_all = text == ENGINE
+                || text.contains("{track}")
                 || matches!(&output, Output::Registry { reference } if reference.tag.is_none());
             if several && !is_for_all {
                 return Err(Failure::new(
@@ -441,11 +458,11 @@ impl Session<'_> {
                     format!("`--output {text}` is a single place, but there are several images"),
                 )
                 .hint(
-                    "build one track at a time, or leave out `--output`: each image then goes to `dist/TRACK`",
+                    "write `{track}` in it, build one track at a time, or leave it out: each image then goes to `dist/TRACK`",
                 ));
             }
             if let Output::Registry { reference } = &output {
-                check_push(plan, reference)?;
+                check_push(plan.rehearsal, reference)?;
             }
             if !all.contains(&output) {
                 all.push(output);
@@ -471,7 +488,7 @@ impl Session<'_> {
 }
 
 /// Refuses to publish a rehearsed image, or to push to something other than a tag.
-fn check_push(plan: &Plan, reference: &ImageRef) -> Result<(), Failure> {
+pub(crate) fn check_push(is_rehearsal: bool, reference: &ImageRef) -> Result<(), Failure> {
     if reference.digest.is_some() {
         return Err(Failure::new(
             Kind::Input,
@@ -479,7 +496,7 @@ fn check_push(plan: &Plan, reference: &ImageRef) -> Result<(), Failure> {
         )
         .hint("leave out `@sha256:…`; without a tag, the image is pushed by its own digest"));
     }
-    if plan.rehearsal && !is_loopback(reference.repository.registry()) {
+    if is_rehearsal && !is_loopback(reference.repository.registry()) {
         return Err(Failure::new(
             Kind::Input,
             format!(
@@ -550,22 +567,21 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
         ));
     }
     for outcome in &record.outputs {
+        let is_thin = outcome.output.starts_with("oci:");
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
-            (0, 0) => {
+            (0, 0) if is_thin => {
                 format!(
                     "{} layers, {}, stay in the base's registry",
                     image.layers,
                     size(image.layer_bytes)
                 )
             }
-            (0, mounted) => format!("{mounted} layers mounted, none transferred"),
-            (copied, 0) => format!("{copied} layers copied, {}", size(outcome.layer_bytes_copied)),
-            (copied, mounted) => format!(
-                "{mounted} layers mounted, {copied} copied, {}",
-                size(outcome.layer_bytes_copied)
-            ),
+            _ => moved(outcome),
         };
         text.line(format_args!("  output    {} ({}; {layers})", outcome.output, outcome.state));
+        if let Some(pushed) = pushed_reference(&outcome.output, &image.manifest_digest) {
+            text.line(format_args!("  pull      {pushed}"));
+        }
     }
     if let Some(engine) = &record.engine {
         text.line(format_args!("  engine    {engine}"));
@@ -579,6 +595,23 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
     ));
     text.line(format_args!("  record    {}", path.display()));
     text.into_text()
+}
+
+/// Returns what was transferred to an output.
+pub(crate) fn moved(outcome: &OutputOutcome) -> String {
+    let bytes = size(outcome.layer_bytes_copied);
+    match (outcome.layers_copied, outcome.layers_mounted) {
+        (0, 0) => "no layers transferred".to_owned(),
+        (0, mounted) => format!("{mounted} layers mounted, none transferred"),
+        (copied, 0) => format!("{copied} layers copied, {bytes}"),
+        (copied, mounted) => format!("{mounted} layers mounted, {copied} copied, {bytes}"),
+    }
+}
+
+/// Returns the name on the registry that always means these bytes, if the output is on one.
+fn pushed_reference(output: &str, digest: &names::Digest) -> Option<ImageRef> {
+    let reference: ImageRef = output.strip_prefix("registry:")?.parse().ok()?;
+    Some(reference.repository.at(digest))
 }
 
 /// Returns the time with milliseconds, so that records of short builds are listed in their order.

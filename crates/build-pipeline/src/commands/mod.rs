@@ -18,6 +18,7 @@ pub(crate) mod outdated;
 pub(crate) mod patch;
 pub(crate) mod pins;
 pub(crate) mod plan;
+pub(crate) mod push;
 pub(crate) mod records;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -18,6 +18,7 @@ use crate::commands::lint::LintFindings;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::pins::form::VersionsFile;
+use crate::commands::push::PushReport;
 use crate::commands::slim::SlimmedImage;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Document::Diff => schemars::schema_for!(Comparison),
         Document::Audit => schemars::schema_for!(AuditReport),
         Document::Slim => schemars::schema_for!(SlimmedImage),
+        Document::Push => schemars::schema_for!(PushReport),
         Document::Bump => schemars::schema_for!(BumpReport),
         Document::Outdated => schemars::schema_for!(OutdatedReport),
         Document::Lint => schemars::schema_for!(LintFindings),

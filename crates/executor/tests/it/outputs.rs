@@ -343,7 +343,7 @@ fn the_json_of_the_events() {
             milliseconds: 1,
         },
         Event::Note { rule: "r".to_owned(), message: "m".to_owned() },
-        Event::OutputBegun { output: output() },
+        Event::OutputBegun { output: output(), layer_bytes: 1 },
         Event::LayerProgress { output: output(), layer: digest, done: 1, total: 2 },
         Event::OutputEnded {
             output: output(),

@@ -1,0 +1,169 @@
+//! `build-pipeline push` and `tag`: copy a finished image to registries.
+
+use std::sync::Arc;
+
+use executor::Output;
+use failure::{Failure, Kind};
+use names::{Digest, ImageRef};
+use oci::client::RegistryClient;
+use plan::labels;
+use project::image::Image;
+use project::locks::Locks;
+use project::push::{NameFacts, check_digest_file, push_image, write_digest};
+use project::registry;
+use record::OutputOutcome;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::{Format, Global, Push, Tag};
+use crate::commands::build::{check_push, moved};
+use crate::global;
+use crate::output::{self, Page};
+use crate::reporter::Reporter;
+use crate::signals::{Signals, interrupted};
+use crate::typed;
+
+/// The result of `push` and `tag`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PushReport {
+    /// The version of this JSON format.
+    pub(crate) schema: u32,
+    /// The image, as it was named.
+    pub(crate) image: String,
+    /// The digest of its manifest.
+    pub(crate) digest: Digest,
+    /// Where it is now.
+    pub(crate) pushed: Vec<Pushed>,
+}
+
+/// An image on a registry.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Pushed {
+    /// The name that always means these bytes: `HOST/NAME@sha256:…`.
+    pub(crate) reference: String,
+    /// How it got there.
+    #[serde(flatten)]
+    pub(crate) outcome: OutputOutcome,
+}
+
+/// Pushes an image to all given places.
+pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
+    let folder = global::working_folder(global)?;
+    let client = registry::client(&global.mirror)?;
+    if let Some(file) = &args.digest_file {
+        check_digest_file(&folder.join(file))?;
+    }
+    let report = project::runtime::start()?.block_on(async {
+        let image = Image::of_platform(&args.image, &folder, &client).await?;
+        let is_rehearsal = image.label(labels::REHEARSAL).as_deref() == Some("true");
+        let facts = NameFacts::of_image(&image);
+        let mut targets = Vec::new();
+        for target in &args.targets {
+            let text = facts.fill_in(target.expose())?;
+            let reference = text.parse().map_err(|error| {
+                let what = format!("`{text}` is not the name of an image on a registry");
+                Failure::caused(Kind::Input, what, &error).hint(
+                    "write `HOST/NAME:TAG`; `{track}`, `{gpu}`, `{version}` and `{date}` may be parts of it",
+                )
+            })?;
+            check_push(is_rehearsal, &reference)?;
+            targets.push(reference);
+        }
+        if is_rehearsal && image.layers_elsewhere() > 0 {
+            let what = format!("`{}` does not contain the layers of its stand-in", args.image);
+            return Err(Failure::new(Kind::Input, what).hint(
+                "rehearse it again with `--with-layers`, or push in the same run: `--rehearse --push REF`",
+            ));
+        }
+        all(global, &args.image, &image, &targets, &client).await
+    })?;
+    if let Some(file) = &args.digest_file {
+        write_digest(&folder.join(file), &report.digest)?;
+    }
+    show(&report, args.format)
+}
+
+/// Gives an image on a registry more tags.
+pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
+    let folder = global::working_folder(global)?;
+    let client = registry::client(&global.mirror)?;
+    let wrong = |what: String| {
+        Failure::new(Kind::Input, what)
+            .hint("write `build-pipeline tag HOST/NAME:TAG NEW`, for example `tag registry.example.org/ai/vllm:nightly stable`")
+    };
+    let source: ImageRef = args.image.expose().parse().map_err(|error| {
+        let what = format!("`{}` is not an image on a registry", args.image);
+        Failure::caused(Kind::Input, what, &error).hint(
+            "`build-pipeline push IMAGE HOST/NAME:TAG` pushes a track, a layout or an archive",
+        )
+    })?;
+    let mut targets = Vec::new();
+    for tag in &args.tags {
+        let named = format!("{}:{tag}", source.repository);
+        let target: ImageRef = named
+            .parse()
+            .ok()
+            .filter(|target: &ImageRef| target.digest.is_none() && target.tag.is_some())
+            .ok_or_else(|| wrong(format!("`{tag}` is not a tag")))?;
+        targets.push(target);
+    }
+    let report = project::runtime::start()?.block_on(async {
+        let image = Image::of_platform(args.image.expose(), &folder, &client).await?;
+        all(global, &args.image.to_string(), &image, &targets, &client).await
+    })?;
+    show(&report, args.format)
+}
+
+/// Pushes an image to several places, one after the other.
+async fn all(
+    global: &Global,
+    name: &str,
+    image: &Image,
+    targets: &[ImageRef],
+    client: &RegistryClient,
+) -> Result<PushReport, Failure> {
+    let mut signals = Signals::listen();
+    let outputs: Vec<Output> =
+        targets.iter().map(|one| Output::Registry { reference: one.clone() }).collect();
+    let outputs: Vec<&Output> = outputs.iter().collect();
+    let command = typed::line(&global.words);
+    let reporter = Arc::new(Reporter::new(global.progress));
+    let pushing = async {
+        let _locks = Locks::take(&outputs, None, &command, &output::waiting).await?;
+        let mut pushed = Vec::new();
+        let mut copies = Vec::new();
+        for target in targets {
+            let on_event = reporter.for_image(name);
+            let outcome = push_image(image, target, copies.clone(), client, on_event).await?;
+            copies.push(target.repository.clone());
+            let reference = target.repository.at(&image.manifest_digest).to_string();
+            pushed.push(Pushed { reference, outcome });
+        }
+        Ok::<_, Failure>(pushed)
+    };
+    let pushed = tokio::select! {
+        pushed = pushing => pushed?,
+        code = signals.next() => return Err(interrupted(code)),
+    };
+    let digest = image.manifest_digest.clone();
+    Ok(PushReport { schema: 1, image: name.to_owned(), digest, pushed })
+}
+
+fn show(report: &PushReport, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Json => output::json(report),
+        Format::Text => output::sanitised_result(&text(report)),
+    }
+}
+
+fn text(report: &PushReport) -> String {
+    let mut page = Page::default();
+    page.line(format_args!("{}", report.image));
+    page.line(format_args!("  digest    {}", report.digest));
+    for Pushed { reference, outcome } in &report.pushed {
+        let place = outcome.output.trim_start_matches("registry:");
+        page.line(format_args!("  pushed    {place} ({}; {})", outcome.state, moved(outcome)));
+        page.line(format_args!("  pull      {reference}"));
+    }
+    page.into_text()
+}

@@ -1,0 +1,235 @@
+//! Puts the layers of an image into a repository of a registry.
+//!
+//! A layer is transferred only if the registry does not have it and cannot mount it from another
+//! of its repositories (distribution specification, "Mounting a blob from another repository").
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use names::Repository;
+use oci::LayoutImage;
+use oci::client::{BlobStream, RegistryClient};
+use oci::media::Descriptor;
+use tokio::task::JoinSet;
+
+use crate::{Event, ExecuteError, OnEvent};
+
+/// How many layers are copied at once. More streams do not use a connection better, and registries
+/// limit connections (podman and skopeo copy 6, docker 3).
+pub(crate) const LAYERS_AT_ONCE: usize = 4;
+
+/// The number of bytes of a layer between two progress reports.
+const PROGRESS_STEP: u64 = 4 << 20;
+
+/// Counts the transferred bytes of a layer.
+pub(crate) type Ticker = Box<dyn Fn(u64) + Send + Sync>;
+
+/// The transfer of layers to an output.
+#[derive(Clone)]
+pub struct Transfer {
+    /// The output, in the syntax of `--output`.
+    pub output: String,
+    /// Receives the progress.
+    pub on_event: OnEvent,
+    bytes: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Transfer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transfer").field("output", &self.output).finish_non_exhaustive()
+    }
+}
+
+impl Transfer {
+    /// Starts to count.
+    pub fn new(output: String, on_event: OnEvent) -> Self {
+        Self { output, on_event, bytes: Arc::default() }
+    }
+
+    /// Returns the number of bytes that were transferred.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns a function that counts the bytes of a layer and reports progress at intervals.
+    pub(crate) fn ticker(&self, layer: &Descriptor) -> Ticker {
+        let (transfer, layer, total) = (self.clone(), layer.digest.clone(), layer.size);
+        let done = AtomicU64::new(0);
+        Box::new(move |more| {
+            transfer.bytes.fetch_add(more, Ordering::Relaxed);
+            let before = done.fetch_add(more, Ordering::Relaxed);
+            let done = before + more;
+            if before / PROGRESS_STEP != done / PROGRESS_STEP || done == total {
+                let (output, layer) = (transfer.output.clone(), layer.clone());
+                (transfer.on_event)(Event::LayerProgress { output, layer, done, total });
+            }
+        })
+    }
+}
+
+/// Where the layers of an image are.
+#[derive(Debug, Clone, Default)]
+pub struct LayerSource {
+    /// A layout or archive, which may contain only some of them.
+    pub files: Option<Arc<LayoutImage>>,
+    /// The repository that has the layers that the files do not contain.
+    pub repository: Option<Repository>,
+    /// Other repositories that have all of them, for mounting.
+    pub copies: Vec<Repository>,
+}
+
+impl LayerSource {
+    async fn open(
+        &self,
+        layer: &Descriptor,
+        client: &RegistryClient,
+    ) -> Result<BlobStream, ExecuteError> {
+        if let Some(stream) = self.files.as_ref().and_then(|files| files.layer_stream(layer)) {
+            return Ok(stream);
+        }
+        let Some(repository) = &self.repository else {
+            return Err(ExecuteError::plan(format!(
+                "layer `{}` is not in the image's folder, and the image does not name its base",
+                layer.digest
+            )));
+        };
+        client.blob_stream(repository, &layer.digest, layer.size).await.map_err(|error| {
+            ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), error)
+        })
+    }
+}
+
+/// How the layers got into a repository. Layers that were there before are not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// The number of layers that were transferred.
+    pub copied: usize,
+    /// The number of layers that were mounted from another repository.
+    pub mounted: usize,
+}
+
+/// A repository that is to get the layers of an image.
+#[derive(Debug)]
+pub struct LayerTarget<'a> {
+    /// Talks to the registries.
+    pub client: &'a RegistryClient,
+    /// The repository.
+    pub repository: &'a Repository,
+    /// Counts what is transferred.
+    pub transfer: &'a Transfer,
+}
+
+impl LayerTarget<'_> {
+    /// Makes sure that the repository has all layers, and adds to `placed` how it got each.
+    ///
+    /// # Errors
+    /// Fails if a layer cannot be found, read or pushed. The copies in progress are then stopped.
+    pub async fn place(
+        &self,
+        layers: &[Descriptor],
+        source: &LayerSource,
+        placed: &mut Placed,
+    ) -> Result<(), ExecuteError> {
+        let mut locations =
+            source.repository.as_ref().map(|one| self.client.locations(one)).unwrap_or_default();
+        locations.extend(source.copies.iter().cloned());
+        let is_near = |place: &&Repository| place.registry() == self.repository.registry();
+        let neighbours: Vec<&Repository> = locations.iter().filter(is_near).collect();
+        let may_have = neighbours.is_empty() || neighbours.contains(&self.repository);
+        let neighbour = neighbours.into_iter().find(|place| *place != self.repository);
+        let mut copies = JoinSet::new();
+        for layer in distinct(layers) {
+            if copies.len() == LAYERS_AT_ONCE {
+                placed.add(joined(&mut copies).await?);
+            }
+            let one = OneLayer {
+                client: self.client.clone(),
+                layer: layer.clone(),
+                target: self.repository.clone(),
+                neighbour: neighbour.cloned(),
+                may_have,
+                name: self.transfer.output.clone(),
+            };
+            copies.spawn(one.place(source.clone(), self.transfer.ticker(layer)));
+        }
+        while !copies.is_empty() {
+            placed.add(joined(&mut copies).await?);
+        }
+        Ok(())
+    }
+}
+
+impl Placed {
+    fn add(&mut self, how: Option<How>) {
+        match how {
+            Some(How::Copied) => self.copied += 1,
+            Some(How::Mounted) => self.mounted += 1,
+            Some(How::There) | None => {}
+        }
+    }
+}
+
+/// Returns the layers in the order of their digests, each once.
+pub(crate) fn distinct(layers: &[Descriptor]) -> Vec<&Descriptor> {
+    let mut layers: Vec<&Descriptor> = layers.iter().collect();
+    layers.sort_by_key(|layer| &layer.digest);
+    layers.dedup_by_key(|layer| &layer.digest);
+    layers
+}
+
+/// How a repository got a layer.
+enum How {
+    There,
+    Mounted,
+    Copied,
+}
+
+/// A layer on its way.
+struct OneLayer {
+    client: RegistryClient,
+    layer: Descriptor,
+    target: Repository,
+    /// A repository of the same registry that has the layer.
+    neighbour: Option<Repository>,
+    /// Whether the target may already have it.
+    may_have: bool,
+    name: String,
+}
+
+impl OneLayer {
+    async fn place(self, source: LayerSource, tick: Ticker) -> Result<How, ExecuteError> {
+        let Self { client, layer, target, .. } = &self;
+        let pushing =
+            |error| ExecuteError::registry(format!("pushing to `{}` failed", self.name), error);
+        if self.may_have && client.has_blob(target, &layer.digest).await.map_err(pushing)? {
+            return Ok(How::There);
+        }
+        if let Some(from) = &self.neighbour
+            && client.mount_blob(target, &layer.digest, from).await.map_err(pushing)?
+        {
+            return Ok(How::Mounted);
+        }
+        let stream = source.open(layer, client).await?;
+        let counted = stream.inspect(move |piece| {
+            if let Ok(piece) = piece {
+                tick(piece.len() as u64);
+            }
+        });
+        let pushed = client.push_blob_stream(target, &layer.digest, layer.size, counted).await;
+        pushed.map_err(pushing)?;
+        Ok(How::Copied)
+    }
+}
+
+/// Waits for one of the copies, while the others continue.
+pub(crate) async fn joined<T: 'static>(
+    copies: &mut JoinSet<Result<T, ExecuteError>>,
+) -> Result<Option<T>, ExecuteError> {
+    match copies.join_next().await {
+        None => Ok(None),
+        Some(Ok(result)) => result.map(Some),
+        Some(Err(error)) => {
+            Err(ExecuteError::plan(format!("a copy stopped unexpectedly: {error}")))
+        }
+    }
+}

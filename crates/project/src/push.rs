@@ -1,0 +1,197 @@
+//! Pushes finished images, and fills in the names that outputs are given.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use atomic_write_file::AtomicWriteFile;
+use executor::{Event, LayerSource, LayerTarget, OnEvent, Placed, Transfer};
+use failure::{Failure, Kind, registry_hints, registry_kind};
+use names::{Digest, ImageRef, Repository};
+use oci::client::{RegistryClient, RegistryError};
+use plan::labels;
+use record::{OutputOutcome, OutputState};
+
+use crate::clock::today;
+use crate::image::Image;
+
+/// Pushes an image to a tag, or by its own digest if `target` has no tag. Layers are transferred
+/// only if the registry neither has them nor can mount them; `copies` are repositories that have
+/// all of them.
+///
+/// # Errors
+/// A layer cannot be found or read, or the registry rejects something.
+pub async fn push_image(
+    image: &Image,
+    target: &ImageRef,
+    copies: Vec<Repository>,
+    client: &RegistryClient,
+    on_event: OnEvent,
+) -> Result<OutputOutcome, Failure> {
+    let output = format!("registry:{target}");
+    let layer_bytes = image.distinct_layer_bytes();
+    on_event(Event::OutputBegun { output: output.clone(), layer_bytes });
+    let transfer = Transfer::new(output.clone(), Arc::clone(&on_event));
+    let mut placed = Placed::default();
+    let source = LayerSource { copies, ..image.layer_source() };
+    let pushed = push(image, target, &source, client, &transfer, &mut placed).await;
+    let state = *pushed.as_ref().unwrap_or(&OutputState::Failed);
+    let layer_bytes_copied = transfer.bytes();
+    on_event(Event::OutputEnded { output: output.clone(), state, layer_bytes_copied });
+    pushed.map(|state| OutputOutcome {
+        output,
+        state,
+        layers_copied: placed.copied,
+        layer_bytes_copied,
+        layers_mounted: placed.mounted,
+    })
+}
+
+async fn push(
+    image: &Image,
+    target: &ImageRef,
+    source: &LayerSource,
+    client: &RegistryClient,
+    transfer: &Transfer,
+    placed: &mut Placed,
+) -> Result<OutputState, Failure> {
+    let failed = |error: RegistryError| {
+        let told = Failure::caused(
+            registry_kind(error.kind()),
+            format!("pushing to `{target}` failed"),
+            &error,
+        );
+        registry_hints(told, error.kind())
+    };
+    let named = match &target.tag {
+        Some(_) => target.clone(),
+        None => target.repository.at(&image.manifest_digest),
+    };
+    if client.manifest_digest(&named).await.map_err(failed)? == Some(image.manifest_digest.clone())
+    {
+        return Ok(OutputState::UpToDate);
+    }
+    let repository = &target.repository;
+    let layers = LayerTarget { client, repository, transfer };
+    layers.place(&image.layers, source, placed).await.map_err(|error| Failure::from(&error))?;
+    let config = Digest::of(&image.config);
+    client.push_blob(repository, &config, image.config.clone()).await.map_err(failed)?;
+    let manifest = client.push_manifest(&named, &image.media_type, image.manifest.clone());
+    manifest.await.map_err(failed)?;
+    Ok(OutputState::Written)
+}
+
+/// What the placeholders in the name of an output stand for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameFacts {
+    /// The track, for `{track}`.
+    pub track: Option<String>,
+    /// The GPU target, for `{gpu}`.
+    pub gpu: Option<String>,
+    /// The version of the main software, for `{version}`.
+    pub version: Option<String>,
+}
+
+impl NameFacts {
+    /// Returns the facts about an image, from its labels.
+    pub fn of_image(image: &Image) -> Self {
+        Self {
+            track: image.label(labels::TRACK),
+            gpu: image.label(labels::GPU),
+            version: image.label(labels::VERSION),
+        }
+    }
+
+    /// Returns the facts about the image of a plan.
+    pub fn of_plan(plan: &plan::Plan) -> Self {
+        Self {
+            track: Some(plan.track.clone()),
+            gpu: Some(plan.gpu.to_string()),
+            version: plan.final_labels().get(labels::VERSION).cloned(),
+        }
+    }
+
+    /// Replaces `{track}`, `{gpu}`, `{version}` and `{date}` in the name of an output. The date is
+    /// today's in UTC. `_` replaces the characters of a version that no tag may contain
+    /// (distribution specification, "Pulling manifests").
+    ///
+    /// # Errors
+    /// The image does not have the value of a placeholder.
+    pub fn fill_in(&self, name: &str) -> Result<String, Failure> {
+        let mut filled = name.to_owned();
+        let known = [
+            ("{track}", &self.track, labels::TRACK),
+            ("{gpu}", &self.gpu, labels::GPU),
+            ("{version}", &self.version, labels::VERSION),
+        ];
+        for (placeholder, value, label) in known {
+            if !filled.contains(placeholder) {
+                continue;
+            }
+            let Some(value) = value else {
+                let what = format!(
+                    "`{name}` contains `{placeholder}`, but the image has no label `{label}`"
+                );
+                return Err(Failure::new(Kind::Input, what).hint("write the name out"));
+            };
+            let is_kept = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+            let value: String = value.chars().map(|c| if is_kept(c) { c } else { '_' }).collect();
+            filled = filled.replace(placeholder, &value);
+        }
+        if filled.contains("{date}") {
+            filled = filled.replace("{date}", &today()?.1);
+        }
+        Ok(filled)
+    }
+}
+
+/// Checks that the file for an image's digest can be written, before the work starts.
+///
+/// # Errors
+/// Its folder does not exist, or something else than a file has this name.
+pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if folder.is_some_and(|folder| !folder.is_dir()) {
+        let what = format!("`--digest-file {}` is in a folder that does not exist", path.display());
+        return Err(Failure::new(Kind::Input, what).hint("create the folder first"));
+    }
+    // Renaming onto a device or a folder would replace it or fail.
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        let what = format!("`--digest-file {}` is not a regular file", path.display());
+        return Err(Failure::new(Kind::Input, what).hint("name a new file"));
+    }
+    Ok(())
+}
+
+/// Writes the digest of an image into a file, without a line feed, as `podman push --digestfile`
+/// does.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_digest(path: &Path, digest: &Digest) -> Result<(), Failure> {
+    let written = AtomicWriteFile::open(path).and_then(|mut file| {
+        file.write_all(digest.as_str().as_bytes())?;
+        file.commit()
+    });
+    written.map_err(|error| {
+        let what = format!("the image is complete, but writing `{}` failed", path.display());
+        Failure::caused(Kind::Machine, what, &error).hint(format!("its digest is `{digest}`"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_become_parts_of_a_reference() {
+        let version = Some("0.27.1+rocm 7".to_owned());
+        let facts = NameFacts { track: Some("official".into()), gpu: None, version };
+        let filled = facts.fill_in("host/{track}/{track}:{version}").unwrap();
+        assert_eq!(filled, "host/official/official:0.27.1_rocm_7");
+        assert_eq!(facts.fill_in("host/{other}:1").unwrap(), "host/{other}:1");
+        assert!(facts.fill_in("host/a:{date}").unwrap().starts_with("host/a:20"));
+        let error = facts.fill_in("host/a:{gpu}").unwrap_err();
+        assert!(error.message.contains("no label `io.github.build-pipeline.gpu`"), "{error:?}");
+    }
+}
