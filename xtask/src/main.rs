@@ -16,7 +16,7 @@ mod vulkan;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::run::{cargo, root};
 
@@ -144,42 +144,15 @@ fn test(arguments: &[&str]) -> Result<()> {
 fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
     let folder = root()?.join("schemas");
     std::fs::create_dir_all(&folder)?;
-    for document in [
-        "plan",
-        "record",
-        "event",
-        "verify",
-        "diff",
-        "audit",
-        "bump",
-        "outdated",
-        "lint",
-        "lock",
-        "versions",
-        "patch",
-        "patch-audit",
-        "patch-lint-sed",
-        "patch-revert",
-        "doctor",
-        "env",
-        "explain",
-        "diagnose",
-        "smoke",
-        "clean",
-    ] {
-        let text = run::output(
-            "cargo",
-            &[
-                "run",
-                "--quiet",
-                "--locked",
-                "--package",
-                "build-pipeline",
-                "--",
-                "schema",
-                document,
-            ],
-        )?;
+    let tool = ["run", "--quiet", "--locked", "--package", "build-pipeline", "--", "schema"];
+    let help = run::output("cargo", &[&tool[..], &["--help"]].concat())?;
+    let about = help.split("Options:").next().unwrap_or_default();
+    let documents =
+        about.lines().filter_map(|line| line.trim().strip_prefix("- ")?.split(':').next());
+    let documents: Vec<&str> = documents.collect();
+    ensure!(documents.contains(&"plan"), "`build-pipeline schema --help` does not list `plan`");
+    for document in documents {
+        let text = run::output("cargo", &[&tool[..], &[document]].concat())?;
         with(&folder.join(format!("{document}.schema.json")), &text)?;
     }
     Ok(())

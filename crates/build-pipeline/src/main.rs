@@ -14,6 +14,7 @@ mod comparison;
 mod differences;
 mod exit_code;
 mod global;
+mod heartbeat;
 mod output;
 mod rebuild;
 mod render;
@@ -186,7 +187,7 @@ fn start_logging(verbose: u8) {
         match verbose {
             0 => "off",
             1 => "oci=info,executor=info,sources=info,launch=info,upkeep=info,build_pipeline=info",
-            _ => "oci=debug,executor=debug,sources=debug,launch=debug,upkeep=debug,build_pipeline=debug",
+            _ => "net=debug,oci=debug,executor=debug,sources=debug,launch=debug,upkeep=debug,build_pipeline=debug",
         }
         .to_owned()
     });

@@ -45,6 +45,7 @@ pub(crate) async fn rebuild(
         None
     };
     let settings = Settings {
+        nearby: Vec::new(),
         client: client.clone(),
         cache: BlobCache::none(),
         verified: oci::Verified::none(),

@@ -6,17 +6,22 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use executor::{Event, OnEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use names::Digest;
 use plan::Plan;
 use project::{environment, state};
 use record::{OutputState, StepState};
 use serde::Serialize;
 
 use crate::cli::Progress;
+use crate::heartbeat::{Heartbeat, Transferred};
 use crate::output;
 use crate::sanitise::sanitise_line;
 
 /// The shortest previous duration in milliseconds that is worth showing.
 const LONG: u64 = 10_000;
+
+/// The number of bytes whose transfer is announced.
+const WORTH_A_LINE: u64 = 10_000_000;
 
 /// The number of recent build log lines that are shown live.
 const TAIL: usize = 3;
@@ -26,8 +31,8 @@ const TAIL: usize = 3;
 pub(crate) enum Reporter {
     /// Live lines on a terminal.
     Tty(Live),
-    /// One line for each finished step or output.
-    Plain,
+    /// One line for each finished step or output, and a sign of life in between.
+    Plain(Heartbeat),
     /// One JSON object per event.
     Json,
 }
@@ -58,12 +63,12 @@ impl Reporter {
     pub(crate) fn new(asked: Progress) -> Self {
         match with_buildkit(asked) {
             Progress::Json => Self::Json,
-            Progress::Plain => Self::Plain,
+            Progress::Plain => Self::Plain(Heartbeat::default()),
             Progress::Tty => Self::live(),
             Progress::Auto if std::io::stderr().is_terminal() && !environment::is_ci() => {
                 Self::live()
             }
-            Progress::Auto => Self::Plain,
+            Progress::Auto => Self::Plain(Heartbeat::default()),
         }
     }
 
@@ -103,12 +108,32 @@ impl Teller {
     fn tell(&self, event: Event) {
         match &*self.reporter {
             Reporter::Json => output::json_line(&PlanEvent { plan: self.plan.clone(), event }),
-            Reporter::Plain => {
+            Reporter::Plain(heartbeat) => {
                 if let Some(line) = self.line(&event) {
                     output::say(&line);
                 }
+                self.beat(heartbeat, &event);
             }
             Reporter::Tty(live) => live.tell(self, &event),
+        }
+    }
+
+    /// Tells the heartbeat about an event.
+    fn beat(&self, heartbeat: &Heartbeat, event: &Event) {
+        match event {
+            Event::StepBegun { step, .. } => heartbeat.begin(self.name(step), None),
+            Event::OutputBegun { output, layer_bytes } => {
+                heartbeat.begin(self.name(output), Some(*layer_bytes));
+            }
+            Event::StepEnded { step, .. } => heartbeat.end(&self.name(step)),
+            Event::OutputEnded { output, .. } => heartbeat.end(&self.name(output)),
+            Event::BuildInstruction { step, .. }
+            | Event::BuildLine { step, .. }
+            | Event::LayerSealed { step, .. } => heartbeat.said(&self.name(step)),
+            Event::LayerProgress { output, layer, done, total } => {
+                heartbeat.progress(&self.name(output), layer, *done, *total);
+            }
+            Event::PlanBegun { .. } | Event::Note { .. } => {}
         }
     }
 
@@ -183,6 +208,9 @@ impl Teller {
                     self.name(step)
                 ))
             }
+            Event::OutputBegun { output, layer_bytes } if *layer_bytes >= WORTH_A_LINE => {
+                Some(format!("· {}: {} of layers", self.name(output), size(*layer_bytes)))
+            }
             Event::OutputBegun { .. } | Event::LayerProgress { .. } => None,
         }
     }
@@ -212,6 +240,8 @@ struct Shown {
     /// Its last output lines, shown below.
     tail: Vec<ProgressBar>,
     lines: VecDeque<String>,
+    /// The layers of an output.
+    transferred: Transferred,
 }
 
 impl Live {
@@ -222,38 +252,21 @@ impl Live {
                 let (line, _) = teller.under_way(step, what);
                 shown.insert(teller.name(step), self.begin(line));
             }
-            Event::OutputBegun { output, .. } => {
+            Event::OutputBegun { output, layer_bytes } => {
                 let name = teller.name(output);
-                let line = self.begin(format!("write {name}"));
+                let mut line = self.begin(format!("write {name}"));
+                line.transferred = Transferred::of(*layer_bytes);
                 shown.insert(name, line);
             }
             Event::LayerProgress { output, layer, done, total } => {
-                let bar =
-                    shown.entry(format!("{} {layer}", teller.name(output))).or_insert_with(|| {
-                        let bar = ProgressBar::new(*total).with_message(layer.short().to_owned());
-                        let template =
-                            "  {msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-                        Shown::of(self.all.add(bar.with_style(style(template))))
-                    });
-                bar.head.set_position(*done);
-                if done == total {
-                    bar.clear();
+                if let Some(shown) = shown.get_mut(&teller.name(output)) {
+                    shown.transfer(layer, *done, *total);
                 }
             }
-            Event::StepEnded { step, .. } => {
-                if let Some(ended) = shown.remove(&teller.name(step)) {
+            Event::StepEnded { step: name, .. } | Event::OutputEnded { output: name, .. } => {
+                if let Some(ended) = shown.remove(&teller.name(name)) {
                     ended.clear();
                 }
-            }
-            Event::OutputEnded { output, .. } => {
-                let (name, layer) = (teller.name(output), format!("{} ", teller.name(output)));
-                shown.retain(|key, bar| {
-                    let is_of_it = *key == name || key.starts_with(&layer);
-                    if is_of_it {
-                        bar.clear();
-                    }
-                    !is_of_it
-                });
             }
             Event::BuildLine { step, text } => {
                 if let Some(shown) = shown.get_mut(&teller.name(step)) {
@@ -284,7 +297,22 @@ impl Live {
 
 impl Shown {
     fn of(head: ProgressBar) -> Self {
-        Self { head, tail: Vec::new(), lines: VecDeque::new() }
+        let transferred = Transferred::default();
+        Self { head, tail: Vec::new(), lines: VecDeque::new(), transferred }
+    }
+
+    /// Shows how much of all layers was transferred.
+    fn transfer(&mut self, layer: &Digest, done: u64, size: u64) {
+        self.transferred.note(layer, done, size);
+        if self.transferred.done() == 0 {
+            return;
+        }
+        if self.head.length().is_none() {
+            let sizes = "{decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}";
+            self.head.set_style(style(&format!("{{spinner}} {{elapsed:>4}} {{wide_msg}} {sizes}")));
+        }
+        self.head.set_length(self.transferred.total());
+        self.head.set_position(self.transferred.done());
     }
 
     /// Shows a new line below, and drops the oldest.

@@ -36,6 +36,7 @@ impl BlobCache {
         let path = self.path(digest)?;
         let bytes = Bytes::from(fs::read(&path).ok()?);
         if Digest::of(&bytes) == *digest {
+            tracing::info!("{digest} is in the cache");
             return Some(bytes);
         }
         let removed = fs::remove_file(&path);

@@ -4,22 +4,22 @@
 //! or to a registry that does not have them and cannot mount them. They are streamed, and checked
 //! on the way.
 
-use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use atomic_write_file::AtomicWriteFile;
-use futures_util::StreamExt as _;
 use names::{Digest, ImageRef, Repository};
-use oci::archive::ArchiveWriter;
+use oci::archive::{self, ArchiveWriter};
 use oci::client::{RegistryClient, RegistryError};
 use oci::media::{Descriptor, OCI_MANIFEST};
-use oci::{DerivedImage, LayoutError, layout};
+use oci::{DerivedImage, LayoutError, LocalBlobs, layout};
 use record::{OutputOutcome, OutputState};
 use tokio::task::{JoinHandle, JoinSet, block_in_place};
 
 use crate::build_env::StoredImage;
-use crate::place::{LAYERS_AT_ONCE, LayerSource, LayerTarget, Placed, Transfer, distinct, joined};
+use crate::copy::LayerCopy;
+use crate::place::{
+    How, LAYERS_AT_ONCE, LayerSource, LayerTarget, Placed, Transfer, distinct, joined,
+};
 use crate::run::Run;
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
@@ -63,7 +63,10 @@ pub(crate) async fn deliver(
         run.progress().outputs.push(begun);
         (run.on_event)(Event::OutputBegun {
             output: name.clone(),
-            layer_bytes: distinct(&image.layers).iter().map(|layer| layer.size).sum(),
+            layer_bytes: match output {
+                Output::Layout { with_layers: false, .. } | Output::Engine { .. } => 0,
+                _ => distinct(&image.layers).iter().map(|layer| layer.size).sum(),
+            },
         });
         let mut delivery = Delivery {
             run,
@@ -163,6 +166,11 @@ impl Delivery<'_> {
                 removed.map_err(|source| self.writing(LayoutError::Write { path, source }))?;
             }
         }
+        if with_layers {
+            let is_here = |layer: &&Descriptor| !lacking.contains(layer);
+            let here = distinct(&self.image.layers).into_iter().filter(is_here);
+            here.for_each(|layer| self.transfer.has(layer));
+        }
         if holds && lacking.is_empty() {
             layout::remove_old_blobs(path, self.image).map_err(|e| self.writing(e))?;
             return Ok(OutputState::UpToDate);
@@ -201,39 +209,21 @@ impl Delivery<'_> {
         let blobs = layout::blobs_folder(path);
         std::fs::create_dir_all(&blobs)
             .map_err(|source| self.writing(LayoutError::Write { path: blobs.clone(), source }))?;
+        let local = self.local(path);
         let mut copies = JoinSet::new();
         for layer in lacking {
             if copies.len() == LAYERS_AT_ONCE {
                 self.one_copied(&mut copies).await?;
             }
-            let (client, repository) = (self.client().clone(), self.source().clone());
-            let file = layout::blob_path(path, &layer.digest);
-            let (tick, writing) = (
-                self.transfer.ticker(&layer),
-                format!("writing `{}` failed", self.transfer.output),
-            );
-            copies.spawn(async move {
-                let fetching = |e| {
-                    ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e)
-                };
-                let mut stream = client
-                    .blob_stream(&repository, &layer.digest, layer.size)
-                    .await
-                    .map_err(fetching)?;
-                let failed = |source| {
-                    ExecuteError::layout(
-                        writing.clone(),
-                        LayoutError::Write { path: file.clone(), source },
-                    )
-                };
-                let mut blob = block_in_place(|| AtomicWriteFile::open(&file)).map_err(failed)?;
-                while let Some(piece) = stream.next().await {
-                    let piece = piece.map_err(fetching)?;
-                    block_in_place(|| blob.write_all(&piece)).map_err(failed)?;
-                    tick(piece.len() as u64);
-                }
-                block_in_place(|| blob.commit()).map_err(failed)
-            });
+            let copy = LayerCopy {
+                client: self.client().clone(),
+                repository: self.source().clone(),
+                local: local.clone(),
+                transfer: self.transfer.clone(),
+                layer,
+            };
+            let file = layout::blob_path(path, &copy.layer.digest);
+            copies.spawn(async move { copy.into_file(&file).await });
         }
         while !copies.is_empty() {
             self.one_copied(&mut copies).await?;
@@ -241,9 +231,24 @@ impl Delivery<'_> {
         Ok(())
     }
 
+    /// Returns where layers may be on this machine, except in the output itself.
+    fn local(&self, output: &Path) -> LocalBlobs {
+        let nearby: Vec<PathBuf> =
+            self.run.settings.nearby.iter().filter(|path| *path != output).cloned().collect();
+        block_in_place(|| LocalBlobs::find(&nearby))
+    }
+
     async fn archive(&mut self, path: &Path) -> Result<OutputState, ExecuteError> {
-        let begun = ArchiveWriter::begin(path, self.image, &self.run.plan.name);
+        let (name, verified) = (&self.run.plan.name, &self.run.settings.verified);
+        if block_in_place(|| archive::holds(path, self.image, name, verified)) {
+            return Ok(OutputState::UpToDate);
+        }
+        let begun = block_in_place(|| ArchiveWriter::begin(path, self.image, name));
         let mut archive = begun.map_err(|e| self.writing(e))?;
+        // The archive that is replaced may have some of the layers.
+        let mut nearby = self.run.settings.nearby.clone();
+        nearby.push(path.to_owned());
+        let local = block_in_place(|| LocalBlobs::find(&nearby));
         let mut written: Vec<&Digest> = Vec::new();
         for layer in &self.image.layers {
             // A manifest may list a layer twice, but its blob is stored once.
@@ -251,19 +256,17 @@ impl Delivery<'_> {
                 continue;
             }
             written.push(&layer.digest);
-            let fetching =
-                |e| ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), e);
-            let stream = self.client().blob_stream(self.source(), &layer.digest, layer.size).await;
-            let mut stream = stream.map_err(fetching)?;
-            let tick = self.transfer.ticker(layer);
+            let copy = LayerCopy {
+                client: self.client().clone(),
+                repository: self.source().clone(),
+                local: local.clone(),
+                transfer: self.transfer.clone(),
+                layer: layer.clone(),
+            };
             archive.begin_layer(layer).map_err(|e| self.writing(e))?;
-            while let Some(piece) = stream.next().await {
-                let piece = piece.map_err(fetching)?;
-                block_in_place(|| archive.write(&piece)).map_err(|e| self.writing(e))?;
-                tick(piece.len() as u64);
-            }
+            let how = copy.into_archive(&mut archive).await?;
             archive.end_layer(layer).map_err(|e| self.writing(e))?;
-            self.placed.copied += 1;
+            self.placed.add(Some(how));
         }
         block_in_place(|| archive.finish()).map_err(|e| self.writing(e))?;
         Ok(OutputState::Written)
@@ -306,7 +309,8 @@ impl Delivery<'_> {
     async fn layers_to(&mut self, repository: &Repository) -> Result<(), ExecuteError> {
         let repository_of_base = Some(self.source().clone());
         let copies = self.pushed.to_vec();
-        let source = LayerSource { files: None, repository: repository_of_base, copies };
+        let source =
+            LayerSource { repository: repository_of_base, copies, ..LayerSource::default() };
         let client = &self.run.settings.client;
         let target = LayerTarget { client, repository, transfer: &self.transfer };
         target.place(&self.image.layers, &source, &mut self.placed).await
@@ -314,10 +318,10 @@ impl Delivery<'_> {
 
     async fn one_copied(
         &mut self,
-        copies: &mut JoinSet<Result<(), ExecuteError>>,
+        copies: &mut JoinSet<Result<How, ExecuteError>>,
     ) -> Result<(), ExecuteError> {
-        joined(copies).await?;
-        self.placed.copied += 1;
+        let how = joined(copies).await?;
+        self.placed.add(how);
         Ok(())
     }
 }

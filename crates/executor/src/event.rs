@@ -78,8 +78,8 @@ pub enum Event {
     OutputBegun {
         /// The output, in the syntax of `--output`.
         output: String,
-        /// The size of all layers of the image. Those that the output already has, or does not
-        /// need, are not transferred.
+        /// The size of all layers of the image, or 0 if the output needs none. Layers that the
+        /// output already has are not transferred.
         layer_bytes: u64,
     },
     /// A layer is being copied.
@@ -88,7 +88,8 @@ pub enum Event {
         output: String,
         /// The layer.
         layer: Digest,
-        /// Bytes copied so far.
+        /// Bytes copied so far. If the first event of a layer contains its whole size, the output
+        /// has it already.
         done: u64,
         /// The layer's size in bytes.
         total: u64,

@@ -10,6 +10,7 @@ mod base;
 mod build_env;
 mod built;
 mod cache;
+mod copy;
 mod deliver;
 mod error;
 mod event;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub cache: BlobCache,
     /// The blobs in outputs that earlier runs have hashed.
     pub verified: Verified,
+    /// Layouts and archives that may contain layers of the image.
+    pub nearby: Vec<PathBuf>,
     /// Where to write the image, in this order.
     pub outputs: Vec<Output>,
     /// What tracks that an engine builds need. Also set if an image is loaded into an engine.

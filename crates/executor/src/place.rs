@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use names::Repository;
-use oci::LayoutImage;
+use oci::LocalBlobs;
 use oci::client::{BlobStream, RegistryClient};
 use oci::media::Descriptor;
 use tokio::task::JoinSet;
@@ -51,15 +51,28 @@ impl Transfer {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Reports a layer that needs no transfer.
+    pub(crate) fn has(&self, layer: &Descriptor) {
+        let (output, total) = (self.output.clone(), layer.size);
+        let layer = layer.digest.clone();
+        (self.on_event)(Event::LayerProgress { output, layer, done: total, total });
+    }
+
     /// Returns a function that counts the bytes of a layer and reports progress at intervals.
     pub(crate) fn ticker(&self, layer: &Descriptor) -> Ticker {
+        self.ticker_after(layer, 0)
+    }
+
+    /// Returns the same for a layer of which `kept` bytes need no transfer.
+    pub(crate) fn ticker_after(&self, layer: &Descriptor, kept: u64) -> Ticker {
         let (transfer, layer, total) = (self.clone(), layer.digest.clone(), layer.size);
-        let done = AtomicU64::new(0);
+        let done = AtomicU64::new(kept);
         Box::new(move |more| {
             transfer.bytes.fetch_add(more, Ordering::Relaxed);
             let before = done.fetch_add(more, Ordering::Relaxed);
             let done = before + more;
-            if before / PROGRESS_STEP != done / PROGRESS_STEP || done == total {
+            let is_end = done == total && total > PROGRESS_STEP;
+            if before / PROGRESS_STEP != done / PROGRESS_STEP || is_end {
                 let (output, layer) = (transfer.output.clone(), layer.clone());
                 (transfer.on_event)(Event::LayerProgress { output, layer, done, total });
             }
@@ -70,8 +83,8 @@ impl Transfer {
 /// Where the layers of an image are.
 #[derive(Debug, Clone, Default)]
 pub struct LayerSource {
-    /// A layout or archive, which may contain only some of them.
-    pub files: Option<Arc<LayoutImage>>,
+    /// Layouts and archives, which may contain only some of them.
+    pub files: LocalBlobs,
     /// The repository that has the layers that the files do not contain.
     pub repository: Option<Repository>,
     /// Other repositories that have all of them, for mounting.
@@ -84,7 +97,7 @@ impl LayerSource {
         layer: &Descriptor,
         client: &RegistryClient,
     ) -> Result<BlobStream, ExecuteError> {
-        if let Some(stream) = self.files.as_ref().and_then(|files| files.layer_stream(layer)) {
+        if let Some(stream) = self.files.layer(layer) {
             return Ok(stream);
         }
         let Some(repository) = &self.repository else {
@@ -148,9 +161,9 @@ impl LayerTarget<'_> {
                 target: self.repository.clone(),
                 neighbour: neighbour.cloned(),
                 may_have,
-                name: self.transfer.output.clone(),
+                transfer: self.transfer.clone(),
             };
-            copies.spawn(one.place(source.clone(), self.transfer.ticker(layer)));
+            copies.spawn(one.place(source.clone()));
         }
         while !copies.is_empty() {
             placed.add(joined(&mut copies).await?);
@@ -160,7 +173,7 @@ impl LayerTarget<'_> {
 }
 
 impl Placed {
-    fn add(&mut self, how: Option<How>) {
+    pub(crate) fn add(&mut self, how: Option<How>) {
         match how {
             Some(How::Copied) => self.copied += 1,
             Some(How::Mounted) => self.mounted += 1,
@@ -177,10 +190,14 @@ pub(crate) fn distinct(layers: &[Descriptor]) -> Vec<&Descriptor> {
     layers
 }
 
-/// How a repository got a layer.
-enum How {
+/// How an output got a layer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum How {
+    /// It was there before, or on this machine.
     There,
+    /// It was mounted from another repository.
     Mounted,
+    /// It was transferred.
     Copied,
 }
 
@@ -193,23 +210,27 @@ struct OneLayer {
     neighbour: Option<Repository>,
     /// Whether the target may already have it.
     may_have: bool,
-    name: String,
+    transfer: Transfer,
 }
 
 impl OneLayer {
-    async fn place(self, source: LayerSource, tick: Ticker) -> Result<How, ExecuteError> {
-        let Self { client, layer, target, .. } = &self;
-        let pushing =
-            |error| ExecuteError::registry(format!("pushing to `{}` failed", self.name), error);
+    async fn place(self, source: LayerSource) -> Result<How, ExecuteError> {
+        let Self { client, layer, target, transfer, .. } = &self;
+        let pushing = |error| {
+            ExecuteError::registry(format!("pushing to `{}` failed", transfer.output), error)
+        };
         if self.may_have && client.has_blob(target, &layer.digest).await.map_err(pushing)? {
+            transfer.has(layer);
             return Ok(How::There);
         }
         if let Some(from) = &self.neighbour
             && client.mount_blob(target, &layer.digest, from).await.map_err(pushing)?
         {
+            transfer.has(layer);
             return Ok(How::Mounted);
         }
         let stream = source.open(layer, client).await?;
+        let tick = transfer.ticker(layer);
         let counted = stream.inspect(move |piece| {
             if let Ok(piece) = piece {
                 tick(piece.len() as u64);

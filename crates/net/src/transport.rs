@@ -252,6 +252,9 @@ impl Transport {
         }
         let timeouts = self.settings.timeouts;
         let patience = if out.method == Method::PUT { timeouts.commit } else { timeouts.idle };
+        // Neither a query nor user information, because both may be secret.
+        let origin = out.url.origin().ascii_serialization();
+        let shown = format!("{} {origin}{}", out.method, out.url.path());
         let mut request = slot.client.request(out.method, out.url.clone()).headers(out.headers);
         let mut progress = None;
         match out.body {
@@ -275,7 +278,12 @@ impl Transport {
                 .map_err(|_| hung(timeouts.connect + patience)),
             Some((size, sent)) => watched(answer, timeouts, size, &sent).await,
         }?;
-        let response = response.map_err(|error| Error::of(&error.without_url()))?;
+        let response = response.map_err(|error| {
+            let error = Error::of(&error.without_url());
+            tracing::debug!("{shown}: {}", error.detail);
+            error
+        })?;
+        tracing::debug!("{shown}: {}", response.status());
         Ok(Incoming {
             status: response.status(),
             headers: response.headers().clone(),

@@ -6,25 +6,40 @@
 //! memory.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
 use names::Digest;
+use rustix::fs::OFlags;
 use serde_json::json;
 
-use crate::DerivedImage;
+use crate::client::Prefix;
 use crate::files::{self, hash};
-use crate::layout::{LayoutError, LayoutFiles, MARKER, Place, index_text, read_capped};
+use crate::layout::{LayoutError, LayoutFiles, LayoutImage, MARKER, index_text, read_capped};
+use crate::local::{Place, part_of};
 use crate::media::Descriptor;
+use crate::{DerivedImage, Verified};
 
 /// An archive that is being written. Nothing appears at its path before [`ArchiveWriter::finish`].
+///
+/// An archive that is not finished leaves its layers in a file next to it ([`part_of`]). A new
+/// writer of the same image continues there: it compares what it is told to write with what the
+/// file contains, and truncates the file where they differ.
 #[derive(Debug)]
 pub struct ArchiveWriter {
     path: PathBuf,
-    file: AtomicWriteFile,
+    part: PathBuf,
+    file: File,
+    /// The number of bytes written or compared.
+    position: u64,
+    /// The number of bytes in the file.
+    length: u64,
+    /// The start of the current layer.
+    layer: u64,
+    is_wanted: bool,
 }
 
 /// Refuses to replace anything except an OCI archive or an empty file. Links are followed. Devices,
@@ -83,13 +98,34 @@ impl ArchiveWriter {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(write)?;
         }
-        let file = AtomicWriteFile::open(path).map_err(write)?;
-        let mut archive = Self { path: path.to_owned(), file };
+        // A link stays, and the file that it leads to is replaced.
+        let path = match fs::symlink_metadata(path) {
+            Ok(found) if found.is_symlink() => fs::canonicalize(path).map_err(write)?,
+            _ => path.to_owned(),
+        };
+        let part = part_of(&path);
+        let flags = i32::try_from(OFlags::NOFOLLOW.bits())
+            .map_err(|_| write(io::ErrorKind::InvalidInput.into()))?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).custom_flags(flags);
+        let file = options.open(&part).map_err(write)?;
+        let found = file.metadata().map_err(write)?;
+        if !found.is_file() {
+            return Err(write(io::ErrorKind::InvalidInput.into()));
+        }
+        // A replaced archive keeps its permissions.
+        if let Ok(replaced) = fs::metadata(&path) {
+            file.set_permissions(replaced.permissions()).map_err(write)?;
+        }
+        let length = found.len();
+        let mut archive =
+            Self { path, part, file, position: 0, length, layer: 0, is_wanted: false };
         archive.add("oci-layout", MARKER.as_bytes())?;
         archive.add("index.json", index_text(image, name).as_bytes())?;
         archive.add("manifest.json", docker_text(image, name).as_bytes())?;
         archive.add(&blob_name(&image.manifest_digest), &image.manifest)?;
         archive.add(&blob_name(&image.config_digest), &image.config)?;
+        archive.is_wanted = archive.length > archive.position;
         Ok(archive)
     }
 
@@ -104,7 +140,31 @@ impl ArchiveWriter {
     /// # Errors
     /// Fails if the file cannot be written.
     pub fn begin_layer(&mut self, layer: &Descriptor) -> Result<(), LayoutError> {
-        self.header(&blob_name(&layer.digest), layer.size)
+        self.header(&blob_name(&layer.digest), layer.size)?;
+        self.layer = self.position;
+        Ok(())
+    }
+
+    /// Returns the beginning of the current layer that an earlier writer left, and leaves it in
+    /// place. The caller checks it together with the rest.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read.
+    pub fn keep_beginning(&mut self, layer: &Descriptor) -> Result<Prefix, LayoutError> {
+        let kept = self.length.saturating_sub(self.position).min(layer.size);
+        let mut beginning = Part { file: &self.file, position: self.position, left: kept };
+        let prefix = Prefix::read(&mut beginning).map_err(|source| self.reading(source))?;
+        self.position += kept;
+        Ok(prefix)
+    }
+
+    /// Starts the current layer again, without what an earlier writer left.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be written.
+    pub fn restart_layer(&mut self) -> Result<(), LayoutError> {
+        self.position = self.layer;
+        self.truncate()
     }
 
     /// Writes a chunk of the current entry.
@@ -112,9 +172,41 @@ impl ArchiveWriter {
     /// # Errors
     /// Fails if the file cannot be written.
     pub fn write(&mut self, piece: &[u8]) -> Result<(), LayoutError> {
-        self.file
-            .write_all(piece)
-            .map_err(|source| LayoutError::Write { path: self.path.clone(), source })
+        let end = self.position + piece.len() as u64;
+        if end <= self.length {
+            let mut found = vec![0; piece.len()];
+            let read = self.file.read_exact_at(&mut found, self.position);
+            read.map_err(|source| self.reading(source))?;
+            if found == piece {
+                self.position = end;
+                return Ok(());
+            }
+        }
+        if self.length > self.position {
+            self.truncate()?;
+        }
+        let written = self.file.write_all_at(piece, self.position);
+        written.map_err(|source| self.writing(source))?;
+        (self.position, self.length) = (end, end);
+        if self.layer > 0 {
+            self.is_wanted = true;
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self) -> Result<(), LayoutError> {
+        self.length = self.position;
+        self.file.set_len(self.length).map_err(|source| self.writing(source))
+    }
+
+    fn reading(&self, source: io::Error) -> LayoutError {
+        LayoutError::Read { path: self.part.clone(), source }
+    }
+
+    /// Returns the error of a failed write. What was written is removed: the disk may be full.
+    fn writing(&mut self, source: io::Error) -> LayoutError {
+        self.is_wanted = false;
+        LayoutError::Write { path: self.path.clone(), source }
     }
 
     /// Ends the entry of a layer.
@@ -131,13 +223,26 @@ impl ArchiveWriter {
     /// Fails if the file cannot be written.
     pub fn finish(mut self) -> Result<(), LayoutError> {
         self.write(&[0; 1024])?;
-        self.file.commit().map_err(|source| LayoutError::Write { path: self.path, source })
+        self.truncate()?;
+        let finish = || {
+            self.file.sync_all()?;
+            fs::rename(&self.part, &self.path)?;
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        };
+        match finish() {
+            Ok(()) => {
+                self.is_wanted = true;
+                Ok(())
+            }
+            Err(source) => Err(self.writing(source)),
+        }
     }
 
     fn header(&mut self, name: &str, size: u64) -> Result<(), LayoutError> {
         let mut header = tar::Header::new_ustar();
         let named = header.set_path(name);
-        named.map_err(|source| LayoutError::Write { path: self.path.clone(), source })?;
+        named.map_err(|source| self.writing(source))?;
         header.set_size(size);
         header.set_mode(0o644);
         header.set_uid(0);
@@ -152,6 +257,73 @@ impl ArchiveWriter {
         let rest = (512 - size % 512) % 512;
         self.write(&[0; 512][..usize::try_from(rest).unwrap_or(0)])
     }
+}
+
+impl Drop for ArchiveWriter {
+    fn drop(&mut self) {
+        if !self.is_wanted
+            && let Err(error) = fs::remove_file(&self.part)
+        {
+            tracing::debug!(path = %self.part.display(), %error, "cannot remove an unfinished archive");
+        }
+    }
+}
+
+/// A part of a file, whatever its current position is.
+struct Part<'a> {
+    file: &'a File,
+    position: u64,
+    left: u64,
+}
+
+impl io::Read for Part<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let count = self.file.read_at(&mut buffer[..most], self.position)?;
+        self.position += count as u64;
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+/// Finds the blobs of an archive without reading them.
+pub(crate) fn blobs_of(path: &Path) -> io::Result<BTreeMap<Digest, Place>> {
+    let mut blobs = BTreeMap::new();
+    let mut archive = tar::Archive::new(files::open(path)?);
+    for entry in archive.entries_with_seek()?.take(ENTRY_CAP) {
+        // What comes before a damaged header is still useful.
+        let Ok(entry) = entry else { break };
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let hex = name.trim_start_matches("./").strip_prefix("blobs/sha256/");
+        let digest = hex.and_then(|hex| format!("sha256:{hex}").parse().ok());
+        if let Some(digest) = digest.filter(|_| entry.header().entry_type().is_file()) {
+            let (begin, size) = (entry.raw_file_position(), entry.size());
+            blobs.insert(digest, Place { file: path.to_owned(), begin, size });
+        }
+    }
+    Ok(blobs)
+}
+
+/// Returns whether the archive at `path` contains exactly this image under this name, with all its
+/// layers. A large archive is read only if it has changed since the last time.
+pub fn holds(path: &Path, image: &DerivedImage, name: &str, verified: &Verified) -> bool {
+    let mut known = verified.of(path);
+    // The name of the image is not in its digest.
+    let key = Digest::of(format!("{}\n{name}", image.manifest_digest).as_bytes());
+    if known.is_known(&key) {
+        return true;
+    }
+    let read = LayoutImage::read(path);
+    let holds = read.is_ok_and(|found| {
+        found.manifest_digest == image.manifest_digest
+            && found.name.as_deref() == Some(name)
+            && found.absent_layers.is_empty()
+    });
+    if holds {
+        known.learn(&key);
+        known.save();
+    }
+    holds
 }
 
 fn blob_name(digest: &Digest) -> String {

@@ -14,15 +14,12 @@ use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
 use names::Digest;
 use serde_json::{Value, json};
-use tokio_util::io::ReaderStream;
 
 use crate::DerivedImage;
-use crate::client::BlobStream;
 use crate::document::{self, read_config};
 use crate::files::{self, hash};
-use crate::media::{
-    Descriptor, Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, check_size,
-};
+use crate::local::{LocalBlobs, Place};
+use crate::media::{Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, check_size};
 
 /// The content of the `oci-layout` file.
 pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
@@ -122,14 +119,6 @@ pub struct LayoutImage {
     pub absent_layers: Vec<Digest>,
     /// The locations of the layers that are present.
     places: BTreeMap<Digest, Place>,
-}
-
-/// A blob as a part of a file.
-#[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) file: PathBuf,
-    pub(crate) begin: u64,
-    pub(crate) size: u64,
 }
 
 /// Returns the path of a blob in a layout.
@@ -407,24 +396,11 @@ impl LayoutImage {
         open().map_err(|source| LayoutError::Read { path: path.clone(), source })
     }
 
-    /// Returns a layer that is present as a stream that checks it, without decompressing it. Returns
-    /// `None` if it is absent.
-    pub fn layer_stream(&self, layer: &Descriptor) -> Option<BlobStream> {
-        let Place { file: path, begin, size } = self.places.get(&layer.digest)?.clone();
-        let open = move || {
-            use io::Seek as _;
-            let mut file = files::open(&path)?;
-            file.seek(io::SeekFrom::Start(begin))?;
-            let file = tokio::fs::File::from_std(file);
-            let part = tokio::io::AsyncReadExt::take(file, size);
-            Ok(ReaderStream::with_capacity(part, PIECE))
-        };
-        Some(BlobStream::new(layer.digest.clone(), size, open))
+    /// Returns where the layers are that are present.
+    pub fn blobs(&self) -> LocalBlobs {
+        LocalBlobs::of(self.places.clone())
     }
 }
-
-/// How many bytes of a layer are read at once.
-const PIECE: usize = 256 << 10;
 
 /// Parses bytes that must be an image manifest, not an index.
 pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, MediaError> {

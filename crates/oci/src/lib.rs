@@ -22,6 +22,7 @@ mod derive;
 mod document;
 pub mod files;
 pub mod layout;
+mod local;
 pub mod loopback;
 pub mod media;
 pub mod registries_conf;
@@ -32,6 +33,7 @@ pub use assemble::{AssembleError, NewLayer, assemble, replace_layers};
 pub use derive::{DeriveError, DerivedImage, derive, native_gpus};
 pub use document::{DocumentError, read_config};
 pub use layout::{LayoutError, LayoutImage};
+pub use local::{LocalBlobs, part_of};
 pub use verified::{Verified, VerifiedFolder};
 
 #[cfg(test)]

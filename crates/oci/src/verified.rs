@@ -52,7 +52,8 @@ impl Verified {
         Self { folder: None }
     }
 
-    /// Returns the known state of the blobs in a folder, by whatever path it is named.
+    /// Returns the known state of the blobs in a folder, or of an archive, by whatever path it is
+    /// named.
     pub fn of(&self, blobs: &Path) -> VerifiedFolder {
         let identity = fs::metadata(blobs).ok().map(|found| (found.dev(), found.ino()));
         let record = self.folder.as_ref().zip(identity);
@@ -92,11 +93,29 @@ impl VerifiedFolder {
         true
     }
 
+    /// Returns whether the file itself, which is an archive, was found to be what `key` stands for,
+    /// and has not changed since then.
+    pub fn is_known(&self, key: &Digest) -> bool {
+        let found = fs::symlink_metadata(&self.blobs).ok().filter(Metadata::is_file);
+        found.is_some_and(|found| self.known.get(key.hex()) == Some(&stamp(&found)))
+    }
+
+    /// Notes that the file itself is what `key` stands for, unless it may change unnoticed.
+    pub fn learn(&mut self, key: &Digest) {
+        let found = fs::symlink_metadata(&self.blobs).ok().filter(Metadata::is_file);
+        if let Some(found) = found.filter(|found| is_old(found, SystemTime::now())) {
+            self.known = BTreeMap::from([(key.hex().to_owned(), stamp(&found))]);
+            self.has_changed = true;
+        }
+    }
+
     /// Records the results for files that still exist. If that fails, the next run hashes them
     /// again.
     pub fn save(self) {
         let Some(record) = self.record.filter(|_| self.has_changed) else { return };
-        let lines = self.known.iter().filter(|(hex, _)| self.blobs.join(hex).is_file());
+        let is_archive = self.blobs.is_file();
+        let exists = |hex: &str| is_archive || self.blobs.join(hex).is_file();
+        let lines = self.known.iter().filter(|(hex, _)| exists(hex));
         let lines = lines.map(|(hex, stamp)| format!("{hex} {stamp}\n"));
         let text = format!("{FORM}\n{}", lines.collect::<String>());
         let write = || {

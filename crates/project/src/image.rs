@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use executor::{LayerError, LayerSource, SortedLayer};
@@ -40,7 +39,7 @@ pub struct Image {
 /// Where to find the layers of an image.
 #[derive(Debug)]
 enum Place {
-    Files(Arc<LayoutImage>),
+    Files(Box<LayoutImage>),
     Registry(Box<ImageRef>),
 }
 
@@ -148,7 +147,7 @@ impl Image {
             media_type,
             config: image.config.clone(),
             layers,
-            place: Place::Files(Arc::new(image)),
+            place: Place::Files(Box::new(image)),
         })
     }
 
@@ -208,13 +207,13 @@ impl Image {
     pub fn layer_source(&self) -> LayerSource {
         match &self.place {
             Place::Files(image) => LayerSource {
-                files: Some(Arc::clone(image)),
+                files: image.blobs(),
                 repository: self.base().map(|base| base.repository),
                 copies: Vec::new(),
             },
             Place::Registry(reference) => {
                 let repository = Some(reference.repository.clone());
-                LayerSource { files: None, repository, copies: Vec::new() }
+                LayerSource { repository, ..LayerSource::default() }
             }
         }
     }

@@ -26,15 +26,15 @@ use record::{BuildRecord, OutputOutcome, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
 
-use crate::cli::{Build, Format, Global, StepArgs};
+use crate::cli::{Build, Format, Global, PlanFormat, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
+use crate::output;
 use crate::output::Page;
 use crate::reporter::{Reporter, size};
 use crate::sanitise::sanitise_json;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
-use crate::{output, render};
 
 /// Builds the requested tracks, all at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
@@ -46,7 +46,11 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
     let Preparation { plans, materials } =
         prepare(&global.mirror, &project, &global::subject(&args.subject))?;
     if args.dry_run {
-        return plans.iter().try_for_each(|one| output::sanitised_result(&render::tree(one)));
+        let format = match args.format {
+            Format::Text => PlanFormat::Tree,
+            Format::Json => PlanFormat::Json,
+        };
+        return crate::commands::plan::print(&plans, format);
     }
     // A build that cannot be recorded does not start.
     state::check_records()?;
@@ -190,7 +194,8 @@ impl Session<'_> {
                 None
             };
             let verified = Verified::new(environment::state_folder()?.join("verified"));
-            let settings = Settings { client, cache, verified, outputs, build_env };
+            let nearby = nearby(&self.project.root.join("dist").join(&one.plan.name), &outputs);
+            let settings = Settings { client, cache, verified, nearby, outputs, build_env };
             begun.push(StartedBuild::new(one, settings, &self.global.words));
         }
         self.carry_out(begun).await
@@ -295,6 +300,9 @@ impl Session<'_> {
             output::sanitised_result(&summary(record, image, path))?;
             if prepared.plan.rehearsal {
                 self.show_rehearsed(&prepared.plan, settings).await?;
+            } else if let Some(next) = settings.outputs.first().map(|one| next(&prepared.plan, one))
+            {
+                output::hint(&next);
             }
         }
         Ok(Built {
@@ -469,7 +477,9 @@ impl Session<'_> {
             }
         }
         if all.is_empty() {
-            let path = self.project.root.join("dist").join(&plan.name);
+            let dist = self.project.root.join("dist");
+            hide_from_git(&dist);
+            let path = dist.join(&plan.name);
             // A relative path is shorter if the project is the current folder.
             let path = std::env::current_dir()
                 .ok()
@@ -485,6 +495,53 @@ impl Session<'_> {
         }
         Ok(all)
     }
+}
+
+/// Makes git ignore a new folder for images, as Python's `venv` does for its folders.
+fn hide_from_git(folder: &Path) {
+    // If it cannot be created, writing the image reports why.
+    if std::fs::create_dir(folder).is_ok()
+        && let Err(error) = std::fs::write(folder.join(".gitignore"), "*\n")
+    {
+        tracing::debug!(%error, "cannot write .gitignore");
+    }
+}
+
+/// Returns what to do with a finished image, depending on where it is.
+fn next(plan: &Plan, output: &Output) -> String {
+    let track = &plan.track;
+    match output {
+        Output::Layout { path, with_layers: true } => format!(
+            "`build-pipeline push {} HOST/NAME:TAG` pushes it; `podman pull oci:{}` loads it into podman",
+            path.display(),
+            path.display()
+        ),
+        Output::Layout { with_layers: false, .. } => format!(
+            "`build-pipeline --track {track} --load` loads it into podman or docker, and `build-pipeline run {track}` starts it; `--push HOST/NAME:TAG` pushes it"
+        ),
+        Output::Archive { path } => {
+            let path = path.display();
+            format!(
+                "`podman load -i {path}` or `docker load -i {path}` loads it; `build-pipeline push {path} HOST/NAME:TAG` pushes it"
+            )
+        }
+        Output::Registry { reference } => format!(
+            "`build-pipeline verify {reference}` checks it; `build-pipeline tag {reference} TAG` gives it another tag"
+        ),
+        Output::Engine { .. } => format!(
+            "`build-pipeline run {track}` starts it; `build-pipeline smoke {track}` tests it"
+        ),
+    }
+}
+
+/// Returns the layouts and archives that may contain layers of an image: its outputs, and its
+/// default output.
+fn nearby(default: &Path, outputs: &[Output]) -> Vec<PathBuf> {
+    let place = |output: &Output| match output {
+        Output::Layout { path, .. } | Output::Archive { path } => Some(path.clone()),
+        Output::Registry { .. } | Output::Engine { .. } => None,
+    };
+    outputs.iter().filter_map(place).chain([default.to_owned()]).collect()
 }
 
 /// Refuses to publish a rehearsed image, or to push to something other than a tag.
@@ -539,6 +596,10 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
         Some((ENGINE, name)) if !name.is_empty() => engine(name),
         Some((_, "")) => Err(bad(format!("`--output {text}` does not name a place"))),
         Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),
+        Some(("oci-archive", "-")) => {
+            Err(Failure::new(Kind::Input, "an archive cannot be written to standard output")
+                .hint("write it into a file: `--output oci-archive:FILE`"))
+        }
         Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
         Some(("registry", reference)) => {
             let reference = reference.parse().map_err(|e| {

@@ -1,7 +1,7 @@
 //! `build-pipeline plan`: prints plans, and builds nothing.
 
 use failure::{Failure, Kind};
-use project::prepare::prepare;
+use project::prepare::{Prepared, prepare};
 
 use crate::cli::{Global, PlanArgs, PlanFormat};
 use crate::global;
@@ -15,14 +15,19 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
     }
     let project = global::project(global)?;
     let plans = prepare(&global.mirror, &project, &global::subject(&args.subject))?.plans;
-    for one in &plans {
+    print(&plans, args.format)
+}
+
+/// Prints plans.
+pub(crate) fn print(plans: &[Prepared], format: PlanFormat) -> Result<(), Failure> {
+    for one in plans {
         // The tree format contains the warnings itself.
-        if args.format != PlanFormat::Tree {
+        if format != PlanFormat::Tree {
             one.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
         }
     }
-    match args.format {
-        PlanFormat::Json => match plans.as_slice() {
+    match format {
+        PlanFormat::Json => match plans {
             [one] => output::result(&one.plan.canonical_text()),
             many => output::json(&many.iter().map(|one| &*one.plan).collect::<Vec<_>>()),
         },

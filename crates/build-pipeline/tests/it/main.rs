@@ -46,6 +46,7 @@ mod patched_builds;
 mod payloads;
 mod pins;
 mod plans;
+mod push;
 mod recipe;
 mod rollback;
 mod run;

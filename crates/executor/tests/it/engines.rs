@@ -263,6 +263,7 @@ impl Bench {
         };
         change(&mut build_env);
         Settings {
+            nearby: Vec::new(),
             client: support::client(&format!("registry.invalid={}", self.registry.host())),
             cache: BlobCache::none(),
             verified: oci::Verified::none(),

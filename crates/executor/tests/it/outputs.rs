@@ -3,10 +3,10 @@
 use executor::{End, Event, Output};
 use names::Digest;
 use oci::LayoutImage;
-use oci::loopback::LoopbackRegistry;
+use oci::loopback::{LoopbackRegistry, StoredBlob};
 use oci::stand_in::StandIn;
 use record::{OutputState, StepState};
-use testkit::{FaultProxy, RandomImage, shared_registry};
+use testkit::{Answer, Fault, FaultProxy, RandomImage, shared_registry};
 
 use crate::support::*;
 
@@ -87,8 +87,8 @@ async fn a_full_layout_gets_each_layer_once_and_only_those_it_lacks() {
     let outcome = &first.outputs[0];
     assert_eq!((outcome.layers_copied, outcome.layers_mounted), (3, 0));
     assert_eq!(outcome.layer_bytes_copied, bench.layer_bytes);
-    // Progress of the one layer larger than 4 MiB was reported once.
-    assert_eq!(told(&events).iter().filter(|line| line.starts_with("layer")).count(), 1);
+    // Only the one layer larger than 4 MiB has progress: after 4 MiB, and at its end.
+    assert_eq!(told(&events).iter().filter(|line| line.starts_with("layer")).count(), 2);
     let read = LayoutImage::read(&bench.path("image")).unwrap();
     assert_eq!((read.present_layers.len(), read.absent_layers.len()), (4, 0));
 
@@ -148,6 +148,107 @@ async fn an_archive_has_each_layer_once() {
     assert_eq!((read.present_layers.len(), read.absent_layers.len()), (4, 0));
     let [one, two] = ["one.tar", "a/two.tar"].map(|name| std::fs::read(bench.path(name)).unwrap());
     assert!(one == two);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_takes_from_disk_what_is_there() {
+    let bench = Bench::new().await;
+    let path = bench.path("x.tar");
+    let archive = || vec![Output::Archive { path: path.clone() }];
+    let (first, _) = bench.run(archive()).await;
+    assert_eq!((first.outputs[0].state, first.outputs[0].layers_copied), (OutputState::Written, 3));
+    let whole = std::fs::read(&path).unwrap();
+    let (second, _) = bench.run(archive()).await;
+    assert_eq!((second.outputs[0].state, second.traffic.requests), (OutputState::UpToDate, 0));
+
+    // The other layers of a damaged archive are used, and the damaged one is fetched.
+    let at = whole.len() - 1024 - 500;
+    let mut damaged = whole.clone();
+    damaged[at] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    let (third, _) = bench.run(archive()).await;
+    assert_eq!((third.outputs[0].state, third.outputs[0].layers_copied), (OutputState::Written, 1));
+    assert!(std::fs::read(&path).unwrap() == whole);
+
+    // A layout nearby has all layers.
+    bench.run(vec![bench.layout("full", true)]).await;
+    let fetched = bench.layers_fetched().len();
+    let mut settings = bench
+        .settings(vec![Output::Archive { path: bench.path("y.tar") }, bench.layout("z", true)]);
+    settings.nearby = vec![bench.path("full"), bench.path("missing")];
+    let (fourth, _) = run(&bench.plan(), &settings, std::future::pending()).await;
+    assert!(matches!(fourth.end, End::Succeeded), "{:?}", fourth.end);
+    assert_eq!(bench.layers_fetched().len(), fetched);
+    assert!(std::fs::read(bench.path("y.tar")).unwrap() == whole);
+    assert_eq!(LayoutImage::read(&bench.path("z")).unwrap().absent_layers, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_broke_off_continues_where_it_was() {
+    for is_archive in [false, true] {
+        for is_damaged in [false, true] {
+            let bench = Bench::new().await;
+            let large = &bench.layers.iter().find(|layer| is_large(&bench, layer)).unwrap();
+            let blob = format!("blobs/{large}");
+            let (output, part) = if is_archive {
+                let path = bench.path("x.tar");
+                (Output::Archive { path: path.clone() }, oci::part_of(&path))
+            } else {
+                let path = oci::layout::blob_path(&bench.path("image"), large);
+                (bench.layout("image", true), oci::part_of(&path))
+            };
+            bench.proxy.on("GET", &blob).first(1).does(Fault::CloseAt(3 << 20));
+            bench.proxy.on("GET", &blob).nth(2).does(Fault::Answer(Answer::new(404)));
+            let (broken, _) = bench.run(vec![output.clone()]).await;
+            assert!(matches!(broken.end, End::Failed(_)), "{:?}", broken.end);
+            let mut kept = std::fs::read(&part).unwrap();
+            assert!(kept.len() > 1 << 20, "{} bytes", kept.len());
+            if is_damaged {
+                let at = kept.len() - 100;
+                kept[at] ^= 1;
+                std::fs::write(&part, &kept).unwrap();
+            }
+            let (second, _) = bench.run(vec![output]).await;
+            assert!(matches!(second.end, End::Succeeded), "{:?}", second.end);
+            assert!(!part.exists());
+            let requests = bench.proxy.requests();
+            let ranges: Vec<_> = requests
+                .iter()
+                .filter(|request| request.target.contains(&blob))
+                .map(|request| request.header("range").is_some())
+                .collect();
+            // The second request of the first run continued, too.
+            let wanted: &[bool] =
+                if is_damaged { &[false, true, true, false] } else { &[false, true, true] };
+            assert_eq!(ranges, wanted);
+            if !is_damaged {
+                let most = bench.layer_bytes + (1 << 16) - (1 << 20);
+                assert!(second.traffic.bytes_received < most, "{:?}", second.traffic);
+            }
+            let path = bench.path(if is_archive { "x.tar" } else { "image" });
+            assert_eq!(LayoutImage::read(&path).unwrap().absent_layers, []);
+        }
+    }
+}
+
+/// Returns whether a layer is the large one.
+fn is_large(bench: &Bench, layer: &Digest) -> bool {
+    matches!(bench.registry.blob(layer), Some(StoredBlob::Memory(bytes)) if bytes.len() > 1 << 20)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_push_to_a_registry_mounts_the_layers() {
+    let bench = Bench::new().await;
+    let other = LoopbackRegistry::start().await.unwrap();
+    let output = |name: &str| registry_output(&other.host(), name);
+    let (execution, _) = bench.run(vec![output("one/image:1"), output("two/image:1")]).await;
+    assert!(matches!(execution.end, End::Succeeded), "{:?}", execution.end);
+    let moved: Vec<_> = execution
+        .outputs
+        .iter()
+        .map(|outcome| (outcome.layers_copied, outcome.layers_mounted))
+        .collect();
+    assert_eq!(moved, [(3, 0), (0, 3)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

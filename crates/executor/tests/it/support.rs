@@ -91,6 +91,7 @@ impl Bench {
             client: self.client(),
             cache,
             verified: oci::Verified::new(self.path("verified")),
+            nearby: Vec::new(),
             outputs,
             build_env: None,
         }

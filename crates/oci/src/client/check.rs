@@ -1,5 +1,7 @@
 //! Checks a blob while it is streamed.
 
+use std::io;
+
 use bytes::Bytes;
 use names::{Digest, Hasher};
 
@@ -7,20 +9,61 @@ use super::blob::wrong_size;
 use super::error::Failure;
 use super::mismatch;
 
+/// The beginning of a blob, which an earlier transfer has left.
+#[derive(Debug, Default)]
+pub struct Prefix {
+    hasher: Hasher,
+    length: u64,
+}
+
+impl Prefix {
+    /// Reads the beginning of a blob to its end.
+    ///
+    /// # Errors
+    /// Fails if it cannot be read.
+    pub fn read(mut bytes: impl io::Read) -> io::Result<Self> {
+        let mut prefix = Self::default();
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            match bytes.read(&mut buffer)? {
+                0 => return Ok(prefix),
+                count => {
+                    prefix.hasher.update(&buffer[..count]);
+                    prefix.length += count as u64;
+                }
+            }
+        }
+    }
+
+    /// Returns its length in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+}
+
 /// Checks the size and digest of streamed data, and holds the last chunk back.
 pub(super) struct Check {
     pub(super) digest: Digest,
     pub(super) size: u64,
     /// How many bytes have been streamed.
     pub(super) seen: u64,
+    /// Whether the beginning came from elsewhere, so that a wrong digest may not be the fault of
+    /// who sent the rest.
+    pub(super) is_continued: bool,
     hasher: Hasher,
     held: Option<Bytes>,
 }
 
 impl Check {
     pub(super) fn new(digest: &Digest, size: u64) -> Self {
-        let hasher = Hasher::new();
-        Self { digest: digest.clone(), size, seen: 0, hasher, held: None }
+        Self::after(Prefix::default(), digest, size)
+    }
+
+    /// Checks the rest of a blob together with its beginning.
+    pub(super) fn after(prefix: Prefix, digest: &Digest, size: u64) -> Self {
+        let Prefix { hasher, length } = prefix;
+        let (digest, is_continued) = (digest.clone(), length > 0);
+        Self { digest, size, seen: length, is_continued, hasher, held: None }
     }
 
     /// Takes a chunk and returns the previous one.

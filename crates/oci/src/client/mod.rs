@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex};
 use names::Repository;
 use net::{Transport, TransportSettings, lock};
 
+pub use self::check::Prefix;
 pub use self::endpoint::{Mirror, ParseMirrorError};
 pub use self::error::{ErrorKind, RegistryError};
 pub use self::manifest::FetchedManifest;

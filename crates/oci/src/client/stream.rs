@@ -20,7 +20,7 @@ use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
 use reqwest::{Method, StatusCode};
 
 use super::blob::{subject, wrong_size};
-use super::check::Check;
+use super::check::{Check, Prefix};
 use super::endpoint::Endpoint;
 use super::error::{Again, ErrorKind, Failure, Place, RegistryError, Subject};
 use super::request::Ask;
@@ -193,35 +193,64 @@ impl RegistryClient {
     ) -> Result<BlobStream, RegistryError> {
         open_blob(self.clone(), repository.clone(), digest.clone(), size).await
     }
+
+    /// Returns the rest of a blob as a stream. The stream checks the beginning and the rest
+    /// together.
+    ///
+    /// # Errors
+    /// Fails if no location has the blob. Later failures are items of the stream.
+    pub async fn rest_of_blob(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
+        size: u64,
+        beginning: Prefix,
+    ) -> Result<BlobStream, RegistryError> {
+        let mut check = Check::after(beginning, digest, size);
+        let pieces: Pieces = if check.seen < size {
+            transferred(self.clone(), repository, check).await?
+        } else {
+            let subject = subject("read the blob", repository, digest);
+            let end = check.finish();
+            let end =
+                end.map_err(|failure| RegistryError::unasked(&subject, "this machine", failure));
+            Box::pin(stream::iter(end.transpose()))
+        };
+        let digest = digest.clone();
+        Ok(BlobStream { digest, size, pieces, reopen: None, watchers: Vec::new() })
+    }
+}
+
+/// Starts to transfer what a check has not seen of a blob.
+async fn transferred(
+    client: RegistryClient,
+    repository: &Repository,
+    check: Check,
+) -> Result<Pieces, RegistryError> {
+    let subject = subject("read the blob", repository, &check.digest);
+    let places = client.session.places(&subject, repository, true)?.into();
+    let mut transfer =
+        Transfer { client, subject, places, current: None, failed: Vec::new(), check };
+    transfer.open().await?;
+    Ok(Box::pin(stream::unfold(Some(transfer), |transfer| async move {
+        let mut transfer = transfer?;
+        match transfer.next().await {
+            Ok((piece, is_done)) => Some((Ok(piece?), (!is_done).then_some(transfer))),
+            Err(error) => Some((Err(error), None)),
+        }
+    })))
 }
 
 /// Opens a blob. Returns a boxed future, because the result can open the blob again.
 fn open_blob(client: RegistryClient, repository: Repository, digest: Digest, size: u64) -> Opening {
     Box::pin(async move {
-        let subject = subject("read the blob", &repository, &digest);
-        let places = client.session.places(&subject, &repository, true)?;
-        let mut transfer = Transfer {
-            client: client.clone(),
-            subject,
-            places: places.into(),
-            current: None,
-            failed: Vec::new(),
-            check: Check::new(&digest, size),
-        };
-        transfer.open().await?;
-        let pieces = stream::unfold(Some(transfer), |transfer| async move {
-            let mut transfer = transfer?;
-            match transfer.next().await {
-                Ok((piece, is_done)) => Some((Ok(piece?), (!is_done).then_some(transfer))),
-                Err(error) => Some((Err(error), None)),
-            }
-        });
+        let pieces = transferred(client.clone(), &repository, Check::new(&digest, size)).await?;
         let wanted = digest.clone();
         let reopen = move || open_blob(client.clone(), repository.clone(), wanted.clone(), size);
         Ok(BlobStream {
             digest,
             size,
-            pieces: Box::pin(pieces),
+            pieces,
             reopen: Some(Arc::new(reopen)),
             watchers: Vec::new(),
         })
@@ -323,8 +352,8 @@ impl Transfer {
                 Ok(())
             }
             Err(end) => {
-                let is_wrong_mirror =
-                    self.client.session.note(&self.subject, &current.endpoint, &end);
+                let is_wrong_mirror = !self.check.is_continued
+                    && self.client.session.note(&self.subject, &current.endpoint, &end);
                 let is_wrong = end.kind == ErrorKind::Integrity && !is_passing;
                 self.failed.push(end);
                 // Bytes of a wrong blob have been passed on and cannot be taken back.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Seek as _, Write as _};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,8 +11,8 @@ use tempfile::tempdir;
 
 use super::layout::chain;
 use super::support::{Base, layers};
-use crate::archive::ArchiveWriter;
-use crate::{DerivedImage, LayoutError, LayoutImage};
+use crate::archive::{ArchiveWriter, holds};
+use crate::{DerivedImage, LayoutError, LayoutImage, Verified, part_of};
 
 const NAME: &str = "locked-spoof";
 
@@ -142,6 +143,8 @@ fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
     assert_eq!(fs::read(&path).unwrap(), before);
     drop(archive);
     assert_eq!(fs::read(&path).unwrap(), before);
+    // What was written of the layers stays for the next time.
+    fs::remove_file(part_of(&path)).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 
     let below = path.join("below.tar");
@@ -271,4 +274,111 @@ fn an_archive_of_more_than_8_gib_has_a_header_that_tar_reads() {
     let listed = Command::new("tar").arg("-tvf").arg(&path).output().unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains(" 21474836480 "), "{listed}");
+}
+
+/// Begins an archive and writes its layers up to a number of bytes of the second one.
+fn interrupted(path: &Path, image: &DerivedImage, bytes: usize) {
+    let mut archive = ArchiveWriter::begin(path, image, NAME).unwrap();
+    let layers = layers();
+    archive.begin_layer(&image.layers[0]).unwrap();
+    archive.write(&layers[0]).unwrap();
+    archive.end_layer(&image.layers[0]).unwrap();
+    archive.begin_layer(&image.layers[1]).unwrap();
+    archive.write(&layers[1][..bytes]).unwrap();
+}
+
+#[test]
+fn an_unfinished_archive_is_continued() {
+    let folder = tempdir().unwrap();
+    let (path, whole) = (folder.path().join("x.tar"), folder.path().join("whole.tar"));
+    let image = Base::docker().derived();
+    write_archive(&whole, &image).unwrap();
+    let part = part_of(&path);
+    interrupted(&path, &image, 10);
+    assert!(part.exists() && !path.exists());
+    let layers = layers();
+
+    let mut archive = ArchiveWriter::begin(&path, &image, NAME).unwrap();
+    archive.begin_layer(&image.layers[0]).unwrap();
+    let kept = archive.keep_beginning(&image.layers[0]).unwrap();
+    assert_eq!(kept.length(), image.layers[0].size);
+    archive.end_layer(&image.layers[0]).unwrap();
+    archive.begin_layer(&image.layers[1]).unwrap();
+    assert_eq!(archive.keep_beginning(&image.layers[1]).unwrap().length(), 10);
+    // The caller finds that it is damaged.
+    archive.restart_layer().unwrap();
+    assert_eq!(archive.keep_beginning(&image.layers[1]).unwrap().length(), 0);
+    archive.write(&layers[1]).unwrap();
+    archive.end_layer(&image.layers[1]).unwrap();
+    archive.finish().unwrap();
+    assert!(fs::read(&path).unwrap() == fs::read(&whole).unwrap());
+    assert!(!part.exists());
+}
+
+#[test]
+fn an_unfinished_archive_of_another_image_is_no_beginning() {
+    let folder = tempdir().unwrap();
+    let (path, whole) = (folder.path().join("x.tar"), folder.path().join("whole.tar"));
+    interrupted(&path, &Base::docker().derived(), 10);
+    let image = Base::oci().derived();
+    write_archive(&whole, &image).unwrap();
+    write_archive(&path, &image).unwrap();
+    assert!(fs::read(&path).unwrap() == fs::read(&whole).unwrap());
+    // Nothing useful is left of an archive without layers.
+    drop(ArchiveWriter::begin(&folder.path().join("y.tar"), &image, NAME).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_link_to_an_archive_stays_a_link() {
+    let folder = tempdir().unwrap();
+    let (path, link) = (folder.path().join("x.tar"), folder.path().join("link.tar"));
+    let image = Base::oci().derived();
+    write_archive(&path, &Base::docker().derived()).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("x.tar", &link).unwrap();
+    write_archive(&link, &image).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(LayoutImage::read(&path).unwrap().manifest_digest, image.manifest_digest);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    // A link to nothing, and a link in place of the unfinished archive.
+    fs::remove_file(&path).unwrap();
+    assert!(matches!(write_archive(&link, &image), Err(LayoutError::Write { .. })));
+    std::os::unix::fs::symlink("/dev/null", part_of(&path)).unwrap();
+    assert!(matches!(write_archive(&path, &image), Err(LayoutError::Write { .. })));
+}
+
+#[test]
+fn an_archive_is_up_to_date_only_if_every_byte_is_right() {
+    let folder = tempdir().unwrap();
+    let (path, verified) =
+        (folder.path().join("x.tar"), Verified::new(folder.path().join("records")));
+    let [image, other] = [Base::docker().derived(), Base::oci().derived()];
+    assert!(!holds(&path, &image, NAME, &verified));
+    write_archive(&path, &image).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    for _ in 0..2 {
+        assert!(holds(&path, &image, NAME, &verified));
+        assert!(!holds(&path, &image, "another", &verified));
+        assert!(!holds(&path, &other, NAME, &verified));
+    }
+    assert_eq!(fs::read_dir(folder.path().join("records")).unwrap().count(), 1);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.len() - 1024 - 520;
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert!(!holds(&path, &image, NAME, &verified));
+}
+
+#[test]
+fn the_layers_of_an_archive_are_found_without_reading_it() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("x.tar");
+    let image = Base::docker().derived();
+    write_archive(&path, &image).unwrap();
+    let found = crate::archive::blobs_of(&path).unwrap();
+    for layer in &image.layers {
+        let place = found.get(&layer.digest).unwrap();
+        assert_eq!((place.begin, place.size), place_of(&path, &layer.digest));
+    }
 }

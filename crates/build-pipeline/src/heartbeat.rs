@@ -1,0 +1,188 @@
+//! Prints a line about a step or output that has been silent for a while, so that a log shows that
+//! the run continues.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use names::Digest;
+
+use crate::output;
+use crate::reporter::size;
+
+/// The longest silence. Lines are at most 10 s apart, because the thread looks every second.
+const SILENCE: Duration = Duration::from_secs(9);
+/// How often the thread looks.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The running steps and outputs of a run, by their displayed names.
+#[derive(Debug, Default)]
+pub(crate) struct Heartbeat {
+    running: Arc<Mutex<BTreeMap<String, Running>>>,
+    thread: OnceLock<()>,
+}
+
+/// A running step or output.
+#[derive(Debug)]
+struct Running {
+    began: Instant,
+    /// When the last line about it was printed.
+    said: Instant,
+    /// What is transferred, if it is an output.
+    transfer: Option<Transferred>,
+}
+
+/// The bytes of an output's layers.
+#[derive(Debug, Default)]
+pub(crate) struct Transferred {
+    /// The bytes to transfer, as far as known.
+    total: u64,
+    /// The bytes that were transferred, by layer. `None` for a layer that was there already.
+    layers: BTreeMap<Digest, Option<u64>>,
+}
+
+impl Transferred {
+    /// Starts to count; `total` is the size of all layers.
+    pub(crate) fn of(total: u64) -> Self {
+        Self { total, layers: BTreeMap::new() }
+    }
+
+    /// Notes the progress of a layer. A layer whose first progress is its whole size was there
+    /// already, and needs no transfer.
+    pub(crate) fn note(&mut self, layer: &Digest, done: u64, size: u64) {
+        match self.layers.get_mut(layer) {
+            Some(Some(moved)) => *moved = done,
+            Some(None) => {}
+            None if done == size => {
+                self.total = self.total.saturating_sub(size);
+                self.layers.insert(layer.clone(), None);
+            }
+            None => {
+                self.layers.insert(layer.clone(), Some(done));
+            }
+        }
+    }
+
+    /// Returns the number of bytes that were transferred.
+    pub(crate) fn done(&self) -> u64 {
+        self.layers.values().flatten().sum()
+    }
+
+    /// Returns the number of bytes to transfer.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns the state as text: how much, how fast, and how long it will take.
+    fn text(&self, elapsed: Duration) -> String {
+        let (done, total) = (self.done(), self.total());
+        let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
+        let rate = done.saturating_mul(1000) / millis;
+        let left = total.saturating_sub(done).checked_div(rate);
+        let left = left.map_or_else(String::new, |seconds| format!(", {} left", long(seconds)));
+        format!("{} of {}, {}/s{left}", size(done), size(total), size(rate))
+    }
+}
+
+impl Heartbeat {
+    /// Notes that a step or output has started. `bytes` is the size of the layers of an output.
+    pub(crate) fn begin(&self, name: String, bytes: Option<u64>) {
+        let now = Instant::now();
+        let transfer = bytes.map(Transferred::of);
+        lock(&self.running).insert(name, Running { began: now, said: now, transfer });
+        self.thread.get_or_init(|| {
+            let running = Arc::downgrade(&self.running);
+            thread::spawn(move || beat(&running));
+        });
+    }
+
+    /// Notes that a line about a step or output was printed.
+    pub(crate) fn said(&self, name: &str) {
+        if let Some(running) = lock(&self.running).get_mut(name) {
+            running.said = Instant::now();
+        }
+    }
+
+    /// Notes the progress of a layer.
+    pub(crate) fn progress(&self, name: &str, layer: &Digest, done: u64, size: u64) {
+        let mut all = lock(&self.running);
+        if let Some(transfer) = all.get_mut(name).and_then(|running| running.transfer.as_mut()) {
+            transfer.note(layer, done, size);
+        }
+    }
+
+    /// Notes that a step or output has ended.
+    pub(crate) fn end(&self, name: &str) {
+        lock(&self.running).remove(name);
+    }
+}
+
+/// Prints lines until the run has ended.
+fn beat(running: &Weak<Mutex<BTreeMap<String, Running>>>) {
+    loop {
+        thread::sleep(TICK);
+        let Some(running) = running.upgrade() else { return };
+        for line in lines(&mut lock(&running), Instant::now()) {
+            output::say(&line);
+        }
+    }
+}
+
+/// Returns a line about each step or output that has been silent for too long.
+fn lines(running: &mut BTreeMap<String, Running>, now: Instant) -> Vec<String> {
+    let is_silent = |one: &Running| now.duration_since(one.said) >= SILENCE;
+    running
+        .iter_mut()
+        .filter(|(_, one)| is_silent(one))
+        .map(|(name, one)| {
+            one.said = now;
+            let elapsed = now.duration_since(one.began);
+            match &one.transfer {
+                Some(transfer) if transfer.done() > 0 => {
+                    format!("· {name}: {}", transfer.text(elapsed))
+                }
+                _ => format!("· {name}: running for {}", long(elapsed.as_secs())),
+            }
+        })
+        .collect()
+}
+
+/// Returns a duration in the units that people use for it.
+fn long(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_transfer_says_how_far_it_is() {
+        let heartbeat = Heartbeat::default();
+        let [there, moving] = [Digest::of(b"there"), Digest::of(b"moving")];
+        let begin = Instant::now();
+        heartbeat.begin("oci:x".to_owned(), Some(3_000_000_000));
+        heartbeat.begin("fetch".to_owned(), None);
+        heartbeat.progress("oci:x", &there, 1_000_000_000, 1_000_000_000);
+        heartbeat.progress("oci:x", &moving, 4_000_000, 2_000_000_000);
+        heartbeat.progress("oci:x", &moving, 1_000_000_000, 2_000_000_000);
+        let later = |seconds| begin + Duration::from_secs(seconds);
+        let mut all = lock(&heartbeat.running);
+        assert_eq!(lines(&mut all, later(8)), [""; 0]);
+        let first = lines(&mut all, later(10));
+        assert_eq!(first[0], "· fetch: running for 9 s".replace("9 s", &first[0][22..]));
+        assert!(first[1].starts_with("· oci:x: 1.0 GB of 2.0 GB, 10"), "{first:?}");
+        assert!(first[1].ends_with("MB/s, 9 s left"), "{first:?}");
+        assert_eq!(lines(&mut all, later(15)), [""; 0]);
+        assert_eq!(lines(&mut all, later(310))[0].split_once("for ").unwrap().1, "5 min");
+    }
+}

@@ -1,0 +1,212 @@
+//! Copies a layer to disk: from a file of this machine if one has it, else from a registry.
+//!
+//! What an interrupted copy has left is kept, and checked together with the rest.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use futures_util::StreamExt as _;
+use names::Repository;
+use oci::archive::ArchiveWriter;
+use oci::client::{BlobStream, ErrorKind, Prefix, RegistryClient, RegistryError};
+use oci::media::Descriptor;
+use oci::{LayoutError, LocalBlobs, part_of};
+use rustix::fs::OFlags;
+use tokio::task::block_in_place;
+
+use crate::ExecuteError;
+use crate::place::{How, Transfer};
+
+/// A layer to copy.
+pub(crate) struct LayerCopy {
+    pub(crate) client: RegistryClient,
+    /// The repository of the base.
+    pub(crate) repository: Repository,
+    /// What this machine may have of it.
+    pub(crate) local: LocalBlobs,
+    pub(crate) transfer: Transfer,
+    pub(crate) layer: Descriptor,
+}
+
+/// Where a layer is written to.
+trait Sink {
+    /// Returns the beginning that an earlier copy left.
+    fn beginning(&mut self, layer: &Descriptor) -> Result<Prefix, LayoutError>;
+    /// Removes what was written.
+    fn restart(&mut self) -> Result<(), LayoutError>;
+    fn write(&mut self, piece: &[u8]) -> Result<(), LayoutError>;
+}
+
+impl LayerCopy {
+    /// Writes the layer into a file, which appears when it is complete.
+    pub(crate) async fn into_file(self, path: &Path) -> Result<How, ExecuteError> {
+        let failed = |source| self.writing(LayoutError::Write { path: path.to_owned(), source });
+        let mut sink = block_in_place(|| PartFile::open(path)).map_err(failed)?;
+        let how = self.copy(&mut sink).await?;
+        block_in_place(|| sink.finish(path)).map_err(failed)?;
+        Ok(how)
+    }
+
+    /// Writes the layer as the current entry of an archive.
+    pub(crate) async fn into_archive(
+        self,
+        archive: &mut ArchiveWriter,
+    ) -> Result<How, ExecuteError> {
+        self.copy(archive).await
+    }
+
+    async fn copy(&self, sink: &mut impl Sink) -> Result<How, ExecuteError> {
+        let Self { client, repository, local, layer, .. } = self;
+        let beginning = block_in_place(|| sink.beginning(layer)).map_err(|e| self.writing(e))?;
+        let kept = beginning.length();
+        if kept == 0
+            && let Some(stream) = local.layer(layer)
+        {
+            match self.write(stream, sink, &|_| {}).await? {
+                Ok(()) => {
+                    self.transfer.has(layer);
+                    return Ok(How::There);
+                }
+                // The file is damaged. The registry has the layer.
+                Err(error) => {
+                    tracing::info!(%error, layer = %layer.digest, "a layer on this machine is damaged");
+                    block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
+                }
+            }
+        }
+        if kept == layer.size {
+            self.transfer.has(layer);
+        }
+        let rest = client.rest_of_blob(repository, &layer.digest, layer.size, beginning).await;
+        let copied = match rest {
+            Ok(stream) => {
+                self.write(stream, sink, &self.transfer.ticker_after(layer, kept)).await?
+            }
+            Err(error) => Err(error),
+        };
+        match copied {
+            Ok(()) if kept == layer.size => Ok(How::There),
+            Ok(()) => Ok(How::Copied),
+            // The beginning may be damaged.
+            Err(error) if kept > 0 && error.kind() == ErrorKind::Integrity => {
+                block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
+                let whole = client.blob_stream(repository, &layer.digest, layer.size).await;
+                let stream = whole.map_err(|e| self.fetching(e))?;
+                let copied = self.write(stream, sink, &self.transfer.ticker(layer)).await?;
+                copied.map(|()| How::Copied).map_err(|e| self.fetching(e))
+            }
+            Err(error) => {
+                if error.kind() == ErrorKind::Integrity {
+                    block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
+                }
+                Err(self.fetching(error))
+            }
+        }
+    }
+
+    /// Writes a stream. The inner error is that of the stream.
+    async fn write(
+        &self,
+        mut stream: BlobStream,
+        sink: &mut impl Sink,
+        tick: &(impl Fn(u64) + ?Sized),
+    ) -> Result<Result<(), RegistryError>, ExecuteError> {
+        while let Some(piece) = stream.next().await {
+            let piece = match piece {
+                Ok(piece) => piece,
+                Err(error) => return Ok(Err(error)),
+            };
+            block_in_place(|| sink.write(&piece)).map_err(|e| self.writing(e))?;
+            tick(piece.len() as u64);
+        }
+        Ok(Ok(()))
+    }
+
+    fn fetching(&self, source: RegistryError) -> ExecuteError {
+        ExecuteError::registry(format!("fetching layer `{}` failed", self.layer.digest), source)
+    }
+
+    fn writing(&self, source: LayoutError) -> ExecuteError {
+        ExecuteError::layout(format!("writing `{}` failed", self.transfer.output), source)
+    }
+}
+
+impl Sink for ArchiveWriter {
+    fn beginning(&mut self, layer: &Descriptor) -> Result<Prefix, LayoutError> {
+        self.keep_beginning(layer)
+    }
+
+    fn restart(&mut self) -> Result<(), LayoutError> {
+        self.restart_layer()
+    }
+
+    fn write(&mut self, piece: &[u8]) -> Result<(), LayoutError> {
+        Self::write(self, piece)
+    }
+}
+
+/// A blob that is being written next to its final place.
+struct PartFile {
+    part: PathBuf,
+    file: File,
+}
+
+impl PartFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let part = part_of(path);
+        let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
+        let mut options = File::options();
+        options.read(true).append(true).create(true).custom_flags(flags);
+        let file = options.open(&part)?;
+        if file.metadata()?.is_file() {
+            Ok(Self { part, file })
+        } else {
+            Err(io::ErrorKind::InvalidInput.into())
+        }
+    }
+
+    fn finish(self, path: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.part, path)?;
+        match path.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> LayoutError {
+        // The disk may be full.
+        drop(fs::remove_file(&self.part));
+        LayoutError::Write { path: self.part.clone(), source }
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if self.file.metadata().is_ok_and(|found| found.len() == 0) {
+            drop(fs::remove_file(&self.part));
+        }
+    }
+}
+
+impl Sink for PartFile {
+    fn beginning(&mut self, layer: &Descriptor) -> Result<Prefix, LayoutError> {
+        let read = || {
+            if self.file.metadata()?.len() > layer.size {
+                self.file.set_len(0)?;
+            }
+            Prefix::read(&self.file)
+        };
+        read().map_err(|source| LayoutError::Read { path: self.part.clone(), source })
+    }
+
+    fn restart(&mut self) -> Result<(), LayoutError> {
+        self.file.set_len(0).map_err(|source| self.failed(source))
+    }
+
+    fn write(&mut self, piece: &[u8]) -> Result<(), LayoutError> {
+        self.file.write_all(piece).map_err(|source| self.failed(source))
+    }
+}

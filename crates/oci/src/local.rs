@@ -1,0 +1,82 @@
+//! Layers in layouts and archives on this machine, which need not be fetched.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Seek as _};
+use std::path::{Path, PathBuf};
+
+use names::Digest;
+use tokio_util::io::ReaderStream;
+
+use crate::client::BlobStream;
+use crate::files;
+use crate::media::Descriptor;
+use crate::{archive, layout};
+
+/// How many bytes are read at once.
+const PIECE: usize = 256 << 10;
+
+/// A blob as a part of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) file: PathBuf,
+    pub(crate) begin: u64,
+    pub(crate) size: u64,
+}
+
+/// Where blobs are on this machine.
+#[derive(Debug, Clone, Default)]
+pub struct LocalBlobs {
+    layouts: Vec<PathBuf>,
+    places: BTreeMap<Digest, Place>,
+}
+
+impl LocalBlobs {
+    /// Finds the blobs in layouts and archives. A path at which there is neither is skipped.
+    pub fn find(paths: &[PathBuf]) -> Self {
+        let mut all = Self::default();
+        for path in paths {
+            if path.is_dir() {
+                all.layouts.push(path.clone());
+            } else if let Ok(places) = archive::blobs_of(path) {
+                all.places.extend(places);
+            }
+        }
+        all
+    }
+
+    pub(crate) fn of(places: BTreeMap<Digest, Place>) -> Self {
+        Self { layouts: Vec::new(), places }
+    }
+
+    /// Returns a layer as a stream that checks it, or `None` if no file has its size.
+    pub fn layer(&self, layer: &Descriptor) -> Option<BlobStream> {
+        let place = self.place(layer)?;
+        let open = move || {
+            let mut file = files::open(&place.file)?;
+            file.seek(io::SeekFrom::Start(place.begin))?;
+            let part = tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(file), place.size);
+            Ok(ReaderStream::with_capacity(part, PIECE))
+        };
+        Some(BlobStream::new(layer.digest.clone(), layer.size, open))
+    }
+
+    fn place(&self, layer: &Descriptor) -> Option<Place> {
+        let in_layout = |layout: &PathBuf| -> Option<Place> {
+            let file = layout::blob_path(layout, &layer.digest);
+            let found = fs::metadata(&file).ok().filter(fs::Metadata::is_file)?;
+            Some(Place { file, begin: 0, size: found.len() })
+        };
+        let mut found = self.layouts.iter().filter_map(in_layout);
+        let known = self.places.get(&layer.digest).cloned();
+        found.find(|place| place.size == layer.size).or(known.filter(|one| one.size == layer.size))
+    }
+}
+
+/// Returns the path of the file that an interrupted transfer to `path` leaves.
+pub fn part_of(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".part");
+    path.with_file_name(name)
+}
