@@ -194,11 +194,21 @@ impl Session<'_> {
                 None
             };
             let verified = Verified::new(environment::state_folder()?.join("verified"));
-            let nearby = nearby(&self.project.root.join("dist").join(&one.plan.name), &outputs);
+            let nearby = nearby(&self.dist().join(&one.plan.name), &outputs);
             let settings = Settings { client, cache, verified, nearby, outputs, build_env };
             begun.push(StartedBuild::new(one, settings, &self.global.words));
         }
-        self.carry_out(begun).await
+        let has_dist = self.dist().exists();
+        let ended = self.carry_out(begun).await;
+        if !has_dist && ended.is_ok() {
+            hide_from_git(&self.dist());
+        }
+        ended
+    }
+
+    /// Returns the folder for images that go nowhere else.
+    fn dist(&self) -> PathBuf {
+        self.project.root.join("dist")
     }
 
     fn build_env(&self) -> Result<Arc<BuildEnv>, Failure> {
@@ -477,9 +487,7 @@ impl Session<'_> {
             }
         }
         if all.is_empty() {
-            let dist = self.project.root.join("dist");
-            hide_from_git(&dist);
-            let path = dist.join(&plan.name);
+            let path = self.dist().join(&plan.name);
             // A relative path is shorter if the project is the current folder.
             let path = std::env::current_dir()
                 .ok()
@@ -497,10 +505,10 @@ impl Session<'_> {
     }
 }
 
-/// Makes git ignore a new folder for images, as Python's `venv` does for its folders.
+/// Makes git ignore a new folder for images, if it was created, as Python's `venv` does for its
+/// folders.
 fn hide_from_git(folder: &Path) {
-    // If it cannot be created, writing the image reports why.
-    if std::fs::create_dir(folder).is_ok()
+    if folder.is_dir()
         && let Err(error) = std::fs::write(folder.join(".gitignore"), "*\n")
     {
         tracing::debug!(%error, "cannot write .gitignore");

@@ -276,11 +276,10 @@ fn renamed_in_order(project: &Project, trace: &str) -> BTreeSet<String> {
     let mut renamed = BTreeSet::new();
     for (at, call) in calls.iter().enumerate().filter(|(_, call)| call.name.starts_with("rename")) {
         let path = |number: usize| {
-            if call.texts[number].starts_with('/') {
-                call.texts[number].clone()
-            } else {
-                format!("{}/{}", call.open[number], call.texts[number])
-            }
+            let (text, folder) = (&call.texts[number], call.open.get(number));
+            // `rename` has no descriptors, and a relative path starts in the current folder.
+            let folder = folder.map_or(root.as_path(), Path::new);
+            folder.join(text).to_str().unwrap().to_owned()
         };
         let (from, to) = (path(0), path(1));
         // Files that other programs write are their own business.
