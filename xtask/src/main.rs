@@ -147,6 +147,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
     for document in [
         "plan",
         "record",
+        "records",
         "event",
         "verify",
         "diff",

@@ -164,6 +164,8 @@ pub(crate) enum Document {
     Plan,
     /// `records RECORD --format json`
     Record,
+    /// `records --format json`
+    Records,
     /// A line of `--progress json`
     Event,
     /// `verify --format json`

@@ -47,6 +47,7 @@ mod payloads;
 mod pins;
 mod plans;
 mod recipe;
+mod records;
 mod rollback;
 mod run;
 mod schemas;
