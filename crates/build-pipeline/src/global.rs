@@ -9,6 +9,7 @@ use std::time::Duration;
 use failure::{Failure, Kind};
 use host::run::Network;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
+use launch::additions::Additions;
 use launch::machine::Data;
 use launch::prepare::Asked;
 use project::Project;
@@ -69,6 +70,7 @@ pub(crate) fn container(given: &Given, work: Option<PathBuf>) -> Asked {
         },
         host_root: given.host_root.clone(),
         work,
+        additions: Additions::default(),
     }
 }
 

@@ -48,6 +48,9 @@ fn main() -> std::process::ExitCode {
     if reporter::Reporter::is_json(cli.global.progress) {
         output::talk_json();
     }
+    if cli.global.quiet {
+        output::be_quiet();
+    }
     start_logging(cli.global.verbose);
     match dispatch(&cli) {
         Ok(code) => code,

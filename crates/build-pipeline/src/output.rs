@@ -16,9 +16,13 @@ use crate::sanitise::{sanitise, sanitise_in_place, sanitise_json, sanitise_line}
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
+const GOOD: Style = AnsiColor::Green.on_default().bold();
 
 /// Whether messages are JSON, one object per line.
 static TALKS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Whether progress and notes are left out.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
 /// A message that is not a build event, as a line of `--progress json`.
 #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
@@ -71,27 +75,97 @@ pub(crate) enum Talk {
     },
 }
 
+/// The error of one item of a result, with the fields of [`Talk::Error`].
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct ErrorDocument {
+    exit_code: u8,
+    message: String,
+    causes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    log: Vec<String>,
+    hints: Vec<String>,
+}
+
+impl From<&Failure> for ErrorDocument {
+    fn from(error: &Failure) -> Self {
+        Self {
+            exit_code: code_of(error.kind),
+            message: error.lines().into_iter().next().unwrap_or_default(),
+            causes: error.causes.clone(),
+            log: error.log.clone(),
+            hints: error.hints.clone(),
+        }
+    }
+}
+
 /// A text that is built line by line.
 #[derive(Debug, Default)]
-pub(crate) struct Page(String);
+pub(crate) struct Page {
+    text: String,
+    /// The verdicts in it, in order.
+    verdicts: Vec<(Range<usize>, Tone)>,
+}
+
+/// The meaning of a verdict, which gives its colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// As wanted.
+    Good,
+    /// Not known, or not as good as it could be.
+    Doubtful,
+    /// Not as wanted.
+    Bad,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Self::Good => GOOD,
+            Self::Doubtful => WARNING,
+            Self::Bad => ERROR,
+        }
+    }
+}
 
 impl Page {
     /// Adds a line.
     pub(crate) fn line(&mut self, text: std::fmt::Arguments<'_>) {
-        use std::fmt::Write as _;
-        self.0.write_fmt(text).expect("writing to a string never fails");
-        self.0.push('\n');
+        self.add(text);
+        self.text.push('\n');
     }
 
-    /// Returns the complete text.
+    /// Adds a text without ending the line.
+    pub(crate) fn add(&mut self, text: std::fmt::Arguments<'_>) {
+        use std::fmt::Write as _;
+        self.text.write_fmt(text).expect("writing to a string never fails");
+    }
+
+    /// Adds a verdict without ending the line. [`page`] prints it in colour.
+    pub(crate) fn verdict(&mut self, word: &str, tone: Tone) {
+        let start = self.text.len();
+        self.text.push_str(word);
+        self.verdicts.push((start..self.text.len(), tone));
+    }
+
+    /// Returns the complete text, without colours.
     pub(crate) fn into_text(self) -> String {
-        self.0
+        self.text
     }
 }
 
 /// Switches all messages to JSON.
 pub(crate) fn talk_json() {
     TALKS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Leaves out progress and notes from now on.
+pub(crate) fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether progress and notes are left out.
+pub(crate) fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
 }
 
 /// Prints a message as a JSON line in JSON mode. Returns whether it did.
@@ -120,6 +194,20 @@ pub(crate) fn result(text: &str) -> Result<(), Failure> {
 /// Prints a result that may contain untrusted text.
 pub(crate) fn sanitised_result(text: &str) -> Result<(), Failure> {
     result(&sanitise(text))
+}
+
+/// Prints a page that may contain untrusted text, with its verdicts in colour.
+pub(crate) fn page(page: &Page) -> Result<(), Failure> {
+    let (mut shown, mut end) = (String::new(), 0);
+    for (range, tone) in &page.verdicts {
+        let style = tone.style();
+        shown.push_str(&sanitise(&page.text[end..range.start]));
+        let word = sanitise(&page.text[range.clone()]);
+        shown.extend([style.render().to_string(), word, style.render_reset().to_string()]);
+        end = range.end;
+    }
+    shown.push_str(&sanitise(&page.text[end..]));
+    result(&shown)
 }
 
 /// Prints a result unchanged, unless it goes to a terminal.
@@ -198,14 +286,14 @@ pub(crate) fn notice(notice: Notice) {
 
 /// Reports that a source is being fetched.
 pub(crate) fn fetching(message: &str) {
-    if !said_as_json(|| Talk::Fetching { message: message.to_owned() }) {
+    if !is_quiet() && !said_as_json(|| Talk::Fetching { message: message.to_owned() }) {
         say(&sanitise_line(message));
     }
 }
 
 /// Reports that the run waits for another run.
 pub(crate) fn waiting(message: &str) {
-    if !said_as_json(|| Talk::Waiting { message: message.to_owned() }) {
+    if !is_quiet() && !said_as_json(|| Talk::Waiting { message: message.to_owned() }) {
         say(&sanitise_line(message));
     }
 }
@@ -226,8 +314,15 @@ pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
     }
 }
 
-/// Prints a hint about what to do next.
+/// Prints a hint about what to do next, unless notes are left out.
 pub(crate) fn hint(message: &str) {
+    if !is_quiet() {
+        advise(message);
+    }
+}
+
+/// Prints a hint that belongs to an error or a known failure.
+pub(crate) fn advise(message: &str) {
     if !said_as_json(|| Talk::Hint { message: message.to_owned() }) {
         say(&format!("{HINT}hint{HINT:#}: {}", sanitise_line(message)));
     }
@@ -238,12 +333,9 @@ pub(crate) fn error(error: &Failure) {
     if matches!(error.message, Message::Told) {
         return;
     }
-    let as_talk = || Talk::Error {
-        exit_code: code_of(error.kind),
-        message: error.lines().into_iter().next().unwrap_or_default(),
-        causes: error.causes.clone(),
-        log: error.log.clone(),
-        hints: error.hints.clone(),
+    let as_talk = || {
+        let ErrorDocument { exit_code, message, causes, log, hints } = error.into();
+        Talk::Error { exit_code, message, causes, log, hints }
     };
     if said_as_json(as_talk) {
         return;
@@ -262,7 +354,7 @@ pub(crate) fn error(error: &Failure) {
         say(&format!("  | {}", sanitise_line(line)));
     }
     for hint in &error.hints {
-        self::hint(hint);
+        advise(hint);
     }
 }
 

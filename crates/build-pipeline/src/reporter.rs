@@ -35,6 +35,8 @@ pub(crate) enum Reporter {
     Plain(Heartbeat),
     /// One JSON object per event.
     Json,
+    /// Nothing.
+    Quiet,
 }
 
 /// A plan whose events are reported.
@@ -61,6 +63,9 @@ pub(crate) struct PlanEvent {
 impl Reporter {
     /// Selects how to show progress: the requested format, or one that suits the output.
     pub(crate) fn new(asked: Progress) -> Self {
+        if output::is_quiet() {
+            return Self::Quiet;
+        }
         match with_buildkit(asked) {
             Progress::Json => Self::Json,
             Progress::Plain => Self::Plain(Heartbeat::default()),
@@ -107,6 +112,7 @@ impl Reporter {
 impl Teller {
     fn tell(&self, event: Event) {
         match &*self.reporter {
+            Reporter::Quiet => {}
             Reporter::Json => output::json_line(&PlanEvent { plan: self.plan.clone(), event }),
             Reporter::Plain(heartbeat) => {
                 if let Some(line) = self.line(&event) {
@@ -343,7 +349,8 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-fn seconds(milliseconds: u64) -> String {
+/// Returns a duration for people.
+pub(crate) fn seconds(milliseconds: u64) -> String {
     match milliseconds {
         0..10_000 => format!("{}.{:03} s", milliseconds / 1000, milliseconds % 1000),
         _ => format!("{} s", milliseconds / 1000),

@@ -61,6 +61,9 @@ pub struct ContainerRequest {
     pub shared_memory: Option<i64>,
     /// Security options, such as `seccomp=unconfined`.
     pub security: Vec<String>,
+    /// Whether it outlives its run. It then belongs to the user: it has no label of this tool, and
+    /// this tool never removes it.
+    pub is_detached: bool,
 }
 
 /// A device of the host, or a folder of devices, in a container.
@@ -119,6 +122,7 @@ impl ContainerRequest {
             processes: None,
             shared_memory: None,
             security: Vec::new(),
+            is_detached: false,
         }
     }
 
@@ -176,21 +180,21 @@ impl ContainerRequest {
             ulimits: Some(limits.into_iter().flatten().collect()),
             ..HostConfig::default()
         };
-        let label = (CONTAINER_LABEL.to_owned(), self.run.as_str().to_owned());
+        let label = || (CONTAINER_LABEL.to_owned(), self.run.as_str().to_owned());
         ContainerCreateBody {
             image: Some(self.image.clone()),
             entrypoint: self.entrypoint.clone(),
             cmd: (!self.command.is_empty()).then(|| self.command.clone()),
             env: Some(self.env.iter().map(|(key, value)| format!("{key}={value}")).collect()),
-            labels: Some(HashMap::from([label])),
+            labels: (!self.is_detached).then(|| HashMap::from([label()])),
             user: self.user.clone(),
             working_dir: self.working_folder.clone(),
             tty: Some(self.has_terminal),
             open_stdin: Some(self.has_input),
             stdin_once: Some(self.has_input),
             attach_stdin: Some(self.has_input),
-            attach_stdout: Some(true),
-            attach_stderr: Some(true),
+            attach_stdout: Some(!self.is_detached),
+            attach_stderr: Some(!self.is_detached),
             exposed_ports: Some(self.ports.iter().map(name).collect()),
             host_config: Some(host),
             ..ContainerCreateBody::default()

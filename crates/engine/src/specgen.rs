@@ -55,10 +55,14 @@ pub(crate) fn body(request: &ContainerRequest) -> Result<Value, EngineError> {
         value.map(|value| json!({ "type": name, "soft": value, "hard": value }))
     };
     let limits = [limit("nofile", request.open_files), limit("nproc", request.processes)];
+    let labels: BTreeMap<&str, &str> = (!request.is_detached)
+        .then(|| (CONTAINER_LABEL, request.run.as_str()))
+        .into_iter()
+        .collect();
     let mut all = json!({
         "image": request.image,
         "env": request.env,
-        "labels": { CONTAINER_LABEL: request.run.as_str() },
+        "labels": labels,
         "annotations": annotations,
         "groups": groups,
         "devices": devices,

@@ -2,13 +2,15 @@
 //! them.
 //!
 //! `engines` finds the engine and tests it. `machine` looks at the machine, and finds the data files
-//! for that. `prepare` decides what the container of a track gets, `session` starts it and connects
+//! for that. `prepare` decides what the container of a track gets, `additions` reads what its caller
+//! adds, `session` starts it and connects
 //! it to its caller, and `smoke` tries a track's image level by level. `clean` removes what
 //! interrupted runs left behind, in engines and on disk. `known` describes known failures.
 //!
 //! The crate prints nothing: what a person should know meanwhile is a [`Notice`] for a function of
 //! the caller.
 
+pub mod additions;
 pub mod clean;
 pub mod engines;
 pub mod known;

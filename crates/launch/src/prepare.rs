@@ -1,19 +1,21 @@
 //! Defines a track's container from what is asked, data files, the machine and the engine.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use engine::Engine;
 use failure::{Failure, Kind};
 use host::Snapshot;
-use host::run::{self, Container, GpuWay, Row, RunError, Wish};
-use names::EngineKind;
-use names::TrackName;
+use host::run::{self, Container, GpuWay, Port, Row, RunError, Wish};
+use names::{EngineKind, Secret, TrackName};
 use pins::{OVERRIDE, When};
 use plan::labels;
 use project::image::name_in_engine;
 use project::{environment, request};
 
+use crate::additions::{Added, Additions};
 use crate::engines;
 use crate::machine::{self, Data};
 use crate::notice::Notice;
@@ -37,6 +39,8 @@ pub struct Asked {
     pub host_root: Option<PathBuf>,
     /// The working folder.
     pub work: Option<PathBuf>,
+    /// The caller's own variables and volumes.
+    pub additions: Additions,
 }
 
 /// The inputs of a container.
@@ -61,6 +65,7 @@ pub struct Prepared {
     models: Option<String>,
     work: Option<String>,
     network: run::Network,
+    added: Added,
 }
 
 impl Prepared {
@@ -95,7 +100,20 @@ impl Prepared {
             None => None,
         };
         if let Some(work) = &work {
-            check_work(work, &machine)?;
+            check_size(work, "as a working folder", &machine).map_err(|error| {
+                error.hint("go to the folder with the code, or name it with `--work DIR`")
+            })?;
+        }
+        let added = asked.additions.read(here)?;
+        for volume in &added.volumes {
+            check_size(&volume.host, "into the container", &machine)
+                .map_err(|error| error.hint("name the folder that the container needs"))?;
+        }
+        for name in added.unset().filter(|_| is_started) {
+            tell(Notice::warning(
+                "unset-variable",
+                format!("`--env {name}` has no effect, because the variable is not set"),
+            ));
         }
         Ok(Self {
             environment: variables(asked, &data, &track, (&row, &machine), tell)?,
@@ -114,6 +132,7 @@ impl Prepared {
             has_gpu,
             engine,
             facts,
+            added,
         })
     }
 
@@ -137,7 +156,16 @@ impl Prepared {
             publish: ("127.0.0.1".to_owned(), None),
             network: self.network,
             has_gpu: self.has_gpu,
+            variables: self.added.variables.clone(),
+            volumes: self.added.volumes.clone(),
+            is_detached: false,
         })
+    }
+
+    /// Returns all variables of a container with their values.
+    pub fn variables(&self, container: &Container) -> BTreeMap<String, String> {
+        let secret = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
+        self.added.secrets.iter().map(secret).chain(container.environment.clone()).collect()
     }
 
     /// Returns the engine that answered.
@@ -251,16 +279,15 @@ fn variables(
     Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())
 }
 
-/// Refuses a working folder that is the whole machine, or a whole home directory whose files
-/// SELinux would have to relabel.
-fn check_work(work: &str, machine: &Snapshot) -> Result<(), Failure> {
-    let is_home = machine.variable("HOME").is_some_and(|home| Path::new(home) == Path::new(work));
+/// Refuses a folder that is the whole machine, or a whole home directory whose files SELinux would
+/// have to relabel.
+fn check_size(folder: &str, purpose: &str, machine: &Snapshot) -> Result<(), Failure> {
+    let is_home = machine.variable("HOME").is_some_and(|home| Path::new(home) == Path::new(folder));
     let is_relabelled = machine.selinux_enforces == Some(true);
-    if work != "/" && !(is_home && is_relabelled) {
+    if folder != "/" && !(is_home && is_relabelled) {
         return Ok(());
     }
-    Err(Failure::new(Kind::Input, format!("`{work}` is too large to mount as a working folder"))
-        .hint("go to the folder with the code, or name it with `--work DIR`"))
+    Err(Failure::new(Kind::Input, format!("`{folder}` is too large to mount {purpose}")))
 }
 
 fn full_folder(here: &Path, path: &Path) -> Result<String, Failure> {
@@ -291,6 +318,27 @@ pub fn publish(text: &str) -> Result<(String, Option<u16>), Failure> {
         )
         .hint("write `--publish 8001`, or `--publish 0.0.0.0:8001` to give other machines access")),
     }
+}
+
+/// Checks that no program uses the host's port of a container.
+///
+/// # Errors
+/// The port is in use.
+pub fn check_port(container: &Container) -> Result<(), Failure> {
+    let Some(Port { address, host, .. }) = &container.port else { return Ok(()) };
+    let inside = address.trim_start_matches('[').trim_end_matches(']');
+    match TcpListener::bind((inside, *host)) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+        // The engine may have other rights.
+        _ => return Ok(()),
+    }
+    let track = &container.track;
+    let other = host.checked_add(1).unwrap_or(8001);
+    let what =
+        format!("port {host} on {address}, on which track `{track}` serves, is already in use");
+    Err(Failure::new(Kind::Machine, what)
+        .hint(format!("`--publish {other}` publishes the track on another port"))
+        .hint(format!("`ss -ltnp sport = :{host}` shows the program that uses it")))
 }
 
 /// Turns the error of an impossible container into a command error with hints.

@@ -82,6 +82,29 @@ pub async fn kept(
     run(engine, prepared, container, None, || ((), None)).await
 }
 
+/// Starts a container in the background, and returns its name. It then belongs to the user.
+///
+/// # Errors
+/// The engine has no such image or fails.
+pub async fn detached(
+    engine: &Engine,
+    prepared: &Prepared,
+    container: &Container,
+) -> Result<String, Failure> {
+    if let Err(error) = engine.inspect(&container.image).await {
+        return Err(no_image(&error, prepared, container));
+    }
+    prepare::make_folders(container, prepared.home.as_deref())?;
+    let request = request(prepared, container, None)?;
+    let id = engine.create_container(&request).await.map_err(failed)?;
+    if let Err(error) = engine.start_container(&id).await {
+        // Nothing knows a container that was never started.
+        drop(engine.remove_container(&id).await);
+        return Err(failed(error));
+    }
+    Ok(request.name.unwrap_or(id))
+}
+
 async fn run<Kept>(
     engine: &Engine,
     prepared: &Prepared,
@@ -193,11 +216,11 @@ fn request(
 ) -> Result<ContainerRequest, Failure> {
     let run = project::build_env::new_run()?;
     let mut mounts = Vec::new();
-    for folder in &container.folders {
+    for folder in container.mounts() {
         mounts.push(Mount {
             source: prepare::on_host(&folder.host, prepared.home.as_deref())?,
             target: folder.container.clone().into(),
-            is_read_only: false,
+            is_read_only: folder.is_read_only,
             is_relabelled: container.relabels,
         });
     }
@@ -212,7 +235,7 @@ fn request(
         name: Some(format!("{}-{}", container.name(), std::process::id())),
         entrypoint: container.entrypoint.as_ref().map(|one| vec![one.clone()]),
         command: container.command.clone(),
-        env: container.environment.clone(),
+        env: prepared.variables(container),
         devices: container.devices.iter().map(device).collect(),
         user: container.user.map(|(uid, gid)| format!("{uid}:{gid}")),
         groups: match &container.groups {
@@ -242,6 +265,7 @@ fn request(
         processes,
         shared_memory: container.shared_memory.map(|size| i64::from(size) << 30),
         security: container.security.iter().map(|option| (*option).to_owned()).collect(),
+        is_detached: container.is_detached,
         ..ContainerRequest::new(run, &container.image)
     })
 }

@@ -8,7 +8,7 @@ use failure::{Failure, Kind};
 use names::Secret;
 
 /// The variables that the program reads, for `build-pipeline help environment`.
-pub const TABLE: [(&str, &str); 29] = [
+pub const TABLE: [(&str, &str); 30] = [
     ("BUILD_PIPELINE_DIRECTORY", "same as -C"),
     ("BUILD_PIPELINE_MIRROR", "same as --mirror, comma-separated"),
     ("BUILD_PIPELINE_PROGRESS", "same as --progress"),
@@ -61,6 +61,10 @@ pub const TABLE: [(&str, &str); 29] = [
     (
         "LOCAL_UID, LOCAL_GID",
         "the user and group that own files of `run` and `smoke`, if the engine is not rootless (default: the caller's)",
+    ),
+    (
+        "HF_TOKEN",
+        "passed on to the containers of `run` and `smoke`; files that `run --print` writes only name it",
     ),
     (
         "PIP_INDEX_URL",
@@ -287,6 +291,11 @@ pub fn gpu_variables() -> std::collections::BTreeMap<String, String> {
             is_wanted.then(|| (name, value.to_string_lossy().into_owned()))
         })
         .collect()
+}
+
+/// Returns a variable that the user passes on to a container, if it is set.
+pub fn passed(name: &str) -> Option<Secret> {
+    env::var(name).ok().map(Secret::new)
 }
 
 /// Returns the user and group that should own a container's files, if the environment sets them.

@@ -1,12 +1,13 @@
 //! Records on disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
+use jiff::Timestamp;
 use record::{BuildRecord, Status, StepState};
 
 use crate::environment;
@@ -120,6 +121,49 @@ pub fn read_records(warn: impl Fn(&str, &str)) -> Result<Vec<BuildRecord>, Failu
         }
     }
     Ok(records)
+}
+
+/// Which records are old.
+#[derive(Debug, Clone, Copy)]
+pub enum Old {
+    /// All but this many of the newest.
+    Beyond(usize),
+    /// Those of runs that started before a time.
+    Before(Timestamp),
+}
+
+/// Returns the old records among `records`, which are sorted from the oldest to the newest. The
+/// newest record of an image stays, and so does the newest of a build that succeeded, because
+/// `explain` needs it; records of running builds stay too.
+pub fn old_records(records: &[BuildRecord], old: Old) -> Vec<&BuildRecord> {
+    let (mut seen, mut succeeded) = (BTreeSet::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    for (newer, record) in records.iter().rev().enumerate() {
+        let name = record.plan.name.as_str();
+        let is_newest = seen.insert(name);
+        let is_needed = record.status == Status::Succeeded && succeeded.insert(name);
+        let is_old = match old {
+            Old::Beyond(count) => newer >= count,
+            Old::Before(time) => record.began.parse().is_ok_and(|began: Timestamp| began < time),
+        };
+        if is_old && !is_newest && !is_needed && !is_under_way(record) {
+            found.push(record);
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// Removes a record.
+///
+/// # Errors
+/// The file cannot be removed.
+pub fn remove_record(record: &BuildRecord) -> Result<(), Failure> {
+    let path = records_folder()?.join(format!("{}.json", record.id.replace('/', "_")));
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done.map_err(|error| failed("removing", &path, &error)),
+    }
 }
 
 /// Returns whether the process of an unfinished record is still running.

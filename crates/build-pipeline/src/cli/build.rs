@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use names::Secret;
 
 use crate::cli::values::{AskedEngine, Format, engine_names};
@@ -213,13 +213,42 @@ pub(crate) struct Tag {
 
 /// List past builds, or show one record
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Records {
     /// Show this record; the end of its name is enough
     #[arg(value_name = "RECORD")]
     pub(crate) record: Option<String>,
+    /// Show the newest record
+    #[arg(long, conflicts_with = "record")]
+    pub(crate) last: bool,
+    /// List only the newest records
+    #[arg(long, value_name = "N", conflicts_with_all = ["record", "last"])]
+    pub(crate) limit: Option<usize>,
+    #[command(subcommand)]
+    pub(crate) command: Option<RecordsCommand>,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RecordsCommand {
+    /// Remove old records, but never the newest of a track or that of a running build
+    Prune(Prune),
+}
+
+/// Which records to remove.
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Keep this many of the newest records
+    #[arg(long, value_name = "N", required_unless_present = "older_than")]
+    pub(crate) keep: Option<usize>,
+    /// Remove records that are older than this many days
+    #[arg(long, value_name = "DAYS", conflicts_with = "keep")]
+    pub(crate) older_than: Option<u32>,
+    /// List what would be removed, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Explain a rule of `lint`, or list the inputs of a track that changed since its last build

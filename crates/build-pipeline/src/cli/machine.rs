@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use names::EngineKind;
+use names::{EngineKind, Secret};
 
 use crate::cli::values::{AskedEngine, Format, engine_names};
 
 /// Start a track's image with only the rights it needs, or write a file that does
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The exit code is that of the command in the container. versions/run.toml defines the devices, port and folders of each track."
+    after_help = "The exit code is that of the command in the container, or 0 with --detach. HF_TOKEN is passed on if it is set. versions/run.toml defines the devices, port and folders of each track."
 )]
 pub(crate) struct Run {
     /// The track, given by name or letter
@@ -34,6 +34,8 @@ pub(crate) struct Run {
     /// Start this program instead of the image's entrypoint
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) entrypoint: Option<String>,
+    #[command(flatten)]
+    pub(crate) additions: Additions,
     /// Publish the track's port here [default: the same port on 127.0.0.1]
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub(crate) publish: Option<String>,
@@ -43,6 +45,23 @@ pub(crate) struct Run {
     /// The command in the container [default: the image's own]
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
+}
+
+/// What `run` adds to a container.
+#[derive(Debug, Args)]
+pub(crate) struct Additions {
+    /// Set a variable in the container; without a value, pass on your own (repeatable)
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<Secret>,
+    /// Set the variables in this file, one NAME=VALUE per line (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Vec<PathBuf>,
+    /// Mount a folder or file of the host (repeatable)
+    #[arg(long, value_name = "HOST:CONTAINER[:ro]")]
+    pub(crate) volume: Vec<String>,
+    /// Start it in the background, and print its name
+    #[arg(short, long, conflicts_with = "interactive")]
+    pub(crate) detach: bool,
 }
 
 /// A file format for a container.

@@ -68,6 +68,9 @@ pub(crate) struct Global {
     /// When to colour messages
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, env = "BUILD_PIPELINE_COLOR", help_heading = "Global options")]
     pub(crate) color: Color,
+    /// Print only warnings, errors and the result
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub(crate) quiet: bool,
     /// Print more details; give it twice to log every request
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
@@ -161,6 +164,8 @@ pub(crate) enum Document {
     Plan,
     /// `records RECORD --format json`
     Record,
+    /// `records --format json`
+    Records,
     /// A line of `--progress json`
     Event,
     /// `verify --format json`

@@ -22,15 +22,14 @@ use project::prepare::{Preparation, Prepared, prepare};
 use project::push::{NameFacts, check_digest_file, write_digest};
 use project::rehearsal::Rehearsal;
 use project::{Project, build_env, environment, registry, state};
-use record::{BuildRecord, OutputOutcome, Run, Status};
+use record::{BuildRecord, OutputOutcome, OutputState, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
 
 use crate::cli::{Build, Format, Global, PlanFormat, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
-use crate::output;
-use crate::output::Page;
+use crate::output::{self, ErrorDocument, Page, Tone};
 use crate::reporter::{Reporter, size};
 use crate::sanitise::sanitise_json;
 use crate::signals::{Signals, interrupted};
@@ -87,6 +86,14 @@ struct Built {
     plan_digest: names::Digest,
     outputs: Vec<record::OutputOutcome>,
     record: PathBuf,
+}
+
+/// A track of `--format json`, if there are several.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Entry {
+    Built(Built),
+    Failed { name: String, error: ErrorDocument },
 }
 
 /// A build that was started.
@@ -258,7 +265,7 @@ impl Session<'_> {
                     }
                     (Some(failure), Err(error)) => Err(failure
                         .hint(format!("its record is unfinished: {}", error.lines().join(": ")))),
-                    (None, Err(error)) => Err(error),
+                    (None, Err(error)) => Err(unrecorded(&record, error)),
                     (None, Ok(path)) if record.status == Status::Succeeded => {
                         self.show(&one.prepared, &record, &one.settings, &path).await.map(Some)
                     }
@@ -272,8 +279,14 @@ impl Session<'_> {
                         Ok(None)
                     }
                 };
+            let failed = match (&shown, failures.first()) {
+                (Err(error), _) | (Ok(None), Some(error)) => Some(ErrorDocument::from(error)),
+                _ => None,
+            };
+            let failed = failed.filter(|_| several);
+            built.extend(failed.map(|error| Entry::Failed { name: name.to_owned(), error }));
             match shown {
-                Ok(shown) => built.extend(shown),
+                Ok(shown) => built.extend(shown.map(Entry::Built)),
                 Err(error) if several => failures.push(error.within(name)),
                 Err(error) => failures.push(error),
             }
@@ -307,7 +320,7 @@ impl Session<'_> {
             write_digest(file, &image.manifest_digest)?;
         }
         if self.args.format == Format::Text {
-            output::sanitised_result(&summary(record, image, path))?;
+            output::page(&summary(record, image, path))?;
             if prepared.plan.rehearsal {
                 self.show_rehearsed(&prepared.plan, settings).await?;
             } else if let Some(next) = settings.outputs.first().map(|one| next(&prepared.plan, one))
@@ -620,8 +633,27 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
     }
 }
 
-/// Returns the result of a build as text.
-fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> String {
+/// Returns the error that the record of a build could not be written, and what became of its image.
+fn unrecorded(record: &BuildRecord, error: Failure) -> Failure {
+    let done = |output: &&OutputOutcome| {
+        matches!(output.state, OutputState::Written | OutputState::UpToDate)
+    };
+    let places: Vec<&str> =
+        record.outputs.iter().filter(done).map(|output| output.output.as_str()).collect();
+    let (Status::Succeeded, Some(image)) = (record.status, &record.image) else { return error };
+    let what = format!(
+        "the image is complete, but its record is missing: {} at {}",
+        image.manifest_digest,
+        places.join(", ")
+    );
+    let mut told = Failure::new(error.kind, what);
+    told.causes = error.lines();
+    told.hints = error.hints;
+    told
+}
+
+/// Returns the result of a build.
+fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> Page {
     let mut text = Page::default();
     text.line(format_args!("{}", record.plan.name));
     text.line(format_args!("  digest    {}", image.manifest_digest));
@@ -647,7 +679,13 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
             }
             _ => moved(outcome),
         };
-        text.line(format_args!("  output    {} ({}; {layers})", outcome.output, outcome.state));
+        text.add(format_args!("  output    {} (", outcome.output));
+        let tone = match outcome.state {
+            OutputState::Written | OutputState::UpToDate => Tone::Good,
+            OutputState::Failed | OutputState::Interrupted => Tone::Bad,
+        };
+        text.verdict(&outcome.state.to_string(), tone);
+        text.line(format_args!("; {layers})"));
         if let Some(pushed) = pushed_reference(&outcome.output, &image.manifest_digest) {
             text.line(format_args!("  pull      {pushed}"));
         }
@@ -663,7 +701,7 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> S
         size(traffic.bytes_sent)
     ));
     text.line(format_args!("  record    {}", path.display()));
-    text.into_text()
+    text
 }
 
 /// Returns what was transferred to an output.

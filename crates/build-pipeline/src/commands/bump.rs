@@ -27,6 +27,10 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let value = value.unwrap_or_else(|| "latest".to_owned());
     let (text, _) = read(&project.root.join(FILE))?;
     let mut bump = look_up(&project, &text, &asked(args, &name, &value), clients)?;
+    if let Some(reason) = pins.hold(&name) {
+        let warning = format!("`hold` in versions.toml keeps {name} at its value: {reason}");
+        bump.report.warnings.insert(0, warning);
+    }
     if args.check {
         return Ok(());
     }
@@ -84,6 +88,10 @@ fn run_all(
     let width = wanted.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
     let mut failed = 0;
     for (name, value) in &wanted {
+        if let Some(reason) = own.hold(name).filter(|_| args.many.all) {
+            output::sanitised_result(&format!("{:width$}  held: {reason}\n", name.as_str()))?;
+            continue;
+        }
         let bumped = read(&path).and_then(|(text, _)| {
             let mut bump = look_up(project, &text, &asked(args, name, value), clients)?;
             bump.write()?;

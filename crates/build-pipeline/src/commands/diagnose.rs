@@ -64,7 +64,7 @@ pub(crate) fn offer(found: &Diagnoses<'_>) {
             &failure.cause,
             lines.first().map(|line| line.text.as_str()),
         );
-        failure.fix.iter().for_each(|fix| output::hint(fix));
+        failure.fix.iter().for_each(|fix| output::advise(fix));
     }
 }
 

@@ -1,31 +1,39 @@
 //! `build-pipeline outdated`: checks whether pinned inputs changed upstream. Changes nothing.
 
+use std::collections::BTreeMap;
+
 use failure::{Failure, Kind};
 use project::pins_file::{FILE, read};
 use project::{fetch, registry};
-use upkeep::outdated::{Class, Clients, OutdatedReport, check, select};
+use upkeep::outdated::{Class, Clients, OutdatedReport, PinReport, check, select};
 
 use crate::annotations::{self, Annotation, Level};
 use crate::cli::{Global, Outdated, OutdatedFormat};
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, Tone};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     let project = global::project(global)?;
-    let (text, mut pins) = read(&project.root.join(FILE))?;
+    let (file, mut pins) = read(&project.root.join(FILE))?;
     select(&mut pins, &args.pins)?;
     let index = fetch::index(args.index.url.as_deref());
     let clients = Clients {
-        sources: global::sources(global)?,
+        // The report says which hosts cannot be reached, so retries need no messages.
+        sources: fetch::sources(&global.mirror, |_| {})?,
         client: registry::client(&global.mirror)?,
         index: index.map_err(|error| error.lines().join(": ")),
     };
-    let report = check(&text, &pins, clients, output::warn)?;
+    let report = check(&file, &pins, clients, output::warn)?;
     match args.format {
         OutdatedFormat::Json => output::json(&report)?,
-        OutdatedFormat::Text => output::sanitised_result(&self::text(&report))?,
+        OutdatedFormat::Text => output::page(&text(&report))?,
         OutdatedFormat::Github => output::sanitised_result(&annotations(&report))?,
+    }
+    if report.worst >= Class::Unreachable && !hosts(&report).is_empty() {
+        output::hint(
+            "`build-pipeline outdated PIN --format json` shows why a host cannot be reached",
+        );
     }
     match report.worst.kind() {
         Kind::ReaderLeft => Ok(()),
@@ -33,17 +41,29 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     }
 }
 
-fn text(report: &OutdatedReport) -> String {
+fn text(report: &OutdatedReport) -> Page {
     let mut page = Page::default();
     let width = report.pins.iter().map(|one| one.pin.len()).max().unwrap_or(0);
-    for one in report.pins.iter().filter(|one| one.class != Class::Current) {
-        page.line(format_args!(
-            "{:11} {:width$}  {} (since {})",
-            one.class.name(),
-            one.pin,
-            one.detail,
-            one.since
-        ));
+    let class = |page: &mut Page, class: Class| {
+        page.verdict(class.name(), tone(class));
+        page.add(format_args!("{:1$}", "", 12_usize.saturating_sub(class.name().len())));
+    };
+    let is_asked = |one: &&PinReport| one.host.is_none() && one.class != Class::Current;
+    for one in report.pins.iter().filter(is_asked) {
+        class(&mut page, one.class);
+        page.add(format_args!("{:width$}  {}", one.pin, one.detail));
+        if one.class == Class::Held {
+            page.line(format_args!(""));
+        } else {
+            page.line(format_args!(" (since {})", one.since));
+        }
+    }
+    for (host, pins) in hosts(report) {
+        class(&mut page, Class::Unreachable);
+        let names: Vec<&str> = pins.iter().take(NAMED).map(|one| one.pin.as_str()).collect();
+        let more = if pins.len() > NAMED { ", …" } else { "" };
+        let noun = if pins.len() == 1 { "pin" } else { "pins" };
+        page.line(format_args!("{host}: {} {noun} ({}{more})", pins.len(), names.join(", ")));
     }
     let count = |class| report.pins.iter().filter(|one| one.class == class).count();
     let classes = [
@@ -55,6 +75,7 @@ fn text(report: &OutdatedReport) -> String {
         Class::Unreachable,
         Class::Unresolved,
         Class::Newer,
+        Class::Held,
         Class::Current,
     ];
     let counts: Vec<String> = classes
@@ -63,11 +84,34 @@ fn text(report: &OutdatedReport) -> String {
         .map(|class| format!("{} {}", count(class), class.name()))
         .collect();
     page.line(format_args!("{} pins: {}", report.pins.len(), counts.join(", ")));
-    page.into_text()
+    page
+}
+
+/// The number of unreachable pins of a host that are named.
+const NAMED: usize = 3;
+
+/// Returns the hosts that could not be asked, with their pins.
+fn hosts(report: &OutdatedReport) -> BTreeMap<&str, Vec<&PinReport>> {
+    let mut hosts: BTreeMap<&str, Vec<&PinReport>> = BTreeMap::new();
+    for one in &report.pins {
+        if let Some(host) = &one.host {
+            hosts.entry(host).or_default().push(one);
+        }
+    }
+    hosts
+}
+
+fn tone(class: Class) -> Tone {
+    match level(class) {
+        Level::Notice if class == Class::Current => Tone::Good,
+        Level::Notice | Level::Warning => Tone::Doubtful,
+        Level::Error => Tone::Bad,
+    }
 }
 
 fn annotations(report: &OutdatedReport) -> String {
-    let worth = report.pins.iter().filter(|one| one.class != Class::Current);
+    let is_worth = |one: &&PinReport| one.class > Class::Held;
+    let worth = report.pins.iter().filter(is_worth);
     let marks = worth.map(|one| Annotation {
         level: level(one.class),
         file: FILE,
@@ -84,7 +128,7 @@ fn annotations(report: &OutdatedReport) -> String {
 /// Returns how an annotation marks a state.
 fn level(class: Class) -> Level {
     match class {
-        Class::Current | Class::Newer => Level::Notice,
+        Class::Current | Class::Held | Class::Newer => Level::Notice,
         Class::Unresolved | Class::Unreachable => Level::Warning,
         Class::Expired | Class::Moved | Class::Rewritten | Class::Yanked | Class::Vanished => {
             Level::Error

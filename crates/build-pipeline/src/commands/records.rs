@@ -1,20 +1,78 @@
-//! `build-pipeline records`: prints past builds and their results.
+//! `build-pipeline records`: prints past builds and their results, and removes old records.
 
 use failure::{Failure, Kind};
-use project::state;
+use names::Digest;
+use project::state::{self, Old};
 use record::{BuildRecord, Status};
 
-use crate::cli::{Format, Records};
-use crate::output::Page;
+use crate::cli::{Format, Prune, Records, RecordsCommand};
+use crate::output::{Page, Tone};
+use crate::reporter::seconds;
 use crate::{output, typed};
 
-/// Lists the records, or shows one.
+/// A record as `records --format json` prints it.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub(crate) struct ListedRecord<'a> {
+    #[serde(flatten)]
+    record: &'a BuildRecord,
+    /// What the list for people shows.
+    summary: Summary<'a>,
+}
+
+/// The line of a record in the list for people.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct Summary<'a> {
+    /// When the run started, RFC 3339.
+    time: &'a str,
+    /// How long it took. Absent if it has not ended or was killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    milliseconds: Option<u64>,
+    /// The name of the image: the track, or `rehearsal-` and the track.
+    track: &'a str,
+    /// How the run ended: succeeded, failed, interrupted or killed; or running.
+    status: &'static str,
+    /// The digest of the image's manifest, if an image was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<&'a Digest>,
+}
+
+impl<'a> ListedRecord<'a> {
+    fn of(record: &'a BuildRecord) -> Self {
+        let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
+        let ended = record.ended.as_deref().and_then(time);
+        let taken =
+            time(&record.began).zip(ended).map(|(began, ended)| began.duration_until(ended));
+        let summary = Summary {
+            time: &record.began,
+            milliseconds: taken.and_then(|taken| u64::try_from(taken.as_millis()).ok()),
+            track: &record.plan.name,
+            status: status(record),
+            digest: record.image.as_ref().map(|image| &image.manifest_digest),
+        };
+        Self { record, summary }
+    }
+}
+
+/// Lists the records, shows one, or removes old ones.
 pub(crate) fn run(args: &Records) -> Result<(), Failure> {
     let records = state::read_records(output::warn)?;
+    if let Some(RecordsCommand::Prune(args)) = &args.command {
+        return prune(&records, args);
+    }
+    if args.last {
+        return match records.last() {
+            Some(last) => show(last, args.format),
+            None => Err(Failure::new(Kind::Input, "there are no records")
+                .hint("every build writes one, even if it fails")),
+        };
+    }
     let Some(wanted) = &args.record else {
+        let newest = records.len().saturating_sub(args.limit.unwrap_or(usize::MAX));
+        let listed: Vec<ListedRecord<'_>> =
+            records.iter().skip(newest).map(ListedRecord::of).collect();
         return match args.format {
-            Format::Json => output::json(&records),
-            Format::Text => list(&records),
+            Format::Json => output::json(&listed),
+            Format::Text => list(&listed),
         };
     };
     let matching: Vec<&BuildRecord> = records
@@ -23,12 +81,11 @@ pub(crate) fn run(args: &Records) -> Result<(), Failure> {
             record.id.ends_with(wanted.as_str()) || record.id.starts_with(wanted.as_str())
         })
         .collect();
-    match (matching.as_slice(), args.format) {
-        ([one], Format::Json) => output::json(one),
-        ([one], Format::Text) => output::sanitised_result(&text(one)),
-        ([], _) => Err(Failure::new(Kind::Input, format!("there is no record `{wanted}`"))
+    match matching.as_slice() {
+        [one] => show(one, args.format),
+        [] => Err(Failure::new(Kind::Input, format!("there is no record `{wanted}`"))
             .hint("`build-pipeline records` lists them")),
-        (several, _) => Err(Failure::new(
+        several => Err(Failure::new(
             Kind::Input,
             format!("{} records begin or end with `{wanted}`", several.len()),
         )
@@ -36,17 +93,64 @@ pub(crate) fn run(args: &Records) -> Result<(), Failure> {
     }
 }
 
-fn list(records: &[BuildRecord]) -> Result<(), Failure> {
-    if records.is_empty() {
+fn show(record: &BuildRecord, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Json => output::json(record),
+        Format::Text => output::page(&text(record)),
+    }
+}
+
+fn list(listed: &[ListedRecord<'_>]) -> Result<(), Failure> {
+    if listed.is_empty() {
         output::say("no builds yet");
         return Ok(());
     }
     let mut page = Page::default();
-    for record in records {
-        let digest = record.image.as_ref().map_or("-", |image| image.manifest_digest.short());
-        page.line(format_args!("{}  {:11}  {digest}", record.id, status(record)));
+    let width = listed.iter().map(|one| one.summary.track.len()).max().unwrap_or(0);
+    for ListedRecord { record, summary } in listed {
+        let time = summary.time.get(..19).unwrap_or(summary.time).replace('T', " ");
+        let taken = summary.milliseconds.map_or_else(|| "-".to_owned(), seconds);
+        page.add(format_args!("{time}  {taken:>9}  {:width$}  ", summary.track));
+        page.verdict(summary.status, tone(summary.status));
+        let pad = 11_usize.saturating_sub(summary.status.len());
+        let digest = summary.digest.map_or("-", Digest::short);
+        page.line(format_args!("{:pad$}  {digest:12}  {}", "", record.id));
     }
-    output::sanitised_result(&page.into_text())
+    output::page(&page)
+}
+
+/// Removes old records, and prints their names.
+fn prune(records: &[BuildRecord], args: &Prune) -> Result<(), Failure> {
+    let rule = match (args.keep, args.older_than) {
+        (Some(count), _) => Old::Beyond(count),
+        (None, days) => {
+            let span = jiff::SignedDuration::from_hours(i64::from(days.unwrap_or(u32::MAX)) * 24);
+            // Everything is newer than a time that cannot be expressed.
+            let oldest = jiff::Timestamp::now().checked_sub(span).unwrap_or(jiff::Timestamp::MIN);
+            Old::Before(oldest)
+        }
+    };
+    let old = state::old_records(records, rule);
+    let mut page = Page::default();
+    for record in &old {
+        if !args.dry_run {
+            state::remove_record(record)?;
+        }
+        page.line(format_args!("{}", record.id));
+    }
+    let verb = if args.dry_run { "would be removed" } else { "removed" };
+    let kept = records.len().saturating_sub(old.len());
+    page.line(format_args!("{} records {verb}, {kept} kept", old.len()));
+    output::page(&page)
+}
+
+/// Returns what a status means.
+fn tone(status: &str) -> Tone {
+    match status {
+        "succeeded" => Tone::Good,
+        "failed" | "killed" => Tone::Bad,
+        _ => Tone::Doubtful,
+    }
 }
 
 /// Returns the status of a run. A run without an end whose process no longer exists was killed.
@@ -60,10 +164,12 @@ fn status(record: &BuildRecord) -> &'static str {
     }
 }
 
-fn text(record: &BuildRecord) -> String {
+fn text(record: &BuildRecord) -> Page {
     let mut page = Page::default();
     page.line(format_args!("{}", record.id));
-    page.line(format_args!("  status   {}", status(record)));
+    page.add(format_args!("  status   "));
+    page.verdict(status(record), tone(status(record)));
+    page.line(format_args!(""));
     page.line(format_args!("  started  {}", record.began));
     if let Some(ended) = &record.ended {
         page.line(format_args!("  ended    {ended}"));
@@ -107,5 +213,5 @@ fn text(record: &BuildRecord) -> String {
     for note in &record.notes {
         page.line(format_args!("  note     {}: {}", note.rule, note.message));
     }
-    page.into_text()
+    page
 }

@@ -19,6 +19,7 @@ use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::pins::form::VersionsFile;
 use crate::commands::push::PushReport;
+use crate::commands::records::ListedRecord;
 use crate::commands::slim::SlimmedImage;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     let schema = match args.document {
         Document::Plan => schemars::schema_for!(plan::Plan),
         Document::Record => schemars::schema_for!(record::BuildRecord),
+        Document::Records => schemars::schema_for!(Vec<ListedRecord<'static>>),
         Document::Event => schemars::schema_for!(Line),
         Document::Verify => schemars::schema_for!(Verification),
         Document::Diff => schemars::schema_for!(Comparison),

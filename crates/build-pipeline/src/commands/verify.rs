@@ -24,7 +24,7 @@ use crate::cli::{Format, Global, Verify};
 use crate::comparison::Comparison;
 use crate::global;
 use crate::output;
-use crate::output::Page;
+use crate::output::{Page, Tone};
 use crate::rebuild::rebuild;
 
 /// The version of the JSON format of a verification.
@@ -114,7 +114,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
         verification.mark(&prepared.unconfirmed);
         match args.format {
             Format::Json => output::json(&verification)?,
-            Format::Text => output::sanitised_result(&text(&verification, &plan))?,
+            Format::Text => output::page(&text(&verification, &plan))?,
         }
         verdict(&verification)
     })
@@ -128,7 +128,7 @@ pub(crate) async fn verify_path(
 ) -> Result<(), Failure> {
     let found = Image::at(path)?;
     let verification = verified(&found, plan, &settings.client, &settings.cache).await?;
-    output::sanitised_result(&text(&verification, plan))?;
+    output::page(&text(&verification, plan))?;
     verdict(&verification)
 }
 
@@ -240,7 +240,7 @@ fn not_json(found: &Image, error: &serde_json::Error) -> Failure {
 }
 
 /// Returns the verification as text: every difference, and the number of correct fields.
-fn text(verification: &Verification, plan: &Plan) -> String {
+fn text(verification: &Verification, plan: &Plan) -> Page {
     let mut out = Page::default();
     out.line(format_args!("{}  {}", verification.image, verification.manifest_digest));
     for (name, value) in &plan.overrides {
@@ -282,22 +282,33 @@ fn text(verification: &Verification, plan: &Plan) -> String {
     for rebuild in &verification.rebuilds {
         rebuild.show(&mut out);
     }
-    let verdict = match verification.outcome {
+    let (word, tone, why) = match verification.outcome {
         Outcome::Proven if !verification.rebuilds.is_empty() => {
-            "proven: a rebuild from scratch gave the same image"
+            ("proven", Tone::Good, "a rebuild from scratch gave the same image")
         }
-        Outcome::Proven => "proven: the image is exactly what the plan and the pins define",
-        Outcome::Differs => "differs: the image is not what the plan and the pins define",
-        Outcome::OtherPins => {
-            "out of date: according to its labels, the image was made from pins other than the current ones"
+        Outcome::Proven => {
+            ("proven", Tone::Good, "the image is exactly what the plan and the pins define")
         }
-        Outcome::AsPlanned => {
-            "as planned: nothing differs from the plan and the pins; `--rebuild` also checks the layers"
+        Outcome::Differs => {
+            ("differs", Tone::Bad, "the image is not what the plan and the pins define")
         }
-        Outcome::Incomplete => "incomplete: nothing differs, but not everything could be compared",
+        Outcome::OtherPins => (
+            "out of date",
+            Tone::Bad,
+            "according to its labels, the image was made from pins other than the current ones",
+        ),
+        Outcome::AsPlanned => (
+            "as planned",
+            Tone::Good,
+            "nothing differs from the plan and the pins; `--rebuild` also checks the layers",
+        ),
+        Outcome::Incomplete => {
+            ("incomplete", Tone::Doubtful, "nothing differs, but not everything could be compared")
+        }
     };
-    out.line(format_args!("{verdict}"));
-    out.into_text()
+    out.verdict(word, tone);
+    out.line(format_args!(": {why}"));
+    out
 }
 
 /// Returns the result of the command for an outcome.

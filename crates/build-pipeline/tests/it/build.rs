@@ -232,7 +232,13 @@ fn of_several_tracks_one_that_fails_is_named_and_the_others_are_built() {
     let ran = project.run(line).expect(2);
     let built: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let names = built["builds"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap());
-    assert_eq!(names.collect::<Vec<_>>(), ["rehearsal-ollama", "rehearsal-official"]);
+    let wanted = ["rehearsal-locked-spoof", "rehearsal-ollama", "rehearsal-official"];
+    assert_eq!(names.collect::<Vec<_>>(), wanted);
+    let error = &built["builds"][0]["error"];
+    assert_eq!(error["exit_code"], 2);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("writing `oci:dist/rehearsal-locked-spoof` failed"), "{message}");
+    assert!(built["builds"][1]["error"].is_null() && built["builds"][1]["record"].is_string());
     assert!(ran.stderr.contains("✓ rehearsal-ollama/derive-image ("), "{}", ran.stderr);
     assert!(
         ran.stderr.contains(

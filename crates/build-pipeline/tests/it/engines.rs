@@ -99,6 +99,11 @@ impl Engine {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Removes a container, even if it runs.
+    pub(crate) fn remove(&self, name: &str) {
+        self.curl(&["-X", "DELETE"], &format!("/containers/{name}?force=true"));
+    }
+
     /// Returns the names of all containers, including stopped ones.
     pub(crate) fn containers(&self) -> Vec<String> {
         let text = self.curl(&[], "/containers/json?all=true");

@@ -48,6 +48,7 @@ mod pins;
 mod plans;
 mod push;
 mod recipe;
+mod records;
 mod rollback;
 mod run;
 mod schemas;

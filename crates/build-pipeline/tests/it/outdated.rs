@@ -324,6 +324,60 @@ fn the_day_since_which_a_tag_is_moved_is_remembered() {
     assert!(project.read(history).contains("\"schema\": 2"));
 }
 
+#[test]
+fn a_pin_on_hold_is_reported_with_its_reason_and_not_bumped_with_the_others() {
+    let folder = GitFolder::new();
+    folder.init("a");
+    let first = folder.commit("a");
+    folder.run("a", &["tag", "v1.0"]);
+    let second = folder.commit("a");
+    folder.run("a", &["tag", "v1.1"]);
+    let server = GitHttp::start(folder.path());
+    let project = Project::new();
+    let hold = "hold = \"v1.1 breaks the build\"\n";
+    let pins = [
+        source("held", "v1.0", &first) + hold,
+        source("gone", "v0.9", &first) + hold,
+        source("current", "v1.1", &second),
+    ];
+    project.write(FILE, &format!("{HEAD}{}", pins.concat()));
+    let mirror = format!("--mirror https://h.example/a={}", server.url("a"));
+    let (code, of) = outdated(&project, &format!("held current {mirror}"));
+    assert_eq!((code, of("held").0.as_str()), (0, "held"));
+    assert_eq!(of("held").1, "v1.1 breaks the build; `v1.1` was released");
+    let ran = project.run(&format!("outdated held {mirror}")).expect(0);
+    ran.prints("held        held  v1.1 breaks the build").prints("1 pins: 1 held");
+    let marks = project.run(&format!("outdated held --format github {mirror}")).expect(0);
+    assert_eq!(marks.stdout, "");
+    // A pin that can no longer be fetched is a problem all the same.
+    project.run(&format!("outdated gone {mirror}")).expect(26).prints("vanished");
+
+    project.run("lint --strict versions/versions.toml").expect(0);
+    project.run("pins show held").expect(0).prints("hold          v1.1 breaks the build");
+    project.edit(FILE, &(source("gone", "v0.9", &first) + hold), "");
+    let ran = project.run(&format!("bump --all {mirror}")).expect(0);
+    ran.prints("held     held: v1.1 breaks the build").prints("current  v1.1");
+    assert!(project.read(FILE).contains(&first));
+    project.run(&format!("bump held {mirror}")).expect(0).says("v1.1 breaks the build [bump]");
+    assert!(!project.read(FILE).contains(&first) && project.read(FILE).contains(hold));
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_has_one_line() {
+    let project = Project::new();
+    let pins = ["a", "b", "c", "d"].map(|name| source(name, "v1", &"1".repeat(40)));
+    project.write(FILE, &format!("{HEAD}{}", pins.concat()));
+    let ran = project.run("outdated --mirror https://h.example=http://127.0.0.1:1").expect(5);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        ["unreachable h.example: 4 pins (a, b, c, …)", "4 pins: 4 unreachable"],
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+}
+
 /// Serves pages of an index, each after 40 ms, and counts concurrent requests.
 struct SlowIndex {
     host: String,

@@ -99,6 +99,118 @@ fn a_container_has_what_its_track_needs_and_nothing_else() {
 }
 
 #[test]
+fn variables_and_volumes_of_the_caller_reach_the_container_and_no_file() {
+    let project = Project::new();
+    project.write("some.env", "# comment\nA=\"x\" y\nHSA_OVERRIDE_GFX_VERSION=11.5.1\nPASSED\n");
+    project.write("given/file", "from the host\n");
+    let options = [
+        "--env",
+        "MODE=fast",
+        "-e",
+        "API_TOKEN=hf_canary_1",
+        "--env-file",
+        "some.env",
+        "--volume",
+        "given:/given:ro",
+        "--volume",
+        "given/file:/etc/file",
+    ];
+    let script = "echo \"$MODE $API_TOKEN $A $PASSED $HF_TOKEN $HSA_OVERRIDE_GFX_VERSION\"; \
+        cat /given/file /etc/file; touch /given/new || echo read-only";
+    for engine in both() {
+        let words = [&NO_GPU[..], &options].concat();
+        let mut command = command(&project, &engine, &words, &["sh", "-c", script]);
+        command.env("HF_TOKEN", "hf_canary_2").env("PASSED", "on");
+        let ran = ran(command.output().unwrap()).expect(0);
+        let wanted = "fast hf_canary_1 \"x\" y on hf_canary_2 11.5.1\nfrom the host\nfrom the host\nread-only\n";
+        assert_eq!(ran.stdout, wanted, "{}", engine.name);
+    }
+    let print = |more: &[&str]| {
+        let words = ["run", "official", "--host-root", "machine"];
+        let mut command = project.command(&[&words[..], more, &options].concat());
+        let ran = ran(command.env("HF_TOKEN", "hf_canary_2").output().unwrap()).expect(0);
+        assert!(!ran.stdout.contains("canary") && !ran.stderr.contains("canary"), "{}", ran.stdout);
+        ran
+    };
+    unfold::machine(&project.path("machine"), "strix-halo");
+    let given = project.path("given").canonicalize().unwrap().display().to_string();
+    let file = project.path("some.env").display().to_string();
+    for (form, lines) in [
+        ("shell", ["--env HF_TOKEN \\", "--env MODE=fast \\", "--env API_TOKEN \\"]),
+        (
+            "quadlet",
+            ["PassEnvironment=HF_TOKEN", "Environment=MODE=fast", "PodmanArgs=--env API_TOKEN"],
+        ),
+        ("compose", ["HF_TOKEN:\n", "MODE: \"fast\"", "API_TOKEN:\n"]),
+        ("distrobox", ["--env HF_TOKEN", "--env MODE=fast", "--env API_TOKEN"]),
+    ] {
+        let printed = lines.iter().fold(print(&["--print", form]), |ran, line| ran.prints(line));
+        let printed = printed.prints(&given).prints(&file);
+        // The file sets it, so the tool's own value is not used.
+        assert!(!printed.stdout.contains("HSA_OVERRIDE_GFX_VERSION="), "{}", printed.stdout);
+    }
+    print(&["--dry-run"]).prints("MODE=fast").prints("HF_TOKEN (its value is not shown)");
+    for (line, says) in [
+        ("run vulkan --print shell --env 1=hf_canary", "`--env` does not start with the name"),
+        ("run vulkan --print shell --env-file nowhere.env", "cannot read `"),
+        ("run vulkan --print shell --volume nowhere:/a", "`nowhere` cannot be mounted"),
+        ("run vulkan --print shell --volume given", "is not HOST:CONTAINER"),
+        ("run vulkan --print shell --volume /:/host", "`/` is too large to mount"),
+    ] {
+        let ran = project.run(line).expect(2).says(says);
+        assert!(!ran.stderr.contains("canary"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_detached_container_belongs_to_the_user() {
+    for engine in both() {
+        let project = Project::new();
+        let words = [&NO_GPU[..], &["--detach"]].concat();
+        let ran = run(&project, &engine, &words, "echo started; sleep 3000").expect(0);
+        let name = ran.stdout.trim().to_owned();
+        let ran = ran.says(&format!("`{} logs --follow {name}`", engine.name));
+        ran.says(&format!("`{} rm --force {name}` stops and removes it", engine.name));
+        assert_eq!(engine.containers(), [format!("/{name}")]);
+        let mut clean = project.command(&["clean"]);
+        clean.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
+        crate::dsl::ran(clean.output().unwrap()).expect(0);
+        assert_eq!(engine.containers(), [format!("/{name}")]);
+        engine.remove(&name);
+        // One that cannot be started leaves nothing.
+        let mut broken = command(&project, &engine, &words, &["no-such-program"]);
+        crate::dsl::ran(broken.output().unwrap()).expect(3).says("no-such-program");
+        assert_eq!(engine.containers(), [""; 0], "{}", engine.name);
+    }
+    let project = Project::new();
+    project.run("run vulkan --print shell -d").expect(0).prints("podman run --detach");
+}
+
+#[test]
+fn a_port_that_is_in_use_is_reported_before_anything_starts() {
+    let engine = podman();
+    let project = Project::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let published = port.to_string();
+    let words = ["run", "vulkan", "--no-gpu", "--publish", &published, "--image", BUSYBOX];
+    let run = |more: &[&str]| {
+        let mut command = project.command(&[&words[..], more].concat());
+        command.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
+        ran(command.output().unwrap())
+    };
+    let what =
+        format!("port {port} on 127.0.0.1, on which track `vulkan` serves, is already in use");
+    for more in [&[][..], &["--dry-run"]] {
+        run(more).expect(3).says(&what).says("`--publish");
+    }
+    assert!(!project.path("home/.cache/build-pipeline/home").exists());
+    run(&["--print", "shell"]).expect(0);
+    drop(taken);
+    run(&["--dry-run"]).expect(0);
+}
+
+#[test]
 fn files_belong_to_whoever_local_uid_names() {
     for engine in both() {
         let project = with_devices();
@@ -134,6 +246,12 @@ fn a_missing_node_is_named_with_what_to_do() {
         let ran = run(&project, &engine, &words, "true").expect(3);
         let ran = ran.says(&format!("the device node `{node}` is missing"));
         ran.says("build-pipeline doctor").says("--no-gpu");
+        let line = format!("run {track} --host-root machine --engine docker");
+        let dry = project.run(&format!("{line} --dry-run")).expect(3);
+        dry.says(&format!("the device node `{node}` is missing"));
+        project.run(&format!("{line} --print shell")).expect(0);
+        let without = project.run(&format!("{line} --dry-run --no-gpu")).expect(0);
+        assert!(!without.stdout.contains("groups"), "{}", without.stdout);
     }
     assert_eq!(engine.containers(), [""; 0]);
 }

@@ -41,10 +41,13 @@ pub(super) fn print(container: &Container) -> String {
         line(format!("shm_size: \"{size}g\""));
     }
     line("volumes:".to_owned());
-    for Folder { host, container: at, .. } in &container.folders {
+    for Folder { host, container: at, is_read_only, .. } in container.mounts() {
         line("  - type: bind".to_owned());
         line(format!("    source: {}", path(host)));
         line(format!("    target: {}", text(at)));
+        if *is_read_only {
+            line("    read_only: true".to_owned());
+        }
         line("    bind:".to_owned());
         line("      create_host_path: false".to_owned());
         if container.relabels {
@@ -59,10 +62,15 @@ pub(super) fn print(container: &Container) -> String {
     if let Some(Port { address, host, container }) = &container.port {
         line(format!("ports: [{}]", text(&format!("{address}:{host}:{container}"))));
     }
+    if !container.variable_files.is_empty() {
+        let files: Vec<String> = container.variable_files.iter().map(|file| text(file)).collect();
+        line(format!("env_file: [{}]", files.join(", ")));
+    }
     line("environment:".to_owned());
     for (name, value) in &container.environment {
         line(format!("  {name}: {}", text(value)));
     }
+    container.passed.iter().for_each(|name| line(format!("  {name}:")));
     if let Some(work) = container.work {
         line(format!("working_dir: {}", text(work)));
     }

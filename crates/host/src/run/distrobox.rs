@@ -2,7 +2,7 @@
 //! environment with the container and starts it with its own choice of rights; the manifest adds
 //! what the GPU needs.
 
-use super::{Container, Groups, head};
+use super::{Container, Folder, Groups, head};
 
 /// Returns the manifest.
 pub(super) fn print(container: &Container) -> String {
@@ -28,13 +28,28 @@ pub(super) fn print(container: &Container) -> String {
         }
     }
     flags.extend(container.shared_memory.map(|size| format!("--shm-size {size}g")));
-    for (name, value) in &container.environment {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%".contains(c);
-        // distrobox splits the flags at spaces. The home in the container is the user's own.
-        if value.chars().all(is_plain) && !matches!(name.as_str(), "HOME" | "USER") {
-            flags.push(format!("--env {name}={value}"));
+    // distrobox splits the flags at spaces.
+    let is_plain =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:,+@%".contains(c));
+    let mut add = |flag: &str, value: &str, what: &str| {
+        if is_plain(value) {
+            flags.push(format!("--{flag} {what}"));
+        } else {
+            lines.push(format!("# A manifest cannot contain --{flag} {what:?}"));
         }
+    };
+    for folder in &container.volumes {
+        let Folder { host, container: at, .. } = folder;
+        let whole = format!("{host}:{at}{}", folder.options(container.relabels));
+        add("volume", &whole, &whole);
     }
+    container.variable_files.iter().for_each(|file| add("env-file", file, file));
+    // The home in the container is the user's own.
+    let is_own = |name: &str| matches!(name, "HOME" | "USER");
+    for (name, value) in container.environment.iter().filter(|(name, _)| !is_own(name)) {
+        add("env", value, &format!("{name}={value}"));
+    }
+    container.passed.iter().for_each(|name| add("env", name, name));
     lines.push(format!("additional_flags=\"{}\"", flags.join(" ")));
     // Variables that are set in the host's shell are passed on too.
     if let Some(name) = container.unset() {

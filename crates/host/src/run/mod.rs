@@ -16,7 +16,7 @@ mod row;
 mod shell;
 pub mod trial;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use names::EngineKind;
 use names::TrackName;
@@ -63,6 +63,32 @@ pub struct Wish<'a> {
     pub network: Network,
     /// Whether it gets the GPU.
     pub has_gpu: bool,
+    /// The caller's own variables, which take precedence over all others.
+    pub variables: Variables,
+    /// More folders and files of the host.
+    pub volumes: Vec<Folder>,
+    /// Whether it runs in the background.
+    pub is_detached: bool,
+}
+
+/// The variables that a caller gives to a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Variables {
+    /// Variables whose values files may contain.
+    pub values: BTreeMap<String, String>,
+    /// Variables that files only name, because their values are secret or come from the environment.
+    pub passed: BTreeSet<String>,
+    /// Files with variables, in order, with the names in them.
+    pub files: Vec<VariableFile>,
+}
+
+/// A file with variables, one `NAME=VALUE` per line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariableFile {
+    /// The path on the host.
+    pub path: String,
+    /// The variables that it sets.
+    pub names: BTreeSet<String>,
 }
 
 /// The network of a container.
@@ -99,8 +125,10 @@ pub struct Container {
     pub shared_memory: Option<u16>,
     /// Security options.
     pub security: Vec<&'static str>,
-    /// Folders of the host.
+    /// Folders of the host that every container of the track gets.
     pub folders: Vec<Folder>,
+    /// The caller's own folders and files.
+    pub volumes: Vec<Folder>,
     /// Whether the SELinux labels of these folders must be changed, so that the container can read
     /// them.
     pub relabels: bool,
@@ -110,8 +138,14 @@ pub struct Container {
     pub network: Network,
     /// The environment variables.
     pub environment: BTreeMap<String, String>,
+    /// Variables that files only name.
+    pub passed: BTreeSet<String>,
+    /// Files with more variables.
+    pub variable_files: Vec<String>,
     /// The working folder, if it is not the image's own.
     pub work: Option<&'static str>,
+    /// Whether it runs in the background.
+    pub is_detached: bool,
 }
 
 /// The additional groups of a container's process.
@@ -125,7 +159,7 @@ pub enum Groups {
     Numbers(Vec<u32>),
 }
 
-/// A folder of the host in a container.
+/// A folder or file of the host in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     /// The path on the host; it may start with `~/`.
@@ -134,6 +168,8 @@ pub struct Folder {
     pub container: String,
     /// Whether to create it if it does not exist.
     pub is_made: bool,
+    /// Whether the container cannot change it.
+    pub is_read_only: bool,
 }
 
 /// A published port.
@@ -193,6 +229,7 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
         host: format!("~/.cache/build-pipeline/home/{}", wish.track),
         container: HOME.to_owned(),
         is_made: true,
+        is_read_only: false,
     }];
     folders.push(Folder {
         host: wish.models.clone().unwrap_or_else(|| row.models.clone()),
@@ -201,14 +238,17 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
             None => row.models_at.clone(),
         },
         is_made: wish.models.is_none(),
+        is_read_only: false,
     });
     folders.extend(wish.work.clone().map(|host| Folder {
         host,
         container: WORK.to_owned(),
         is_made: false,
+        is_read_only: false,
     }));
     let is_taken_apart = |path: &str| path.contains([':', ',', '"', '\'', '\\', '\n']);
-    if let Some(folder) = folders.iter().find(|folder| is_taken_apart(&folder.host)) {
+    let mut mounted = folders.iter().chain(&wish.volumes);
+    if let Some(folder) = mounted.find(|folder| is_taken_apart(&folder.host)) {
         return Err(RunError::Path { path: folder.host.clone() });
     }
     let mut environment = wish.environment.clone();
@@ -220,6 +260,8 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
         // PyTorch looks up the name of the user, and the image has none for this ID.
         environment.insert("USER".to_owned(), "run".to_owned());
     }
+    environment.retain(|name, _| !wish.variables.has(name));
+    environment.extend(wish.variables.values.clone());
     let port = row.port.filter(|_| wish.network == Network::Own).map(|container| Port {
         address: wish.publish.0.clone(),
         host: wish.publish.1.unwrap_or(container),
@@ -237,11 +279,15 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
         shared_memory: row.shared_memory,
         security: vec!["no-new-privileges"],
         folders,
+        volumes: wish.volumes.clone(),
         relabels: wish.machine.selinux_enforces == Some(true),
         port,
         network: wish.network,
         environment,
+        passed: wish.variables.passed.clone(),
+        variable_files: wish.variables.files.iter().map(|file| file.path.clone()).collect(),
         work: wish.work.is_some().then_some(WORK),
+        is_detached: wish.is_detached,
     })
 }
 
@@ -304,6 +350,27 @@ pub fn loses_groups(container: &Container, wish: &Wish<'_>) -> bool {
         && !opened.clone().filter(|node| is_render(&node.path)).all(DeviceNode::is_open_to_all)
 }
 
+impl Variables {
+    /// Returns whether the caller gives a value to a variable.
+    pub fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+            || self.passed.contains(name)
+            || self.files.iter().any(|file| file.names.contains(name))
+    }
+}
+
+impl Folder {
+    /// Returns the options of the mount, each after a colon or comma.
+    fn options(&self, relabels: bool) -> &'static str {
+        match (self.is_read_only, relabels) {
+            (false, false) => "",
+            (false, true) => ":z",
+            (true, false) => ":ro",
+            (true, true) => ":ro,z",
+        }
+    }
+}
+
 impl Container {
     /// Writes the container in a form. Equal containers give equal bytes.
     ///
@@ -319,6 +386,11 @@ impl Container {
         }
     }
 
+    /// Returns all folders and files of the host.
+    pub fn mounts(&self) -> impl Iterator<Item = &Folder> {
+        self.folders.iter().chain(&self.volumes)
+    }
+
     /// Returns the name for use in files.
     pub fn name(&self) -> String {
         format!("build-pipeline-{}", self.track)
@@ -331,7 +403,8 @@ impl Container {
 
     /// Returns the variables that must not reach the container from the surrounding environment.
     fn unset(&self) -> Option<&'static str> {
-        (!self.environment.contains_key(OVERRIDE)).then_some(OVERRIDE)
+        let is_set = self.environment.contains_key(OVERRIDE) || self.passed.contains(OVERRIDE);
+        (!is_set).then_some(OVERRIDE)
     }
 }
 

@@ -31,9 +31,9 @@ pub(super) fn print(container: &Container) -> String {
     }
     lines.push("NoNewPrivileges=true".to_owned());
     lines.extend(container.shared_memory.map(|size| format!("ShmSize={size}g")));
-    let label = if container.relabels { ":z" } else { "" };
-    for Folder { host, container, .. } in &container.folders {
-        lines.push(format!("Volume={}:{container}{label}", path(host)));
+    for folder in container.mounts() {
+        let (host, options) = (path(&folder.host), folder.options(container.relabels));
+        lines.push(format!("Volume={host}:{}{options}", escaped(&folder.container)));
     }
     match container.network {
         Network::Own => {}
@@ -43,9 +43,13 @@ pub(super) fn print(container: &Container) -> String {
     if let Some(Port { address, host, container }) = &container.port {
         lines.push(format!("PublishPort={address}:{host}:{container}"));
     }
+    let files = container.variable_files.iter();
+    lines.extend(files.map(|file| format!("EnvironmentFile={}", word(file))));
     for (name, value) in &container.environment {
         lines.push(format!("Environment={}", word(&format!("{name}={value}"))));
     }
+    // Old generators do not support variables without a value in `Environment`.
+    lines.extend(container.passed.iter().map(|name| format!("PodmanArgs=--env {name}")));
     lines.extend(container.work.map(|work| format!("WorkingDir={work}")));
     lines.extend(container.entrypoint.as_ref().map(|one| format!("Entrypoint={}", word(one))));
     if !container.command.is_empty() {
@@ -53,6 +57,12 @@ pub(super) fn print(container: &Container) -> String {
         lines.push(format!("Exec={}", words.join(" ")));
     }
     lines.push("\n[Service]".to_owned());
+    for name in &container.passed {
+        lines.push(format!(
+            "# The value comes from the service manager: systemctl --user import-environment {name}"
+        ));
+        lines.push(format!("PassEnvironment={name}"));
+    }
     for Folder { host, .. } in container.folders.iter().filter(|folder| folder.is_made) {
         lines.push(format!("ExecStartPre=/bin/mkdir -p {}", word_of_path(host)));
     }

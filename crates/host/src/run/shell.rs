@@ -17,15 +17,18 @@ pub(super) fn print(container: &Container) -> String {
     if !container.command.is_empty() {
         lines.push(format!("[ \"$#\" -gt 0 ] || set -- {}", words(&container.command)));
     }
-    // The variable is never set to an empty text: `${terminal:+--tty}` is a word only on a
-    // terminal.
-    lines.push("terminal=".to_owned());
-    lines.push("if [ -t 0 ] && [ -t 1 ]; then terminal=yes; fi".to_owned());
     let engine = container.engine.as_str();
-    let mut call = vec![
-        format!("exec {engine} run --rm"),
-        "${terminal:+--interactive} ${terminal:+--tty}".to_owned(),
-    ];
+    let mut call = Vec::new();
+    if container.is_detached {
+        call.push(format!("exec {engine} run --detach"));
+    } else {
+        // The variable is never set to an empty text: `${terminal:+--tty}` is a word only on a
+        // terminal.
+        lines.push("terminal=".to_owned());
+        lines.push("if [ -t 0 ] && [ -t 1 ]; then terminal=yes; fi".to_owned());
+        call.push(format!("exec {engine} run --rm"));
+        call.push("${terminal:+--interactive} ${terminal:+--tty}".to_owned());
+    }
     call.extend(options(container));
     call.push(shell_word(&container.image));
     call.push("\"$@\"".to_owned());
@@ -70,9 +73,10 @@ fn options(container: &Container) -> Vec<String> {
     }
     all.extend(container.security.iter().map(|option| format!("--security-opt {option}")));
     all.extend(container.shared_memory.map(|size| format!("--shm-size {size}g")));
-    let label = if container.relabels { ":z" } else { "" };
-    for Folder { host, container, .. } in &container.folders {
-        all.push(format!("--volume {}:{}{label}", path(host), shell_word(container)));
+    for folder in container.mounts() {
+        let options = folder.options(container.relabels);
+        let (host, at) = (path(&folder.host), shell_word(&folder.container));
+        all.push(format!("--volume {host}:{at}{options}"));
     }
     match container.network {
         Network::Own => {}
@@ -82,9 +86,12 @@ fn options(container: &Container) -> Vec<String> {
     if let Some(Port { address, host, container }) = &container.port {
         all.push(format!("--publish {address}:{host}:{container}"));
     }
+    let files = container.variable_files.iter();
+    all.extend(files.map(|file| format!("--env-file {}", shell_word(file))));
     for (name, value) in &container.environment {
         all.push(format!("--env {}", shell_word(&format!("{name}={value}"))));
     }
+    all.extend(container.passed.iter().map(|name| format!("--env {name}")));
     all.extend(container.work.map(|work| format!("--workdir {work}")));
     all.extend(
         container.entrypoint.as_ref().map(|one| format!("--entrypoint {}", shell_word(one))),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use host::run::trial::{Ending, is_software, judge, kernel_lines, said_meanwhile};
 use host::run::{
-    Container, GpuWay, Groups, Level, Needs, Network, Rows, RunError, Wish, check_devices,
-    container, loses_groups, parse_rows,
+    Container, GpuWay, Groups, Level, Needs, Network, Rows, RunError, Variables, Wish,
+    check_devices, container, loses_groups, parse_rows,
 };
 use host::{Engine, Snapshot};
 use names::EngineKind;
@@ -68,6 +68,9 @@ pub(crate) fn wish<'a>(
         publish: ("127.0.0.1".to_owned(), None),
         network: Network::Own,
         has_gpu: true,
+        variables: Variables::default(),
+        volumes: Vec::new(),
+        is_detached: false,
     }
 }
 

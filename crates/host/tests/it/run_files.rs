@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use host::run::{Form, Network, RunError, Wish, container};
+use host::run::{Folder, Form, Network, RunError, VariableFile, Variables, Wish, container};
 use testkit::newer_package;
 
 use crate::machine;
@@ -42,7 +42,29 @@ const HARD: &str = "it's \"$HOME\" 50% \\ `a`; #b";
 
 type Change = fn(&mut Wish<'_>);
 
-const WISHES: [(&str, Change); 4] = [
+/// Adds variables and volumes of the caller.
+fn with_more(wish: &mut Wish<'_>) {
+    wish.variables = Variables {
+        values: [("HOME", "/elsewhere"), ("MODE", "fast")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        passed: ["HF_TOKEN".to_owned()].into(),
+        files: vec![VariableFile {
+            path: "/srv/my variables.env".to_owned(),
+            names: ["USER".to_owned()].into(),
+        }],
+    };
+    let volume = |host: &str, container: &str, is_read_only| Folder {
+        host: host.to_owned(),
+        container: container.to_owned(),
+        is_made: false,
+        is_read_only,
+    };
+    wish.volumes = vec![volume("/srv/data", "/data", true), volume("/srv/my out", "/out", false)];
+    wish.is_detached = true;
+}
+
+const WISHES: [(&str, Change); 5] = [
     ("plain", |_| {}),
     ("hard", |wish| {
         wish.command = ["sh", "-c", HARD].map(str::to_owned).to_vec();
@@ -54,6 +76,7 @@ const WISHES: [(&str, Change); 4] = [
         wish.entrypoint = Some("bash".to_owned());
     }),
     ("no-gpu", |wish| wish.has_gpu = false),
+    ("more", with_more),
 ];
 
 /// Runs a program, and fails the test if the program fails.
@@ -79,11 +102,14 @@ fn files_are_the_same_bytes_for_the_same_wish() {
         }
     }
     let [(_, engine), ..] = engines();
-    let mut hard = wish("vulkan", &rows, &machine, &engine);
-    WISHES[1].1(&mut hard);
-    let container = container(&hard).unwrap();
-    let texts = FORMS.map(|(name, form)| format!("━━ {name}\n{}", container.print(form).unwrap()));
-    insta::assert_snapshot!("hard", texts.concat());
+    for (name, change) in [WISHES[1], WISHES[4]] {
+        let mut wish = wish("vulkan", &rows, &machine, &engine);
+        change(&mut wish);
+        let container = container(&wish).unwrap();
+        let texts =
+            FORMS.map(|(name, form)| format!("━━ {name}\n{}", container.print(form).unwrap()));
+        insta::assert_snapshot!(name, texts.concat());
+    }
 }
 
 #[test]
@@ -187,10 +213,13 @@ fn dockers_parser_takes_the_compose_files() {
         newer_package("docker-compose").join("usr/libexec/docker/cli-plugins/docker-compose");
     each(Form::Compose, |name, text| {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("compose.yaml"), text).unwrap();
         let mut parser = Command::new(&compose);
         parser.args(["--file", "compose.yaml", "config", "--format", "json"]);
         parser.current_dir(folder.path()).env_clear().env("HOME", "/home/kim");
+        parser.env("HF_TOKEN", "hf_abc");
+        let text = &text.replace("/srv/my variables.env", "my variables.env");
+        std::fs::write(folder.path().join("compose.yaml"), text).unwrap();
+        std::fs::write(folder.path().join("my variables.env"), "USER=kim\n").unwrap();
         let output = good(&mut parser, name, text);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(said, "", "{name}: {text}");
@@ -207,6 +236,20 @@ fn dockers_parser_takes_the_compose_files() {
             let hard = HARD.replace('$', "$$");
             assert_eq!(service["command"][2], hard);
             assert_eq!(service["environment"]["HARD"], hard);
+        }
+        if name.ends_with("-more") {
+            let environment = &service["environment"];
+            assert_eq!(
+                (&environment["HF_TOKEN"], &environment["USER"], &environment["HOME"]),
+                (&"hf_abc".into(), &"kim".into(), &"/elsewhere".into())
+            );
+            assert!(
+                service["volumes"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|one| { one["target"] == "/data" && one["read_only"] == true })
+            );
         }
         let user = service.get("user").and_then(|user| user.as_str());
         assert_eq!(user, (!name.contains("crun")).then_some("1000:1000"));

@@ -119,6 +119,8 @@ pub struct Facts {
     pub expires: Option<String>,
     /// Where the value was read, for readers.
     pub evidence: Option<String>,
+    /// Why the pin must stay at its value, if it must.
+    pub hold: Option<String>,
 }
 
 /// The kind of a pin, named after the tables of `versions.toml`.
@@ -161,6 +163,22 @@ impl Pins {
         let images = self.images.keys().map(|name| (name, PinKind::Image));
         let releases = self.releases.keys().map(|name| (name, PinKind::Release));
         sources.chain(archives).chain(images).chain(releases).collect()
+    }
+
+    /// Returns the facts about a pin, if there is a pin with that name.
+    pub fn facts(&self, name: &PinName) -> Option<&Facts> {
+        let facts = [
+            self.sources.get(name).map(|pin| &pin.facts),
+            self.archives.get(name).map(|pin| &pin.facts),
+            self.images.get(name).map(|pin| &pin.facts),
+            self.releases.get(name).map(|pin| &pin.facts),
+        ];
+        facts.into_iter().flatten().next()
+    }
+
+    /// Returns why a pin must stay at its value, if it must.
+    pub fn hold(&self, name: &PinName) -> Option<&str> {
+        self.facts(name).and_then(|facts| facts.hold.as_deref())
     }
 
     /// Returns the pin name that `name` was most likely meant to be, if one is similar enough.

@@ -21,7 +21,7 @@ const EARLIEST_EPOCH: i128 = 1_577_836_800;
 const LATEST_EPOCH: i128 = 1 << 32;
 
 /// The keys that every kind of pin has.
-const FACT_KEYS: [&str; 3] = ["checked", "expires", "evidence"];
+const FACT_KEYS: [&str; 4] = ["checked", "expires", "evidence", "hold"];
 
 /// Parses the text of `versions.toml`. Messages call it `file`.
 ///
@@ -363,6 +363,7 @@ fn read_facts(report: &mut Report<'_>, table: &Table<'_>) -> Result<Facts, Repor
     let checked = table.date(report, "checked");
     let expires = table.date(report, "expires");
     let evidence = table.optional(report, "evidence", line(500));
+    let hold = table.optional(report, "hold", line(300));
     if let (Ok(Some(checked)), Ok(Some(expires))) = (&checked, &expires)
         && expires < checked
         && let Some(entry) = table.get("expires")
@@ -371,5 +372,5 @@ fn read_facts(report: &mut Report<'_>, table: &Table<'_>) -> Result<Facts, Repor
         let help = "a pin that no longer existed when it was checked must be removed or marked unresolved; correct one of the two dates";
         report.add(&entry.span, wrong(message, help));
     }
-    Ok(Facts { checked: checked?, expires: expires?, evidence: evidence? })
+    Ok(Facts { checked: checked?, expires: expires?, evidence: evidence?, hold: hold? })
 }

@@ -49,6 +49,9 @@ pub struct PinReport {
     pub class: Class,
     /// A description.
     pub detail: String,
+    /// The host that could not be asked, if the pin is unreachable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The first day on which this state was observed.
     pub since: String,
     /// The pinned value; null if it is unresolved or a set of packages.
@@ -90,25 +93,25 @@ pub fn check(
     warn: impl Fn(&str, &str),
 ) -> Result<OutdatedReport, Failure> {
     let mut history = History::read(warn)?;
+    let index = clients.index.as_ref().ok().map(ToString::to_string);
     let mut states = project::runtime::start()?.block_on(ask::all(pins, clients));
     let (_, day) = today()?;
     for (name, state) in &mut states {
         expire(state, pins, name, &day);
+        hold(state, pins, name);
     }
-    let report = report(text, pins, states, &mut history, day);
+    let mut report = report(text, pins, states, &mut history, day);
+    let unreachable = report.pins.iter_mut().filter(|one| one.class == Class::Unreachable);
+    for one in unreachable {
+        one.host = host(pins, &one.pin, index.as_deref());
+    }
     history.write()?;
     Ok(report)
 }
 
 /// Marks a pin as expired if its date has passed, unless its state is worse.
 fn expire(state: &mut State, pins: &Pins, name: &PinName, today: &str) {
-    let facts = [
-        pins.sources.get(name).map(|pin| &pin.facts),
-        pins.archives.get(name).map(|pin| &pin.facts),
-        pins.images.get(name).map(|pin| &pin.facts),
-        pins.releases.get(name).map(|pin| &pin.facts),
-    ];
-    let day = facts.into_iter().flatten().find_map(|facts| facts.expires.as_deref());
+    let day = pins.facts(name).and_then(|facts| facts.expires.as_deref());
     if let Some(day) = day.filter(|day| *day < today)
         && state.class < Class::Expired
     {
@@ -117,6 +120,29 @@ fn expire(state: &mut State, pins: &Pins, name: &PinName, today: &str) {
         state.detail = format!("it expired on {day}{before}");
         state.class = Class::Expired;
     }
+}
+
+/// Marks a pin as held, unless it may no longer be usable or nobody knows.
+fn hold(state: &mut State, pins: &Pins, name: &PinName) {
+    let is_usable =
+        matches!(state.class, Class::Current | Class::Newer | Class::Unresolved | Class::Moved);
+    if let Some(reason) = pins.hold(name).filter(|_| is_usable) {
+        let after =
+            if state.detail.is_empty() { String::new() } else { format!("; {}", state.detail) };
+        state.detail = format!("{reason}{after}");
+        state.class = Class::Held;
+    }
+}
+
+/// Returns the host that has a pin. `index` is the URL of the Python index.
+fn host(pins: &Pins, name: &str, index: Option<&str>) -> Option<String> {
+    if let Some(pin) = pins.images.get(name) {
+        return Some(pin.repository.registry().to_owned());
+    }
+    let url = pins.sources.get(name).map(|pin| pin.url.as_str());
+    let url = url.or_else(|| pins.releases.get(name).map(|pin| pin.index.as_str())).or(index)?;
+    let place = url.split_once("://").map_or(url, |(_, place)| place);
+    place.split('/').next().map(str::to_owned)
 }
 
 fn report(
@@ -142,6 +168,7 @@ fn report(
                 kind: kind.table(),
                 class: state.class,
                 detail: state.detail,
+                host: None,
                 pinned,
                 now: state.now,
                 newest: state.newest,

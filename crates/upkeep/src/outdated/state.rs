@@ -10,6 +10,8 @@ use serde::Serialize;
 pub enum Class {
     /// The pin is unchanged and the newest.
     Current,
+    /// `hold` in versions.toml keeps it at its value.
+    Held,
     /// A newer release exists, or the branch moved ahead.
     Newer,
     /// Its value is not known yet.
@@ -33,6 +35,7 @@ impl Class {
     pub fn name(self) -> &'static str {
         match self {
             Self::Current => "current",
+            Self::Held => "held",
             Self::Newer => "newer",
             Self::Unresolved => "unresolved",
             Self::Unreachable => "unreachable",
@@ -47,7 +50,7 @@ impl Class {
     /// Returns the kind of failure that it is; `ReaderLeft` if it is none.
     pub fn kind(self) -> Kind {
         match self {
-            Self::Current => Kind::ReaderLeft,
+            Self::Current | Self::Held => Kind::ReaderLeft,
             Self::Newer => Kind::Newer,
             Self::Unresolved => Kind::Unresolved,
             Self::Unreachable => Kind::Network,

@@ -64,6 +64,9 @@ struct Source {
     /// Where the value was found.
     #[serde(default)]
     evidence: Option<String>,
+    /// Why the pin must stay at its value.
+    #[serde(default)]
+    hold: Option<String>,
 }
 
 /// A release archive with a known hash.
@@ -95,6 +98,9 @@ struct Archive {
     /// Where the value was found.
     #[serde(default)]
     evidence: Option<String>,
+    /// Why the pin must stay at its value.
+    #[serde(default)]
+    hold: Option<String>,
 }
 
 /// A container image at a digest.
@@ -136,6 +142,9 @@ struct Image {
     /// Where the value was found.
     #[serde(default)]
     evidence: Option<String>,
+    /// Why the pin must stay at its value.
+    #[serde(default)]
+    hold: Option<String>,
 }
 
 /// What kind of document a digest identifies.
@@ -170,4 +179,7 @@ struct Release {
     /// Where the value was found.
     #[serde(default)]
     evidence: Option<String>,
+    /// Why the pin must stay at its value.
+    #[serde(default)]
+    hold: Option<String>,
 }

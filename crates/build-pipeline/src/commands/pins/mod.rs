@@ -51,6 +51,7 @@ fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
                 "kind": kind(name), "url": pin.url, "ref": pin.git_ref, "version": pin.version,
                 "commit": commit, "patches": pin.patches, "checked": pin.facts.checked,
                 "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+                "hold": pin.facts.hold,
             }),
         );
     }
@@ -59,6 +60,7 @@ fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
             "kind": kind(name), "project": pin.project, "version": pin.version,
             "sha256": resolved(&pin.sha256), "subdirectory": pin.subdirectory, "patches": pin.patches,
             "checked": pin.facts.checked, "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+                "hold": pin.facts.hold,
         }));
     }
     for (name, pin) in &pins.images {
@@ -69,12 +71,14 @@ fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
             "digest_of": pin.kind.map(pins::ManifestKind::name), "follow": pin.follow, "rocm": pin.rocm,
             "gpus": gpus, "discontinued": pin.discontinued, "checked": pin.facts.checked,
             "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+                "hold": pin.facts.hold,
         }));
     }
     for (name, pin) in &pins.releases {
         all.insert(name.clone(), json!({
             "kind": kind(name), "index": pin.index, "packages": pin.packages,
             "checked": pin.facts.checked, "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+                "hold": pin.facts.hold,
         }));
     }
     all

@@ -9,7 +9,8 @@ mod terminal;
 use engine::Engine;
 use failure::{Failure, Kind};
 use host::run::{Container, Form, GpuWay, Groups};
-use launch::prepare::{self, Prepared};
+use launch::additions::Additions;
+use launch::prepare::{self, Asked, Prepared};
 use launch::session::{self, Caller, Ended};
 
 use self::terminal::Raw;
@@ -24,29 +25,23 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     let runtime = project::runtime::start()?;
     let ended = runtime.block_on(async {
         let here = global::working_folder(global)?;
-        let wanted = global::container(&args.given, args.work.clone());
+        let wanted = Asked {
+            additions: Additions {
+                variables: args.additions.env.clone(),
+                files: args.additions.env_file.clone(),
+                volumes: args.additions.volume.clone(),
+            },
+            ..global::container(&args.given, args.work.clone())
+        };
         let prepared =
             Prepared::read(&here, &args.track, &wanted, is_started, &output::notice).await?;
-        if is_started && prepared.has_gpu {
-            host::run::check_devices(prepared.row.gpu, &prepared.machine)
-                .map_err(prepare::run_error)?;
-        }
-        let mut wish = prepared.wish()?;
-        wish.entrypoint.clone_from(&args.entrypoint);
-        wish.command.clone_from(&args.command);
-        if let Some(publish) = &args.publish {
-            wish.publish = prepare::publish(publish)?;
-        }
-        let container = host::run::container(&wish).map_err(prepare::run_error)?;
-        if host::run::loses_groups(&container, &wish) {
-            output::warn(
-                "engine-groups",
-                "a rootless engine without crun cannot keep the user's groups, so the GPU may give `Permission denied`; `build-pipeline doctor` shows how to fix that",
-            );
-        }
+        let container = container(&prepared, args)?;
         if let Some(form) = args.print {
             let text = container.print(form_of(form)).map_err(prepare::run_error)?;
             return output::result(&text).map(|()| 0);
+        }
+        if is_started || args.given.host_root.is_none() {
+            prepare::check_port(&container)?;
         }
         let is_checked = is_started && prepared.has_gpu && !args.force;
         if is_checked && prepared.row.gpu == GpuWay::Rocm {
@@ -56,6 +51,11 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
             return output::sanitised_result(&text(&container)).map(|()| 0);
         }
         let engine = prepared.engine()?;
+        if args.additions.detach {
+            let started = session::detached(engine, &prepared, &container).await;
+            engine.stop().await;
+            return started.and_then(|name| show_detached(&prepared, &name)).map(|()| 0);
+        }
         let ended = attended(engine, &prepared, &container, args.interactive).await;
         engine.stop().await;
         let ended = ended?;
@@ -67,6 +67,39 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     // A thread may still wait for the terminal; the process does not wait for that thread.
     runtime.shutdown_background();
     ended
+}
+
+/// Returns the container that the arguments ask for. Unless it is only printed, the device nodes
+/// must exist.
+fn container(prepared: &Prepared, args: &Run) -> Result<Container, Failure> {
+    let mut wish = prepared.wish()?;
+    wish.entrypoint.clone_from(&args.entrypoint);
+    wish.command.clone_from(&args.command);
+    wish.is_detached = args.additions.detach;
+    if let Some(publish) = &args.publish {
+        wish.publish = prepare::publish(publish)?;
+    }
+    if args.print.is_none() && prepared.has_gpu {
+        host::run::check_devices(prepared.row.gpu, &prepared.machine)
+            .map_err(prepare::run_error)?;
+    }
+    let container = host::run::container(&wish).map_err(prepare::run_error)?;
+    if host::run::loses_groups(&container, &wish) {
+        output::warn(
+            "engine-groups",
+            "a rootless engine without crun cannot keep the user's groups, so the GPU may give `Permission denied`; `build-pipeline doctor` shows how to fix that",
+        );
+    }
+    Ok(container)
+}
+
+/// Prints the name of a container in the background, and how to use it.
+fn show_detached(prepared: &Prepared, name: &str) -> Result<(), Failure> {
+    let engine = prepared.engine_name();
+    output::result(&format!("{name}\n"))?;
+    output::hint(&format!("`{engine} logs --follow {name}` shows its output"));
+    output::hint(&format!("`{engine} rm --force {name}` stops and removes it"));
+    Ok(())
 }
 
 /// Runs a container for the program's caller.
@@ -125,6 +158,7 @@ fn text(container: &Container) -> String {
     match &container.groups {
         Groups::None => {}
         Groups::Keep => line("groups", "the user's own are kept"),
+        Groups::Numbers(all) if all.is_empty() => {}
         Groups::Numbers(all) => {
             line("groups", &all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
         }
@@ -136,14 +170,24 @@ fn text(container: &Container) -> String {
     if let Some(size) = container.shared_memory {
         line("/dev/shm", &format!("{size} GiB"));
     }
-    for folder in &container.folders {
-        line("folder", &format!("{} at {}", folder.host, folder.container));
+    for folder in container.mounts() {
+        let rights = if folder.is_read_only { ", read-only" } else { "" };
+        line("folder", &format!("{} at {}{rights}", folder.host, folder.container));
     }
     if let Some(port) = &container.port {
         line("port", &format!("{}:{} to {}", port.address, port.host, port.container));
     }
     for (name, value) in &container.environment {
         line("variable", &format!("{name}={value}"));
+    }
+    for name in &container.passed {
+        line("variable", &format!("{name} (its value is not shown)"));
+    }
+    for file in &container.variable_files {
+        line("variables", &format!("those in {file}"));
+    }
+    if container.is_detached {
+        line("detached", "yes");
     }
     page.into_text()
 }

@@ -1,0 +1,110 @@
+//! `records`: lists, shows and removes the records of builds.
+
+use serde_json::Value;
+
+use crate::dsl::Project;
+use crate::schemas;
+
+const FOLDER: &str = "home/.local/state/build-pipeline/records";
+
+/// Returns a project in which two tracks were built, one of them without success, twice each.
+fn built() -> Project {
+    let project = Project::new();
+    for _ in 0..2 {
+        project.run("--track ollama --rehearse").expect(0);
+        project.run("--track locked-spoof --mirror docker.io=127.0.0.1:1").expect(5);
+    }
+    project
+}
+
+fn ids(project: &Project) -> Vec<String> {
+    let records = project.records();
+    records.iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_list_has_columns_and_the_newest_record_can_be_shown() {
+    let project = built();
+    let ran = project.run("records").expect(0);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", ran.stdout);
+    let columns = |line: &str| {
+        let starts = ["  rehearsal-ollama", "  locked-spoof", "  succeeded  ", "  failed  "];
+        starts.into_iter().filter_map(|word| line.find(word)).collect::<Vec<_>>()
+    };
+    assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{}", ran.stdout);
+    assert_eq!(columns(lines[0]).len(), 2, "{}", ran.stdout);
+    let shown = project.run("records --limit 1").expect(0);
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(shown.stdout.lines().map(words).collect::<Vec<_>>(), [words(lines[3])]);
+    let newest = ids(&project).pop().unwrap();
+    let last = project.run("records --last").expect(0).prints("status   failed");
+    assert_eq!(last.stdout, project.run(&format!("records {newest}")).expect(0).stdout);
+
+    let coloured = project.run("records --color always").expect(0);
+    coloured.prints("\u{1b}[1m\u{1b}[32msucceeded\u{1b}[0m").prints("[31mfailed");
+    let list: Value =
+        serde_json::from_str(&project.run("records --format json").expect(0).stdout).unwrap();
+    let summary = &list[0]["summary"];
+    assert_eq!(
+        (&summary["track"], &summary["status"]),
+        (&"rehearsal-ollama".into(), &"succeeded".into())
+    );
+    assert_eq!(summary["digest"], list[0]["image"]["manifest_digest"]);
+    assert!(summary["milliseconds"].is_u64() && summary["time"] == list[0]["began"]);
+    schemas::check(&project, "records", &[list]);
+    Project::new().run("records --last").expect(2).says("there are no records");
+}
+
+#[test]
+fn old_records_are_removed_but_never_those_that_are_needed() {
+    let project = built();
+    let all = ids(&project);
+    let ran = project.run("records prune --keep 0 --dry-run").expect(0);
+    ran.prints(&all[0]).prints(&all[1]).prints("2 records would be removed, 2 kept");
+    assert_eq!(ids(&project), all);
+    project.run("records prune --keep 3").expect(0).prints("1 records removed, 3 kept");
+    assert_eq!(ids(&project), all[1..]);
+    project.run("records prune --keep 0").expect(0).prints(&all[1]);
+    assert_eq!(ids(&project), all[2..]);
+    project.run("explain ollama --rehearse").expect(0).prints("nothing changed");
+
+    // Old records: of a failed build, of a running one, and of the last build that succeeded.
+    let record = |id: &str, change: &dyn Fn(&mut Value)| {
+        let text = project.read(&format!("{FOLDER}/{}.json", all[2]));
+        let mut record: Value = serde_json::from_str(&text).unwrap();
+        (record["id"], record["began"]) = (id.into(), "2020-01-01T00:00:00.000Z".into());
+        change(&mut record);
+        project.write(&format!("{FOLDER}/{id}.json"), &record.to_string());
+    };
+    let name = |name: &'static str| move |record: &mut Value| record["plan"]["name"] = name.into();
+    record("2020-1", &|record| record["status"] = "failed".into());
+    record("2020-2", &|record| {
+        record["status"] = "running".into();
+        record["process"] = std::process::id().into();
+    });
+    record("2020-3", &name("other"));
+    record("2020-4", &|record| {
+        name("other")(record);
+        record["status"] = "failed".into();
+    });
+    let ran = project.run("records prune --older-than 30").expect(0);
+    ran.prints("2020-1\n").prints("1 records removed, 5 kept");
+    assert_eq!(ids(&project), ["2020-2", "2020-3", "2020-4", &all[2], &all[3]]);
+    for line in
+        ["records prune", "records prune --keep 1 --older-than 1", "records x prune --keep 1"]
+    {
+        project.run(line).expect(2);
+    }
+}
+
+#[test]
+fn quiet_leaves_only_the_result() {
+    let project = Project::new();
+    let ran = project.run("--quiet --track ollama --rehearse").expect(0);
+    assert_eq!(ran.stderr, "");
+    ran.prints("  digest    sha256:").prints("proven: ");
+    let ran = project.run("-q --track locked-spoof --mirror docker.io=127.0.0.1:1").expect(5);
+    assert!(!ran.stderr.contains("building "), "{}", ran.stderr);
+    ran.says("warning: ").says("error: ").says("hint: ");
+}
