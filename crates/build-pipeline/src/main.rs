@@ -126,6 +126,7 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Diff(args) => commands::diff::run(&cli.global, args),
         Command::Audit(args) => commands::audit::run(&cli.global, args),
         Command::Slim(args) => commands::slim::run(&cli.global, args),
+        Command::Status(args) => commands::status::run(&cli.global, args),
         Command::Push(args) => commands::push::push(&cli.global, args),
         Command::Tag(args) => commands::push::tag(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),

@@ -177,6 +177,14 @@ pub(crate) struct Slim {
     pub(crate) format: Format,
 }
 
+/// Print one line per track: whether it can be built, what was built, and where it is
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
 /// Push a finished image to registries
 #[derive(Debug, Args)]
 #[command(

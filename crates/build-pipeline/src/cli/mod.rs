@@ -115,6 +115,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Print the pins for people, programs or shells
     Pins(PinsArgs),
+    /// Print one line per track: whether it can be built, what was built, and where it is
+    Status(StatusArgs),
     /// List past builds, or show one record
     Records(Records),
     /// Start a track's image with only the rights it needs, or write a file that does
@@ -178,6 +180,8 @@ pub(crate) enum Document {
     Slim,
     /// `push --format json` and `tag --format json`
     Push,
+    /// `status --format json`
+    Status,
     /// `bump --format json`
     Bump,
     /// `outdated --format json`

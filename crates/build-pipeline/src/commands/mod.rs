@@ -24,5 +24,6 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod slim;
 pub(crate) mod smoke;
+pub(crate) mod status;
 pub(crate) mod verify;
 pub(crate) mod welcome;

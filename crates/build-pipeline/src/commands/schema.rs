@@ -21,6 +21,7 @@ use crate::commands::pins::form::VersionsFile;
 use crate::commands::push::PushReport;
 use crate::commands::records::ListedRecord;
 use crate::commands::slim::SlimmedImage;
+use crate::commands::status::StatusReport;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;
 use crate::output;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Document::Audit => schemars::schema_for!(AuditReport),
         Document::Slim => schemars::schema_for!(SlimmedImage),
         Document::Push => schemars::schema_for!(PushReport),
+        Document::Status => schemars::schema_for!(StatusReport),
         Document::Bump => schemars::schema_for!(BumpReport),
         Document::Outdated => schemars::schema_for!(OutdatedReport),
         Document::Lint => schemars::schema_for!(LintFindings),

@@ -58,6 +58,7 @@ mod site;
 mod slim;
 mod smoke;
 mod source;
+mod status;
 mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;

@@ -1,0 +1,188 @@
+//! `build-pipeline status`: one line per track, from the pins and the records. Nothing is contacted.
+
+use std::path::Path;
+
+use failure::Failure;
+use names::{Digest, TrackName};
+use planner::BuildRequest;
+use project::prepare::Preparer;
+use project::request::{self, PendingRequest};
+use project::state;
+use record::{BuildRecord, OutputState, Status};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::{Format, Global, StatusArgs};
+use crate::global;
+use crate::output::{self, Page, Tone};
+
+/// The result of `status`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StatusReport {
+    /// The version of this JSON format.
+    schema: u32,
+    /// The tracks, in the order of their letters, then by name.
+    tracks: Vec<TrackStatus>,
+}
+
+/// The state of a track.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TrackStatus {
+    /// The name of the track.
+    track: String,
+    /// Whether its last image is what it would build now.
+    state: State,
+    /// What prevents a build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// Its last successful build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    built: Option<LastBuild>,
+}
+
+/// Whether a track's last image is what it would build now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    /// There is no record of a successful build.
+    NeverBuilt,
+    /// A build would give the same image.
+    UpToDate,
+    /// An input has changed since the build.
+    Changed,
+    /// The track follows a tag, which each build looks up.
+    FollowsTag,
+    /// It cannot be built, because a pin is unresolved or a file is wrong.
+    NotReady,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            Self::NeverBuilt => "never built",
+            Self::UpToDate => "up to date",
+            Self::Changed => "changed",
+            Self::FollowsTag => "follows tag",
+            Self::NotReady => "not ready",
+        }
+    }
+
+    fn tone(self) -> Tone {
+        match self {
+            Self::UpToDate => Tone::Good,
+            Self::NeverBuilt | Self::Changed | Self::FollowsTag => Tone::Doubtful,
+            Self::NotReady => Tone::Bad,
+        }
+    }
+}
+
+/// The last successful build of a track.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LastBuild {
+    /// When it ended, RFC 3339.
+    time: String,
+    /// The digest of the image's manifest.
+    digest: Digest,
+    /// The name of its record.
+    record: String,
+    /// The engine that it used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<String>,
+    /// Where the image was written.
+    outputs: Vec<Place>,
+}
+
+/// A place that an image was written to.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Place {
+    /// The output, in the syntax of `--output`.
+    output: String,
+    /// Whether the file or folder still exists. Absent for registries and engines, which are not
+    /// asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exists: Option<bool>,
+}
+
+/// Runs `status`.
+pub(crate) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
+    let project = global::project(global)?;
+    let records = state::read_records(output::warn)?;
+    let mut preparer = Preparer::new(&project)?;
+    let tracks = preparer.input.tracks.clone();
+    let tracks = tracks.in_order().into_iter();
+    let tracks =
+        tracks.map(|(name, _)| status(&mut preparer, name, &records, &project.root)).collect();
+    let report = StatusReport { schema: 1, tracks };
+    match args.format {
+        Format::Json => output::json(&report),
+        Format::Text => output::page(&text(&report)),
+    }
+}
+
+fn status(
+    preparer: &mut Preparer<'_>,
+    name: &TrackName,
+    records: &[BuildRecord],
+    root: &Path,
+) -> TrackStatus {
+    let is_of_it = |record: &&BuildRecord| {
+        record.plan.name == name.as_str() && record.status == Status::Succeeded
+    };
+    let last = records.iter().filter(is_of_it).max_by_key(|record| &record.began);
+    let built = last.and_then(|record| last_build(record, root));
+    let of = |state, why| TrackStatus { track: name.to_string(), state, why, built };
+    let request = BuildRequest::new(name.clone());
+    if request::followed_tag(&request, &[], &preparer.input).is_some() {
+        return of(State::FollowsTag, None);
+    }
+    match (preparer.plan(PendingRequest::new(request)), last) {
+        (Err(error), _) => of(State::NotReady, Some(error.lines().join(": "))),
+        (Ok(_), None) => of(State::NeverBuilt, None),
+        (Ok(now), Some(last)) if now.plan.digest() == last.plan_digest => of(State::UpToDate, None),
+        (Ok(_), Some(_)) => of(State::Changed, None),
+    }
+}
+
+fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
+    let is_whole = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
+    let outputs = record.outputs.iter().filter(|outcome| is_whole(outcome.state));
+    let place = |output: &str| {
+        let path = output.strip_prefix("oci:").or_else(|| output.strip_prefix("oci-archive:"));
+        let exists = path.map(|path| root.join(path).exists());
+        Place { output: output.to_owned(), exists }
+    };
+    Some(LastBuild {
+        time: record.ended.clone().unwrap_or_else(|| record.began.clone()),
+        digest: record.image.as_ref()?.manifest_digest.clone(),
+        record: record.id.clone(),
+        engine: record.engine.as_ref().map(ToString::to_string),
+        outputs: outputs.map(|outcome| place(&outcome.output)).collect(),
+    })
+}
+
+fn text(report: &StatusReport) -> Page {
+    let mut page = Page::default();
+    let width = report.tracks.iter().map(|one| one.track.len()).max().unwrap_or(0);
+    for TrackStatus { track, state, why, built } in &report.tracks {
+        page.add(format_args!("{track:width$}  "));
+        page.verdict(state.name(), state.tone());
+        let pad = 11_usize.saturating_sub(state.name().len());
+        page.add(format_args!("{:pad$}", ""));
+        if let Some(LastBuild { time, digest, outputs, .. }) = built {
+            let time = time.get(..16).unwrap_or(time).replace('T', " ");
+            page.add(format_args!("  {time}  {}", digest.short()));
+            for Place { output, exists } in outputs {
+                let gone = if *exists == Some(false) { " (removed)" } else { "" };
+                page.add(format_args!("  {output}{gone}"));
+            }
+        }
+        if let Some(why) = why {
+            page.add(format_args!("  {why}"));
+        }
+        page.line(format_args!(""));
+    }
+    page.line(format_args!(
+        "\n`build-pipeline explain TRACK` lists what changed; `build-pipeline outdated` looks for newer versions of the pins"
+    ));
+    page
+}
