@@ -8,12 +8,12 @@ use upkeep::outdated::{Class, Clients, OutdatedReport, check, select};
 use crate::annotations::{self, Annotation, Level};
 use crate::cli::{Global, Outdated, OutdatedFormat};
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     let project = global::project(global)?;
-    let (text, mut pins) = read(&project.root.join(FILE))?;
+    let (text, mut pins) = read(&project.root)?;
     select(&mut pins, &args.pins)?;
     let index = fetch::index(args.index.url.as_deref());
     let clients = Clients {
@@ -62,7 +62,7 @@ fn text(report: &OutdatedReport) -> String {
         .filter(|class| count(*class) > 0)
         .map(|class| format!("{} {}", count(class), class.name()))
         .collect();
-    page.line(format_args!("{} pins: {}", report.pins.len(), counts.join(", ")));
+    page.line(format_args!("{}: {}", counted(report.pins.len(), "pin"), counts.join(", ")));
     page.into_text()
 }
 

@@ -180,7 +180,7 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
     assert!(!project.path(PYLOCK).exists());
     project.run("lock demo").expect(0).prints("+ tqdm 4.67.1").prints(REQUIREMENTS);
     let written = project.files();
-    project.run("lock demo").expect(0).prints("demo: 1 packages, unchanged");
+    project.run("lock demo").expect(0).prints("demo: 1 package, unchanged");
     same(&project.files(), &written, "a second look-up");
     project.run("lock demo --locked").expect(0);
 
