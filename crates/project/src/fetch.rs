@@ -216,7 +216,11 @@ pub fn sources(
 /// The URL is wrong.
 pub fn index(named: Option<&str>) -> Result<SourceUrl, Failure> {
     match named {
-        Some(text) => url(text),
+        Some(text) => text.parse().map_err(|error: sources::ParseSourceError| {
+            let what = format!("cannot use `--index {}`", Secret::from(text));
+            Failure::caused(Kind::Input, what, &error)
+                .hint("write a URL, for example `--index https://pypi.org/simple`")
+        }),
         None => url(&python_index()),
     }
 }

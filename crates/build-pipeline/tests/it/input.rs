@@ -162,6 +162,7 @@ fn a_value_of_a_variable_is_named_with_the_variable() {
     ] {
         with(name, value, "build official").expect(2).says(wanted);
     }
+    with("INDEX", "x", "bump vllm-sdist").expect(2).says("cannot use `BUILD_PIPELINE_INDEX=x`");
     with("COLOR", "x", "plan official --color y").expect(2).says("'y' for '--color <COLOR>'");
     project.run("-C nowhere plan official").expect(2).says("`-C nowhere` is not a folder");
     project.run("--lock-timeout x").expect(2).says("it is not a number of seconds");

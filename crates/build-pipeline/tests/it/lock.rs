@@ -259,7 +259,7 @@ fn a_plan_stands_on_no_stale_lock() {
 fn what_is_not_asked_for_well_is_said() {
     let project = Project::new();
     project.run("lock vulkan --check").expect(0).prints("1 lock matches");
-    project.run("lock debain").expect(2).says("did you mean `build-pipeline lock debian`?");
+    project.run("lock debain").expect(2).says("did you mean `debian`?");
     project.run("lock official").expect(2).says("track `official` uses no lock");
     project.write(PYTHON, &set("\"git+https://h.example/x\"", ""));
     project.run("lock demo").expect(2).says("is not a requirement");

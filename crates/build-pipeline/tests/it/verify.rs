@@ -61,7 +61,7 @@ fn an_image_is_also_named_as_its_output_is_printed() {
         project.run(&format!("audit {name} {mirror}")).says("has no GPU code").expect(1);
         let slimmed = format!("slim {name} --output oci:slim {mirror}");
         project.run(&slimmed).expect(1).says("has no GPU code").says("use the image as it is");
-        project.run(&format!("push {name} {}-again {mirror}", pushed)).expect(0).prints(&base.path);
+        project.run(&format!("push {name} {pushed}-again {mirror}")).expect(0).prints(&base.path);
     }
     project.run(&format!("tag {pushed} 2")).expect(0);
 }
