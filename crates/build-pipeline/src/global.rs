@@ -42,6 +42,12 @@ pub(crate) fn project(global: &Global) -> Result<Project, Failure> {
     Project::find(&working_folder(global)?)
 }
 
+/// Returns a subject whose tracks are also those that are given as arguments.
+pub(crate) fn with_names(subject: &cli::Subject, names: &[String]) -> cli::Subject {
+    let tracks = names.iter().chain(&subject.tracks).cloned().collect();
+    cli::Subject { tracks, ..subject.clone() }
+}
+
 /// Returns the images that arguments name.
 pub(crate) fn subject(args: &cli::Subject) -> Subject {
     Subject {

@@ -5,18 +5,21 @@
 //! work, and know neither arguments nor the terminal. `typed` writes the command line for records
 //! and locks. The crate `failure` explains what went wrong and what to do next; `exit_code` gives
 //! each kind of failure its code. `comparison` and `differences` compare images, `rebuild` builds
-//! one again, and `render` and `reporter` show plans and progress. Only `output` prints.
+//! one again, and `render` and `reporter` show plans and progress. `refusal` words clap's errors,
+//! and `completions` writes shell completions. Only `output` prints.
 
 mod annotations;
 mod cli;
 mod commands;
 mod comparison;
+mod completions;
 mod differences;
 mod exit_code;
 mod global;
 mod heartbeat;
 mod output;
 mod rebuild;
+mod refusal;
 mod render;
 mod reporter;
 mod sanitise;
@@ -29,6 +32,7 @@ use names::Secret;
 
 use crate::cli::{Cli, Color, Command};
 use crate::exit_code::code_of;
+use crate::refusal::Refusal;
 
 fn main() -> std::process::ExitCode {
     // The processes that confine a probe are this program; they must not have threads.
@@ -55,6 +59,7 @@ fn main() -> std::process::ExitCode {
     match dispatch(&cli) {
         Ok(code) => code,
         Err(error) => {
+            let error = typed::name_variables(error, &cli.global.variables);
             output::error(&error);
             code_of(error.kind).into()
         }
@@ -63,16 +68,21 @@ fn main() -> std::process::ExitCode {
 
 /// Parses the command line. Prints clap's own output (help, errors).
 fn parse() -> Result<Cli, std::process::ExitCode> {
-    let told = |error: &clap::Error| {
-        let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-        let typed: Vec<Secret> = words.map(Secret::new).collect();
-        drop(output::clap_error(error, &typed));
+    let told = |error: &clap::Error, command: &clap::Command| {
+        if error.use_stderr() {
+            let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+            let words: Vec<String> = words.collect();
+            let typed: Vec<Secret> = words.iter().map(Secret::new).collect();
+            output::refusal(&Refusal::new(error, command, &words), &typed);
+        } else {
+            drop(output::result(&names::mask(&error.render().ansi().to_string())));
+        }
         std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
     };
     let mut command = Cli::command();
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.map_err(|error| told(&error))?;
-    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| told(&error))?;
+    let matches = matches.map_err(|error| told(&error, &command))?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| told(&error, &command))?;
     if let Err(error) = typed::check(&command, &matches) {
         if reporter::Reporter::is_json(cli.global.progress) {
             output::talk_json();
@@ -81,6 +91,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
         return Err(code_of(error.kind).into());
     }
     cli.global.words = typed::words(&command, &matches);
+    cli.global.variables = typed::from_variables(&command, &matches);
     Ok(cli)
 }
 
@@ -114,13 +125,12 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
             commands::build::run(&cli.global, &cli.build)
         };
     };
-    if !cli.build.subject.tracks.is_empty() {
-        return Err(Failure::new(Kind::Input, "`--track` is not allowed before the command")
-            .hint("write it after the command: `build-pipeline plan --track locked-spoof`"));
-    }
     match command {
         Command::Init(args) => commands::init::run(&cli.global, args),
-        Command::Build(args) => commands::build::run(&cli.global, args),
+        Command::Build(cli::BuildArgs { names, build }) => {
+            let subject = global::with_names(&build.subject, names);
+            commands::build::run(&cli.global, &cli::Build { subject, ..build.clone() })
+        }
         Command::Plan(args) => commands::plan::run(&cli.global, args),
         Command::Verify(args) => commands::verify::run(&cli.global, args),
         Command::Diff(args) => commands::diff::run(&cli.global, args),
@@ -145,31 +155,12 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Diagnose(args) => commands::diagnose::run(&cli.global, args),
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {
-            let mut text = Vec::new();
-            let mut command = Cli::command();
-            // A file that is wrong must not break the profile of a shell.
-            if let Ok(tracks) = global::data(&cli.global)?.tracks() {
-                command = with_tracks(command, &tracks);
-            }
-            clap_complete::generate(*shell, &mut command, "build-pipeline", &mut text);
-            output::result(&String::from_utf8_lossy(&text))
+            let data = global::data(&cli.global)?;
+            output::result(&completions::script(*shell, Cli::command(), &data))
         }
         Command::Man { folder } => man(folder),
         Command::Help { topic } => commands::help::run(topic.as_deref()),
     }
-}
-
-/// Returns the command with the names of the tracks as the values of its arguments, for completions.
-fn with_tracks(command: clap::Command, tracks: &pins::Tracks) -> clap::Command {
-    let names: Vec<String> =
-        tracks.in_order().into_iter().map(|(name, _)| name.to_string()).collect();
-    let with_names = |argument: clap::Arg| match argument.get_id().as_str() {
-        "track" | "tracks" => {
-            argument.value_parser(clap::builder::PossibleValuesParser::new(names.clone()))
-        }
-        _ => argument,
-    };
-    command.mut_args(&with_names).mut_subcommands(|one| one.mut_args(&with_names))
 }
 
 /// Writes one manual page per command.

@@ -11,6 +11,7 @@ use launch::Notice;
 use names::Secret;
 
 use crate::exit_code::code_of;
+use crate::refusal::Refusal;
 use crate::sanitise::{sanitise, sanitise_in_place, sanitise_json, sanitise_line};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -150,6 +151,18 @@ impl Page {
     /// Returns the complete text, without colours.
     pub(crate) fn into_text(self) -> String {
         self.text
+    }
+}
+
+/// Returns a number with a noun: `1 pin`, `2 pins`, `2 patches`, `2 entries`.
+pub(crate) fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    if count == N::from(1) {
+        return format!("{count} {noun}");
+    }
+    match noun.strip_suffix('y') {
+        Some(start) => format!("{count} {start}ies"),
+        None if noun.ends_with("ch") => format!("{count} {noun}es"),
+        None => format!("{count} {noun}s"),
     }
 }
 
@@ -391,9 +404,8 @@ fn places_in(error: &pins::ParseError, text: &str) {
             .element(Level::HELP.message(help))];
         say(&renderer.render(&report).to_string());
     }
-    let count = error.problems.len();
-    let problems = if count == 1 { "problem" } else { "problems" };
-    say(&format!("{ERROR}error{ERROR:#}: `{}` has {count} {problems}", error.file));
+    let problems = counted(error.problems.len(), "problem");
+    say(&format!("{ERROR}error{ERROR:#}: `{}` has {problems}", error.file));
 }
 
 /// Writes log lines to standard error without secrets. Each event arrives as one text.
@@ -412,18 +424,18 @@ impl io::Write for LogWriter {
     }
 }
 
-/// Prints clap's output: help to standard output, errors to standard error. Errors quote the
-/// arguments, so secrets are hidden.
-pub(crate) fn clap_error(error: &clap::Error, typed: &[Secret]) -> Result<(), Failure> {
-    let text = error.render().ansi().to_string();
+/// Prints an error of the command line. It quotes the arguments, so secrets are hidden.
+pub(crate) fn refusal(refusal: &Refusal, typed: &[Secret]) {
     // Mask each argument separately first: in the text, a quote in a password would end it.
-    let text = typed
-        .iter()
-        .filter(|word| word.is_secret())
-        .fold(text, |text, word| text.replace(word.expose(), &word.masked()));
-    if error.use_stderr() {
-        say(text.trim_end());
-        return Ok(());
+    let masked = |text: &str| {
+        typed
+            .iter()
+            .filter(|word| word.is_secret())
+            .fold(text.to_owned(), |text, word| text.replace(word.expose(), &word.masked()))
+    };
+    say(&masked(&refusal.message));
+    refusal.hints.iter().for_each(|one| hint(&masked(one)));
+    if !refusal.rest.is_empty() {
+        say(&format!("\n{}", masked(refusal.rest.trim_end())));
     }
-    result(&names::mask(&text))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use executor::{Event, OnEvent};
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use crate::cli::Progress;
 use crate::heartbeat::{Heartbeat, Transferred};
-use crate::output;
+use crate::output::{self, counted};
 use crate::sanitise::sanitise_line;
 
 /// The shortest previous duration in milliseconds that is worth showing.
@@ -163,7 +164,8 @@ impl Teller {
     fn line(&self, event: &Event) -> Option<String> {
         match event {
             Event::PlanBegun { plan_digest, steps } => {
-                Some(format!("building {}: {steps} steps, plan {}", self.plan, plan_digest.short()))
+                let (steps, plan) = (counted(*steps, "step"), plan_digest.short());
+                Some(format!("building {}: {steps}, plan {plan}", self.plan))
             }
             Event::StepBegun { step, what } => {
                 let (line, is_long) = self.under_way(step, what);
@@ -192,7 +194,11 @@ impl Teller {
                     OutputState::Written => format!("✓ {output} ({moved})"),
                     OutputState::UpToDate => format!("✓ {output} (up to date)"),
                     OutputState::Failed | OutputState::Interrupted => {
-                        format!("✗ {output} (failed; existing output was not changed)")
+                        let place = output.split_once(':').map(|(_, place)| Path::new(place));
+                        // A new output that fails is removed.
+                        let is_kept = place.is_some_and(Path::exists);
+                        let kept = if is_kept { "; existing output was not changed" } else { "" };
+                        format!("✗ {output} (failed{kept})")
                     }
                 })
             }

@@ -6,12 +6,16 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use failure::{Failure, Kind};
+use failure::{Failure, Kind, Message};
 use names::Secret;
 
+use crate::cli::FromVariable;
+
 /// Options and arguments that name an image, or a place to fetch from or push to.
-const PLACES: [&str; 10] =
-    ["mirror", "outputs", "push", "set", "url", "image", "target", "targets", "left", "right"];
+const PLACES: [&str; 11] = [
+    "mirror", "outputs", "push", "set", "url", "image", "target", "targets", "left", "right",
+    "input",
+];
 
 /// Returns the words of the command, with `***` in place of every secret.
 pub(crate) fn words(command: &Command, matches: &ArgMatches) -> Vec<String> {
@@ -37,15 +41,23 @@ pub(crate) fn line(words: &[String]) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Refuses a command in which an image or a place contains a password or token.
+/// Refuses a command in which an image or a place contains a password or token, or in which an
+/// option of a build is before the command.
 ///
 /// Call it before splitting any of them: a password may contain any separator, and a part of a
 /// password cannot be recognised as one.
 pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    check_order(command, matches)?;
     let (mut command, mut matches) = (command, matches);
     loop {
         for one in command.get_arguments().filter(|one| PLACES.contains(&one.get_id().as_str())) {
-            values(one, matches).iter().try_for_each(|value| check_one(one, value))?;
+            let named = if is_from(one, matches, ValueSource::EnvVariable) {
+                one.get_env().map(|variable| format!("{}=", variable.to_string_lossy()))
+            } else {
+                one.get_long().map(|long| format!("--{long} "))
+            };
+            let named = named.unwrap_or_default();
+            values(one, matches).iter().try_for_each(|value| check_one(one, &named, value))?;
         }
         let Some((name, below)) = matches.subcommand() else { return Ok(()) };
         let Some(found) = command.find_subcommand(name) else { return Ok(()) };
@@ -53,7 +65,28 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failu
     }
 }
 
-fn check_one(arg: &Arg, value: &Secret) -> Result<(), Failure> {
+/// Refuses an option of a build before a command, which would not use it.
+fn check_order(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    let Some((name, _)) = matches.subcommand() else { return Ok(()) };
+    let is_typed =
+        |arg: &&Arg| !arg.is_global_set() && is_from(arg, matches, ValueSource::CommandLine);
+    match command.get_arguments().filter(is_typed).find_map(Arg::get_long) {
+        None => Ok(()),
+        Some(long) => {
+            let what = format!("`--{long}` is not allowed before the command");
+            Err(Failure::new(Kind::Input, what)
+                .hint(format!("write it after the command: `build-pipeline {name} --{long} …`")))
+        }
+    }
+}
+
+/// Returns whether the value of an argument comes from there.
+fn is_from(arg: &Arg, matches: &ArgMatches, source: ValueSource) -> bool {
+    matches.value_source(arg.get_id().as_str()) == Some(source)
+}
+
+/// Checks a value. `named` is what names its argument in a message.
+fn check_one(arg: &Arg, named: &str, value: &Secret) -> Result<(), Failure> {
     let is_mirror = arg.get_id() == "mirror";
     // A comma in a password split the value here.
     let is_rest = is_mirror && value.expose().contains('@') && !value.expose().contains('=');
@@ -61,10 +94,8 @@ fn check_one(arg: &Arg, value: &Secret) -> Result<(), Failure> {
         return Ok(());
     }
     let shown = if is_rest { "***".to_owned() } else { value.to_string() };
-    let what =
-        arg.get_long().map_or_else(|| format!("`{shown}`"), |long| format!("`--{long} {shown}`"));
-    let refused =
-        Failure::new(Kind::Input, format!("{what} contains a user name, a password or a token"));
+    let what = format!("`{named}{shown}` contains a user name, a password or a token");
+    let refused = Failure::new(Kind::Input, what);
     let is_url = is_mirror || arg.get_id() == "url";
     let refused = if is_url { refused.hint(SOURCE_HINT) } else { refused };
     Err(refused.hint(LOGIN_HINT))
@@ -75,6 +106,38 @@ const LOGIN_HINT: &str = "write the place without them, and log in with `podman 
 /// The hint for git repositories and package indexes.
 const SOURCE_HINT: &str =
     "repositories and package indexes are read without credentials; name a mirror that needs none";
+
+/// Returns the values that come from environment variables.
+pub(crate) fn from_variables(command: &Command, matches: &ArgMatches) -> Vec<FromVariable> {
+    let (mut command, mut matches) = (command, matches);
+    let mut all = Vec::new();
+    loop {
+        let is_variable = |arg: &&Arg| is_from(arg, matches, ValueSource::EnvVariable);
+        for arg in command.get_arguments().filter(is_variable) {
+            let variable = arg.get_env().unwrap_or_default().to_string_lossy();
+            let long = arg.get_long().map(|long| format!("--{long}"));
+            let short = arg.get_short().map(|short| format!("-{short}"));
+            let options: Vec<String> = long.into_iter().chain(short).collect();
+            all.extend(values(arg, matches).iter().map(|value| FromVariable {
+                options: options.iter().map(|option| format!("`{option} {value}`")).collect(),
+                variable: format!("`{variable}={value}`"),
+            }));
+        }
+        let Some((name, below)) = matches.subcommand() else { return all };
+        let Some(found) = command.find_subcommand(name) else { return all };
+        (command, matches) = (found, below);
+    }
+}
+
+/// Names the variable in a message about a value that comes from one.
+pub(crate) fn name_variables(mut failure: Failure, variables: &[FromVariable]) -> Failure {
+    if let Message::Line(line) = &mut failure.message {
+        for FromVariable { options, variable } in variables {
+            options.iter().for_each(|option| *line = line.replace(option, variable));
+        }
+    }
+    failure
+}
 
 /// Returns the values of an argument from the command line or a variable.
 fn values(arg: &Arg, matches: &ArgMatches) -> Vec<Secret> {
@@ -149,6 +212,11 @@ mod tests {
                 vec!["build", "--track=ollama,official", "--rehearse", "-C", "a b"],
                 "build-pipeline --directory 'a b' build --track ollama --track official --rehearse",
             ),
+            (
+                vec!["build", "-t", "ollama", "--rehearse", "official", "D"],
+                "build-pipeline build --track ollama --rehearse official D",
+            ),
+            (vec!["plan", "official,D"], "build-pipeline plan official D"),
             (
                 vec!["--mirror", "a.io=b.io,c.io=https://u:p@h", "verify", "x"],
                 "build-pipeline --mirror 'a.io=b.io' --mirror 'c.io=https://***@h' verify x",

@@ -4,7 +4,7 @@ use executor::ErrorKind as ExecuteKind;
 use oci::client::ErrorKind as RegistryKind;
 use planner::{PlanError, UsedPins};
 
-use crate::{Failure, Kind, nearest};
+use crate::{Failure, Kind, unknown_gpu};
 
 /// Adds hints about the pins that a plan uses instead of the given one.
 fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
@@ -29,12 +29,11 @@ impl From<PlanError> for Failure {
             PlanError::NoRehearsal { track } => told.hint(format!(
                 "`build-pipeline plan --track {track}` shows the plan"
             )),
-            PlanError::UnknownVariant { variant, known, .. } => {
-                match nearest(variant, known.iter().map(String::as_str)) {
-                    Some(near) => told.hint(format!("did you mean `--variant {near}`?")),
-                    None => told.hint(format!("its variants are {}", known.join(", "))),
-                }
-            }
+            PlanError::UnknownVariant { variant, known, .. } => told.did_you_mean(
+                variant,
+                known.iter().map(String::as_str),
+                format!("its variants are {}", known.join(", ")),
+            ),
             PlanError::RehearsedOtherwise { variant, .. } => told.hint(format!(
                 "leave out `--variant {variant}`, or leave out `--rehearse` to build the variant"
             )),
@@ -79,15 +78,14 @@ impl From<PlanError> for Failure {
                     "`build-pipeline bump {pin}` looks up the digest of `{image}` and writes it into `versions/versions.toml`"
                 )).hint(by_tag).hint("`--rehearse` builds on a small stand-in and needs no pin")
             }
-            PlanError::UnknownPin { pin, known } => {
-                match nearest(pin, known.iter().map(String::as_str)) {
-                    Some(near) => told.hint(format!("did you mean `{near}`?")),
-                    None => told.hint("`versions/versions.toml` lists the pins"),
-                }
-            }
+            PlanError::UnknownPin { pin, known } => told.did_you_mean(
+                pin,
+                known.iter().map(String::as_str),
+                "`build-pipeline pins show` lists the pins",
+            ),
             PlanError::UnusedPin { used, .. } => unused_pin(told, used),
             PlanError::NoPatches { pin, component } => told.hint(format!(
-                "`git checkout -- patches/{component}` restores them; if the pin has no patches, remove `patches` from `{pin}` in `versions/versions.toml`"
+                "add `patches/{component}/ID.toml`; if the pin has no patches, remove `patches` from `{pin}` in `versions/versions.toml`"
             )),
             PlanError::PatchVersion { pin, .. } => told.hint(format!(
                 "correct `version` of pin `{pin}` in `versions/versions.toml`"
@@ -102,10 +100,7 @@ impl From<PlanError> for Failure {
                 Self { kind: Kind::Bug, ..told }.hint("this is a bug in build-pipeline: please report it with the command")
             }
             PlanError::UnknownGpu { gpu, known } => {
-                match nearest(gpu, known.iter().map(String::as_str)) {
-                    Some(near) => told.hint(format!("did you mean `{near}`?")),
-                    None => told.hint(format!("known values are {}", known.join(", "))),
-                }
+                unknown_gpu(gpu, known.iter().map(String::as_str))
             }
             PlanError::NoSpoof { gpu } => told
                 .hint("`--spoof off` builds without a spoof, `--spoof x.y.z` with the version that you name")

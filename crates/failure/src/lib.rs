@@ -2,14 +2,17 @@
 //!
 //! Library errors know nothing about flags and commands. `conversions` turns them into failures, and
 //! adds the hints. `kind` lists the kinds of failure; the command gives each of them an exit code.
+//! `unknown` words the failures of unknown names.
 
 mod conversions;
 mod kind;
+mod unknown;
 
 use std::error::Error;
 
 pub use conversions::{DEBIAN_MIRROR, engine_hints, registry_hints, registry_kind};
 pub use kind::Kind;
+pub use unknown::{gpu_target, nearest, unknown_gpu};
 
 /// An error that ends the program.
 #[derive(Debug)]
@@ -117,13 +120,4 @@ fn chain(error: &dyn Error) -> Vec<String> {
         next = error.source();
     }
     all
-}
-
-/// Returns the closest of `known` to the given text, if one is close enough.
-pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.into_iter().map(|name| (strsim::damerau_levenshtein(typed, name), name));
-    let (distance, name) = scored.min()?;
-    let is_part =
-        name.len() >= 4 && typed.len() >= 4 && (name.contains(typed) || typed.contains(name));
-    (distance <= 1 + typed.len() / 4 || is_part).then_some(name)
 }

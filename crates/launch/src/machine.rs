@@ -53,6 +53,14 @@ impl Data {
         self.project.pins()
     }
 
+    /// Returns the names of the components that have patches.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn patched(&self) -> Result<Vec<String>, Failure> {
+        project::patches::components(&self.project)
+    }
+
     /// Reads `compat.toml`.
     ///
     /// # Errors
@@ -229,17 +237,10 @@ pub fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
 /// # Errors
 /// It is not the name of a target, or the file does not contain it.
 pub fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
-    let target: GpuTarget = text.parse().map_err(|error| {
-        Failure::from_chain(Kind::Input, &error).hint("a target looks like `gfx1151`")
-    })?;
+    let target = failure::gpu_target(text)?;
     if gpus.gpus.contains_key(&target) {
-        return Ok(target);
+        Ok(target)
+    } else {
+        Err(failure::unknown_gpu(target.as_str(), gpus.gpus.keys().map(GpuTarget::as_str)))
     }
-    let names: Vec<&str> = gpus.gpus.keys().map(GpuTarget::as_str).collect();
-    // A name that looks similar is mostly another generation, so nothing is suggested.
-    Err(Failure::new(Kind::Input, format!("`versions/gpus.toml` does not contain `{target}`"))
-        .hint(format!("known targets are {}", names.join(", ")))
-        .hint(format!(
-            "to add `{target}`, write a table `[{target}]` with `name` and `family` into versions/gpus.toml"
-        )))
 }

@@ -248,10 +248,7 @@ pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
 pub fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
     match asked {
         None => project.default_gpu(),
-        Some(text) => text.parse().map_err(|error| {
-            Failure::from_chain(Kind::Input, &error)
-                .hint("a target looks like `gfx1151`; `versions/gpus.toml` lists some")
-        }),
+        Some(text) => failure::gpu_target(text),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use failure::{Failure, Kind, nearest};
+use failure::{Failure, Kind};
 use patcher::{RevertError, Tree, TreePath, Unreadable};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,13 +97,12 @@ pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failur
         );
         let others: Vec<&str> =
             receipt_list.receipts.iter().map(|receipt| receipt.component.as_str()).collect();
-        return Err(match (nearest(component, others.iter().copied()), others.is_empty()) {
-            (Some(near), _) => told.hint(format!("did you mean `{near}`?")),
-            (None, false) => told.hint(format!("there are receipts for {}", others.join(", "))),
-            (None, true) => {
-                told.hint("`revert` can undo only what `build-pipeline patch apply` did")
-            }
-        });
+        let otherwise = if others.is_empty() {
+            "`revert` can undo only what `build-pipeline patch apply` did".to_owned()
+        } else {
+            format!("there are receipts for {}", others.join(", "))
+        };
+        return Err(told.did_you_mean(component, others.iter().copied(), otherwise));
     }
     let mut overlay = Overlay { tree: directory, files: BTreeMap::new() };
     let mut patches = Vec::new();

@@ -174,7 +174,7 @@ pub enum PlanError {
         source: plan::InvalidPlan,
     },
     /// `gpus.toml` does not list the GPU.
-    #[error("GPU `{gpu}` is not in `gpus.toml`")]
+    #[error("`versions/gpus.toml` does not contain GPU `{gpu}`")]
     UnknownGpu {
         /// The target.
         gpu: String,

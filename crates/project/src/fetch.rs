@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use failure::{Failure, Kind, nearest};
+use failure::{Failure, Kind};
 use names::{CommitId, Secret, Sha256};
 use pins::{ArchivePin, Pinned, Pins, SourcePin};
 use sources::{
@@ -37,12 +37,8 @@ impl<'a> TreePin<'a> {
         }
         let told = Failure::new(Kind::Input, format!("`{name}` is not a source pin"));
         let known = pins.sources.keys().chain(pins.archives.keys()).map(names::PinName::as_str);
-        Err(match nearest(name, known) {
-            Some(near) => told.hint(format!("did you mean `{near}`?")),
-            None => {
-                told.hint("`[source.…]` and `[archive.…]` in `versions/versions.toml` list them")
-            }
-        })
+        let otherwise = "`[source.…]` and `[archive.…]` in `versions/versions.toml` list them";
+        Err(told.did_you_mean(name, known, otherwise))
     }
 
     /// Returns all pins of source trees that a component's patches are for, by name.
@@ -220,7 +216,11 @@ pub fn sources(
 /// The URL is wrong.
 pub fn index(named: Option<&str>) -> Result<SourceUrl, Failure> {
     match named {
-        Some(text) => url(text),
+        Some(text) => text.parse().map_err(|error: sources::ParseSourceError| {
+            let what = format!("cannot use `--index {}`", Secret::from(text));
+            Failure::caused(Kind::Input, what, &error)
+                .hint("write a URL, for example `--index https://pypi.org/simple`")
+        }),
         None => url(&python_index()),
     }
 }
@@ -245,7 +245,7 @@ pub fn url(text: &str) -> Result<SourceUrl, Failure> {
 fn unresolved(name: &str, key: &str, from: &str) -> Failure {
     Failure::new(Kind::Input, format!("pin `{name}` is unresolved"))
         .hint(format!(
-            "look up its `{key}` at `{from}`, and write it into `versions/versions.toml`"
+            "`build-pipeline bump {name}` looks up its `{key}` at `{from}` and writes it into `versions/versions.toml`"
         ))
         .hint("`--pin NAME` selects another pin, `--root DIR` a tree that you have")
 }

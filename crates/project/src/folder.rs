@@ -11,7 +11,7 @@ use names::{GpuTarget, TrackName};
 use pins::{ParseError, References, Tracks};
 use planner::PlanningInput;
 
-use crate::built_in;
+use crate::{built_in, recipe};
 
 const VERSIONS: &str = "versions/versions.toml";
 const TRACKS: &str = "versions/tracks.toml";
@@ -78,6 +78,11 @@ impl Project {
     fn at(root: &Path, has_files: bool) -> Self {
         let (texts, has_built_in) = (Arc::default(), Arc::default());
         Self { root: root.to_owned(), has_files, texts, has_built_in }
+    }
+
+    /// Returns the folder, unless the project is only the data of the program.
+    pub fn folder(&self) -> Option<&Path> {
+        self.has_files.then_some(&*self.root)
     }
 
     /// Reads the data files. Patches, Dockerfiles and locks are read for each plan that needs them.
@@ -151,8 +156,12 @@ impl Project {
     /// # Errors
     /// The file cannot be read.
     pub fn told_text(&self, name: &str) -> Result<Arc<str>, Failure> {
-        let path = || self.root.join(name).display().to_string();
-        self.text(name).map_err(|error| unreadable(&path(), name, &error))
+        self.text(name).map_err(|error| self.unreadable(name, &error))
+    }
+
+    /// Returns the failure of reading one of the project's files, given its path from the root.
+    pub fn unreadable(&self, name: &str, error: &std::io::Error) -> Failure {
+        unreadable(&self.root, name, error)
     }
 
     /// Reads the pins: those of the project, and the program's where the project has none of that
@@ -335,14 +344,22 @@ pub fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     read_bytes_capped(path, DATA_FILE_CAP)
 }
 
-/// Creates the error for a project file that cannot be read. `name` is its path from the root.
-pub fn unreadable(shown: &str, name: &str, error: &std::io::Error) -> Failure {
+/// Creates the error for a file or folder of the project in `root` that cannot be read. `name` is
+/// its path from there.
+pub(crate) fn unreadable(root: &Path, name: &str, error: &std::io::Error) -> Failure {
+    use std::io::ErrorKind::{NotFound, PermissionDenied};
+    let shown = root.join(name).display().to_string();
     let told = Failure::caused(Kind::Input, format!("reading `{shown}` failed"), error);
     match error.kind() {
-        std::io::ErrorKind::PermissionDenied => {
-            told.hint("check the permissions of the file and its parent folders")
+        PermissionDenied => told.hint("check the permissions of the file and its parent folders"),
+        _ if recipe::is_committed(root, name) => {
+            told.hint(format!("`git checkout -- {name}` restores the last committed version"))
         }
-        _ => told.hint(format!("`git checkout -- {name}` restores the file")),
+        NotFound if built_in::text(name).is_some() => told.hint(format!(
+            "create it, or remove `built-in = false` from {VERSIONS} to use the one of build-pipeline"
+        )),
+        NotFound => told.hint("create it, or correct its name"),
+        _ => told.hint("replace it with a text file"),
     }
 }
 

@@ -7,11 +7,12 @@ use std::path::Path;
 
 use bytes::Bytes;
 use executor::{LayerError, LayerSource, SortedLayer};
-use failure::{Failure, Kind, registry_hints, registry_kind};
-use names::{Digest, ImageRef, Platform, TrackName};
+use failure::{Failure, Kind, nearest, registry_hints, registry_kind};
+use names::{Digest, ImageRef, ParseImageRefError, Platform, TrackName};
 use oci::LayoutImage;
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest, OCI_MANIFEST};
+use pins::Tracks;
 use record::verify::Documents;
 use seal::SealError;
 
@@ -76,6 +77,15 @@ impl Image {
         client: &RegistryClient,
         platform: Option<&Platform>,
     ) -> Result<Self, Failure> {
+        let target = match place_of(target) {
+            Some(NamedPlace::Path(path)) => {
+                return Ok(Self { name: target.to_owned(), ..Self::at(&folder.join(path))? });
+            }
+            Some(NamedPlace::Registry(reference)) => {
+                return Self::on_registry(reference, client, platform).await;
+            }
+            None => target,
+        };
         if let Some(track) = track_of(target, folder)? {
             return Self::of_track(&track, &Project::find(folder)?);
         }
@@ -89,14 +99,10 @@ impl Image {
         }
         match target.parse::<ImageRef>() {
             Ok(reference) => Self::on_registry(reference, client, platform).await,
-            Err(error) => Err(Failure::new(
-                Kind::Input,
-                format!("`{target}` is not a track, file or image reference"),
-            )
-            .hint(format!("{error}"))
-            .hint(
-                "name a track, a folder such as `dist/locked-spoof`, an archive, or `HOST/NAME:TAG`",
-            )),
+            Err(error) => {
+                let tracks = Project::find(folder).and_then(|project| project.tracks());
+                Err(unknown(target, tracks.ok().as_ref(), &error))
+            }
         }
     }
 
@@ -361,6 +367,41 @@ pub(crate) fn machine_failure(what: String, error: &(dyn std::error::Error + 'st
     Failure::caused(Kind::Machine, what, error).hint(
         "large files are kept in `~/.cache/build-pipeline/work` while they are read; `XDG_CACHE_HOME` selects another place than `~/.cache`",
     )
+}
+
+/// A place of an image that its name starts with, in the form that `--output` prints.
+pub(crate) enum NamedPlace<'a> {
+    /// `oci:DIR` or `oci-archive:FILE`.
+    Path(&'a str),
+    /// `registry:REF`.
+    Registry(ImageRef),
+}
+
+/// Returns the place if a name starts with the kind of one.
+pub(crate) fn place_of(name: &str) -> Option<NamedPlace<'_>> {
+    let path = ["oci:", "oci-archive:"].iter().find_map(|kind| name.strip_prefix(kind));
+    if let Some(path) = path.filter(|path| !path.is_empty()) {
+        return Some(NamedPlace::Path(path));
+    }
+    // A host may have the name `registry`, but its port is no reference.
+    name.strip_prefix("registry:")?.parse().ok().map(NamedPlace::Registry)
+}
+
+/// Returns the failure of a name that means no image. Suggests a track with a similar name, or else
+/// says what can be named.
+fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Failure {
+    let what = format!("`{name}` is not a track, file or image reference");
+    let told = Failure::new(Kind::Input, what);
+    let known = tracks.into_iter().flat_map(|all| all.tracks.keys().map(TrackName::as_str));
+    if let Some(near) = nearest(name, known) {
+        return told.hint(format!("did you mean `{near}`?"));
+    }
+    let told = if name.starts_with("engine:") || name == "engine" {
+        told.hint("images in an engine are not read; build with `--output oci:DIR` too")
+    } else {
+        told.hint(why.to_string())
+    };
+    told.hint("name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
 }
 
 /// Returns the track of the project in a folder whose image a name on the command line means.

@@ -16,7 +16,7 @@ use pins::OVERRIDE;
 use rustix::fs::{Mode, OFlags};
 
 use crate::environment::work_folder;
-use crate::image::{Image, is_of_machine, machine_failure, track_of};
+use crate::image::{Image, is_of_machine, machine_failure, place_of, track_of};
 
 /// Something that can be audited.
 #[derive(Debug)]
@@ -45,9 +45,9 @@ impl Input {
             return Err(Failure::new(Kind::Input, "the name of the input is empty"));
         }
         let path = folder.join(text);
-        let is_image = track_of(text, folder)?.is_some();
+        let is_image = place_of(text).is_some() || track_of(text, folder)?.is_some();
         let metadata = std::fs::metadata(&path);
-        if metadata.is_err() && looks_like_a_path(text) {
+        if metadata.is_err() && !is_image && looks_like_a_path(text) {
             let what = format!("there is no file or folder `{text}`");
             return Err(Failure::new(Kind::Input, what)
                 .hint("to name an image in a registry, write `HOST/NAME:TAG`"));

@@ -34,4 +34,4 @@ pub mod runtime;
 pub mod slim;
 pub mod state;
 
-pub use folder::{DATA_FILES, Project, read_bytes, read_text, unreadable};
+pub use folder::{DATA_FILES, Project, read_bytes, read_text};

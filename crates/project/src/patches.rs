@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use failure::{Failure, Kind, nearest};
+use failure::{Failure, Kind};
 use patcher::{Patch, PatchPlace, PatchSet, PatchSetError, parse_patch_at};
 
-use crate::built_in;
 use crate::folder::Project;
+use crate::{built_in, recipe};
 
 /// The folder of patches, from the project's root.
 const FOLDER: &str = "patches";
@@ -19,7 +19,7 @@ const FOLDER: &str = "patches";
 pub fn components(project: &Project) -> Result<Vec<String>, Failure> {
     let mut names = BTreeSet::new();
     if project.has_own(FOLDER) {
-        let folders = entries(&project.root.join(FOLDER))?.into_iter().filter(|path| path.is_dir());
+        let folders = entries(project, FOLDER)?.into_iter().filter(|path| path.is_dir());
         names.extend(folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())));
     }
     if project.has_built_in() {
@@ -37,16 +37,37 @@ pub fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
     if !known.iter().any(|name| name == component) {
         let told =
             Failure::new(Kind::Input, format!("there are no patches for component `{component}`"));
-        return Err(match nearest(component, known.iter().map(String::as_str)) {
-            Some(near) => told.hint(format!("did you mean `{near}`?")),
-            None if known.is_empty() => told.hint("a patch is a file `patches/COMPONENT/ID.toml`"),
-            None => told.hint(format!("`patches/` has {}", known.join(", "))),
-        });
+        let folder = format!("{FOLDER}/{component}");
+        if recipe::is_committed(&project.root, &folder) {
+            return Err(told
+                .hint(format!("`git checkout -- {folder}` restores the last committed version")));
+        }
+        let otherwise = if known.is_empty() {
+            "a patch is a file `patches/COMPONENT/ID.toml`".to_owned()
+        } else {
+            format!("the components are {}", known.join(", "))
+        };
+        return Err(told.did_you_mean(component, known.iter().map(String::as_str), otherwise));
     }
+    let mut patches = Vec::new();
+    let mut problems = Vec::new();
+    for id in ids(project, component)? {
+        let name = file_of(component, &id);
+        let text = project.told_text(&name)?;
+        match parse_patch_at(&name, &text, PatchPlace { component, id: &id }) {
+            Ok(patch) => patches.push(patch),
+            Err(error) => problems.push((error, text.to_string())),
+        }
+    }
+    if problems.is_empty() { Ok(patches) } else { Err(Failure::all_places(problems)) }
+}
+
+/// Returns the ids of a component's patches, in order.
+fn ids(project: &Project, component: &str) -> Result<BTreeSet<String>, Failure> {
     let mut ids = BTreeSet::new();
     let folder = format!("{FOLDER}/{component}");
     if project.has_own(&folder) {
-        for path in entries(&project.root.join(&folder))? {
+        for path in entries(project, &folder)? {
             ids.extend(id_of(&path)?);
         }
     }
@@ -55,18 +76,25 @@ pub fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
             ids.extend(id_of(Path::new(name))?);
         }
     }
-    let mut patches = Vec::new();
-    let mut problems = Vec::new();
-    for id in ids {
-        let name = file_of(component, &id);
-        let text =
-            project.text(&name).map_err(|error| failed(&project.root.join(&name), &error))?;
-        match parse_patch_at(&name, &text, PatchPlace { component, id: &id }) {
-            Ok(patch) => patches.push(patch),
-            Err(error) => problems.push((error, text.to_string())),
+    Ok(ids)
+}
+
+/// Returns whether a project has exactly the patches of the program.
+///
+/// # Errors
+/// A folder or file cannot be read.
+pub fn are_built_in(project: &Project) -> Result<bool, Failure> {
+    let components = components(project)?;
+    let mut is_same = components.iter().eq(built_in::names_in(FOLDER));
+    for component in &components {
+        let ids = ids(project, component)?;
+        is_same &= built_in::names_in(&format!("{FOLDER}/{component}")).len() == ids.len();
+        for id in &ids {
+            let name = file_of(component, id);
+            is_same &= built_in::text(&name) == Some(&*project.told_text(&name)?);
         }
     }
-    if problems.is_empty() { Ok(patches) } else { Err(Failure::all_places(problems)) }
+    Ok(is_same)
 }
 
 /// Returns the path of a patch file, relative to the project's root.
@@ -99,10 +127,8 @@ pub fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, Failure>
     let ids: Vec<String> = patches.iter().map(|patch| patch.id.clone()).collect();
     if let Some(id) = only.iter().find(|id| !ids.contains(id)) {
         let told = Failure::new(Kind::Input, format!("there is no patch `{id}`"));
-        return Err(match nearest(id, ids.iter().map(String::as_str)) {
-            Some(near) => told.hint(format!("did you mean `--only {near}`?")),
-            None => told.hint(format!("known patches are {}", ids.join(", "))),
-        });
+        let otherwise = format!("the patches are {}", ids.join(", "));
+        return Err(told.did_you_mean(id, ids.iter().map(String::as_str), otherwise));
     }
     let is_wanted = |patch: &Patch| only.is_empty() || only.contains(&patch.id);
     let wanted = patches.into_iter().filter(is_wanted).collect();
@@ -137,13 +163,9 @@ pub fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>, Failu
     components.into_iter().map(|name| Ok((name.clone(), read(project, &name)?))).collect()
 }
 
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let entries = std::fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
-    let paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
-    paths.map_err(|error| failed(folder, &error))
-}
-
-fn failed(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::caused(Kind::Input, format!("reading `{}` failed", path.display()), error)
-        .hint("`git checkout -- patches` restores the files")
+fn entries(project: &Project, folder: &str) -> Result<Vec<PathBuf>, Failure> {
+    let paths = std::fs::read_dir(project.root.join(folder)).and_then(|entries| {
+        entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()
+    });
+    paths.map_err(|error| project.unreadable(folder, &error))
 }

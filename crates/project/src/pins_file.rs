@@ -13,13 +13,12 @@ use crate::folder::{read_text, unreadable};
 /// The path of the file from the project's root.
 pub const FILE: &str = "versions/versions.toml";
 
-/// Reads the text of the file at `path`, and the pins in it.
+/// Reads the text of the file in the project at `root`, and the pins in it.
 ///
 /// # Errors
 /// The file cannot be read, or something in it is wrong.
-pub fn read(path: &Path) -> Result<(String, Pins), Failure> {
-    let shown = path.display().to_string();
-    let text = read_text(path).map_err(|error| unreadable(&shown, FILE, &error))?;
+pub fn read(root: &Path) -> Result<(String, Pins), Failure> {
+    let text = read_text(&root.join(FILE)).map_err(|error| unreadable(root, FILE, &error))?;
     match pins::parse_versions(FILE, &text) {
         Ok(pins) => Ok((text, pins)),
         Err(error) => Err(Failure::places(error, text)),

@@ -3,7 +3,7 @@
 use failure::{Failure, Kind};
 use pins::{Pins, PythonLock, PythonSet, python_lock_path, requirements_lock_path};
 
-use crate::folder::{Project, unreadable};
+use crate::folder::Project;
 
 /// The text of a lock, and what was parsed from it.
 pub type Read = (String, Result<PythonLock, pins::ParsePythonLockError>);
@@ -20,7 +20,7 @@ pub fn read(project: &Project, name: &str) -> Result<Option<Read>, Failure> {
             Ok(Some((text.to_string(), lock)))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unreadable(&file, &file, &error)),
+        Err(error) => Err(project.unreadable(&file, &error)),
     }
 }
 

@@ -40,6 +40,20 @@ pub fn has_commit(root: &Path, commit: &CommitId) -> Option<bool> {
     Some(head == oid || repository.graph_descendant_of(head, oid).unwrap_or(false))
 }
 
+/// Returns whether the last commit of the repository around a folder contains a file or folder,
+/// given its path from that folder.
+pub(crate) fn is_committed(folder: &Path, name: &str) -> bool {
+    let ask = || {
+        let repository = Repository::discover(folder).ok()?;
+        let root = repository.workdir()?.canonicalize().ok()?;
+        let folder = folder.canonicalize().ok()?;
+        let path = folder.strip_prefix(root).ok()?.join(name);
+        let tree = repository.head().ok()?.peel_to_tree().ok()?;
+        Some(tree.get_path(&path).is_ok())
+    };
+    ask().unwrap_or(false)
+}
+
 /// Opens the repository whose root is the project. A repository in a parent folder does not count.
 fn open(root: &Path) -> Result<Repository, String> {
     // Objects are only inspected, not used to build; verifying their hashes takes half of the time.

@@ -1,8 +1,8 @@
 //! Turns what somebody wrote into build requests, and resolves the tags in them.
 
-use failure::{Failure, Kind, nearest, registry_hints, registry_kind};
+use failure::{Failure, Kind, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Tag};
-use names::{GpuTarget, PinName, TrackName};
+use names::{PinName, TrackName};
 use oci::client::{ErrorKind, RegistryClient};
 use pins::{Pinned, Tracks};
 use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice};
@@ -91,7 +91,7 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
         return Err(Failure::new(Kind::Input, format!("`--set {pin}=…` is given twice"))
             .hint("a pin can have only one value in a run"));
     }
-    let gpu = subject.gpu.as_deref().map(gpu).transpose()?;
+    let gpu = subject.gpu.as_deref().map(failure::gpu_target).transpose()?;
     let spoof = spoof(subject.spoof.as_deref())?;
     let source_date_epoch = environment::source_date_epoch()?;
     let mut requests: Vec<BuildRequest> = Vec::new();
@@ -186,12 +186,13 @@ pub async fn resolve(
 /// There is no such track.
 pub fn track(text: &str, tracks: &Tracks) -> Result<TrackName, Failure> {
     tracks.find(text).cloned().ok_or_else(|| {
-        let told = Failure::new(Kind::Input, format!("there is no track `{text}`"));
-        let names = || tracks.in_order().into_iter().map(|(name, _)| name.as_str());
-        match nearest(text, names()) {
-            Some(near) => told.hint(format!("did you mean `{near}`?")),
-            None => told.hint(format!("the tracks are {}", names().collect::<Vec<_>>().join(", "))),
-        }
+        let names: Vec<&str> =
+            tracks.in_order().into_iter().map(|(name, _)| name.as_str()).collect();
+        Failure::new(Kind::Input, format!("there is no track `{text}`")).did_you_mean(
+            text,
+            names.iter().copied(),
+            format!("the tracks are {}", names.join(", ")),
+        )
     })
 }
 
@@ -238,12 +239,6 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Failur
             .hint(form)
     })?;
     Ok((pin, Value::Tag(tag)))
-}
-
-fn gpu(text: &str) -> Result<GpuTarget, Failure> {
-    text.parse().map_err(|e: names::ParseNameError| {
-        Failure::from_chain(Kind::Input, &e).hint("`versions/gpus.toml` lists the targets")
-    })
 }
 
 fn spoof(text: Option<&str>) -> Result<SpoofChoice, Failure> {

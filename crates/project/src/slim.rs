@@ -158,6 +158,15 @@ async fn survey(
         survey.add(layer.ok_or_else(|| missing(image, number))?);
     }
     let (found, slimmer) = survey.finish(work_folder());
+    let report = |gpu: &GpuTarget| {
+        let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
+        AuditReport::new(String::new(), found.clone(), &wish)
+    };
+    if request.gpus.first().is_some_and(|gpu| report(gpu).targets.is_empty()) {
+        let what = format!("`{}` has no GPU code", image.name);
+        return Err(Failure::new(Kind::Failed, what)
+            .hint("there is nothing to remove; use the image as it is"));
+    }
     let imitated = request.forced.and_then(|version| version.target());
     if let Some(imitated) = imitated.filter(|target| !request.gpus.contains(target)) {
         let what = format!(
@@ -168,14 +177,12 @@ async fn survey(
         );
     }
     for gpu in request.gpus {
-        let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
-        let report = AuditReport::new(String::new(), found.clone(), &wish);
+        let report = report(gpu);
         if !report.is_usable() {
             let targets: Vec<&str> = report.targets.iter().map(|one| &*one.target).collect();
-            let targets = if targets.is_empty() { "none".to_owned() } else { targets.join(", ") };
             let what = format!("`{}` contains no code for {gpu}", image.name);
             return Err(Failure::new(Kind::Failed, what)
-                .hint(format!("its targets: {targets}"))
+                .hint(format!("its targets: {}", targets.join(", ")))
                 .hint("name the GPUs whose code should stay: `--gpu gfx1151,gfx1100`"));
         }
     }

@@ -8,7 +8,7 @@ use failure::{Failure, Kind};
 use names::{ImageRef, PinName, TrackName};
 use project::clock::today;
 use project::pins_file::FILE;
-use project::{Project, request};
+use project::{Project, read_text, request};
 
 /// The project to write.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +28,15 @@ pub enum Start {
     Track(String),
 }
 
+/// The file that names what git ignores.
+const IGNORED: &str = ".gitignore";
+
+/// The file that explains the project to people.
+const README: &str = "README.md";
+
 /// Writes the files of a new project into `folder`, which may exist, and returns their paths in the
-/// order in which they were written. Writes nothing if one of them exists.
+/// order in which they were written. Adds the missing lines to a `.gitignore`, and keeps a README.
+/// Writes nothing if another file exists.
 ///
 /// # Errors
 /// The folder is a project, a name is wrong, or a file exists or cannot be written.
@@ -39,24 +46,49 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
         return Err(Failure::new(Kind::Input, what)
             .hint("name another folder, or add a track to its versions/tracks.toml"));
     }
-    let files = files(folder, new)?;
-    let exists = |(path, _): &&(PathBuf, String)| fs::symlink_metadata(path).is_ok();
-    if let Some((path, _)) = files.iter().find(exists) {
+    let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+    let is_kept = |(path, _): &(PathBuf, String)| {
+        (path.ends_with(README) || path.ends_with(IGNORED)) && exists(path)
+    };
+    let (kept, files): (Vec<_>, Vec<_>) = files(folder, new)?.into_iter().partition(is_kept);
+    if let Some((path, _)) = files.iter().find(|(path, _)| exists(path)) {
         return Err(Failure::new(Kind::Input, format!("`{}` exists already", path.display()))
             .hint("nothing was written; move the file away, or name another folder"));
     }
     let mut written = Vec::new();
+    let failed = |written: &[PathBuf], path: &Path, error: &io::Error| {
+        // An incomplete project must not look like one.
+        written.iter().for_each(|path| drop(fs::remove_file(path)));
+        let what = format!("writing `{}` failed", path.display());
+        Failure::caused(Kind::Machine, what, error)
+            .hint("nothing was left behind; check the space and permissions of the folder")
+    };
     for (path, text) in files {
-        if let Err(error) = put(&path, &text) {
-            // An incomplete project must not look like one.
-            written.iter().for_each(|path| drop(fs::remove_file::<&PathBuf>(path)));
-            let what = format!("writing `{}` failed", path.display());
-            return Err(Failure::caused(Kind::Machine, what, &error)
-                .hint("nothing was left behind; check the space and permissions of the folder"));
-        }
+        put(&path, &text).map_err(|error| failed(&written, &path, &error))?;
+        written.push(path);
+    }
+    if let Some((path, lines)) = kept.into_iter().find(|(path, _)| path.ends_with(IGNORED))
+        && add_lines(&path, &lines).map_err(|error| failed(&written, &path, &error))?
+    {
         written.push(path);
     }
     Ok(written)
+}
+
+/// Adds the lines that a list of ignored files lacks, and returns whether it lacked any.
+fn add_lines(path: &Path, lines: &str) -> io::Result<bool> {
+    let text = read_text(path)?;
+    let plain = |line: &str| line.trim().trim_matches('/').to_owned();
+    let has = |line: &&str| text.lines().any(|other| plain(other) == plain(line));
+    let missing: Vec<&str> = lines.lines().filter(|line| !has(line)).collect();
+    if missing.is_empty() {
+        return Ok(false);
+    }
+    let start = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let mut file = OpenOptions::new().append(true).open(path)?;
+    file.write_all(format!("{start}{}\n", missing.join("\n")).as_bytes())?;
+    file.sync_all()?;
+    Ok(true)
 }
 
 fn put(path: &Path, text: &str) -> io::Result<()> {
@@ -70,7 +102,7 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
 
 /// Returns the files, with `versions.toml` last: it makes the folder a project.
 fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Failure> {
-    let mut files = vec![(".gitignore", "/dist/\n".to_owned()), ("README.md", readme(new))];
+    let mut files = vec![(IGNORED, "/dist/\n".to_owned()), (README, readme(new))];
     let mut pins = head()?;
     if let Some(track) = &new.track {
         let track: TrackName = track.parse().map_err(|error: names::ParseNameError| {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use names::Secret;
 
-use crate::cli::values::{AskedEngine, Format, engine_names};
+use crate::cli::values::{AskedEngine, Format, engine_names, seconds};
 
 /// The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -66,8 +66,18 @@ pub(crate) struct Build {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// How long to wait for another run that writes the same image
-    #[arg(long, value_name = "SECONDS", env = "BUILD_PIPELINE_LOCK_TIMEOUT")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "BUILD_PIPELINE_LOCK_TIMEOUT")]
     pub(crate) lock_timeout: Option<u64>,
+}
+
+/// Build an image (the default command)
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct BuildArgs {
+    /// The tracks, given by name or letter; same as --track
+    #[arg(value_name = "TRACK", value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) build: Build,
 }
 
 /// How steps are executed.
@@ -86,7 +96,13 @@ pub(crate) struct StepArgs {
 
 /// Print the full plan
 #[derive(Debug, Args)]
+#[command(mut_arg("tracks", |arg| arg.help("Plan this track, given by name or letter (repeatable)")))]
+#[command(mut_arg("variant", |arg| arg.help("Plan this variant of a track that an engine builds, such as debian")))]
+#[command(mut_arg("gpu", |arg| arg.help("Plan the image for this GPU target")))]
 pub(crate) struct PlanArgs {
+    /// The tracks, given by name or letter; same as --track
+    #[arg(value_name = "TRACK", value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) subject: Subject,
     /// Output format: tree for people, json for programs (its SHA-256 is the plan digest), dot and
@@ -111,7 +127,8 @@ pub(crate) enum PlanFormat {
 /// Check an image against the plan and the pins
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// A track (its image under dist/), a layout folder, an archive, or a registry reference
+    /// A track (its image under dist/), a layout folder, an archive, or a registry reference; also
+    /// oci:DIR, oci-archive:FILE and registry:REF
     #[arg(value_name = "IMAGE|TRACK")]
     pub(crate) target: String,
     /// Build the image again from scratch and compare every byte
@@ -128,7 +145,8 @@ pub(crate) struct Verify {
 /// Compare two images file by file
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// A track (its image under dist/), a layout folder, an archive, or a registry reference
+    /// A track (its image under dist/), a layout folder, an archive, or a registry reference; also
+    /// oci:DIR, oci-archive:FILE and registry:REF
     #[arg(value_name = "A")]
     pub(crate) left: String,
     /// The other image
@@ -142,7 +160,7 @@ pub(crate) struct Diff {
 /// Find out which GPUs an image, folder, package or file contains code for
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Inputs: a track (its image under dist/), a layout folder, an archive, a registry reference, a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in it is damaged."
+    after_help = "Inputs: a track (its image under dist/), a layout folder, an archive, a registry reference, each also as oci:DIR, oci-archive:FILE or registry:REF, a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in it is damaged."
 )]
 pub(crate) struct AuditCode {
     /// What to look at
@@ -162,8 +180,9 @@ pub(crate) struct AuditCode {
     after_help = "The layers are read twice and no engine is used. Code that is kept does not change: the rules are the contract slim/1. `build-pipeline diff INPUT OUTPUT` lists the files that changed."
 )]
 pub(crate) struct Slim {
-    /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`
-    #[arg(value_name = "INPUT")]
+    /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`; also
+    /// oci:DIR, oci-archive:FILE and registry:REF
+    #[arg(value_name = "IMAGE|TRACK")]
     pub(crate) input: String,
     /// Write the image to oci:DIR or oci-archive:FILE
     #[arg(short, long, value_name = "TO")]
@@ -191,8 +210,9 @@ pub(crate) struct StatusArgs {
     after_help = "Layers are transferred only if the registry neither has them nor can mount them. In REF, {track}, {gpu}, {version} and {date} stand for those of the image; the date is today's in UTC.\n\nExample: build-pipeline push official registry.example.org/ai/{track}:{version} registry.example.org/ai/{track}:{date}"
 )]
 pub(crate) struct Push {
-    /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`
-    #[arg(value_name = "IMAGE")]
+    /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`; also
+    /// oci:DIR, oci-archive:FILE and registry:REF
+    #[arg(value_name = "IMAGE|TRACK")]
     pub(crate) image: String,
     /// Where to push it: `HOST/NAME:TAG`; without a tag, it is pushed by its digest (repeatable)
     #[arg(value_name = "REF", required = true)]

@@ -77,6 +77,18 @@ pub(crate) struct Global {
     /// The complete command, without secrets, for records and locks
     #[arg(skip)]
     pub(crate) words: Vec<String>,
+    /// The values that come from environment variables
+    #[arg(skip)]
+    pub(crate) variables: Vec<FromVariable>,
+}
+
+/// A value of an option that comes from an environment variable.
+#[derive(Debug, Clone)]
+pub(crate) struct FromVariable {
+    /// The option with the value, in each form that messages use.
+    pub(crate) options: Vec<String>,
+    /// The variable with the value.
+    pub(crate) variable: String,
 }
 
 /// The commands.
@@ -85,7 +97,7 @@ pub(crate) enum Command {
     /// Write a new project: pins, a track, a README
     Init(Init),
     /// Build an image (the default command)
-    Build(Build),
+    Build(BuildArgs),
     /// Print the full plan
     Plan(PlanArgs),
     /// Check an image against the plan and the pins

@@ -198,7 +198,7 @@ pub(crate) struct Lint {
     #[arg(long, value_enum, default_value_t = LintFormat::Text)]
     pub(crate) format: LintFormat,
     /// The GPU that all files are about [default: the one that a file names, or the project's]
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
     /// Treat warnings as errors
     #[arg(long)]

@@ -39,6 +39,11 @@ pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
     PossibleValuesParser::new([auto].into_iter().chain(kinds)).map(|text| text.parse().ok())
 }
 
+/// Parses a number of seconds.
+pub(crate) fn seconds(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "it is not a number of seconds")
+}
+
 /// An output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {

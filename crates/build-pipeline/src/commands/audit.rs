@@ -10,7 +10,7 @@ use project::registry;
 
 use crate::cli::{AuditCode, Format, Global};
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, counted};
 use crate::reporter::size;
 use crate::sanitise::sanitise_line;
 
@@ -120,13 +120,13 @@ fn sentence(report: &AuditReport) -> String {
         }
         (VerdictName::None, None) => format!("none: there is no code for {gpu}"),
         (VerdictName::HostOnly, _) if report.parts.is_empty() => {
-            format!("host only: there is no GPU code in {}", files(report.files))
+            format!("host only: there is no GPU code in {}", counted(report.files, "file"))
         }
         (VerdictName::HostOnly, _) => {
             "host only: there is data about GPU code, but no code".to_owned()
         }
         (VerdictName::Unreadable, _) => {
-            format!("not known: {} cannot be read", files(report.unreadable.len() as u64))
+            format!("not known: {} cannot be read", counted(report.unreadable.len(), "file"))
         }
     }
 }
@@ -142,29 +142,27 @@ fn word(verdict: VerdictName) -> &'static str {
     }
 }
 
-fn files(count: u64) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
-}
-
 /// Returns an error if a file is damaged, or if the GPU cannot run the code.
 fn judged(report: &AuditReport) -> Result<(), Failure> {
     let gpu = &report.gpu;
     if !report.unreadable.is_empty() {
-        let what = format!("{} cannot be read", files(report.unreadable.len() as u64));
+        let what = format!("{} cannot be read", counted(report.unreadable.len(), "file"));
         return Err(Failure::new(Kind::Integrity, what)
             .hint("they are listed above; fetch or build them again"));
     }
     if report.is_usable() {
         return Ok(());
     }
+    if report.verdict == VerdictName::HostOnly {
+        let what = format!("`{}` has no GPU code", report.input);
+        return Err(Failure::new(Kind::Failed, what)
+            .hint("ROCm libraries and kernels for GPUs are usually in other images or packages"));
+    }
     let failure = Failure::new(Kind::Failed, format!("{gpu} cannot run `{}`", report.input));
     Err(match (report.verdict, &report.spoof) {
         (VerdictName::Spoof, Some(spoof)) => failure.hint(format!(
             "`HSA_OVERRIDE_GFX_VERSION={spoof}` makes ROCm use other code, but AMD does not support it"
         )),
-        (VerdictName::HostOnly, _) => {
-            failure.hint("ROCm libraries and kernels for GPUs are usually in other images or packages")
-        }
         _ => failure.hint(format!("use an image or package that was built for {gpu}")),
     })
 }

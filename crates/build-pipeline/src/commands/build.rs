@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use crate::cli::{Build, Format, Global, PlanFormat, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
-use crate::output::{self, ErrorDocument, Page, Tone};
+use crate::output::{self, ErrorDocument, Page, Tone, counted};
 use crate::reporter::{Reporter, size};
 use crate::sanitise::sanitise_json;
 use crate::signals::{Signals, interrupted};
@@ -39,7 +39,7 @@ use crate::typed;
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
     if args.subject.tracks.is_empty() {
         return Err(Failure::new(Kind::Input, "no track given")
-            .hint("write `--track locked-spoof`, or `--track locked-spoof --rehearse` to try it without a network"));
+            .hint("write `--track official`, or `--track official --rehearse` to try it without a network"));
     }
     let project = global::project(global)?;
     let Preparation { plans, materials } =
@@ -625,7 +625,7 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
         Some(("registry", reference)) => {
             let reference = reference.parse().map_err(|e| {
                 Failure::caused(Kind::Input, format!("`--output {text}` does not name an image"), &e)
-                    .hint("write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/locked-spoof:latest`")
+                    .hint("write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/official:latest`")
             })?;
             Ok(Output::Registry { reference })
         }
@@ -672,8 +672,8 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
             (0, 0) if is_thin => {
                 format!(
-                    "{} layers, {}, stay in the base's registry",
-                    image.layers,
+                    "{}, {}, left in the base's registry",
+                    counted(image.layers, "layer"),
                     size(image.layer_bytes)
                 )
             }
@@ -695,8 +695,8 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
     }
     let traffic = record.traffic;
     text.line(format_args!(
-        "  traffic   {} requests, {} received, {} sent",
-        traffic.requests,
+        "  traffic   {}, {} received, {} sent",
+        counted(traffic.requests, "request"),
         size(traffic.bytes_received),
         size(traffic.bytes_sent)
     ));
@@ -709,9 +709,11 @@ pub(crate) fn moved(outcome: &OutputOutcome) -> String {
     let bytes = size(outcome.layer_bytes_copied);
     match (outcome.layers_copied, outcome.layers_mounted) {
         (0, 0) => "no layers transferred".to_owned(),
-        (0, mounted) => format!("{mounted} layers mounted, none transferred"),
-        (copied, 0) => format!("{copied} layers copied, {bytes}"),
-        (copied, mounted) => format!("{mounted} layers mounted, {copied} copied, {bytes}"),
+        (0, mounted) => format!("{} mounted, none transferred", counted(mounted, "layer")),
+        (copied, 0) => format!("{} copied, {bytes}", counted(copied, "layer")),
+        (copied, mounted) => {
+            format!("{} mounted, {copied} copied, {bytes}", counted(mounted, "layer"))
+        }
     }
 }
 

@@ -6,14 +6,14 @@ use failure::{Failure, Kind};
 use names::PinName;
 use oci::client::RegistryClient;
 use pins::{PinKind, Pinned, Pins};
-use project::pins_file::{FILE, pin_name, read};
+use project::pins_file::{pin_name, read};
 use project::{Project, registry};
 use sources::Sources;
 use upkeep::bump::{Accepted, Asked, Bound, BumpReport, look_up};
 
 use crate::cli::{Bump, BumpFormat, Global};
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
@@ -25,7 +25,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let recorded = || unresolved(&pins).into_iter().find(|(unresolved, _)| *unresolved == name);
     let value = args.value.clone().or_else(|| recorded().map(|(_, value)| value));
     let value = value.unwrap_or_else(|| "latest".to_owned());
-    let (text, _) = read(&project.root.join(FILE))?;
+    let (text, _) = read(&project.root)?;
     let mut bump = look_up(&project, &text, &asked(args, &name, &value), clients)?;
     if let Some(reason) = pins.hold(&name) {
         let warning = format!("`hold` in versions.toml keeps {name} at its value: {reason}");
@@ -68,8 +68,7 @@ fn run_all(
     args: &Bump,
     clients: (&Sources, &RegistryClient),
 ) -> Result<(), Failure> {
-    let path = project.root.join(FILE);
-    let own = read(&path)?.1;
+    let own = read(&project.root)?.1;
     let wanted = if args.many.unresolved {
         let used = used(project)?;
         let is_wanted = |name: &PinName| own.names().contains_key(name) || used.contains(name);
@@ -92,7 +91,7 @@ fn run_all(
             output::sanitised_result(&format!("{:width$}  held: {reason}\n", name.as_str()))?;
             continue;
         }
-        let bumped = read(&path).and_then(|(text, _)| {
+        let bumped = read(&project.root).and_then(|(text, _)| {
             let mut bump = look_up(project, &text, &asked(args, name, value), clients)?;
             bump.write()?;
             Ok(bump.report)
@@ -112,7 +111,8 @@ fn run_all(
     match failed {
         0 => Ok(()),
         _ => {
-            let what = format!("{failed} of {} pins were not bumped", wanted.len());
+            let all = counted(wanted.len(), "pin");
+            let what = format!("not bumped: {failed} of {all}");
             Err(Failure::new(Kind::Failed, what)
                 .hint("`build-pipeline bump PIN` shows one of them in detail"))
         }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::{Diagnose, Format, Global};
 use crate::global::{self, working_folder};
-use crate::output::{self, Page};
+use crate::output::{self, Page, counted};
 
 /// The output of `diagnose --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -77,7 +77,7 @@ fn text(found: &Diagnoses<'_>) -> String {
             page.line(format_args!("  line {}: {}", line.number, line.text));
         }
         if *count > lines.len() as u64 {
-            page.line(format_args!("  in {count} lines"));
+            page.line(format_args!("  in {}", counted(*count, "line")));
         }
         for (index, fix) in failure.fix.iter().enumerate() {
             let head = if index == 0 { "fix" } else { "" };
@@ -86,11 +86,10 @@ fn text(found: &Diagnoses<'_>) -> String {
         page.line(format_args!("  known   {}", failure.known));
         page.line(format_args!("  source  {}\n", failure.evidence));
     }
-    let lines = found.lines;
+    let lines = counted(found.lines, "line");
     match found.found.iter().filter(|one| !one.failure.is_harmless).count() {
-        0 => page.line(format_args!("no known failure in {lines} lines")),
-        1 => page.line(format_args!("1 known failure in {lines} lines")),
-        many => page.line(format_args!("{many} known failures in {lines} lines")),
+        0 => page.line(format_args!("no known failure in {lines}")),
+        count => page.line(format_args!("{} in {lines}", counted(count, "known failure"))),
     }
     page.into_text()
 }

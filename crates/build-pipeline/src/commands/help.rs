@@ -2,7 +2,7 @@
 //! command.
 
 use clap::CommandFactory as _;
-use failure::{Failure, Kind, nearest};
+use failure::{Failure, Kind};
 use project::environment;
 
 use crate::cli::Cli;
@@ -33,10 +33,8 @@ pub(crate) fn run(topic: Option<&str>) -> Result<(), Failure> {
             let names: Vec<&str> =
                 cli.get_subcommands().map(clap::Command::get_name).chain(TOPICS).collect();
             let told = Failure::new(Kind::Input, format!("there is no command or topic `{name}`"));
-            Err(match nearest(name, names.iter().copied()) {
-                Some(near) => told.hint(format!("did you mean `build-pipeline help {near}`?")),
-                None => told.hint(format!("known topics and commands are {}", names.join(", "))),
-            })
+            let otherwise = format!("the commands and topics are {}", names.join(", "));
+            Err(told.did_you_mean(name, names.iter().copied(), otherwise))
         }
     }
 }

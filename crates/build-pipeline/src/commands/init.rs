@@ -1,5 +1,7 @@
 //! `build-pipeline init`: writes a new project.
 
+use std::path::PathBuf;
+
 use failure::Failure;
 use upkeep::init::{NewProject, Start, write};
 
@@ -9,8 +11,10 @@ use crate::output::{self, Page};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
-    let folder = global::working_folder(global)?;
-    let folder = args.folder.as_ref().map_or_else(|| folder.clone(), |name| folder.join(name));
+    let here = global::working_folder(global)?;
+    let folder = args.folder.as_ref().map_or_else(|| here.clone(), |name| here.join(name));
+    // Without `.` in it.
+    let folder: PathBuf = folder.components().collect();
     let image = args.base.clone().map(Start::Image);
     let start = image.or_else(|| args.from.clone().map(Start::Track));
     let written = write(&folder, &NewProject { track: args.track.clone(), start })?;
@@ -20,7 +24,7 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     }
     let track = args.track.as_deref().unwrap_or("official");
     page.line(format_args!("\nnext:"));
-    if let Some(name) = &args.folder {
+    if let Some(name) = args.folder.as_ref().filter(|_| folder != here) {
         page.line(format_args!("  cd {}", name.display()));
     }
     if args.track.is_some() {

@@ -8,7 +8,7 @@ use upkeep::lock::{Asked, LockChange, LockReport, Locks, PackageFromTo, choose, 
 
 use crate::cli::{Format, Global, Lock};
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
@@ -59,12 +59,13 @@ fn text(report: &LockReport, is_dry: bool) -> String {
     for one in &report.locks {
         let LockChange { name, packages, added, removed, changed, files, .. } = one;
         if files.is_empty() {
-            page.line(format_args!("{name}: {packages} packages, unchanged"));
+            page.line(format_args!("{name}: {}, unchanged", counted(*packages, "package")));
             continue;
         }
         let would = if is_dry { "would have " } else { "" };
         page.line(format_args!(
-            "{name}: {would}{packages} packages: {} added, {} removed, {} with another version",
+            "{name}: {would}{}: {} added, {} removed, {} with another version",
+            counted(*packages, "package"),
             added.len(),
             removed.len(),
             changed.len()

@@ -10,12 +10,12 @@ use upkeep::outdated::{Class, Clients, OutdatedReport, PinReport, check, select}
 use crate::annotations::{self, Annotation, Level};
 use crate::cli::{Global, Outdated, OutdatedFormat};
 use crate::global;
-use crate::output::{self, Page, Tone};
+use crate::output::{self, Page, Tone, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     let project = global::project(global)?;
-    let (file, mut pins) = read(&project.root.join(FILE))?;
+    let (file, mut pins) = read(&project.root)?;
     select(&mut pins, &args.pins)?;
     let index = fetch::index(args.index.url.as_deref());
     let clients = Clients {
@@ -83,7 +83,7 @@ fn text(report: &OutdatedReport) -> Page {
         .filter(|class| count(*class) > 0)
         .map(|class| format!("{} {}", count(class), class.name()))
         .collect();
-    page.line(format_args!("{} pins: {}", report.pins.len(), counts.join(", ")));
+    page.line(format_args!("{}: {}", counted(report.pins.len(), "pin"), counts.join(", ")));
     page
 }
 

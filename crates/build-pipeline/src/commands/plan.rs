@@ -9,12 +9,17 @@ use crate::{output, render};
 
 /// Prints the plans of the requested tracks.
 pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
-    if args.subject.tracks.is_empty() {
+    let subject = global::with_names(&args.subject, &args.names);
+    if subject.tracks.is_empty() {
+        let tracks = global::data(global)?.tracks()?;
+        let names: Vec<&str> =
+            tracks.in_order().into_iter().map(|(name, _)| name.as_str()).collect();
         return Err(Failure::new(Kind::Input, "no track given")
-            .hint("write `--track locked-spoof`; the tracks are official, source, nightly-spoof, locked-spoof, vulkan, ollama and trainer"));
+            .hint("write `build-pipeline plan official`")
+            .hint(format!("the tracks are {}", names.join(", "))));
     }
     let project = global::project(global)?;
-    let plans = prepare(&global.mirror, &project, &global::subject(&args.subject))?.plans;
+    let plans = prepare(&global.mirror, &project, &global::subject(&subject))?.plans;
     print(&plans, args.format)
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
         let mut targets = Vec::new();
         for target in &args.targets {
             let text = facts.fill_in(target.expose())?;
-            let reference = text.parse().map_err(|error| {
+            let reference = without_kind(&text).parse().map_err(|error| {
                 let what = format!("`{text}` is not the name of an image on a registry");
                 Failure::caused(Kind::Input, what, &error).hint(
                     "write `HOST/NAME:TAG`; `{track}`, `{gpu}`, `{version}` and `{date}` may be parts of it",
@@ -83,6 +83,13 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
     show(&report, args.format)
 }
 
+/// Returns a reference without `registry:`, with which `--output` prints it. A host may have that
+/// name.
+fn without_kind(text: &str) -> &str {
+    let reference = text.strip_prefix("registry:");
+    reference.filter(|rest| rest.parse::<ImageRef>().is_ok()).unwrap_or(text)
+}
+
 /// Gives an image on a registry more tags.
 pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
@@ -91,7 +98,7 @@ pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
         Failure::new(Kind::Input, what)
             .hint("write `build-pipeline tag HOST/NAME:TAG NEW`, for example `tag registry.example.org/ai/vllm:nightly stable`")
     };
-    let source: ImageRef = args.image.expose().parse().map_err(|error| {
+    let source: ImageRef = without_kind(args.image.expose()).parse().map_err(|error| {
         let what = format!("`{}` is not an image on a registry", args.image);
         Failure::caused(Kind::Input, what, &error).hint(
             "`build-pipeline push IMAGE HOST/NAME:TAG` pushes a track, a layout or an archive",

@@ -15,7 +15,7 @@ use slim::{ChangedFile, WholeFile};
 use crate::cli::{Format, Global, Slim};
 use crate::commands::build::parse_output;
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, counted};
 use crate::reporter::size;
 use crate::sanitise::sanitise_line;
 use crate::typed;
@@ -93,9 +93,8 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
 fn gpus(global: &Global, args: &Slim, input: &Input) -> Result<Vec<GpuTarget>, Failure> {
     let mut gpus: Vec<GpuTarget> = Vec::new();
     for gpu in &args.gpu {
-        let known = gpu.parse::<GpuTarget>().ok().filter(CodeTarget::knows);
-        let gpu = known.ok_or_else(|| {
-            Failure::new(Kind::Input, format!("`--gpu {gpu}` is not a known GPU target")).hint(
+        let gpu = Some(failure::gpu_target(gpu)?).filter(CodeTarget::knows).ok_or_else(|| {
+            Failure::new(Kind::Input, format!("`{gpu}` is not a GPU target of the compiler")).hint(
                 "write targets as the compiler does: `--gpu gfx1151` or `--gpu gfx1151,gfx1100`",
             )
         })?;
@@ -135,8 +134,8 @@ fn text(slimmed: &SlimmedImage) -> String {
     let removed: Vec<&ChangedFile> =
         slimmed.changed.iter().filter(|file| file.after.is_none()).collect();
     let bytes: u64 = removed.iter().map(|file| file.before).sum();
-    let files = if removed.len() == 1 { "file" } else { "files" };
-    page.line(format_args!("  removed   {} {files}, {}", removed.len(), size(bytes)));
+    let files = counted(removed.len(), "file");
+    page.line(format_args!("  removed   {files}, {}", size(bytes)));
     let mut smaller: Vec<&ChangedFile> =
         slimmed.changed.iter().filter(|file| file.after.is_some()).collect();
     smaller.sort_by_key(|file| std::cmp::Reverse(file.before));

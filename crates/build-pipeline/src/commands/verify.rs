@@ -24,7 +24,7 @@ use crate::cli::{Format, Global, Verify};
 use crate::comparison::Comparison;
 use crate::global;
 use crate::output;
-use crate::output::{Page, Tone};
+use crate::output::{Page, Tone, counted};
 use crate::rebuild::rebuild;
 
 /// The version of the JSON format of a verification.
@@ -272,12 +272,12 @@ fn text(verification: &Verification, plan: &Plan) -> Page {
     ));
     let (here, elsewhere) = (verification.layers_checked, verification.layers_elsewhere);
     if here > 0 {
-        out.line(format_args!("  ✓ {here} layers match their digests in the manifest"));
+        let layers = counted(here, "layer");
+        out.line(format_args!("  ✓ {layers} checked against the digests in the manifest"));
     }
     if elsewhere > 0 {
-        out.line(format_args!(
-            "  ✓ {elsewhere} layers are in the base's registry, named by digest"
-        ));
+        let layers = counted(elsewhere, "layer");
+        out.line(format_args!("  ✓ {layers} in the base's registry, named by digest"));
     }
     for rebuild in &verification.rebuilds {
         rebuild.show(&mut out);

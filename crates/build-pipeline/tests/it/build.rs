@@ -65,7 +65,7 @@ fn explain_says_which_input_changed_since_a_track_was_built() {
     let json: Value = serde_json::from_str(&json).unwrap();
     crate::schemas::check(&project, "explain", std::slice::from_ref(&json));
     assert_eq!(json["steps"][1]["standing"], "changed");
-    project.run("explain olama").expect(2).says("did you mean `build-pipeline explain ollama`?");
+    project.run("explain olama").expect(2).says("did you mean `ollama`?");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_thin_layout_moves_no_layer_and_a_full_one_can_be_copied_by_others() {
     let (project, base) = (Project::new(), Base::push(14));
     let proxy = FaultProxy::to(shared_registry().host());
     let line = base.locked_spoof(&proxy.host());
-    let thin = project.run(&line).expect(0).prints("stay in the base's registry").digest();
+    let thin = project.run(&line).expect(0).prints("left in the base's registry").digest();
     assert!(base.image.layers.iter().all(|layer| proxy.count("GET", layer.digest.as_str()) == 0));
     assert_eq!(
         project.run(&format!("{line} --with-layers")).expect(0).prints("2 layers copied").digest(),
@@ -184,7 +184,7 @@ fn a_thin_layout_moves_no_layer_and_a_full_one_can_be_copied_by_others() {
     project
         .run("verify locked-spoof --mirror docker.io/rocm/vllm-dev=127.0.0.1:1")
         .expect(0)
-        .prints("2 layers match their digests");
+        .prints("2 layers checked against the digests");
 }
 
 #[test]
@@ -371,4 +371,16 @@ fn docker_without_the_containerd_store_loads_an_archive() {
         oci::read_config(&image.config).unwrap()["rootfs"]["diff_ids"].clone()
     };
     assert_eq!(diff_ids(&read("by-docker")), diff_ids(&image));
+}
+
+#[test]
+fn a_new_output_that_fails_is_not_called_existing() {
+    let project = Project::new();
+    let line = "build official --rehearse --output oci-archive:/proc/x.tar";
+    let ran = project.run(line).says("✗ oci-archive:/proc/x.tar (failed)");
+    assert_ne!(ran.code, 0);
+    project.write("folder/file", "mine");
+    project
+        .run("build official --rehearse --output oci:folder")
+        .says("✗ oci:folder (failed; existing output was not changed)");
 }

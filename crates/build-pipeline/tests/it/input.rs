@@ -3,15 +3,13 @@
 use crate::dsl::Project;
 
 /// Command lines, with the text of the error and of the hint.
-const CASES: [(&str, &str, &str); 32] = [
-    ("--rehearse", "no track given", "--track locked-spoof"),
-    ("plan", "no track given", "--track locked-spoof"),
+const CASES: [(&str, &str, &str); 40] = [
+    ("--rehearse", "no track given", "--track official"),
+    ("build", "no track given", "--track official"),
+    ("plan", "no track given", "`build-pipeline plan official`"),
+    ("plan offical", "there is no track `offical`", "did you mean `official`?"),
     ("--track source", "pin `fedora` is unresolved", "`--rehearse` builds on a small stand-in"),
-    (
-        "plan --track vulkan --variant debain",
-        "no variant `debain`",
-        "did you mean `--variant debian`?",
-    ),
+    ("plan --track vulkan --variant debain", "no variant `debain`", "did you mean `debian`?"),
     ("plan --track vulkan --variant fedora", "pin `fedora` is unresolved", "--set fedora=44"),
     ("--track vulkan --rehearse", "track `vulkan` cannot be rehearsed", "plan --track vulkan"),
     (
@@ -54,7 +52,11 @@ const CASES: [(&str, &str, &str); 32] = [
         "leave out",
     ),
     ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "gpus.toml"),
-    ("--track locked-spoof --gpu gfx1154", "GPU `gfx1154` is not in", "did you mean `gfx115"),
+    (
+        "--track locked-spoof --gpu gfx1154",
+        "does not contain GPU `gfx1154`",
+        "did you mean `gfx115",
+    ),
     ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 11.0", "`11.0` is not accepted by the HSA", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 64.0.0", "`64.0.0` is not accepted by the HSA", "63.255.255"),
@@ -86,6 +88,12 @@ const CASES: [(&str, &str, &str); 32] = [
         "--mirror docker.io=127.0.0.1:5000",
     ),
     ("--track locked-spoof plan", "`--track` is not allowed before the command", "plan --track"),
+    ("--rehearse build official", "`--rehearse` is not allowed before", "build --rehearse"),
+    ("verify offcial", "is not a track, file or image reference", "hint: did you mean `official`?"),
+    ("verify engine:a", "is not a track, file or image", "images in an engine are not read"),
+    ("patch check aiter", "pin `aiter` is unresolved", "`build-pipeline bump aiter` looks up its"),
+    ("verify oci:nothing", "nothing` failed", "an OCI image layout"),
+    ("audit registry:nothing", "`registry:nothing` is not a track", "HOST/NAME:TAG"),
     ("verify nothing", "`nothing` is not a track, file or image reference", "HOST/NAME:TAG"),
     ("-C nowhere plan --track ollama", "`-C nowhere` is not a folder", "versions/"),
 ];
@@ -100,6 +108,64 @@ fn wrong_arguments_say_what_is_wrong_and_what_is_next() {
     }
     assert_eq!(project.files(), before, "nothing was written");
     assert!(project.records().is_empty());
+}
+
+#[test]
+fn a_track_in_place_of_a_command_is_understood() {
+    let project = Project::new();
+    for (line, hint) in [
+        ("official", "hint: did you mean `build-pipeline build official`?"),
+        ("D --rehearse", "hint: did you mean `build-pipeline build locked-spoof`?"),
+        ("offcial", "hint: did you mean `build-pipeline build official`?"),
+        ("plann", "hint: did you mean `plan`?"),
+    ] {
+        let ran = project.run(line).expect(2).says("unrecognized subcommand").says(hint);
+        assert_eq!(ran.stderr.matches("hint: ").count(), 1, "{}", ran.stderr);
+    }
+    let ran = project.run("patch official").expect(2);
+    assert!(!ran.stderr.contains("hint"), "{}", ran.stderr);
+}
+
+#[test]
+fn all_suggestions_look_alike() {
+    let project = Project::new();
+    for (line, hint) in [
+        ("--trak x", "hint: did you mean `--track`?"),
+        ("smoke official --level improt", "hint: did you mean `import`?"),
+        ("help plann", "hint: did you mean `plan`?"),
+        ("explain offcial", "hint: did you mean `official`?"),
+        ("lock offcial", "hint: did you mean `official`?"),
+        ("bump vllm-legcy", "hint: did you mean `vllm-legacy`?"),
+    ] {
+        let ran = project.run(line).expect(2).says(hint);
+        assert!(!ran.stderr.contains("tip:"), "{}", ran.stderr);
+    }
+    let ran = project.run("plan --last").expect(2);
+    assert!(!ran.stderr.contains("-- --last"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_value_of_a_variable_is_named_with_the_variable() {
+    let project = Project::new();
+    let with = |name: &str, value: &str, line: &str| {
+        let mut command = project.command(&line.split(' ').collect::<Vec<_>>());
+        crate::dsl::ran(command.env(format!("BUILD_PIPELINE_{name}"), value).output().unwrap())
+    };
+    for (name, value, wanted) in [
+        ("PROGRESS", "x", "invalid value 'x' for 'BUILD_PIPELINE_PROGRESS'"),
+        ("COLOR", "x", "invalid value 'x' for 'BUILD_PIPELINE_COLOR'"),
+        ("ENGINE", "x", "invalid value 'x' for 'BUILD_PIPELINE_ENGINE'"),
+        ("LOCK_TIMEOUT", "x", "'BUILD_PIPELINE_LOCK_TIMEOUT': it is not a number of seconds"),
+        ("DIRECTORY", "nowhere", "`BUILD_PIPELINE_DIRECTORY=nowhere` is not a folder"),
+        ("MIRROR", "docker.io", "cannot use `BUILD_PIPELINE_MIRROR=docker.io`"),
+        ("MIRROR", "a.io=u:p@b.io", "`BUILD_PIPELINE_MIRROR=a.io=***@b.io` contains a user name"),
+    ] {
+        with(name, value, "build official").expect(2).says(wanted);
+    }
+    with("INDEX", "x", "bump vllm-sdist").expect(2).says("cannot use `BUILD_PIPELINE_INDEX=x`");
+    with("COLOR", "x", "plan official --color y").expect(2).says("'y' for '--color <COLOR>'");
+    project.run("-C nowhere plan official").expect(2).says("`-C nowhere` is not a folder");
+    project.run("--lock-timeout x").expect(2).says("it is not a number of seconds");
 }
 
 #[test]
@@ -142,7 +208,9 @@ fn missing_and_unreadable_data_files_are_named() {
         .run("plan --track locked-spoof")
         .expect(2)
         .says("gpus.toml` failed")
-        .says("git checkout");
+        .says("hint: create it, or remove `built-in = false`");
+    std::fs::create_dir(project.path("versions/gpus.toml")).unwrap();
+    project.run("plan --track locked-spoof").expect(2).says("hint: replace it with a text file");
 
     let project = Project::new();
     std::fs::write(project.path("versions/versions.toml"), b"schema = 1\n# \xff\n").unwrap();

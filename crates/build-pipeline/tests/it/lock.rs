@@ -180,7 +180,7 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
     assert!(!project.path(PYLOCK).exists());
     project.run("lock demo").expect(0).prints("+ tqdm 4.67.1").prints(REQUIREMENTS);
     let written = project.files();
-    project.run("lock demo").expect(0).prints("demo: 1 packages, unchanged");
+    project.run("lock demo").expect(0).prints("demo: 1 package, unchanged");
     same(&project.files(), &written, "a second look-up");
     project.run("lock demo --locked").expect(0);
 
@@ -259,7 +259,7 @@ fn a_plan_stands_on_no_stale_lock() {
 fn what_is_not_asked_for_well_is_said() {
     let project = Project::new();
     project.run("lock vulkan --check").expect(0).prints("1 lock matches");
-    project.run("lock debain").expect(2).says("did you mean `build-pipeline lock debian`?");
+    project.run("lock debain").expect(2).says("did you mean `debian`?");
     project.run("lock official").expect(2).says("track `official` uses no lock");
     project.write(PYTHON, &set("\"git+https://h.example/x\"", ""));
     project.run("lock demo").expect(2).says("is not a requirement");

@@ -121,16 +121,25 @@ fn every_engine_that_answers_is_named() {
 #[test]
 fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");
-    for unknown in ["gfx1511", "gfx1202", "gfx1013"] {
-        let refused = project.run(&format!("doctor --gpu {unknown}")).expect(2);
-        assert!(!refused.stderr.contains("did you mean"), "{}", refused.stderr);
-        refused
-            .says("known targets are gfx1010, gfx1030")
-            .says(&format!("write a table `[{unknown}]`"));
+    let suggested =
+        [("gfx1511", ""), ("gfx1202", "gfx1200"), ("gfx906", ""), ("gfx115", "gfx1150")];
+    for (unknown, near) in suggested {
+        for command in ["doctor", "env", "plan --track official"] {
+            let refused = project.run(&format!("{command} --gpu {unknown}")).expect(2);
+            let is_suggested = refused.stderr.contains(&format!("did you mean `{near}`?"));
+            assert_eq!(is_suggested, !near.is_empty(), "{}", refused.stderr);
+            refused
+                .says(&format!("`versions/gpus.toml` does not contain GPU `{unknown}`"))
+                .says("known targets are gfx1010, gfx1030")
+                .says(&format!("write a table `[{unknown}]`"));
+        }
+    }
+    for command in ["env", "plan --track official", "lint", "patch check vllm --root ."] {
+        let refused = project.run(&format!("{command} --gpu foo")).expect(2);
+        refused.says("`foo` is not a GPU target").says("`versions/gpus.toml` lists the known");
     }
     project.run("doctor --host-root nowhere").expect(2).says("`--host-root nowhere` is not a");
     project.run("doctor --track h").expect(2);
-    project.run("env --gpu 8060S").expect(2).says("a target looks like `gfx1151`");
     project.run("env --rocm seven").expect(2).says("`--rocm seven` is not a ROCm release");
     project.run("diagnose nowhere.log").expect(2).says("nowhere.log").says("standard input");
     project.run("diagnose machine").expect(2);
@@ -139,7 +148,7 @@ fn wrong_arguments_and_data_files_are_answered() {
     project.edit("versions/failures.toml", "any = ['GCVM", "any = ['(GCVM");
     project.run("diagnose").expect(2).says("is not a regular expression");
     std::fs::remove_file(project.path("versions/failures.toml")).unwrap();
-    project.run("diagnose").expect(2).says("git checkout -- versions/failures.toml");
+    project.run("diagnose").expect(2).says("create it, or remove `built-in = false`");
 }
 
 #[test]

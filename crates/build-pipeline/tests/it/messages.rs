@@ -27,7 +27,7 @@ fn help_has_commands_and_topics() {
         .expect(0)
         .prints("SOURCE_DATE_EPOCH")
         .prints("BUILD_PIPELINE_MIRROR");
-    project.run("help exit-code").expect(2).says("did you mean `build-pipeline help exit-codes`?");
+    project.run("help exit-code").expect(2).says("hint: did you mean `exit-codes`?");
     project.run("--version").expect(0).prints("build-pipeline ");
 }
 
@@ -53,6 +53,65 @@ fn completions_and_manual_pages_are_written() {
     }
     project.run("man pages").expect(0);
     assert!(project.read("pages/build-pipeline-plan.1").contains(".TH"));
+}
+
+#[test]
+fn bash_completes_names_after_every_command() {
+    let project = Project::new();
+    let script = project.run("completions bash").expect(0).stdout;
+    project.write("completions", &script);
+    let offers = |line: &str| {
+        let complete = format!(
+            ". ./completions; COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _build__pipeline build-pipeline \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; \
+             echo \"${{COMPREPLY[*]}}\""
+        );
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["--norc", "-c", &complete]).current_dir(project.path(""));
+        let offered = crate::dsl::ran(bash.output().unwrap()).expect(0).stdout;
+        // As in bash, equal ones count once.
+        let mut offered: Vec<&str> = offered.split_whitespace().collect();
+        offered.dedup();
+        offered.join(" ")
+    };
+    let commands = [
+        "build",
+        "plan",
+        "verify",
+        "diff",
+        "audit",
+        "slim",
+        "push",
+        "explain",
+        "run",
+        "smoke",
+        "lock",
+        "doctor -t",
+        "init --from",
+        "diff ollama",
+        "plan --rehearse ollama",
+    ];
+    for command in commands {
+        assert_eq!(
+            offers(&format!("build-pipeline {command} locked-s")),
+            "locked-spoof",
+            "{command}"
+        );
+    }
+    for (line, wanted) in [
+        ("bump vllm-l", "vllm-legacy"),
+        ("outdated vllm-l", "vllm-legacy"),
+        ("pins show vllm-l", "vllm-legacy"),
+        ("patch check vllm --pin vllm-l", "vllm-legacy"),
+        ("patch check ait", "aiter"),
+        ("plan official --set vllm-dev-l", "vllm-dev-locked="),
+        ("explain known-b", "known-bad-version"),
+        ("env --gpu gfx1151", "gfx1151"),
+        ("init --track off", ""),
+        ("patch lint", "lint-sed"),
+    ] {
+        assert_eq!(offers(&format!("build-pipeline {line}")), wanted, "{line}");
+    }
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn the_day_since_which_a_tag_is_moved_is_remembered() {
         let mut command = project.command(&["outdated", "--mirror", &mirror]);
         ran(command.env("SOURCE_DATE_EPOCH", epoch).output().unwrap())
     };
-    on("1798848000").expect(23).prints("(since 2027-01-02)").prints("1 pins: 1 moved");
+    on("1798848000").expect(23).prints("(since 2027-01-02)").prints("1 pin: 1 moved");
     on("1799452800").expect(23).prints("(since 2027-01-02)");
     // It moves again, which is reported as new.
     folder.run("a", &["tag", "-f", "v1.0", &third]);

@@ -165,8 +165,13 @@ fn tables_that_contradict_each_other_are_refused_with_their_places() {
 fn init_replaces_nothing() {
     let project = Project::empty();
     project.write("README.md", "mine");
+    project.write(TRACKS, "mine");
     let before = project.files();
-    project.run("init").expect(2).says("README.md` exists already").says("nothing was written");
+    project
+        .run("init --track one")
+        .expect(2)
+        .says("versions/tracks.toml` exists already")
+        .says("nothing was written");
     same(&project.files(), &before, "a refused init");
     project.run("init new --track Bad").expect(2).says("`Bad` is not a track name");
     project.run("init new --track one --base ollama").expect(2).says("not an image reference");
@@ -177,6 +182,26 @@ fn init_replaces_nothing() {
     project.run("init new").expect(0);
     project.run("init new").expect(2).says("is already a project");
     project.run("-C new init").expect(2).says("is already a project");
+}
+
+#[test]
+fn init_adds_to_an_existing_repository() {
+    for (before, after) in [
+        ("target", "target\n/dist/\n"),
+        ("a\nb\n", "a\nb\n/dist/\n"),
+        ("dist/\nx\n", "dist/\nx\n"),
+        ("", "/dist/\n"),
+    ] {
+        let project = Project::empty();
+        project.write(".gitignore", before);
+        project.write("README.md", "mine");
+        let ran = project.run("init .").expect(0);
+        assert_eq!(project.read(".gitignore"), after);
+        assert_eq!(project.read("README.md"), "mine");
+        assert_eq!(ran.stdout.contains(".gitignore"), before != after, "{}", ran.stdout);
+        assert!(!ran.stdout.contains("/./") && !ran.stdout.contains("cd "), "{}", ran.stdout);
+        project.run("plan official").expect(0);
+    }
 }
 
 #[test]
@@ -250,7 +275,7 @@ fn bump_pins_what_is_unresolved_and_says_why_where_it_cannot() {
     };
     let text = project.read("versions/versions.toml") + &pin("absent");
     project.write("versions/versions.toml", &text);
-    let ran = project.run("bump --unresolved").expect(1).says("1 of 2 pins were not bumped");
+    let ran = project.run("bump --unresolved").expect(1).says("not bumped: 1 of 2 pins");
     let line =
         |name: &str| ran.stdout.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     assert!(line("absent").contains("not bumped: "), "{}", ran.stdout);

@@ -110,7 +110,7 @@ fn every_verdict_is_told_and_failures_write_nothing() {
             _ => same(&project.files(), &before, kind),
         }
         if code == 7 {
-            applied.says("1 of 1 patches did not apply; nothing was written to `").says("hint: ");
+            applied.says("1 of 1 patch did not apply; nothing was written to `").says("hint: ");
         }
     }
 }
@@ -280,14 +280,14 @@ fn wrong_words_get_a_next_step() {
     let before = project.files();
     for (line, error, hint) in [
         ("check vlm --root tree", "no patches for component `vlm`", "did you mean `vllm`?"),
-        ("check nothing --root tree", "no patches for component", "`patches/` has aiter, demo"),
+        ("check nothing --root tree", "no patches for component", "the components are aiter, demo"),
         ("check demo", "no pin uses `patches = \"demo\"`", "--root DIR"),
         ("check demo --root nowhere", "cannot open `nowhere` as a directory", "name the folder"),
         ("check demo --root tree/a.txt", "cannot open", "name the folder"),
         (
             "check demo --root tree --only demo-lst",
             "there is no patch `demo-lst`",
-            "--only demo-list",
+            "did you mean `demo-list`?",
         ),
         ("check demo --root tree --gpu gfx11x", "`gfx11x` is not", "gfx1151"),
         ("check demo --root tree --version one", "`one` is not a version", "--version 0.11.0"),

@@ -258,6 +258,33 @@ fn the_hook_for_apt_is_read_by_apt_and_patches_an_upgrade() {
 }
 
 #[test]
+fn a_hook_names_the_installed_program_and_a_project_only_for_its_own_patches() {
+    let nowhere = Project::empty();
+    let bin = nowhere.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let installed = bin.join("build-pipeline");
+    let command = |project: &Project| {
+        let mut command = project.command(&["patch", "hook", "apt"]);
+        let hook = ran(command.env("PATH", &bin).output().unwrap()).expect(0).stdout;
+        let line = hook.lines().last().unwrap().to_owned();
+        line.split_once('"').unwrap().1.split_once(" patch apply").unwrap().0.to_owned()
+    };
+    let own = env!("CARGO_BIN_EXE_build-pipeline");
+    assert_eq!(command(&nowhere), format!("{own} -C /"));
+    nowhere.write("bin/build-pipeline", "another program");
+    assert_eq!(command(&nowhere), format!("{own} -C /"));
+    std::fs::remove_file(&installed).unwrap();
+    std::os::unix::fs::symlink(own, &installed).unwrap();
+    assert_eq!(command(&nowhere), format!("{} -C /", installed.display()));
+    let project = Project::new();
+    assert_eq!(command(&project), format!("{} -C /", installed.display()));
+    project.edit("patches/vllm/vllm-arch-list.toml", "schema = 1", "# mine\nschema = 1");
+    let folder = project.path("");
+    let folder = folder.to_str().unwrap().trim_end_matches('/');
+    assert_eq!(command(&project), format!("{} -C {folder}", installed.display()));
+}
+
+#[test]
 fn the_hook_for_zypper_answers_every_message() {
     let project = system();
     let hook = project.run("patch hook zypper --root system --gpu gfx1151").expect(0).stdout;

@@ -38,6 +38,27 @@ fn recorded(project: &Project, track: &str) -> (String, Value) {
 }
 
 #[test]
+fn git_restores_only_what_it_has() {
+    let (project, _) = committed();
+    std::fs::remove_file(project.path("versions/gpus.toml")).unwrap();
+    let hint = "`git checkout -- versions/gpus.toml` restores the last committed version";
+    project.run("plan official").expect(2).says(hint);
+    git(&project, &["rm", "-q", "--cached", "versions/gpus.toml"]);
+    project.run("plan official").expect(2).says(hint);
+    git(&project, &["commit", "-qm", "removed"]);
+    let ran = project.run("plan official").expect(2).says("hint: create it");
+    assert!(!ran.stderr.contains("git checkout"), "{}", ran.stderr);
+    git(&project, &["revert", "--no-edit", "HEAD"]);
+
+    std::fs::remove_dir_all(project.path("patches/llama.cpp")).unwrap();
+    let hint = "`git checkout -- patches/llama.cpp` restores the last committed version";
+    project.run("plan vulkan --variant debian").expect(2).says(hint);
+    git(&project, &["commit", "-qam", "removed"]);
+    let ran = project.run("plan vulkan --variant debian").expect(2).says("the components are");
+    assert!(!ran.stderr.contains("git checkout"), "{}", ran.stderr);
+}
+
+#[test]
 fn the_record_has_the_commit_that_last_changed_a_file_of_the_plan() {
     let project = Project::new();
     let (digest, recipe) = recorded(&project, "locked-spoof");

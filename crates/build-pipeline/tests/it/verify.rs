@@ -44,6 +44,29 @@ pub(crate) fn forge(
 }
 
 #[test]
+fn an_image_is_also_named_as_its_output_is_printed() {
+    let (project, base) = (Project::new(), Base::push(49));
+    let host = shared_registry().host();
+    let pushed = format!("registry:{host}/{}-names:1", base.path);
+    let outputs = ["oci:a".to_owned(), "oci-archive:b.tar".to_owned(), pushed.clone()];
+    let options: String = outputs.iter().map(|name| format!(" --output {name}")).collect();
+    let line = format!("{} --with-layers{options}", base.locked_spoof(host));
+    let built = project.run(&line).expect(0);
+    let mirror = format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path);
+    for name in &outputs {
+        let built = built.stdout.contains(&format!("output    {name}"));
+        assert!(built, "{name}");
+        project.run(&format!("verify {name} {mirror}")).expect(0).prints("proven");
+        project.run(&format!("diff {name} oci:a {mirror}")).expect(0);
+        project.run(&format!("audit {name} {mirror}")).says("has no GPU code").expect(1);
+        let slimmed = format!("slim {name} --output oci:slim {mirror}");
+        project.run(&slimmed).expect(1).says("has no GPU code").says("use the image as it is");
+        project.run(&format!("push {name} {pushed}-again {mirror}")).expect(0).prints(&base.path);
+    }
+    project.run(&format!("tag {pushed} 2")).expect(0);
+}
+
+#[test]
 fn a_changed_field_is_found_by_name() {
     let (project, mirror) = built(41);
     let line = format!("verify locked-spoof {mirror}");
@@ -122,7 +145,7 @@ fn damaged_blobs_are_told_from_wrong_images() {
     std::fs::write(&layer, &bytes).unwrap();
     project.run(&line).expect(6).says("has the wrong content");
     std::fs::remove_file(&layer).unwrap();
-    project.run(&line).expect(0).prints("1 layers are in the base's registry");
+    project.run(&line).expect(0).prints("1 layer in the base's registry");
     std::fs::remove_file(oci::layout::blob_path(&layout, &image.manifest_digest)).unwrap();
     project.run(&line).expect(2).says("lacks blob");
 }

@@ -8,7 +8,7 @@ use failure::{Failure, Kind};
 use names::Secret;
 use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
 use project::clock::today;
-use project::{Project, environment, read_text, unreadable};
+use project::{Project, environment, read_text};
 
 use super::content::{Content, FOLDER, Found, Locked};
 
@@ -23,7 +23,7 @@ fn path(name: &str) -> String {
 }
 
 fn read(project: &Project, file: &str) -> Result<String, Failure> {
-    read_text(&project.root.join(file)).map_err(|error| unreadable(file, file, &error))
+    read_text(&project.root.join(file)).map_err(|error| project.unreadable(file, &error))
 }
 
 /// Asks apt which packages the sets of a lock need. `rules` are the mirror rules of the command line.

@@ -18,7 +18,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
-use failure::{Failure, Kind, nearest};
+use failure::{Failure, Kind};
 use names::{PinName, Secret, TrackName};
 use pins::{Base, Tracks};
 use project::{Project, python_locks};
@@ -97,10 +97,8 @@ fn unknown(name: &str, all: &Locks, tracks: &Tracks) -> Failure {
     let told = Failure::new(Kind::Input, format!("there is no lock or track `{name}`"));
     let known =
         || all.debian.iter().map(String::as_str).chain(all.python.keys().map(PinName::as_str));
-    match nearest(name, known().chain(tracks.tracks.keys().map(TrackName::as_str))) {
-        Some(near) => told.hint(format!("did you mean `build-pipeline lock {near}`?")),
-        None => told.hint(format!("the locks are {}", known().collect::<Vec<_>>().join(", "))),
-    }
+    let otherwise = format!("the locks are {}", known().collect::<Vec<_>>().join(", "));
+    told.did_you_mean(name, known().chain(tracks.tracks.keys().map(TrackName::as_str)), otherwise)
 }
 
 /// Returns the names of the Debian locks.

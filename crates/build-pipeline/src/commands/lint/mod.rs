@@ -6,9 +6,9 @@ mod sarif;
 
 use std::collections::BTreeSet;
 
-use failure::{Failure, Kind, nearest};
+use failure::{Failure, Kind};
 use lint::{Context, Finding, Severity, rules};
-use names::{GpuTarget, TrackName};
+use names::TrackName;
 use pins::Tracks;
 use project::Project;
 use project::clock::today;
@@ -35,7 +35,8 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
         None => pins::parse_compat(name, text)
             .map_err(|error| Failure::from_chain(Kind::Bug, &error))?,
     };
-    let gpu = args.gpu.as_deref().map(target).transpose()?;
+    // Any target is accepted, because files can be about any GPU.
+    let gpu = args.gpu.as_deref().map(failure::gpu_target).transpose()?;
     let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
     // Tracks are read with the pins; if the pins are invalid, their own problems come first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
@@ -63,6 +64,8 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     };
     found.extend(files.iter().flat_map(|(name, text)| lint::check(name, text, context)));
     match args.format {
+        // The error says enough.
+        LintFormat::Text if files.is_empty() && found.is_empty() && failed.is_some() => {}
         LintFormat::Text => output::sanitised_result(&report::text(&found, files.len()))?,
         LintFormat::Json => output::json(&LintFindings::new(&found, files.len()))?,
         LintFormat::Sarif => output::json(&sarif::document(&found))?,
@@ -95,13 +98,6 @@ fn mark(finding: &Finding) -> Annotation<'_> {
     }
 }
 
-/// Parses the GPU of `--gpu`. Any target is accepted, because files can be about any GPU.
-fn target(text: &str) -> Result<GpuTarget, Failure> {
-    text.parse().map_err(|error| {
-        Failure::from_chain(Kind::Input, &error).hint("a target looks like `--gpu gfx1151`")
-    })
-}
-
 /// Explains a rule, or lists all rules.
 pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(), Failure> {
     let mut page = Page::default();
@@ -115,10 +111,8 @@ pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(),
         let told = Failure::new(Kind::Input, format!("there is no rule or track `{name}`"));
         let tracks = tracks.into_iter().flat_map(|all| all.tracks.keys().map(TrackName::as_str));
         let ids = rules().iter().map(|rule| rule.id.as_str());
-        return Err(match nearest(name, ids.chain(tracks)) {
-            Some(near) => told.hint(format!("did you mean `build-pipeline explain {near}`?")),
-            None => told.hint("`build-pipeline explain` lists the rules"),
-        });
+        let otherwise = "`build-pipeline explain` lists the rules, `build-pipeline` the tracks";
+        return Err(told.did_you_mean(name, ids.chain(tracks), otherwise));
     };
     page.line(format_args!("{} ({})\n", rule.id, rule.severity.name()));
     page.line(format_args!("What: {}", rule.title));

@@ -5,7 +5,7 @@ use pins::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::output::Page;
+use crate::output::{Page, counted};
 
 /// The version of this JSON format.
 const SCHEMA: u32 = 1;
@@ -113,14 +113,14 @@ pub(super) fn text(found: &[Finding], files: usize) -> String {
         page.line(format_args!("    help: {help}"));
         page.line(format_args!("    source: {}", source(evidence)));
     }
-    let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    let files = counted(files, "file");
     if found.is_empty() {
         page.line(format_args!("{files}: nothing found"));
     } else {
         page.line(format_args!(
-            "{files}: {} errors, {} warnings, {} information; `build-pipeline explain RULE` shows details",
-            count(found, Severity::Error),
-            count(found, Severity::Warning),
+            "{files}: {}, {}, {} information; `build-pipeline explain RULE` shows details",
+            counted(count(found, Severity::Error), "error"),
+            counted(count(found, Severity::Warning), "warning"),
             count(found, Severity::Information),
         ));
     }

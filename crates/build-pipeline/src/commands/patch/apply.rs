@@ -93,7 +93,7 @@ pub(crate) fn apply(
     args: &Apply,
     left_out: Vec<report::LeftOut>,
 ) -> Result<TreeReport, Failure> {
-    let why_not = why_not(prepared.tree.path(), &project.root, args);
+    let why_not = why_not(prepared.tree.path(), project.folder(), args);
     let lock = match why_not {
         Some(_) => None,
         None => {
@@ -120,7 +120,7 @@ pub(crate) fn apply(
 }
 
 /// Returns why nothing will be written, if so.
-fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
+fn why_not(path: &Path, project: Option<&Path>, args: &Apply) -> Option<String> {
     if args.write {
         return None;
     }
@@ -135,11 +135,11 @@ fn why_not(path: &Path, project: &Path, args: &Apply) -> Option<String> {
 }
 
 /// Returns why a directory is not written to by default.
-fn system_kind(path: &Path, project: &Path) -> Option<&'static str> {
+fn system_kind(path: &Path, project: Option<&Path>) -> Option<&'static str> {
     let is_package_folder =
         |part: &std::ffi::OsStr| part == "site-packages" || part == "dist-packages";
-    let is_in_project =
-        std::fs::canonicalize(project).is_ok_and(|project| path.starts_with(project));
+    let project = project.and_then(|project| std::fs::canonicalize(project).ok());
+    let is_in_project = project.is_some_and(|project| path.starts_with(project));
     match () {
         () if path == Path::new("/") || SYSTEM.iter().any(|folder| path.starts_with(folder)) => {
             Some("belongs to the system")
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn directories_of_the_system_are_known() {
-        let kind = |path: &str| system_kind(Path::new(path), Path::new("/nowhere"));
+        let kind = |path: &str| system_kind(Path::new(path), None);
         for path in ["/", "/usr", "/usr/lib/python3/dist-packages", "/opt/rocm", "/lib/x", "/etc"] {
             assert_eq!(kind(path), Some("belongs to the system"), "{path}");
         }

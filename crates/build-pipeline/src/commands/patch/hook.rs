@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use failure::{Failure, Kind};
-use project::{Project, environment};
+use project::{Project, environment, patches};
 
 use crate::cli::{Hook, Manager};
 use crate::output;
@@ -33,16 +33,22 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Fai
     let gpu = match &args.gpu {
         None => String::new(),
         Some(text) => {
-            let target: names::GpuTarget = text.parse().map_err(|error| {
-                Failure::from_chain(Kind::Input, &error).hint("a target looks like `gfx1151`")
-            })?;
-            format!(" --gpu {target}")
+            format!(" --gpu {}", failure::gpu_target(text)?)
         }
     };
-    let program = environment::program()?;
-    let (program, project) = (plain(&program)?, plain(&project.root)?);
+    // The path of the installed program stays right after an update, unlike that of a build.
+    let program = match environment::program_as_installed() {
+        Some(path) => path,
+        None => environment::program()?,
+    };
+    let program = plain(&program)?;
+    // The hook runs in any folder. In `/`, the patches are those of the program.
+    let folder = match project.folder() {
+        Some(folder) if !patches::are_built_in(project)? => plain(folder)?,
+        _ => "/".to_owned(),
+    };
     let command =
-        format!("{program} -C {project} patch apply --when auto --root {root}{gpu} --write");
+        format!("{program} -C {folder} patch apply --when auto --root {root}{gpu} --write");
     output::result(&match args.manager {
         Manager::Apt => apt(&command),
         Manager::Dnf => dnf(&command),

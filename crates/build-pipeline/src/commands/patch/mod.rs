@@ -29,7 +29,7 @@ use crate::output;
 /// Runs a subcommand of `patch`.
 pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), Failure> {
     let here = global::working_folder(global)?;
-    let project = Project::find(&here)?;
+    let project = Project::find_or_built_in(&here);
     match &patch.command {
         PatchCommand::Check(args) => {
             let (tree, _) = work_out(global, &here, &project, args)?;

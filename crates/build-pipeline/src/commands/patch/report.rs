@@ -12,7 +12,7 @@ use serde::Serialize;
 use sources::TarSummary;
 
 use crate::cli::{Format, Options};
-use crate::output::{self, Page};
+use crate::output::{self, Page, counted};
 
 /// The version of the JSON formats of `patch`.
 pub(crate) const SCHEMA: u32 = 1;
@@ -172,8 +172,8 @@ impl TreeReport {
             page.line(format_args!("  {nothing}"));
         }
         if let Some(Exported { path, sha256, size, entries }) = &self.exported {
-            let size = crate::reporter::size(*size);
-            page.line(format_args!("\n  {path}: {entries} entries, {size}, sha256 {sha256}"));
+            let (size, entries) = (crate::reporter::size(*size), counted(*entries, "entry"));
+            page.line(format_args!("\n  {path}: {entries}, {size}, sha256 {sha256}"));
         }
         if let Some(because) = &self.not_written {
             page.line(format_args!("\n  {because}"));
@@ -297,7 +297,7 @@ impl PatchReport {
             page.line(format_args!(""));
         }
         let (good, all) = (self.count(|patch| patch.ok), self.count(|_| true));
-        page.line(format_args!("{good} of {all} patches succeeded"));
+        page.line(format_args!("{good} of {} succeeded", counted(all, "patch")));
         page.into_text()
     }
 
@@ -322,22 +322,22 @@ impl PatchReport {
         let fault = |what: String| Failure::new(Kind::Patch, what);
         if let Some(first) = failed.first() {
             let told = fault(format!(
-                "{} of {} patches did not apply; nothing was written to {}",
+                "{} of {} did not apply; nothing was written to {}",
                 failed.len(),
-                self.count(|_| true),
+                counted(self.count(|_| true), "patch"),
                 self.failed_roots()
             ));
             return Err(hinted(told, first));
         }
         match () {
             () if options.strict && self.count(is_retired) > 0 => Err(fault(format!(
-                "{} patches are not needed for this version (--strict); nothing was written",
-                self.count(is_retired)
+                "{} not needed for this version (--strict); nothing was written",
+                counted(self.count(is_retired), "patch")
             ))
             .hint("leave out `--strict`, or limit the patch's `versions`")),
             () if options.strict && self.count(has_skipped) > 0 => Err(fault(format!(
-                "probes of {} patches were not run (--strict); nothing was written",
-                self.count(has_skipped)
+                "probes of {} were not run (--strict); nothing was written",
+                counted(self.count(has_skipped), "patch")
             ))
             .hint("install what the report names, or leave out `--strict`")),
             () => Ok(()),

@@ -1,0 +1,70 @@
+//! Shell completions: clap's, with the names in the project as values of arguments.
+
+use std::collections::BTreeMap;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, ValueHint};
+use clap_complete::Shell;
+use launch::machine::Data;
+use names::{GpuTarget, PinName};
+
+/// Arguments that are a track or a file, by their names in the help.
+const TRACK_OR_FILE: [&str; 4] = ["IMAGE|TRACK", "A", "B", "INPUT"];
+
+/// Returns the completion script of a shell. `data` are the files to read names from; a file that is
+/// wrong must not break the profile of a shell, so its names are left out.
+pub(crate) fn script(shell: Shell, command: Command, data: &Data) -> String {
+    let values = values(shell, data);
+    let mut command = with_values(command, &values);
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, "build-pipeline", &mut text);
+    let text = String::from_utf8_lossy(&text).into_owned();
+    // clap_complete 4.6.11 has two names for each function of a program with a `-` in its name.
+    text.replace("build__subcmd__pipeline", "build__pipeline")
+}
+
+/// Returns the values of arguments, by the name of the value in the help.
+fn values(shell: Shell, data: &Data) -> BTreeMap<&'static str, Vec<String>> {
+    let in_order = |tracks: pins::Tracks| -> Vec<String> {
+        tracks.in_order().into_iter().map(|(name, _)| name.to_string()).collect()
+    };
+    let tracks = data.tracks().map(in_order).unwrap_or_default();
+    let pins = data.pins().ok();
+    let names = pins.iter().flat_map(|pins| pins.names().into_keys());
+    let images = pins.iter().flat_map(|pins| pins.images.keys());
+    let gpus = data.gpus().map(|all| all.gpus.keys().map(GpuTarget::to_string).collect());
+    let rules = lint::rules().iter().map(|rule| rule.id.to_string());
+    let mut all = BTreeMap::from([
+        ("TRACK", tracks.clone()),
+        ("RULE|TRACK", tracks.iter().cloned().chain(rules).collect()),
+        ("LOCK|TRACK", tracks.clone()),
+        ("PIN", names.map(PinName::to_string).collect()),
+        ("PIN=VALUE", images.map(|name| format!("{name}=")).collect()),
+        ("GFX", gpus.unwrap_or_default()),
+        ("COMPONENT", data.patched().unwrap_or_default()),
+    ]);
+    // zsh offers either names or files, the others offer both.
+    if shell != Shell::Zsh {
+        all.extend(TRACK_OR_FILE.map(|name| (name, tracks.clone())));
+    }
+    all.retain(|_, values| !values.is_empty());
+    all
+}
+
+/// Returns a command whose arguments, and those of its subcommands, have the values.
+fn with_values(command: Command, values: &BTreeMap<&'static str, Vec<String>>) -> Command {
+    let parser = |values: &[String]| PossibleValuesParser::new(values.to_vec());
+    let with_value = |arg: Arg| {
+        let name = arg.get_value_names().and_then(<[_]>::first).map(|name| name.to_string());
+        let name = name.as_deref();
+        match name.and_then(|name| values.get(name)) {
+            // No space follows `PIN=`.
+            Some(values) if name == Some("PIN=VALUE") => {
+                arg.value_parser(parser(values)).value_hint(ValueHint::Other)
+            }
+            Some(values) => arg.value_parser(parser(values)),
+            None => arg,
+        }
+    };
+    command.mut_args(with_value).mut_subcommands(|below| with_values(below, values))
+}

@@ -1,0 +1,132 @@
+//! Words clap's errors as this program words its own: hints in the same style, and the name of the
+//! variable that a wrong value comes from.
+
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgMatches, Command};
+use failure::nearest;
+use names::TrackName;
+use project::Project;
+
+/// An error of the command line, as it is printed.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// What is wrong, in clap's colours.
+    pub(crate) message: String,
+    /// What to do next.
+    pub(crate) hints: Vec<String>,
+    /// The usage, and where to find the help.
+    pub(crate) rest: String,
+}
+
+impl Refusal {
+    /// Words an error of the arguments `words`, without the name of the program. `command` must be
+    /// built.
+    pub(crate) fn new(error: &clap::Error, command: &Command, words: &[String]) -> Self {
+        let rendered = error.render();
+        let (plain, styled) = (rendered.to_string(), rendered.ansi().to_string());
+        let paragraphs = plain.split("\n\n").zip(styled.split("\n\n"));
+        // clap's own tips come back as hints.
+        let mut kept = paragraphs.filter(|(plain, _)| !plain.trim_start().starts_with("tip:"));
+        let message = kept.next().map(|(_, styled)| styled.trim_end().to_owned());
+        let rest: Vec<&str> = kept.map(|(_, styled)| styled).collect();
+        let mut message = message.unwrap_or_default();
+        let line = Line::new(command, words);
+        if let Some(shown) = text_of(error, ContextKind::InvalidArg)
+            && let Some(variable) = line.variable(shown)
+        {
+            message = message.replace(shown, &variable);
+        }
+        Self { message, hints: line.hints(error), rest: rest.join("\n\n") }
+    }
+}
+
+fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        // The most similar one is the last.
+        Some(ContextValue::Strings(texts)) => texts.last().map(String::as_str),
+        _ => None,
+    }
+}
+
+/// A command line with an error.
+struct Line<'a> {
+    /// Its arguments.
+    words: &'a [String],
+    /// What can be understood of it.
+    matches: Option<ArgMatches>,
+    /// The command that it calls.
+    command: &'a Command,
+}
+
+impl<'a> Line<'a> {
+    fn new(root: &'a Command, words: &'a [String]) -> Self {
+        let all = [root.get_name()].into_iter().chain(words.iter().map(String::as_str));
+        let matches = root.clone().ignore_errors(true).try_get_matches_from(all).ok();
+        let (mut command, mut below) = (root, matches.as_ref());
+        while let Some((name, next)) = below.and_then(ArgMatches::subcommand)
+            && let Some(found) = command.find_subcommand(name)
+        {
+            (command, below) = (found, Some(next));
+        }
+        Self { words, matches, command }
+    }
+
+    /// Returns the variable that gave an argument its value, if it was not typed. `shown` is clap's
+    /// name of the argument, such as `--color <COLOR>`.
+    fn variable(&self, shown: &str) -> Option<String> {
+        let long = shown.split([' ', '=', '[']).next()?;
+        let is_shown =
+            |arg: &&Arg| arg.get_long().is_some() && arg.get_long() == long.strip_prefix("--");
+        let arg = self.command.get_arguments().find(is_shown)?;
+        let short = arg.get_short().map(|short| format!("-{short}"));
+        let is_typed = |word: &String| {
+            word.split('=').next() == Some(long)
+                || short.as_ref().is_some_and(|short| word.starts_with(short))
+        };
+        let variable = arg.get_env().filter(|_| !self.words.iter().any(is_typed))?;
+        Some(variable.to_string_lossy().into_owned())
+    }
+
+    /// Returns what was probably meant.
+    fn hints(&self, error: &clap::Error) -> Vec<String> {
+        let kinds = [
+            ContextKind::SuggestedSubcommand,
+            ContextKind::SuggestedArg,
+            ContextKind::SuggestedValue,
+        ];
+        let meant = kinds.iter().find_map(|kind| text_of(error, *kind)).map(str::to_owned);
+        let elsewhere = || match error.get(ContextKind::Suggested) {
+            // An option of another command: `'plan --format' exists`.
+            Some(ContextValue::StyledStrs(texts)) => texts.iter().find_map(|text| {
+                let text = text.to_string();
+                Some(text.strip_prefix('\'')?.strip_suffix("' exists")?.to_owned())
+            }),
+            _ => None,
+        };
+        let track = self.track_to_build(error, meant.is_some());
+        let meant = track.or(meant).or_else(elsewhere);
+        meant.into_iter().map(|name| format!("did you mean `{name}`?")).collect()
+    }
+
+    /// Returns the command that builds the track that was written in place of a command. If the
+    /// word is like a command, the track must have exactly this name.
+    fn track_to_build(&self, error: &clap::Error, is_like_command: bool) -> Option<String> {
+        let matches = self.matches.as_ref()?;
+        if error.kind() != ErrorKind::InvalidSubcommand || matches.subcommand_name().is_some() {
+            return None;
+        }
+        let name = text_of(error, ContextKind::InvalidSubcommand)?;
+        let folder = matches.try_get_one::<PathBuf>("directory").ok().flatten();
+        let folder = std::env::current_dir().ok()?.join(folder.cloned().unwrap_or_default());
+        let tracks = Project::find_or_built_in(&folder).tracks().ok()?;
+        let known = tracks.tracks.keys().map(TrackName::as_str);
+        let track = match tracks.find(name) {
+            Some(track) => track.as_str(),
+            None => nearest(name, known).filter(|_| !is_like_command)?,
+        };
+        Some(format!("build-pipeline build {track}"))
+    }
+}

@@ -1,0 +1,83 @@
+//! Failures of names that nothing has: what was probably meant, or which names there are.
+
+use names::GpuTarget;
+
+use crate::{Failure, Kind};
+
+impl Failure {
+    /// Adds a hint for a name that nothing has: the closest of `known`, or else `otherwise`.
+    pub fn did_you_mean<'a>(
+        self,
+        typed: &str,
+        known: impl IntoIterator<Item = &'a str>,
+        otherwise: impl Into<String>,
+    ) -> Self {
+        match nearest(typed, known) {
+            Some(near) => self.hint(format!("did you mean `{near}`?")),
+            None => self.hint(otherwise),
+        }
+    }
+}
+
+/// Returns the closest of `known` to the given text, if one is close enough.
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.into_iter().map(|name| (strsim::damerau_levenshtein(typed, name), name));
+    let (distance, name) = scored.min()?;
+    let is_part =
+        name.len() >= 4 && typed.len() >= 4 && (name.contains(typed) || typed.contains(name));
+    (distance <= 1 + typed.len() / 4 || is_part).then_some(name)
+}
+
+/// Parses the name of a GPU target. `gpus.toml` need not contain it.
+///
+/// # Errors
+/// It is not the name of a target.
+pub fn gpu_target(text: &str) -> Result<GpuTarget, Failure> {
+    text.parse().map_err(|error: names::ParseNameError| {
+        Failure::from_chain(Kind::Input, &error)
+            .hint("`versions/gpus.toml` lists the known targets")
+    })
+}
+
+/// Returns the failure of a GPU target that `gpus.toml` does not contain. `known` are the targets
+/// in the file.
+pub fn unknown_gpu<'a>(gpu: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
+    let known: Vec<&str> = known.into_iter().collect();
+    let told =
+        Failure::new(Kind::Input, format!("`versions/gpus.toml` does not contain GPU `{gpu}`"));
+    let family = known.iter().copied().filter(|other| is_of_family(other, gpu));
+    let told = match nearest(gpu, family) {
+        Some(near) => told.hint(format!("did you mean `{near}`?")),
+        None => told,
+    };
+    told.hint(format!("the known targets are {}", known.join(", "))).hint(format!(
+        "to add `{gpu}`, write a table `[{gpu}]` with `name` and `family` into versions/gpus.toml"
+    ))
+}
+
+/// Returns whether two targets have the same major version, for example gfx11. In gfx9, the last
+/// digits tell generations apart, so that no target is like another.
+fn is_of_family(gpu: &str, other: &str) -> bool {
+    let major =
+        |gpu: &str| gpu.get(..5).filter(|start| start.starts_with("gfx1")).map(str::to_owned);
+    major(gpu).is_some() && major(gpu) == major(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_of_another_generation_is_not_suggested() {
+        let known = ["gfx1151", "gfx1103", "gfx1201", "gfx90a", "gfx942"];
+        for (gpu, wanted) in [
+            ("gfx1203", "did you mean `gfx1201`?"),
+            ("gfx1154", "did you mean `gfx1151`?"),
+            ("gfx115", "did you mean `gfx1151`?"),
+            ("gfx1303", "the known targets are gfx1151, gfx1103, gfx1201, gfx90a, gfx942"),
+            ("gfx906", "the known targets are gfx1151, gfx1103, gfx1201, gfx90a, gfx942"),
+        ] {
+            assert_eq!(unknown_gpu(gpu, known).hints[0], wanted, "{gpu}");
+        }
+    }
+}
