@@ -8,7 +8,9 @@ mod kind;
 
 use std::error::Error;
 
-pub use conversions::{DEBIAN_MIRROR, engine_hints, registry_hints, registry_kind};
+pub use conversions::{
+    DEBIAN_MIRROR, engine_hints, missing_image, no_mirror_hint, registry_hints, registry_kind,
+};
 pub use kind::Kind;
 
 /// An error that ends the program.

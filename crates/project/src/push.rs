@@ -61,7 +61,7 @@ async fn push(
             format!("pushing to `{target}` failed"),
             &error,
         );
-        registry_hints(told, error.kind())
+        registry_hints(told, &error)
     };
     let named = match &target.tag {
         Some(_) => target.clone(),

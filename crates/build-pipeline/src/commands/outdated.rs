@@ -1,8 +1,8 @@
 //! `build-pipeline outdated`: checks whether pinned inputs changed upstream. Changes nothing.
 
 use failure::{Failure, Kind};
+use project::fetch;
 use project::pins_file::{FILE, read};
-use project::{fetch, registry};
 use upkeep::outdated::{Class, Clients, OutdatedReport, check, select};
 
 use crate::annotations::{self, Annotation, Level};
@@ -18,7 +18,7 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     let index = fetch::index(args.index.url.as_deref());
     let clients = Clients {
         sources: global::sources(global)?,
-        client: registry::client(&global.mirror)?,
+        client: global::registry(global)?,
         index: index.map_err(|error| error.lines().join(": ")),
     };
     let report = check(&text, &pins, clients, output::warn)?;
