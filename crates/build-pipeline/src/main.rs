@@ -89,6 +89,8 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
 
 /// Applies the user's configuration where the command line and the environment say nothing.
 fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failure> {
+    let Global { mirror_rules, mirror_only, .. } = &cli.global;
+    cli.global.mirror = project::mirrors::read(mirror_rules, *mirror_only)?;
     let needs_none = matches!(
         cli.command,
         Some(
@@ -102,8 +104,7 @@ fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failu
         Err(_) if needs_none => Config::default(),
         config => config?,
     };
-    let Global { mirror_rules, mirror_only, .. } = &cli.global;
-    cli.global.mirror = project::mirrors::read(mirror_rules, *mirror_only, &config)?;
+    cli.global.mirror.add(&config);
     if let Some(cache) = config.cache {
         project::environment::use_cache_folder(cache);
     }

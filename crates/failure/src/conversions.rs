@@ -209,15 +209,19 @@ fn cause_of<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<
 pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
     let host = error.host();
     let who = if error.is_at_mirror() { "mirror" } else { "registry" };
-    let told = match error.missing_copy() {
+    let copy = error.missing_copy();
+    let is_copy_missing = copy.is_some();
+    let told = match copy {
         Some((image, copy)) => told.hint(format!(
             "the mirror has no copy: `skopeo copy --all docker://{image} docker://{copy}` adds it, on a machine that reaches both"
         )),
         None => told,
     };
     match error.kind() {
-        RegistryKind::NotFound if error.is_at_mirror() => told
-            .hint("the registry itself could not be asked; check the network and `HTTPS_PROXY`"),
+        RegistryKind::NotFound if is_copy_missing => told,
+        RegistryKind::NotFound if error.is_at_mirror() => told.hint(format!(
+            "mirror `{host}` is incomplete: copy the whole image to it, for example with `skopeo copy --all`"
+        )),
         RegistryKind::NotFound => missing_image(told, host),
         RegistryKind::Authentication => told.hint(format!(
             "log in with `podman login {host}` or `docker login {host}`; the tool uses their credentials"

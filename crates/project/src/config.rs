@@ -116,7 +116,8 @@ mod tests {
         assert_eq!(config.output.as_ref().unwrap().expose(), "oci:out/{track}");
         assert_eq!(config.engine, Some("docker"));
         assert_eq!(config.cache.as_deref(), Some(Path::new("/srv/cache")));
-        let mirrors = crate::mirrors::read(&[], false, &config).unwrap();
+        let mut mirrors = crate::mirrors::Mirrors::default();
+        mirrors.add(&config);
         assert!(mirrors.only);
         assert_eq!((mirrors.registries.len(), mirrors.sources.len()), (1, 1));
     }

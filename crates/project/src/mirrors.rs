@@ -66,6 +66,12 @@ impl Extend<Rule> for Mirrors {
 }
 
 impl Mirrors {
+    /// Adds the rules of the user's configuration, after those of the command line.
+    pub fn add(&mut self, config: &Config) {
+        self.only |= config.mirror_only;
+        self.extend(config.rules.iter().cloned());
+    }
+
     /// Returns the hosts that may be asked.
     pub fn hosts(&self) -> Hosts {
         if !self.only {
@@ -77,13 +83,12 @@ impl Mirrors {
     }
 }
 
-/// Returns the rules of the command line, `FROM=TO`, then those in the user's configuration.
-/// `only` is whether the command line forbids everything else.
+/// Returns the rules of the command line, `FROM=TO`. `only` is whether it forbids everything else.
 ///
 /// # Errors
 /// A rule is wrong or contains a password.
-pub fn read(given: &[Secret], only: bool, config: &Config) -> Result<Mirrors, Failure> {
-    let mut mirrors = Mirrors { only: only || config.mirror_only, ..Mirrors::default() };
+pub fn read(given: &[Secret], only: bool) -> Result<Mirrors, Failure> {
+    let mut mirrors = Mirrors { only, ..Mirrors::default() };
     for text in given {
         let parts = text
             .expose()
@@ -98,7 +103,6 @@ pub fn read(given: &[Secret], only: bool, config: &Config) -> Result<Mirrors, Fa
         })?;
         mirrors.extend([rule]);
     }
-    mirrors.extend(config.rules.iter().cloned());
     Ok(mirrors)
 }
 
@@ -130,9 +134,9 @@ mod tests {
             ["docker.io=127.0.0.1:5000/hub", "https://github.com=https://git.example.org/x"]
                 .map(Secret::from)
                 .into();
-        let mirrors = read(&rules, false, &Config::default()).unwrap();
+        let mirrors = read(&rules, false).unwrap();
         assert_eq!(mirrors.hosts(), Hosts::All);
-        let mirrors = read(&rules, true, &Config::default()).unwrap();
+        let mirrors = read(&rules, true).unwrap();
         let hosts = ["127.0.0.1:5000", "git.example.org"].map(str::to_owned);
         assert_eq!(mirrors.hosts(), Hosts::Only(hosts.into()));
     }

@@ -134,7 +134,9 @@ impl Rules {
         let mut places = Vec::new();
         for mirror in &self.mirrors {
             if let Some(rest) = behind(&name, &mirror.from) {
-                places.push(self.place(&format!("{}{rest}", mirror.to), false, true));
+                let location = format!("{}{rest}", mirror.to);
+                // A rule that leads to itself only allows the registry.
+                places.push(self.place(&location, false, location != name));
             }
         }
         let settings = self.conf.find(&name);
@@ -267,7 +269,7 @@ mod tests {
                  mirror inner.example/rocm/vllm plain, quay.io/rocm/vllm",
             ),
             (&["docker.io/roc=x.example"], "docker.io/fedora", "docker.io/library/fedora"),
-            (&["docker.io=docker.io"], "docker.io/fedora", "mirror docker.io/library/fedora"),
+            (&["docker.io=docker.io"], "docker.io/fedora", "docker.io/library/fedora"),
             (&["blocked.example=x.example"], "blocked.example/a", "mirror x.example/a"),
         ] {
             let places = rules(mirrors, conf).to_read(&name.parse().unwrap(), true).unwrap();

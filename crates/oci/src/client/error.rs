@@ -187,7 +187,9 @@ impl RegistryError {
 
     /// Returns the failure that tells the user most.
     fn telling(&self) -> Option<&Place> {
-        self.0.places.iter().min_by_key(|place| place.kind.rank())
+        // What is missing everywhere is missing at the registry.
+        let is_copy = |place: &Place| place.kind == ErrorKind::NotFound && place.mirror.is_some();
+        self.0.places.iter().min_by_key(|place| (place.kind.rank(), is_copy(place)))
     }
 
     /// Returns the kind of the failure that tells the user most, if several locations failed.
@@ -212,9 +214,7 @@ impl RegistryError {
 
     /// Returns whether the registry itself, which is the last location, does not have it.
     pub(super) fn is_missing(&self) -> bool {
-        let own = self.0.subject.image.as_ref().map(|image| image.repository.to_string());
-        let is_itself = |place: &&Place| place.mirror.is_none() || place.mirror == own;
-        let registry = self.0.places.last().filter(is_itself);
+        let registry = self.0.places.last().filter(|place| place.mirror.is_none());
         registry.is_some_and(|place| place.kind == ErrorKind::NotFound)
     }
 

@@ -63,6 +63,28 @@ impl RegistryClient {
         }
     }
 
+    /// Returns the digest that `image` has at the registry itself, which is the one to push to, or
+    /// `None` if it has no such image. Mirrors are not asked.
+    ///
+    /// # Errors
+    /// Fails if the registry cannot be reached or refuses the request.
+    pub async fn target_digest(&self, image: &ImageRef) -> Result<Option<Digest>, RegistryError> {
+        let session = &*self.session;
+        let subject = subject("read the digest of", image);
+        let host = image.repository.registry();
+        let reference =
+            reference(image).map_err(|failure| RegistryError::unasked(&subject, host, failure))?;
+        let places = [session.place_to_write(&subject, &image.repository)?];
+        let found = from_first_place!(session, subject, places, |place| session
+            .try_digest(place, &reference, image.digest.as_ref())
+            .await);
+        match found {
+            Ok(digest) => Ok(Some(digest)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Pushes a manifest or index under the digest or tag of `image`, and returns its digest.
     ///
     /// # Errors

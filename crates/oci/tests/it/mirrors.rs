@@ -47,7 +47,7 @@ async fn the_first_mirror_that_has_it_is_enough() {
 async fn failures_fall_to_the_next_place() {
     for (fault, wanted, warned) in [
         (Fault::status(404), [1, 1, 0], None),
-        (Fault::status(401), [1, 1, 0], Some("none is stored for")),
+        (Fault::status(401), [1, 1, 0], Some("requires an authentication")),
         (Fault::status(403), [1, 1, 0], Some("answered 403")),
         (Fault::status(503), [3, 1, 0], Some("answered 503")),
         (Fault::Reset, [3, 1, 0], Some("connection broke")),
@@ -214,31 +214,27 @@ async fn locations_are_listed_in_order() {
 #[tokio::test]
 async fn the_kind_is_that_of_the_most_telling_place() {
     let page = Answer::new(200).header("Content-Type", "text/html").body("<html>log in</html>");
-    for (mirror, registry, wanted) in [
-        (Fault::status(401), Fault::Reset, ErrorKind::Authentication),
-        (Fault::status(403), Fault::Reset, ErrorKind::Denied),
-        (Fault::status(429), Fault::Reset, ErrorKind::RateLimited { until: None }),
-        (Fault::status(500), Fault::Reset, ErrorKind::Registry),
-        (Fault::status(404), Fault::Reset, ErrorKind::NotFound),
-        (page.into(), Fault::Reset, ErrorKind::Protocol),
-        (Fault::status(401), Fault::status(404), ErrorKind::Authentication),
-        (Fault::Reset, Fault::status(404), ErrorKind::NotFound),
-        (Fault::status(404), Fault::status(503), ErrorKind::Registry),
+    for (mirror, registry, wanted, is_at_mirror) in [
+        (Fault::status(401), Fault::Reset, ErrorKind::Authentication, true),
+        (Fault::status(403), Fault::Reset, ErrorKind::Denied, true),
+        (Fault::status(429), Fault::Reset, ErrorKind::RateLimited { until: None }, true),
+        (Fault::status(500), Fault::Reset, ErrorKind::Registry, true),
+        (Fault::status(404), Fault::Reset, ErrorKind::NotFound, true),
+        (page.into(), Fault::Reset, ErrorKind::Protocol, true),
+        (Fault::status(401), Fault::status(404), ErrorKind::Authentication, true),
+        (Fault::Reset, Fault::status(404), ErrorKind::NotFound, false),
+        (Fault::status(404), Fault::status(404), ErrorKind::NotFound, false),
+        (Fault::status(404), Fault::status(503), ErrorKind::Registry, false),
     ] {
         let places = Places::new("telling");
-        let is_mirror = wanted != ErrorKind::Registry || matches!(registry, Fault::Reset);
-        let is_at_mirror = is_mirror && !matches!(mirror, Fault::Reset);
-        let is_missing = wanted == ErrorKind::NotFound && is_at_mirror;
         places.one.on("*", "").does(mirror);
         places.two.on("*", "").does(Fault::Reset);
         places.registry.on("*", "").does(registry);
         let outcome = places.client().manifest(&places.pinned()).await;
         let error = check(outcome, wanted, "cannot read the manifest of");
-        assert_eq!(error.is_at_mirror(), is_at_mirror, "{error}");
-        if is_at_mirror {
-            assert_eq!(error.host(), places.one.host(), "{error}");
-        }
-        if is_missing {
+        let place = if is_at_mirror { &places.one } else { &places.registry };
+        assert_eq!((error.host(), error.is_at_mirror()), (&*place.host(), is_at_mirror));
+        if is_at_mirror && wanted == ErrorKind::NotFound {
             let copy = places.sample.pinned(&places.one.host()).to_string();
             assert_eq!(error.missing_copy(), Some((places.pinned().to_string(), copy)));
         }
