@@ -12,6 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use launch::additions::Additions;
 use launch::machine::Data;
 use launch::prepare::Asked;
+use oci::client::RegistryClient;
 use project::Project;
 use project::request::Subject;
 use sources::{Event, SourceUrl, Sources};
@@ -83,6 +84,21 @@ pub(crate) fn container(given: &Given, work: Option<PathBuf>) -> Asked {
 /// Finds the data files to check a machine against.
 pub(crate) fn data(global: &Global) -> Result<Data, Failure> {
     Ok(Data::find(&working_folder(global)?))
+}
+
+/// Returns the client for registries. It is the same for the whole run.
+pub(crate) fn registry(global: &Global) -> Result<RegistryClient, Failure> {
+    if let Some(client) = global.client.get() {
+        return Ok(client.clone());
+    }
+    let client = project::registry::client(&global.mirror)?;
+    Ok(global.client.get_or_init(|| client).clone())
+}
+
+/// Prints what the client for registries noticed about mirrors.
+pub(crate) fn warn_of_mirrors(global: &Global) {
+    let warnings = global.client.get().map(RegistryClient::warnings).unwrap_or_default();
+    warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
 }
 
 /// Creates the client for sources, which shows progress.

@@ -29,8 +29,9 @@ mod typed;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use failure::{Failure, Kind};
 use names::Secret;
+use project::config::Config;
 
-use crate::cli::{Cli, Color, Command};
+use crate::cli::{Cli, Color, Command, Global};
 use crate::exit_code::code_of;
 use crate::refusal::Refusal;
 
@@ -79,11 +80,17 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
         }
         std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
     };
+    // A wrong file is an error only after it is clear that the command uses it.
+    let config = project::config::read();
     let mut command = Cli::command();
+    if let Some(engine) = config.as_ref().ok().and_then(|config| config.engine) {
+        command = with_engine(command, engine);
+    }
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.map_err(|error| told(&error, &command))?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| told(&error, &command))?;
-    if let Err(error) = typed::check(&command, &matches) {
+    if let Err(error) = typed::check(&command, &matches).and_then(|()| configure(&mut cli, config))
+    {
         if reporter::Reporter::is_json(cli.global.progress) {
             output::talk_json();
         }
@@ -93,6 +100,53 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
     cli.global.words = typed::words(&command, &matches);
     cli.global.variables = typed::from_variables(&command, &matches);
     Ok(cli)
+}
+
+/// Applies the user's configuration where the command line and the environment say nothing.
+fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failure> {
+    let Global { mirror_rules, mirror_only, .. } = &cli.global;
+    cli.global.mirror = project::mirrors::read(mirror_rules, *mirror_only)?;
+    let needs_none = matches!(
+        cli.command,
+        Some(
+            Command::Help { .. }
+                | Command::Completions { .. }
+                | Command::Man { .. }
+                | Command::Schema(_)
+        )
+    );
+    let config = match config {
+        Err(_) if needs_none => Config::default(),
+        config => config?,
+    };
+    cli.global.mirror.add(&config);
+    if let Some(cache) = config.cache {
+        project::environment::use_cache_folder(cache);
+    }
+    let build = match &mut cli.command {
+        None if cli.build.subject.tracks.is_empty() => None,
+        None => Some(&mut cli.build),
+        Some(Command::Build(args)) => Some(&mut args.build),
+        Some(_) => None,
+    };
+    if let Some(build) = build
+        && build.outputs.is_empty()
+        && build.push.is_empty()
+        && !build.load
+        && !build.subject.rehearse
+    {
+        build.outputs.extend(config.output);
+    }
+    Ok(())
+}
+
+/// Returns the command with another default for `--engine`.
+fn with_engine(command: clap::Command, engine: &'static str) -> clap::Command {
+    let with_default = |argument: clap::Arg| match argument.get_id().as_str() {
+        "engine" => argument.default_value(engine),
+        _ => argument,
+    };
+    command.mut_args(with_default).mut_subcommands(|one| one.mut_args(with_default))
 }
 
 /// Hides secrets in panic messages.
@@ -110,7 +164,11 @@ fn hide_secrets_in_panics() {
 fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, Failure> {
     match &cli.command {
         Some(Command::Run(args)) => commands::run::run(&cli.global, args).map(Into::into),
-        _ => of_ours(cli).map(|()| std::process::ExitCode::SUCCESS),
+        _ => {
+            let ended = of_ours(cli);
+            global::warn_of_mirrors(&cli.global);
+            ended.map(|()| std::process::ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -81,7 +81,7 @@ pub enum FetchError {
 /// Fetches `packages`, several at once. Cached files are hashed again, and need no network.
 ///
 /// The mirrors of an archive are tried in order. The next one is tried if a file is not found or a
-/// mirror does not answer. A wrong hash is an immediate error. Snapshots
+/// mirror does not answer or may not be asked. A wrong hash is an immediate error. Snapshots
 /// ([`Mirrors::with_snapshots`]) are used only if a mirror does not have the file.
 ///
 /// # Errors
@@ -133,8 +133,11 @@ async fn fetch_one(
             Err(source) => missing.take().filter(|_| is_snapshot).unwrap_or(source),
         };
         let is_missing = source.kind() == ErrorKind::NotFound;
-        let may_help =
-            is_missing || matches!(source.kind(), ErrorKind::Unreachable | ErrorKind::Timeout);
+        let may_help = is_missing
+            || matches!(
+                source.kind(),
+                ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::NoMirror
+            );
         let is_for_missing = urls.peek().is_some_and(|next| next.1);
         next = urls.next().filter(|_| may_help && (is_missing || !is_for_missing));
         match (next.is_some(), is_missing) {

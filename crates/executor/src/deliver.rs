@@ -31,7 +31,7 @@ pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
     let ask = |output: &Output| match output {
         Output::Registry { reference } if reference.tag.is_some() => {
             let (client, reference) = (settings.client.clone(), reference.clone());
-            Some(tokio::spawn(async move { client.manifest_digest(&reference).await }))
+            Some(tokio::spawn(async move { client.target_digest(&reference).await }))
         }
         Output::Registry { .. }
         | Output::Layout { .. }

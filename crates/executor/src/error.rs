@@ -2,13 +2,13 @@
 
 use std::error::Error;
 
-use debian::{LocalSourceError, WriteRootError};
+use debian::{FetchError, LocalSourceError, WriteRootError};
 use engine::{EngineError, RunFailure};
 use names::{Digest, ImageRef};
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use oci::media::MediaError;
 use oci::{DeriveError, LayoutError};
-use sources::SourceError;
+use sources::{ErrorKind as SourceKind, SourceError};
 
 use crate::{BaseImage, LayerError};
 
@@ -39,7 +39,7 @@ pub enum ErrorKind {
     /// The target contains something that this tool must not overwrite.
     Target,
     /// A source is not available, with the kind of failure.
-    Source(sources::ErrorKind),
+    Source(SourceKind),
     /// A patch does not fit, or one of its probes failed.
     Patch,
     /// A file of the project changed after the plan was made.
@@ -194,9 +194,15 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }
     }
 
-    pub(crate) fn packages(source: impl Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn packages(source: FetchError) -> Self {
         let what = "cannot get the packages of the lock".to_owned();
-        Self { what, kind: ErrorKind::Packages, source: Some(Box::new(source)) }
+        let kind = match &source {
+            FetchError::Fetch { source, .. } if source.kind() == SourceKind::NoMirror => {
+                ErrorKind::Source(SourceKind::NoMirror)
+            }
+            _ => ErrorKind::Packages,
+        };
+        Self { what, kind, source: Some(Box::new(source)) }
     }
 
     pub(crate) fn bootstrap(source: WriteRootError) -> Self {

@@ -1,7 +1,9 @@
 //! The failures of libraries, each with its kind and with what to do next.
 
+use std::error::Error;
+
 use executor::ErrorKind as ExecuteKind;
-use oci::client::ErrorKind as RegistryKind;
+use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use planner::{PlanError, UsedPins};
 
 use crate::{Failure, Kind, unknown_gpu};
@@ -136,13 +138,19 @@ impl From<&executor::ExecuteError> for Failure {
             told.log = failure.log.clone();
         }
         match error.kind() {
-            ExecuteKind::Registry(kind) => registry_hints(told, kind),
+            ExecuteKind::Registry(_) => match cause_of::<RegistryError>(error) {
+                Some(error) => registry_hints(told, error),
+                None => told,
+            },
             ExecuteKind::Integrity => told.hint("nothing was written; if the registry is a mirror, check what it serves"),
             ExecuteKind::Base => told.hint("pin an image for linux/amd64 that has an OCI or Docker schema 2 manifest"),
             ExecuteKind::Disk { full: true } => told.hint("free some space, or write elsewhere with `--output oci:DIR`; existing output was not changed"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or write elsewhere with `--output oci:DIR`"),
             ExecuteKind::Target => told.hint("name a new or empty folder or file, or one that build-pipeline wrote: `--output oci:DIR`, `--output oci-archive:FILE`"),
-            ExecuteKind::Source(kind) => source_hints(told, kind),
+            ExecuteKind::Source(_) => match cause_of::<sources::SourceError>(error) {
+                Some(error) => source_hints(told, error),
+                None => told,
+            },
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN was started"),
             ExecuteKind::Changed => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => engine_hints(told),
@@ -179,34 +187,88 @@ pub fn registry_kind(kind: RegistryKind) -> Kind {
     match kind {
         RegistryKind::Authentication | RegistryKind::Denied => Kind::Authentication,
         RegistryKind::Integrity => Kind::Integrity,
+        RegistryKind::NoMirror => Kind::Input,
         _ => Kind::Network,
     }
 }
 
-/// Adds hints for a registry error.
-pub fn registry_hints(told: Failure, kind: RegistryKind) -> Failure {
-    match kind {
-        RegistryKind::NotFound => told.hint(
-            "the vendor may have deleted it; if you have a copy, `--mirror docker.io=HOST` reads from there",
-        ),
-        RegistryKind::Authentication => told.hint("log in with `podman login HOST` or `docker login HOST`; the tool uses their credentials"),
-        RegistryKind::Denied => told.hint("the login worked, but the account lacks permission; check the repository's name and the account's rights"),
-        RegistryKind::RateLimited { .. } => told.hint("log in (`podman login HOST`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"),
+/// Returns the first error of type `E` among `error` and its causes.
+fn cause_of<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    match error.downcast_ref() {
+        Some(found) => Some(found),
+        None => cause_of(error.source()?),
+    }
+}
+
+/// Adds hints for a registry error. They are about the location that explains the failure best.
+pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
+    let host = error.host();
+    let who = if error.is_at_mirror() { "mirror" } else { "registry" };
+    let copy = error.missing_copy();
+    let is_copy_missing = copy.is_some();
+    let told = match copy {
+        Some((image, copy)) => told.hint(format!(
+            "the mirror has no copy: `skopeo copy --all docker://{image} docker://{copy}` adds it, on a machine that reaches both"
+        )),
+        None => told,
+    };
+    match error.kind() {
+        RegistryKind::NotFound if is_copy_missing => told,
+        RegistryKind::NotFound if error.is_at_mirror() => told.hint(format!(
+            "mirror `{host}` is incomplete: copy the whole image to it, for example with `skopeo copy --all`"
+        )),
+        RegistryKind::NotFound => missing_image(told, host),
+        RegistryKind::Authentication => told.hint(format!(
+            "log in with `podman login {host}` or `docker login {host}`; the tool uses their credentials"
+        )),
+        RegistryKind::Denied => told.hint(format!(
+            "{who} `{host}` denies access: check the repository's name and the account's rights, or log in with another account (`podman login {host}`)"
+        )),
+        RegistryKind::RateLimited { .. } => told.hint(format!(
+            "{who} `{host}` limits the rate: log in (`podman login {host}`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"
+        )),
         RegistryKind::Unreachable | RegistryKind::Timeout => told
             .hint("check the network and `HTTPS_PROXY`; `--mirror FROM=TO` reads from a registry that you can reach")
             .hint("`--rehearse` needs no network"),
         RegistryKind::Tls => told.hint("set `SSL_CERT_FILE` to use your company's certificate authority"),
         RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a network problem"),
         RegistryKind::Integrity => told.hint("nothing was written; if the registry is a mirror, check what it serves"),
-        RegistryKind::Registry => told.hint("the registry is at fault; try again later"),
-        RegistryKind::Protocol | RegistryKind::TooLarge => told.hint("check that the address is that of a registry, and that no login page or proxy intercepts it"),
+        RegistryKind::Registry => told.hint(format!("{who} `{host}` is at fault; try again later")),
+        RegistryKind::Protocol | RegistryKind::TooLarge => told.hint(format!(
+            "check that `{host}` is the address of a registry, and that no login page or proxy intercepts it"
+        )),
+        RegistryKind::NoMirror if error.was_asked() => redirected_hint(told),
+        RegistryKind::NoMirror => no_mirror_hint(told, host, "HOST"),
     }
+}
+
+/// Adds hints for an image that the registry `host` does not have.
+pub fn missing_image(told: Failure, host: &str) -> Failure {
+    told.hint("check the spelling of the image's name, tag or digest").hint(format!(
+        "if the image was deleted and you have a copy, `--mirror {host}=HOST` reads from there"
+    ))
+}
+
+/// Why a place without a mirror may not be asked.
+const MIRROR_ONLY: &str = "`--mirror-only`, `BUILD_PIPELINE_MIRROR_ONLY` or `mirror-only` in `~/.config/build-pipeline/config.toml` forbids all hosts without a mirror rule";
+
+/// Adds the hint for a place that has no mirror, although only mirrors may be asked.
+pub fn no_mirror_hint(told: Failure, place: &str, to: &str) -> Failure {
+    told.hint(format!(
+        "name a mirror with `--mirror {place}={to}`, or allow the place itself with `--mirror {place}={place}`"
+    ))
+    .hint(MIRROR_ONLY)
+}
+
+/// Adds the hint for a mirror that sends the tool to a host that may not be asked.
+fn redirected_hint(told: Failure) -> Failure {
+    told.hint("the mirror sent the tool to that host; `--mirror HOST=HOST` allows it")
+        .hint(MIRROR_ONLY)
 }
 
 impl From<sources::SourceError> for Failure {
     fn from(error: sources::SourceError) -> Self {
-        let kind = error.kind();
-        source_hints(Self::from_chain(source_kind(kind), &error), kind)
+        source_hints(Self::from_chain(source_kind(error.kind()), &error), &error)
     }
 }
 
@@ -220,15 +282,15 @@ fn source_kind(kind: sources::ErrorKind) -> Kind {
         SourceKind::Authentication => Kind::Authentication,
         SourceKind::Integrity => Kind::Integrity,
         SourceKind::Moved => Kind::OutOfDate,
-        SourceKind::Refused => Kind::Input,
+        SourceKind::Refused | SourceKind::NoMirror => Kind::Input,
         SourceKind::Disk => Kind::Machine,
     }
 }
 
 /// Adds hints for a source that cannot be fetched.
-fn source_hints(told: Failure, kind: sources::ErrorKind) -> Failure {
+fn source_hints(told: Failure, error: &sources::SourceError) -> Failure {
     use sources::ErrorKind as SourceKind;
-    match kind {
+    match error.kind() {
             SourceKind::Unreachable | SourceKind::Timeout => told.hint(
                 "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server that you can reach",
             )
@@ -238,6 +300,10 @@ fn source_hints(told: Failure, kind: sources::ErrorKind) -> Failure {
             SourceKind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, check what the mirror serves"),
             SourceKind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
             SourceKind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
+            SourceKind::NoMirror => match error.without_mirror() {
+                Some(place) => no_mirror_hint(told, place, "URL"),
+                None => redirected_hint(told),
+            },
             SourceKind::Tool | SourceKind::Refused => told,
     }
 }

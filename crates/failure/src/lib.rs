@@ -10,7 +10,9 @@ mod unknown;
 
 use std::error::Error;
 
-pub use conversions::{DEBIAN_MIRROR, engine_hints, registry_hints, registry_kind};
+pub use conversions::{
+    DEBIAN_MIRROR, engine_hints, missing_image, no_mirror_hint, registry_hints, registry_kind,
+};
 pub use kind::Kind;
 pub use unknown::{gpu_target, nearest, unknown_gpu};
 

@@ -33,6 +33,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The address is more internal than allowed.
     Refused,
+    /// Only other hosts may be asked.
+    OtherHost,
     /// This machine cannot set up a client.
     Setup,
 }

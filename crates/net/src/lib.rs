@@ -3,6 +3,7 @@
 //!
 //! Where to start:
 //! - [`check_hop`] and [`check_realm`] decide where a server may send this tool.
+//! - [`Hosts`] says which hosts may be asked at all.
 //! - [`Transport::send`] sends one request and returns the head of the response. It follows no
 //!   redirect; its caller decides.
 //! - [`usual_wait`] and [`retry_time`] say when a request may be sent again.
@@ -11,6 +12,7 @@
 //! This crate knows nothing about registries, git or packages, and reads no files.
 
 mod error;
+mod hosts;
 mod pace;
 mod policy;
 mod resolver;
@@ -19,6 +21,7 @@ mod text;
 mod transport;
 
 pub use error::{Error, ErrorKind, NOT_CONNECTED, causes};
+pub use hosts::Hosts;
 pub use pace::Pace;
 pub use policy::{
     Reach, RefusedHop, check_hop, check_reach, check_realm, check_upload, is_same_host,

@@ -21,9 +21,11 @@ use tokio::time::timeout;
 use url::{Host, Url};
 
 use crate::error::{Error, ErrorKind};
+use crate::hosts::Hosts;
 use crate::pace::Pace;
 use crate::policy::{Reach, literal_reach};
 use crate::resolver::Names;
+use crate::text::quoted;
 
 /// The time limits.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +102,8 @@ pub struct TransportSettings {
     pub extra_roots: Vec<Vec<u8>>,
     /// Host names with fixed addresses.
     pub fixed_names: Vec<FixedName>,
+    /// The hosts that requests may go to.
+    pub hosts: Hosts,
 }
 
 /// How a request gets to its target, which decides the addresses that it may reach.
@@ -239,8 +243,14 @@ impl Transport {
     /// followed.
     ///
     /// # Errors
-    /// Fails if there is no response, or if it does not arrive in time.
+    /// Fails if there is no response, if it does not arrive in time, or if the host may not be
+    /// asked.
     pub async fn send(&self, route: Route, out: Outgoing) -> Result<Incoming, Error> {
+        if !self.settings.hosts.allows(&out.url) {
+            let host = quoted(out.url.host_str().unwrap_or_default());
+            let detail = format!("{host} may not be asked, because no mirror rule names it");
+            return Err(Error::new(ErrorKind::OtherHost, detail));
+        }
         let reach = out.url.host().as_ref().and_then(literal_reach);
         let route = match reach {
             Some(Reach::Loopback) if out.url.scheme() == "http" => Route::Loopback,

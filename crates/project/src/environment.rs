@@ -1,16 +1,21 @@
 //! The only module that reads environment variables, with a table of all that matter.
 
+use std::collections::BTreeMap;
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use engine::{DockerBuilder, Surroundings};
 use failure::{Failure, Kind};
 use names::Secret;
+use sources::Hosts;
 
 /// The variables that the program reads, for `build-pipeline help environment`.
-pub const TABLE: [(&str, &str); 30] = [
+pub const TABLE: [(&str, &str); 31] = [
     ("BUILD_PIPELINE_DIRECTORY", "same as -C"),
     ("BUILD_PIPELINE_MIRROR", "same as --mirror, comma-separated"),
+    ("BUILD_PIPELINE_MIRROR_ONLY", "1: same as --mirror-only"),
     ("BUILD_PIPELINE_PROGRESS", "same as --progress"),
     ("BUILD_PIPELINE_COLOR", "same as --color"),
     ("BUILD_PIPELINE_LOCK_TIMEOUT", "same as --lock-timeout"),
@@ -47,12 +52,12 @@ pub const TABLE: [(&str, &str); 30] = [
     ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities in addition to the system's"),
     (
         "XDG_CACHE_HOME",
-        "its build-pipeline/ contains manifests, configs and sources (default ~/.cache)",
+        "its build-pipeline/ contains manifests, configs and sources (default: `cache` in config.toml, else ~/.cache)",
     ),
     ("XDG_STATE_HOME", "its build-pipeline/ contains records and locks (default ~/.local/state)"),
     (
         "XDG_CONFIG_HOME",
-        "its containers/ contains auth.json and registries.conf, its build-pipeline/config.toml contains mirrors (default ~/.config)",
+        "its containers/ contains auth.json and registries.conf, its build-pipeline/config.toml contains your defaults and mirrors (default ~/.config)",
     ),
     (
         "HSA_*, HIP_*, ROCR_*, AMD_*, GPU_*, VLLM_*, OLLAMA_* and similar",
@@ -101,9 +106,21 @@ fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
     path_variable(variable).or_else(|| Some(path_variable("HOME")?.join(default)))
 }
 
+/// The folder of the user's configuration for data that can be fetched again.
+static CACHE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Sets the folder for data that can be fetched again, for the case that the environment does not
+/// say it. Only the first call counts.
+pub fn use_cache_folder(folder: PathBuf) {
+    drop(CACHE.set(folder));
+}
+
 /// Returns the folder for data that can be fetched again, if there is a home directory.
 pub fn cache_folder() -> Option<PathBuf> {
-    Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline"))
+    match CACHE.get().filter(|_| path_variable("XDG_CACHE_HOME").is_none()) {
+        Some(folder) => Some(folder.clone()),
+        None => Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline")),
+    }
 }
 
 /// Returns the folder for large temporary files, if there is a home directory.
@@ -256,30 +273,42 @@ pub fn buildkit_progress() -> Option<String> {
     variable("BUILDKIT_PROGRESS")
 }
 
-/// Returns the variables that define how programs reach the network.
-pub fn network_variables() -> std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsString> {
-    const NAMES: [&str; 10] = [
-        "ALL_PROXY",
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-        "NO_PROXY",
-        "SSL_CERT_DIR",
-        "SSL_CERT_FILE",
-        "all_proxy",
-        "http_proxy",
-        "https_proxy",
-        "no_proxy",
-    ];
-    NAMES.iter().filter_map(|name| Some((name.into(), env::var_os(name)?))).collect()
+/// Returns the variables that define how programs reach the network. If only some hosts may be
+/// asked and there is no proxy that decides, programs get a proxy that does not exist for all other
+/// hosts.
+pub fn network_variables(hosts: &Hosts) -> BTreeMap<OsString, OsString> {
+    const PROXIES: [&str; 6] =
+        ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
+    const OTHERS: [&str; 4] = ["NO_PROXY", "no_proxy", "SSL_CERT_DIR", "SSL_CERT_FILE"];
+    let names = || PROXIES.iter().chain(&OTHERS);
+    let mut all: BTreeMap<OsString, OsString> =
+        names().filter_map(|name| Some((name.into(), env::var_os(name)?))).collect();
+    let has_proxy = PROXIES.iter().any(|name| all.contains_key(OsStr::new(name)));
+    if let Hosts::Only(hosts) = hosts
+        && !has_proxy
+    {
+        all.extend(PROXIES.map(|name| (name.into(), NO_PROGRAM_LISTENS.into())));
+        // Programs expect names without ports.
+        let host = |host: &String| match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name.to_owned(),
+            _ => host.clone(),
+        };
+        let direct = hosts.iter().map(host).collect::<Vec<_>>().join(",");
+        all.extend(["NO_PROXY", "no_proxy"].map(|name| (name.into(), direct.as_str().into())));
+    }
+    all
 }
 
+/// A proxy at the port "discard" of this machine.
+const NO_PROGRAM_LISTENS: &str = "http://127.0.0.1:9";
+
 /// Returns the directories in which programs are searched.
-pub fn program_path() -> std::ffi::OsString {
+pub fn program_path() -> OsString {
     env::var_os("PATH").unwrap_or_default()
 }
 
 /// Returns `HOME` and the variables that change how a GPU appears or how programs use it.
-pub fn gpu_variables() -> std::collections::BTreeMap<String, String> {
+pub fn gpu_variables() -> BTreeMap<String, String> {
     const STARTS: [&str; 12] = [
         "HSA_", "HIP_", "ROC_", "ROCR_", "AMD_", "GPU_", "CUDA_", "TORCH_", "PYTORCH_", "VLLM_",
         "OLLAMA_", "GGML_",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use failure::{Failure, Kind};
+use failure::{Failure, Kind, no_mirror_hint};
 use names::{CommitId, Secret, Sha256};
 use pins::{ArchivePin, Pinned, Pins, SourcePin};
 use sources::{
@@ -11,7 +11,8 @@ use sources::{
     Sources, Submodules, Tree,
 };
 
-use crate::{environment, mirrors, runtime};
+use crate::mirrors::Mirrors;
+use crate::{environment, runtime};
 
 /// A pin of a source tree.
 #[derive(Debug, Clone, Copy)]
@@ -187,24 +188,23 @@ impl Fetcher {
     }
 }
 
-/// Creates the client for sources. `mirrors` are the rules of the command line, and `listener` hears
-/// what is being fetched.
+/// Creates the client for sources. `listener` hears what is being fetched.
 ///
 /// # Errors
-/// There is no home directory for a cache, or a mirror rule is wrong.
+/// There is no home directory for a cache.
 pub fn sources(
-    mirrors: &[Secret],
+    mirrors: &Mirrors,
     listener: impl Fn(Event<'_>) + Send + Sync + 'static,
 ) -> Result<Sources, Failure> {
     let cache = environment::cache_folder().ok_or_else(|| {
         Failure::new(Kind::Machine, "no home directory to keep sources in")
             .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
     })?;
-    let mirrors = mirrors::read(mirrors)?.sources;
     // A mirror rule of the user may point to a path; URLs in data files may not.
     let settings = Settings {
-        allow_local: !mirrors.is_empty(),
-        mirrors,
+        allow_local: !mirrors.sources.is_empty(),
+        mirrors: mirrors.sources.clone(),
+        hosts: mirrors.hosts(),
         ..Settings::new(cache.join("sources"))
     };
     Ok(Sources::new(settings).with_listener(listener))
@@ -228,9 +228,16 @@ pub fn index(named: Option<&str>) -> Result<SourceUrl, Failure> {
 /// Returns the URL after applying mirrors.
 ///
 /// # Errors
-/// A mirror rule gives no valid URL.
-pub fn mirrored(mirrors: &[Mirror], url: &SourceUrl) -> Result<SourceUrl, Failure> {
-    Mirror::resolve(mirrors, url).map_err(|error| Failure::from_chain(Kind::Input, &error))
+/// A mirror rule gives no valid URL, or there is no rule and only mirrors may be asked.
+pub fn mirrored(mirrors: &Mirrors, url: &SourceUrl) -> Result<SourceUrl, Failure> {
+    let place = Mirror::resolve(&mirrors.sources, url)
+        .map_err(|error| Failure::from_chain(Kind::Input, &error))?;
+    if mirrors.hosts().allows(place.url()) {
+        return Ok(place);
+    }
+    let server = place.server();
+    let what = format!("`{server}` may not be asked, and no mirror rule covers it");
+    Err(no_mirror_hint(Failure::new(Kind::Input, what), &server, "URL"))
 }
 
 /// Parses the URL of a source.

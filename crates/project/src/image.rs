@@ -168,7 +168,7 @@ impl Image {
                 format!("reading `{reference}` failed"),
                 &error,
             );
-            registry_hints(told, error.kind())
+            registry_hints(told, &error)
         };
         let mut fetched = client.manifest(&reference).await.map_err(|e| failed(&reference, e))?;
         let name = reference.to_string();

@@ -6,7 +6,7 @@
 //! is known about the pins of a plan. `recipe` asks git for the history of the files. `image` reads
 //! an image that somebody named, and `input` any other file or folder with GPU code. `state` keeps records, and `locks` makes runs with the same output
 //! wait for each other. `mirrors`, `registry`, `fetch` and `rehearsal` say where bytes come from,
-//! and `build_env` supplies what the steps of a build need. Only `environment` reads variables.
+//! `config` reads the user's defaults, and `build_env` supplies what the steps of a build need. Only `environment` reads variables.
 //!
 //! The crate prints nothing. What a person should know meanwhile goes to a function of the caller.
 
@@ -14,6 +14,7 @@ pub mod advice;
 pub mod build_env;
 pub mod built_in;
 pub mod clock;
+pub mod config;
 pub mod environment;
 pub mod fetch;
 mod folder;

@@ -4,13 +4,14 @@
 //! repositories and package indexes; otherwise it is for registries. Rules on the command line take
 //! precedence over the file.
 
+use std::collections::BTreeSet;
+
 use failure::{Failure, Kind};
 use names::Secret;
-use pins::ParseError;
-use pins::reader::{Report, Reported, Table, document, quote, wrong};
+use pins::reader::{Report, Reported, Table, quote, wrong};
+use sources::Hosts;
 
-use crate::environment;
-use crate::folder::read_text;
+use crate::config::Config;
 
 /// An example of each kind of rule.
 const EXAMPLES: [&str; 2] = [
@@ -25,10 +26,13 @@ pub struct Mirrors {
     pub registries: Vec<oci::client::Mirror>,
     /// For git repositories, archives and package indexes.
     pub sources: Vec<sources::Mirror>,
+    /// Whether nothing but the targets of these rules may be asked.
+    pub only: bool,
 }
 
 /// One rule.
-enum Rule {
+#[derive(Debug, Clone)]
+pub(crate) enum Rule {
     Registry(oci::client::Mirror),
     Source(sources::Mirror),
 }
@@ -61,12 +65,30 @@ impl Extend<Rule> for Mirrors {
     }
 }
 
-/// Returns the rules of the command line, `FROM=TO`, then those in the user's configuration.
+impl Mirrors {
+    /// Adds the rules of the user's configuration, after those of the command line.
+    pub fn add(&mut self, config: &Config) {
+        self.only |= config.mirror_only;
+        self.extend(config.rules.iter().cloned());
+    }
+
+    /// Returns the hosts that may be asked.
+    pub fn hosts(&self) -> Hosts {
+        if !self.only {
+            return Hosts::All;
+        }
+        let registries = self.registries.iter().map(oci::client::Mirror::host);
+        let sources = self.sources.iter().filter_map(sources::Mirror::host);
+        Hosts::Only(registries.chain(sources).collect::<BTreeSet<_>>())
+    }
+}
+
+/// Returns the rules of the command line, `FROM=TO`. `only` is whether it forbids everything else.
 ///
 /// # Errors
-/// A rule is wrong or contains a password, or the configuration cannot be read.
-pub fn read(given: &[Secret]) -> Result<Mirrors, Failure> {
-    let mut mirrors = Mirrors::default();
+/// A rule is wrong or contains a password.
+pub fn read(given: &[Secret], only: bool) -> Result<Mirrors, Failure> {
+    let mut mirrors = Mirrors { only, ..Mirrors::default() };
     for text in given {
         let parts = text
             .expose()
@@ -81,29 +103,11 @@ pub fn read(given: &[Secret]) -> Result<Mirrors, Failure> {
         })?;
         mirrors.extend([rule]);
     }
-    let Some(file) = environment::config_file().filter(|file| file.is_file()) else {
-        return Ok(mirrors);
-    };
-    let name = file.display().to_string();
-    let text = read_text(&file).map_err(|error| {
-        Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
-    })?;
-    mirrors.extend(parse(&name, &text).map_err(|error| Failure::places(error, text))?);
     Ok(mirrors)
 }
 
-/// Parses a configuration file: a table `[mirrors]` that maps FROM to TO.
-fn parse(name: &str, text: &str) -> Result<Vec<Rule>, ParseError> {
-    let mut report = Report::new(name, text);
-    let rules = document(&mut report).and_then(|document| {
-        let root = Table::root(&mut report, &document)?;
-        root.check_keys(&mut report, &["schema", "mirrors"]);
-        rules(&mut report, &root)
-    });
-    report.finish(rules)
-}
-
-fn rules(report: &mut Report<'_>, root: &Table<'_>) -> Result<Vec<Rule>, Reported> {
+/// Reads the table `[mirrors]` of a configuration file, which maps FROM to TO.
+pub(crate) fn rules(report: &mut Report<'_>, root: &Table<'_>) -> Result<Vec<Rule>, Reported> {
     let Some(entry) = root.get("mirrors") else { return Ok(Vec::new()) };
     let table = entry.table(report, "`[mirrors]`")?;
     let mut rules = Vec::new();
@@ -125,24 +129,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_rules_of_both_kinds() {
-        let text = "schema = 1\n[mirrors]\n\"docker.io\" = \"127.0.0.1:5000\"\n\
-                    \"https://github.com\" = \"http://127.0.0.1:8080/git\"\n";
-        let mut mirrors = Mirrors::default();
-        mirrors.extend(parse("config.toml", text).unwrap());
-        assert_eq!((mirrors.registries.len(), mirrors.sources.len()), (1, 1));
-    }
-
-    #[test]
-    fn what_is_wrong_in_a_file_is_told_with_its_line() {
-        for (text, wanted) in [
-            ("schema = 1\n[mirror]\n", "did you mean `mirrors`?"),
-            ("schema = 1\n[mirrors]\n\"https://github.com\" = \"ssh://x/y\"\n", "config.toml:3:24"),
-            ("schema = 1\n[mirrors]\n\"docker.io\" = 5000\n", "text in quotes"),
-            ("schema = 2\n", "newer build-pipeline"),
-        ] {
-            let error = parse("config.toml", text).err().unwrap().to_string();
-            assert!(error.contains(wanted), "{error}");
-        }
+    fn only_the_targets_of_rules_may_be_asked() {
+        let rules: Vec<Secret> =
+            ["docker.io=127.0.0.1:5000/hub", "https://github.com=https://git.example.org/x"]
+                .map(Secret::from)
+                .into();
+        let mirrors = read(&rules, false).unwrap();
+        assert_eq!(mirrors.hosts(), Hosts::All);
+        let mirrors = read(&rules, true).unwrap();
+        let hosts = ["127.0.0.1:5000", "git.example.org"].map(str::to_owned);
+        assert_eq!(mirrors.hosts(), Hosts::Only(hosts.into()));
     }
 }

@@ -11,15 +11,16 @@ use std::sync::Arc;
 
 use executor::Materials;
 use failure::{Failure, Kind};
-use names::{Digest, Secret};
+use names::Digest;
 use oci::stand_in::StandIn;
 use plan::{Plan, Revision, labels};
 use planner::{PlanError, Planned, PlanningInput, Warning};
 use record::Recipe;
 
 use crate::folder::{DATA_FILES, Project};
+use crate::mirrors::Mirrors;
 use crate::request::{self, PendingRequest, RevisionChoice, Subject};
-use crate::{advice, built_in, mirrors, patches, recipe, registry, rehearsal, runtime};
+use crate::{advice, built_in, patches, recipe, registry, rehearsal, runtime};
 
 /// A plan with its warnings and its input files.
 #[derive(Debug)]
@@ -62,19 +63,16 @@ pub struct Preparation {
     pub materials: Arc<Materials>,
 }
 
-/// Makes the plans of a subject. Contacts registries only to resolve tags; `mirrors` are the rules of
-/// the command line.
+/// Makes the plans of a subject. Contacts registries only to resolve tags.
 ///
 /// # Errors
 /// The request or a file of the project is wrong, a tag cannot be resolved, or a pin that a
 /// plan needs is unresolved.
 pub fn prepare(
-    mirrors: &[Secret],
+    mirrors: &Mirrors,
     project: &Project,
     subject: &Subject,
 ) -> Result<Preparation, Failure> {
-    // An invalid mirror is an error even if nothing is fetched.
-    mirrors::read(mirrors)?;
     let mut preparer = Preparer::new(project)?;
     let mut pending = request::read(subject, &preparer.input)?;
     if pending.iter().any(|one| !one.tags.is_empty()) {

@@ -61,14 +61,13 @@ async fn push(
             format!("pushing to `{target}` failed"),
             &error,
         );
-        registry_hints(told, error.kind())
+        registry_hints(told, &error)
     };
     let named = match &target.tag {
         Some(_) => target.clone(),
         None => target.repository.at(&image.manifest_digest),
     };
-    if client.manifest_digest(&named).await.map_err(failed)? == Some(image.manifest_digest.clone())
-    {
+    if client.target_digest(&named).await.map_err(failed)? == Some(image.manifest_digest.clone()) {
         return Ok(OutputState::UpToDate);
     }
     let repository = &target.repository;
@@ -192,6 +191,7 @@ mod tests {
         assert_eq!(facts.fill_in("host/{other}:1").unwrap(), "host/{other}:1");
         assert!(facts.fill_in("host/a:{date}").unwrap().starts_with("host/a:20"));
         let error = facts.fill_in("host/a:{gpu}").unwrap_err();
-        assert!(error.message.contains("no label `io.github.build-pipeline.gpu`"), "{error:?}");
+        let lines = error.lines().join("\n");
+        assert!(lines.contains("no label `io.github.build-pipeline.gpu`"), "{lines}");
     }
 }

@@ -1,30 +1,31 @@
 //! Creates the registry client from mirror rules and the machine's files.
 
 use failure::{Failure, Kind};
-use names::Secret;
 use oci::client::{ClientSettings, Mirror, ParseMirrorError, RegistryClient};
 use oci::credentials::CredentialFiles;
 use oci::registries_conf::RegistriesConf;
 
-use crate::{environment, mirrors};
+use crate::environment;
+use crate::mirrors::Mirrors;
 
 /// Returns the `User-Agent` of all requests.
 fn user_agent() -> String {
     format!("build-pipeline/{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Creates the client of a real run. `mirrors` are the rules of the command line.
+/// Creates the client of a real run.
 ///
 /// # Errors
-/// A mirror rule or a file of the machine is wrong.
-pub fn client(mirrors: &[Secret]) -> Result<RegistryClient, Failure> {
+/// A file of the machine is wrong.
+pub fn client(mirrors: &Mirrors) -> Result<RegistryClient, Failure> {
     let settings = ClientSettings {
         credentials: CredentialFiles {
             files: environment::credential_files(),
             ..CredentialFiles::default()
         },
         registries_conf: registries_conf()?,
-        mirrors: mirrors::read(mirrors)?.registries,
+        mirrors: mirrors.registries.clone(),
+        hosts: mirrors.hosts(),
         user_agent: user_agent(),
         ..ClientSettings::default()
     };

@@ -1,9 +1,9 @@
 //! Turns what somebody wrote into build requests, and resolves the tags in them.
 
-use failure::{Failure, Kind, registry_hints, registry_kind};
+use failure::{Failure, Kind, missing_image, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Tag};
 use names::{PinName, TrackName};
-use oci::client::{ErrorKind, RegistryClient};
+use oci::client::RegistryClient;
 use pins::{Pinned, Tracks};
 use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice};
 
@@ -166,13 +166,13 @@ pub async fn resolve(
                 format!("cannot resolve tag `{reference}`"),
                 &error,
             );
-            registry_hints(told, error.kind())
+            registry_hints(told, &error)
                 .hint(format!("`--set {name}=sha256:…` uses a digest that you know"))
         })?;
         let Some(digest) = found else {
             let told = Failure::new(Kind::Network, format!("tag `{reference}` does not exist"));
             let why = pin.discontinued.as_ref().map(|why| format!("pin `{name}`: {why}"));
-            let told = registry_hints(told, ErrorKind::NotFound);
+            let told = missing_image(told, pin.repository.registry());
             return Err(why.into_iter().fold(told, Failure::hint));
         };
         pending.request.overrides.insert(name, ImageOverride { tag: Some(tag), digest });

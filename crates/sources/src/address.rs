@@ -35,6 +35,11 @@ impl SourceUrl {
         self.0.scheme() == "file"
     }
 
+    /// Returns the URL's scheme, host and port.
+    pub fn server(&self) -> String {
+        self.0[..Position::BeforePath].to_owned()
+    }
+
     /// Returns the reach of the URL's host, if it can be determined without a name server.
     pub(crate) fn reach(&self) -> Reach {
         if self.is_file() {
@@ -176,6 +181,13 @@ impl Mirror {
         below(to).parse::<SourceUrl>()?;
         let trim = |text: &str| text.trim_end_matches('/').to_owned();
         Ok(Self { from: trim(from), to: trim(to) })
+    }
+
+    /// Returns the host, with its port, that this rule leads to; `None` for a path on this machine.
+    pub fn host(&self) -> Option<String> {
+        let url = Url::parse(&self.to).ok()?;
+        let host = url.host_str()?;
+        Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
     }
 
     /// Returns the URL to request instead of `url` under this rule.

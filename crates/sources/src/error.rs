@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Disk,
     /// The server or a library gave an invalid answer.
     Tool,
+    /// Only mirrors may be asked, and there is none.
+    NoMirror,
 }
 
 /// Why a source could not be resolved, fetched, opened or written.
@@ -52,6 +54,7 @@ struct Inner {
     subject: String,
     kind: ErrorKind,
     detail: String,
+    without_mirror: Option<String>,
 }
 
 /// Whether a retry makes sense.
@@ -72,6 +75,8 @@ pub(crate) struct Failure {
     pub(crate) detail: String,
     pub(crate) again: Again,
     pub(crate) cause: Option<Cause>,
+    /// The server that has no mirror, if that is the problem: `https://HOST`.
+    pub(crate) without_mirror: Option<String>,
 }
 
 impl SourceError {
@@ -84,12 +89,19 @@ impl SourceError {
     pub fn subject(&self) -> &str {
         &self.inner.subject
     }
+
+    /// Returns the server for which there is no mirror rule, as `https://HOST`, if only mirrors may
+    /// be asked.
+    pub fn without_mirror(&self) -> Option<&str> {
+        self.inner.without_mirror.as_deref()
+    }
 }
 
 impl Failure {
     /// Returns a failure that a retry would not fix.
     pub(crate) fn fatal(kind: ErrorKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), again: Again::No, cause: None }
+        let detail = detail.into();
+        Self { kind, detail, again: Again::No, cause: None, without_mirror: None }
     }
 
     /// Returns a failure that may be temporary.
@@ -122,9 +134,10 @@ impl Failure {
 
     /// Adds the action and its object.
     pub(crate) fn at(self, action: &'static str, subject: impl ToString) -> SourceError {
-        let Self { kind, detail, again: _, cause } = self;
+        let Self { kind, detail, again: _, cause, without_mirror } = self;
         let subject = subject.to_string();
-        SourceError { inner: Box::new(Inner { action, subject, kind, detail }), cause }
+        let inner = Inner { action, subject, kind, detail, without_mirror };
+        SourceError { inner: Box::new(inner), cause }
     }
 }
 
@@ -137,9 +150,11 @@ impl From<net::Error> for Failure {
             net::ErrorKind::Tls | net::ErrorKind::TooLarge | net::ErrorKind::Refused => {
                 ErrorKind::Refused
             }
+            net::ErrorKind::OtherHost => ErrorKind::NoMirror,
         };
         let again = if error.kind.may_pass() { Again::Yes } else { Again::No };
-        Self { kind, detail: error.detail, again, cause: error.cause.map(Cause) }
+        let cause = error.cause.map(Cause);
+        Self { again, cause, ..Self::fatal(kind, error.detail) }
     }
 }
 
@@ -147,7 +162,8 @@ impl From<SourceError> for Failure {
     /// For an operation inside another one. The message starts with the outer operation.
     fn from(error: SourceError) -> Self {
         let SourceError { inner, cause } = error;
-        let Inner { action, subject, kind, detail } = *inner;
-        Self { cause, ..Self::fatal(kind, format!("cannot {action} `{subject}`: {detail}")) }
+        let Inner { action, subject, kind, detail, without_mirror } = *inner;
+        let detail = format!("cannot {action} `{subject}`: {detail}");
+        Self { cause, without_mirror, ..Self::fatal(kind, detail) }
     }
 }

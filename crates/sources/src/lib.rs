@@ -46,6 +46,7 @@ pub use git::{
 pub use git_ref::{GitRef, ParseSourceError, TreePath};
 pub use http::Timeouts;
 pub use index::ReleaseFile;
+pub use net::Hosts;
 pub use session::Settings;
 pub use tree::{Mode, TarSummary, Tree, WriteTarError};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::{
-    FixedName, Incoming, Reach, RefusedHop, Route, Transport, TransportSettings, check_hop,
+    FixedName, Hosts, Incoming, Reach, RefusedHop, Route, Transport, TransportSettings, check_hop,
     is_same_host, usual_wait,
 };
 use reqwest::Method;
@@ -17,6 +17,7 @@ use crate::address::{Mirror, SourceUrl};
 use crate::error::{Again, ErrorKind, Failure};
 use crate::event::Event;
 use crate::http::{INWARD, LEAST_SPEED, Timeouts, redirect_target, refused_redirect, send};
+use crate::tree::refusal;
 
 /// The longest wait that a server may request, in seconds.
 const MAX_RETRY_AFTER: u64 = 10;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub cache: PathBuf,
     /// The mirrors for URLs.
     pub mirrors: Vec<Mirror>,
+    /// The hosts that may be asked.
+    pub hosts: Hosts,
     /// Whether repositories and archives may be local paths.
     pub allow_local: bool,
     /// Whether the network must not be used.
@@ -56,6 +59,7 @@ impl Settings {
         Self {
             cache: cache.into(),
             mirrors: Vec::new(),
+            hosts: Hosts::All,
             allow_local: false,
             is_offline: false,
             timeouts: Timeouts::default(),
@@ -96,12 +100,29 @@ impl Session {
             fixed_names: settings.fixed_names.clone(),
             use_system_proxies: settings.use_system_proxies,
             extra_roots: settings.extra_roots.clone(),
+            hosts: settings.hosts.clone(),
         });
         Self { settings: Arc::new(settings), web: Arc::new(web), listener: Arc::new(|_| {}) }
     }
 
     pub(crate) fn notify(&self, event: Event<'_>) {
         (self.listener)(event);
+    }
+
+    /// Returns the URL that is really requested for `url`.
+    ///
+    /// # Errors
+    /// Fails if a mirror rule gives an invalid URL, or if there is no rule and only mirrors may be
+    /// asked.
+    pub(crate) fn place(&self, url: &SourceUrl) -> Result<SourceUrl, Failure> {
+        let place = Mirror::resolve(&self.settings.mirrors, url).map_err(refusal)?;
+        if self.settings.hosts.allows(place.url()) {
+            return Ok(place);
+        }
+        let server = place.server();
+        let detail = format!("`{server}` may not be asked, and no mirror rule covers it");
+        let failure = Failure::fatal(ErrorKind::NoMirror, detail);
+        Err(Failure { without_mirror: Some(server), ..failure })
     }
 
     /// Fails if the network must not be used.

@@ -7,9 +7,12 @@ mod pins;
 mod values;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use names::Secret;
+use oci::client::RegistryClient;
+use project::mirrors::Mirrors;
 
 pub(crate) use self::build::*;
 pub(crate) use self::machine::*;
@@ -53,7 +56,8 @@ pub(crate) struct Global {
     /// Read a registry, a part of it, or the git repositories and package indexes below a URL from
     /// another place
     #[arg(
-        long,
+        id = "mirror",
+        long = "mirror",
         global = true,
         value_name = "FROM=TO",
         env = "BUILD_PIPELINE_MIRROR",
@@ -61,7 +65,16 @@ pub(crate) struct Global {
         hide_env_values = true,
         help_heading = "Global options"
     )]
-    pub(crate) mirror: Vec<Secret>,
+    pub(crate) mirror_rules: Vec<Secret>,
+    /// Contact no host that is not the target of a mirror rule
+    #[arg(
+        long,
+        global = true,
+        env = "BUILD_PIPELINE_MIRROR_ONLY",
+        value_parser = clap::builder::FalseyValueParser::new(),
+        help_heading = "Global options"
+    )]
+    pub(crate) mirror_only: bool,
     /// How to show progress
     #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, env = "BUILD_PIPELINE_PROGRESS", help_heading = "Global options")]
     pub(crate) progress: Progress,
@@ -74,6 +87,12 @@ pub(crate) struct Global {
     /// Print more details; give it twice to log every request
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
+    /// The mirrors of the command line and of the user's configuration
+    #[arg(skip)]
+    pub(crate) mirror: Mirrors,
+    /// The client for registries, once a command needs it
+    #[arg(skip)]
+    pub(crate) client: OnceLock<RegistryClient>,
     /// The complete command, without secrets, for records and locks
     #[arg(skip)]
     pub(crate) words: Vec<String>,

@@ -6,7 +6,6 @@ use gpu_code::{CodeTarget, Wish};
 use launch::machine;
 use names::GpuTarget;
 use project::input::Input;
-use project::registry;
 
 use crate::cli::{AuditCode, Format, Global};
 use crate::global;
@@ -20,7 +19,7 @@ const MOST_TARGETS: usize = 40;
 /// Audits the input, and fails if the GPU cannot run its code.
 pub(crate) fn run(global: &Global, args: &AuditCode) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
-    let client = registry::client(&global.mirror)?;
+    let client = global::registry(global)?;
     let report = project::runtime::start()?.block_on(async {
         let input = Input::find(&args.input, &folder, &client).await?;
         let wish = wish(global, args, &input)?;

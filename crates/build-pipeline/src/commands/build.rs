@@ -21,7 +21,7 @@ use project::locks::{self, Locks};
 use project::prepare::{Preparation, Prepared, prepare};
 use project::push::{NameFacts, check_digest_file, write_digest};
 use project::rehearsal::Rehearsal;
-use project::{Project, build_env, environment, registry, state};
+use project::{Project, build_env, environment, state};
 use record::{BuildRecord, OutputOutcome, OutputState, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -187,7 +187,7 @@ impl Session<'_> {
                 None => {
                     let cache = environment::cache_folder()
                         .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
-                    (registry::client(&self.global.mirror)?, cache)
+                    (global::registry(self.global)?, cache)
                 }
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
@@ -310,9 +310,6 @@ impl Session<'_> {
         settings: &Settings,
         path: &Path,
     ) -> Result<Built, Failure> {
-        for warning in settings.client.warnings() {
-            output::warn("mirror-distrusted", &warning);
-        }
         let Some(image) = &record.image else {
             return Err(Failure::new(Kind::Bug, "the plan did not produce an image"));
         };

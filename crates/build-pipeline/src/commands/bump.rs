@@ -6,8 +6,8 @@ use failure::{Failure, Kind};
 use names::PinName;
 use oci::client::RegistryClient;
 use pins::{PinKind, Pinned, Pins};
+use project::Project;
 use project::pins_file::{pin_name, read};
-use project::{Project, registry};
 use sources::Sources;
 use upkeep::bump::{Accepted, Asked, Bound, BumpReport, look_up};
 
@@ -18,7 +18,7 @@ use crate::output::{self, Page, counted};
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let project = global::project(global)?;
-    let clients = (&global::sources(global)?, &registry::client(&global.mirror)?);
+    let clients = (&global::sources(global)?, &global::registry(global)?);
     let Some(pin) = &args.pin else { return run_all(&project, args, clients) };
     let pins = project.pins()?;
     let name = pin_name(pin, &pins)?;

@@ -2,7 +2,6 @@
 
 use failure::{Failure, Kind};
 use project::image::Image;
-use project::registry;
 
 use crate::cli::{Diff, Format, Global};
 use crate::comparison::Comparison;
@@ -13,7 +12,7 @@ use crate::output::Page;
 /// Compares the two given images.
 pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
-    let client = registry::client(&global.mirror)?;
+    let client = global::registry(global)?;
     let comparison = project::runtime::start()?.block_on(async {
         let left = Image::find(&args.left, &folder, &client).await?;
         let right = Image::find(&args.right, &folder, &client).await?;

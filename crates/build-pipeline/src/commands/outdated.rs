@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use failure::{Failure, Kind};
+use project::fetch;
 use project::pins_file::{FILE, read};
-use project::{fetch, registry};
 use upkeep::outdated::{Class, Clients, OutdatedReport, PinReport, check, select};
 
 use crate::annotations::{self, Annotation, Level};
@@ -21,7 +21,7 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     let clients = Clients {
         // The report says which hosts cannot be reached, so retries need no messages.
         sources: fetch::sources(&global.mirror, |_| {})?,
-        client: registry::client(&global.mirror)?,
+        client: global::registry(global)?,
         index: index.map_err(|error| error.lines().join(": ")),
     };
     let report = check(&file, &pins, clients, output::warn)?;

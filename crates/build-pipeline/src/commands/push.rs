@@ -10,7 +10,6 @@ use plan::labels;
 use project::image::Image;
 use project::locks::Locks;
 use project::push::{NameFacts, check_digest_file, push_image, write_digest};
-use project::registry;
 use record::OutputOutcome;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -49,7 +48,7 @@ pub(crate) struct Pushed {
 /// Pushes an image to all given places.
 pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
-    let client = registry::client(&global.mirror)?;
+    let client = global::registry(global)?;
     if let Some(file) = &args.digest_file {
         check_digest_file(&folder.join(file))?;
     }
@@ -93,7 +92,7 @@ fn without_kind(text: &str) -> &str {
 /// Gives an image on a registry more tags.
 pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
-    let client = registry::client(&global.mirror)?;
+    let client = global::registry(global)?;
     let wrong = |what: String| {
         Failure::new(Kind::Input, what)
             .hint("write `build-pipeline tag HOST/NAME:TAG NEW`, for example `tag registry.example.org/ai/vllm:nightly stable`")

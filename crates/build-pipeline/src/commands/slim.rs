@@ -6,7 +6,6 @@ use launch::machine;
 use names::GpuTarget;
 use project::input::Input;
 use project::locks::Locks;
-use project::registry;
 use project::slim::{SlimImage, SlimRequest, slim_image};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -53,7 +52,7 @@ pub(crate) struct SlimmedImage {
 /// Writes the image, and shows what was removed.
 pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
-    let client = registry::client(&global.mirror)?;
+    let client = global::registry(global)?;
     let output = parse_output(&args.output, "slim", true)?;
     let slimmed = project::runtime::start()?.block_on(async {
         let input = Input::find(&args.input, &folder, &client).await?;

@@ -13,7 +13,7 @@ use project::image::Image;
 use project::prepare::{Preparer, Unconfirmed};
 use project::rehearsal::Rehearsal;
 use project::request::{PendingRequest, RevisionChoice};
-use project::{Project, environment, registry};
+use project::{Project, environment};
 use record::verify::{
     Documents, FieldCheck, Outcome, Verdict, compare, compare_with_plan, outcome,
 };
@@ -73,7 +73,7 @@ impl Verification {
 pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
     let project = Project::find(&folder)?;
-    let client = registry::client(&global.mirror)?;
+    let client = global::registry(global)?;
     project::runtime::start()?.block_on(async {
         let found = Image::find(&args.target, &folder, &client).await?;
         let mut preparer = Preparer::new(&project)?;

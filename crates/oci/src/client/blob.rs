@@ -165,7 +165,7 @@ impl Session {
 
 /// Returns the subject of an operation on a blob.
 pub(super) fn subject(action: &'static str, repository: &Repository, digest: &Digest) -> Subject {
-    Subject { action, name: format!("{repository}@{digest}") }
+    Subject { action, name: format!("{repository}@{digest}"), image: None }
 }
 
 pub(super) fn wrong_size(wanted: u64, found: u64) -> Failure {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use names::{ImageRef, Repository, Secret};
-use net::{Reach, literal_reach};
+use net::{Hosts, Reach, literal_reach};
 use url::{Host, Url};
 
 use super::error::{ErrorKind, Failure};
@@ -49,6 +49,11 @@ impl Mirror {
         };
         Ok(Self { from, to: check(to)? })
     }
+
+    /// Returns the host, with its port, that this rule leads to.
+    pub fn host(&self) -> String {
+        Endpoint::new(&self.to, false, true).network_host().to_owned()
+    }
 }
 
 impl FromStr for Mirror {
@@ -76,7 +81,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(location: &str, is_plain: bool, is_mirror: bool) -> Self {
+    pub(super) fn new(location: &str, is_plain: bool, is_mirror: bool) -> Self {
         let (host, path) = location.split_once('/').unwrap_or((location, ""));
         let is_plain = is_plain || is_loopback(host);
         Self { host: host.to_owned(), path: path.to_owned(), is_plain, is_mirror }
@@ -114,6 +119,8 @@ pub(super) struct Rules {
     pub(super) conf: RegistriesConf,
     pub(super) mirrors: Vec<Mirror>,
     pub(super) plain_http: BTreeSet<String>,
+    /// The hosts that may be asked.
+    pub(super) hosts: Hosts,
 }
 
 impl Rules {
@@ -127,7 +134,9 @@ impl Rules {
         let mut places = Vec::new();
         for mirror in &self.mirrors {
             if let Some(rest) = behind(&name, &mirror.from) {
-                places.push(self.place(&format!("{}{rest}", mirror.to), false, true));
+                let location = format!("{}{rest}", mirror.to);
+                // A rule that leads to itself only allows the registry.
+                places.push(self.place(&location, false, location != name));
             }
         }
         let settings = self.conf.find(&name);
@@ -153,21 +162,29 @@ impl Rules {
         }
         let mut known = Vec::<Endpoint>::new();
         for place in places {
-            if !known.iter().any(|other| other.host == place.host && other.path == place.path) {
+            let is_known =
+                known.iter().any(|other| other.host == place.host && other.path == place.path);
+            if !is_known && self.allows(&place) {
                 known.push(place);
             }
         }
-        Ok(known)
+        if known.is_empty() { Err(no_mirror()) } else { Ok(known) }
+    }
+
+    fn allows(&self, place: &Endpoint) -> bool {
+        // If it is not a host, the request says so.
+        place.base("https").map_or(true, |base| self.hosts.allows(&base))
     }
 
     /// Returns the location to write to: the registry itself, never a mirror.
     pub(super) fn to_write(&self, repository: &Repository) -> Result<Endpoint, Failure> {
         let name = repository.to_string();
-        match self.conf.find(&name) {
-            Some(settings) if settings.blocked => Err(blocked(&name)),
-            Some(settings) => Ok(self.place(&name, settings.insecure, false)),
-            None => Ok(self.place(&name, false, false)),
-        }
+        let place = match self.conf.find(&name) {
+            Some(settings) if settings.blocked => return Err(blocked(&name)),
+            Some(settings) => self.place(&name, settings.insecure, false),
+            None => self.place(&name, false, false),
+        };
+        if self.allows(&place) { Ok(place) } else { Err(no_mirror()) }
     }
 
     fn place(&self, location: &str, is_plain: bool, is_mirror: bool) -> Endpoint {
@@ -175,6 +192,10 @@ impl Rules {
         place.is_plain |= self.plain_http.contains(&place.host);
         place
     }
+}
+
+fn no_mirror() -> Failure {
+    Failure::fatal(ErrorKind::NoMirror, "it may not be asked, and no mirror rule covers it")
 }
 
 fn blocked(name: &str) -> Failure {
@@ -206,6 +227,7 @@ mod tests {
             conf: RegistriesConf::parse([("conf", conf)]).unwrap(),
             mirrors: mirrors.iter().map(|text| text.parse().unwrap()).collect(),
             plain_http: ["plain.example:5000".to_owned()].into(),
+            hosts: Hosts::All,
         }
     }
 
@@ -247,7 +269,7 @@ mod tests {
                  mirror inner.example/rocm/vllm plain, quay.io/rocm/vllm",
             ),
             (&["docker.io/roc=x.example"], "docker.io/fedora", "docker.io/library/fedora"),
-            (&["docker.io=docker.io"], "docker.io/fedora", "mirror docker.io/library/fedora"),
+            (&["docker.io=docker.io"], "docker.io/fedora", "docker.io/library/fedora"),
             (&["blocked.example=x.example"], "blocked.example/a", "mirror x.example/a"),
         ] {
             let places = rules(mirrors, conf).to_read(&name.parse().unwrap(), true).unwrap();

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use names::ImageRef;
+
 use super::secrets::Secrets;
 
 /// The kind of a [`RegistryError`]. The command line derives its exit code from it.
@@ -39,14 +41,37 @@ pub enum ErrorKind {
     Refused,
     /// The registry reported an internal error (5xx).
     Registry,
+    /// Only mirrors may be asked, and there is none.
+    NoMirror,
+}
+
+impl ErrorKind {
+    /// Returns how much the failure of one of several locations tells the user. The lowest value
+    /// tells most: a missing login at a mirror is worth fixing before a registry that cannot be
+    /// reached.
+    fn rank(self) -> u8 {
+        match self {
+            Self::Integrity => 0,
+            Self::Authentication => 1,
+            Self::Denied => 2,
+            Self::NoMirror => 3,
+            Self::RateLimited { .. } => 4,
+            Self::Protocol | Self::TooLarge => 5,
+            Self::Registry => 6,
+            Self::Tls => 7,
+            Self::Refused => 8,
+            Self::NotFound => 9,
+            Self::Timeout => 10,
+            Self::Unreachable => 11,
+        }
+    }
 }
 
 /// Why something could not be read from or written to a registry.
 pub struct RegistryError(Box<Inner>);
 
 struct Inner {
-    action: &'static str,
-    name: String,
+    subject: Subject,
     places: Vec<Place>,
     is_worth_reopening: bool,
 }
@@ -55,6 +80,8 @@ struct Inner {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) host: String,
+    /// The repository there, with its host, if it is a mirror.
+    pub(super) mirror: Option<String>,
     pub(super) tries: u32,
     pub(super) waited: Duration,
     pub(super) kind: ErrorKind,
@@ -74,6 +101,8 @@ pub(super) struct Subject {
     pub(super) action: &'static str,
     /// The repository, with the tag or digest.
     pub(super) name: String,
+    /// The image, if it is one.
+    pub(super) image: Option<ImageRef>,
 }
 
 /// Whether a retry makes sense.
@@ -105,6 +134,7 @@ impl From<net::Error> for Failure {
             net::ErrorKind::Protocol => ErrorKind::Protocol,
             net::ErrorKind::TooLarge => ErrorKind::TooLarge,
             net::ErrorKind::Refused => ErrorKind::Refused,
+            net::ErrorKind::OtherHost => ErrorKind::NoMirror,
         };
         let again = if error.kind.may_pass() { Again::Yes } else { Again::No };
         Self { kind, detail: error.detail, again, cause: error.cause.map(Cause) }
@@ -136,12 +166,7 @@ impl Failure {
 
 impl RegistryError {
     pub(super) fn new(subject: &Subject, places: Vec<Place>) -> Self {
-        Self(Box::new(Inner {
-            action: subject.action,
-            name: subject.name.clone(),
-            places,
-            is_worth_reopening: false,
-        }))
+        Self(Box::new(Inner { subject: subject.clone(), places, is_worth_reopening: false }))
     }
 
     /// Returns an error for a request that was never sent, or that needs no further information
@@ -160,9 +185,54 @@ impl RegistryError {
         self.0.is_worth_reopening
     }
 
-    /// Returns the kind of failure at the last location.
+    /// Returns the failure that tells the user most.
+    fn telling(&self) -> Option<&Place> {
+        // What is missing everywhere is missing at the registry.
+        let is_copy = |place: &Place| place.kind == ErrorKind::NotFound && place.mirror.is_some();
+        self.0.places.iter().min_by_key(|place| (place.kind.rank(), is_copy(place)))
+    }
+
+    /// Returns the kind of the failure that tells the user most, if several locations failed.
     pub fn kind(&self) -> ErrorKind {
-        self.0.places.last().map_or(ErrorKind::Unreachable, |place| place.kind)
+        self.telling().map_or(ErrorKind::Unreachable, |place| place.kind)
+    }
+
+    /// Returns the host with the failure that [`Self::kind`] returns.
+    pub fn host(&self) -> &str {
+        self.telling().map_or("", |place| &place.host)
+    }
+
+    /// Returns whether that host is a mirror.
+    pub fn is_at_mirror(&self) -> bool {
+        self.telling().is_some_and(|place| place.mirror.is_some())
+    }
+
+    /// Returns whether that host was asked at all.
+    pub fn was_asked(&self) -> bool {
+        self.telling().is_some_and(|place| place.tries > 0)
+    }
+
+    /// Returns whether the registry itself, which is the last location, does not have it.
+    pub(super) fn is_missing(&self) -> bool {
+        let registry = self.0.places.last().filter(|place| place.mirror.is_none());
+        registry.is_some_and(|place| place.kind == ErrorKind::NotFound)
+    }
+
+    /// Returns the image and its name at the first mirror that does not have it, if a copy there
+    /// would help.
+    pub fn missing_copy(&self) -> Option<(String, String)> {
+        let image = self.0.subject.image.as_ref()?;
+        let is_missing = |place: &&Place| place.kind == ErrorKind::NotFound;
+        let mirror = self.0.places.iter().filter(is_missing).find_map(|one| one.mirror.as_ref())?;
+        // skopeo accepts no name with both a tag and a digest.
+        let end = match (&image.digest, &image.tag) {
+            (Some(digest), _) => format!("@{digest}"),
+            (None, Some(tag)) => format!(":{tag}"),
+            (None, None) => return None,
+        };
+        // If the registry itself does not have the image, there is nothing to copy.
+        (!self.is_missing())
+            .then(|| (format!("{}{end}", image.repository), format!("{mirror}{end}")))
     }
 
     /// Returns the number of attempts at the last location.
@@ -179,13 +249,13 @@ impl RegistryError {
 impl Place {
     pub(super) fn new(host: &str, tries: u32, waited: Duration, failure: Failure) -> Self {
         let Failure { kind, detail, again: _, cause } = failure;
-        Self { host: host.to_owned(), tries, waited, kind, detail, cause }
+        Self { host: host.to_owned(), mirror: None, tries, waited, kind, detail, cause }
     }
 }
 
 impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { action, name, places, .. } = &*self.0;
+        let Inner { subject: Subject { action, name, .. }, places, .. } = &*self.0;
         write!(f, "cannot {action} `{name}`: ")?;
         for (index, place) in places.iter().enumerate() {
             if index > 0 {
@@ -214,8 +284,7 @@ impl fmt::Debug for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RegistryError")
             .field("kind", &self.kind())
-            .field("action", &self.0.action)
-            .field("name", &self.0.name)
+            .field("subject", &self.0.subject)
             .field("places", &self.0.places)
             .finish()
     }
@@ -223,7 +292,7 @@ impl fmt::Debug for RegistryError {
 
 impl std::error::Error for RegistryError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let cause = self.0.places.last()?.cause.as_ref()?;
+        let cause = self.telling()?.cause.as_ref()?;
         Some(cause)
     }
 }

@@ -44,11 +44,11 @@ impl RegistryClient {
             .await)
     }
 
-    /// Returns the current digest of `image`, or `None` if no location has it.
+    /// Returns the current digest of `image`, or `None` if neither a mirror nor the registry itself
+    /// has it.
     ///
     /// # Errors
-    /// Fails if a location cannot be reached or refuses the request, and the others do not have the
-    /// image.
+    /// Fails if no mirror has the image, and the registry itself cannot be asked.
     pub async fn manifest_digest(&self, image: &ImageRef) -> Result<Option<Digest>, RegistryError> {
         let session = &*self.session;
         let subject = subject("read the digest of", image);
@@ -58,7 +58,29 @@ impl RegistryClient {
             .await);
         match found {
             Ok(digest) => Ok(Some(digest)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the digest that `image` has at the registry itself, which is the one to push to, or
+    /// `None` if it has no such image. Mirrors are not asked.
+    ///
+    /// # Errors
+    /// Fails if the registry cannot be reached or refuses the request.
+    pub async fn target_digest(&self, image: &ImageRef) -> Result<Option<Digest>, RegistryError> {
+        let session = &*self.session;
+        let subject = subject("read the digest of", image);
+        let host = image.repository.registry();
+        let reference =
+            reference(image).map_err(|failure| RegistryError::unasked(&subject, host, failure))?;
+        let places = [session.place_to_write(&subject, &image.repository)?];
+        let found = from_first_place!(session, subject, places, |place| session
+            .try_digest(place, &reference, image.digest.as_ref())
+            .await);
+        match found {
+            Ok(digest) => Ok(Some(digest)),
+            Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -186,7 +208,7 @@ impl Session {
 }
 
 fn subject(action: &'static str, image: &ImageRef) -> Subject {
-    Subject { action, name: image.to_string() }
+    Subject { action, name: image.to_string(), image: Some(image.clone()) }
 }
 
 fn ask<'a>(place: &'a Endpoint, method: Method, reference: &str) -> Ask<'a> {

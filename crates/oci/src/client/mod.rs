@@ -36,7 +36,7 @@ pub use self::error::{ErrorKind, RegistryError};
 pub use self::manifest::FetchedManifest;
 pub use self::retry::Retries;
 pub use self::stream::BlobStream;
-pub use net::{Counters, FixedName, Reach, Timeouts};
+pub use net::{Counters, FixedName, Hosts, Reach, Timeouts};
 
 use self::auth::Authorizer;
 use self::endpoint::{Endpoint, Rules};
@@ -74,6 +74,8 @@ pub struct ClientSettings {
     pub extra_roots: Vec<Vec<u8>>,
     /// Host names with fixed addresses.
     pub fixed_names: Vec<FixedName>,
+    /// The hosts that may be asked.
+    pub hosts: Hosts,
 }
 
 impl Default for ClientSettings {
@@ -89,6 +91,7 @@ impl Default for ClientSettings {
             use_system_proxies: true,
             extra_roots: Vec::new(),
             fixed_names: Vec::new(),
+            hosts: Hosts::All,
         }
     }
 }
@@ -111,7 +114,19 @@ struct Session {
     auth: Authorizer,
     transport: Transport,
     schemes: Mutex<BTreeMap<String, Scheme>>,
-    distrusted: Mutex<BTreeMap<String, String>>,
+    /// The mirrors that served wrong content, by host.
+    distrusted: Mutex<BTreeSet<String>>,
+    /// The mirrors that the user has to know of, by host.
+    warnings: Mutex<BTreeMap<String, Warning>>,
+}
+
+/// A problem that did not stop anything but should be investigated.
+#[derive(Debug, Clone)]
+pub struct Warning {
+    /// The name of the problem: `mirror-distrusted` or `mirror-failed`.
+    pub rule: &'static str,
+    /// The problem, as a sentence.
+    pub message: String,
 }
 
 impl RegistryClient {
@@ -125,14 +140,16 @@ impl RegistryClient {
             use_system_proxies: settings.use_system_proxies,
             extra_roots: settings.extra_roots,
             fixed_names: settings.fixed_names,
+            hosts: settings.hosts.clone(),
         };
         let session = Session {
-            rules: Rules { conf: registries_conf, mirrors, plain_http },
+            rules: Rules { conf: registries_conf, mirrors, plain_http, hosts: settings.hosts },
             retries: settings.retries,
             auth: Authorizer::new(credentials),
             transport: Transport::new(wiring),
             schemes: Mutex::default(),
             distrusted: Mutex::default(),
+            warnings: Mutex::default(),
         };
         Self { session: Arc::new(session) }
     }
@@ -142,10 +159,11 @@ impl RegistryClient {
         self.session.transport.counters()
     }
 
-    /// Returns problems that did not stop anything but should be investigated: mirrors whose
-    /// content did not match the requested digest.
-    pub fn warnings(&self) -> Vec<String> {
-        lock(&self.session.distrusted).values().cloned().collect()
+    /// Returns the problems that did not stop anything but should be investigated, at most one per
+    /// mirror: mirrors whose content did not match the requested digest, and mirrors that failed in
+    /// another way. A mirror may lack something.
+    pub fn warnings(&self) -> Vec<Warning> {
+        lock(&self.session.warnings).values().cloned().collect()
     }
 
     /// Returns the locations from which `repository` is read, in order: mirrors, then the registry
@@ -169,7 +187,7 @@ impl Session {
             .to_read(repository, by_digest)
             .map_err(|failure| RegistryError::unasked(subject, repository.registry(), failure))?;
         let distrusted = lock(&self.distrusted);
-        Ok(places.into_iter().filter(|place| !distrusted.contains_key(&place.host)).collect())
+        Ok(places.into_iter().filter(|place| !distrusted.contains(&place.host)).collect())
     }
 
     fn place_to_write(
@@ -183,17 +201,30 @@ impl Session {
     }
 
     fn budget(&self, place: &Endpoint) -> Budget {
-        Budget::new(self.retries, &place.host, self.auth.secrets())
+        Budget::new(self.retries, place, self.auth.secrets())
     }
 
     /// Records how a location failed. Returns whether it was a mirror with wrong content, which is
     /// not used again.
     fn note(&self, subject: &Subject, endpoint: &Endpoint, place: &Place) -> bool {
-        let is_wrong = endpoint.is_mirror && place.kind == ErrorKind::Integrity;
-        if is_wrong {
-            let warning = format!("mirror `{}` is not used any more: {}", place.host, place.detail);
-            tracing::warn!(mirror = place.host, subject = subject.name, "{warning}");
-            lock(&self.distrusted).entry(place.host.clone()).or_insert(warning);
+        if !endpoint.is_mirror || place.kind == ErrorKind::NotFound {
+            return false;
+        }
+        let is_wrong = place.kind == ErrorKind::Integrity;
+        let (rule, what) = if is_wrong {
+            lock(&self.distrusted).insert(place.host.clone());
+            ("mirror-distrusted", "is not used any more")
+        } else {
+            ("mirror-failed", "failed, so the next location was used")
+        };
+        let message = format!("mirror `{}` {what}: {}", place.host, place.detail);
+        tracing::warn!(mirror = place.host, subject = subject.name, "{message}");
+        let warning = Warning { rule, message };
+        let mut warnings = lock(&self.warnings);
+        let known = warnings.entry(place.host.clone()).or_insert_with(|| warning.clone());
+        // Wrong content is worse than what the mirror did before.
+        if is_wrong && known.rule != rule {
+            *known = warning;
         }
         is_wrong
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use net::{retry_time, usual_wait};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
+use super::endpoint::Endpoint;
 use super::error::{Again, ErrorKind, Failure, Place};
 use super::secrets::Secrets;
 
@@ -37,14 +38,17 @@ impl Default for Retries {
 pub(super) struct Budget {
     retries: Retries,
     host: String,
+    mirror: Option<String>,
     tries: u32,
     waited: Duration,
     secrets: Arc<Secrets>,
 }
 
 impl Budget {
-    pub(super) fn new(retries: Retries, host: &str, secrets: Arc<Secrets>) -> Self {
-        Self { retries, host: host.to_owned(), tries: 0, waited: Duration::ZERO, secrets }
+    pub(super) fn new(retries: Retries, place: &Endpoint, secrets: Arc<Secrets>) -> Self {
+        let mirror = place.is_mirror.then(|| format!("{}/{}", place.host, place.path));
+        let host = place.host.clone();
+        Self { retries, host, mirror, tries: 0, waited: Duration::ZERO, secrets }
     }
 
     /// Records a failed attempt. Waits if another attempt is due; otherwise returns how the
@@ -87,7 +91,8 @@ impl Budget {
                 *until = Some(time);
             }
         }
-        Place::new(&self.host, self.tries, self.waited, failure)
+        let mirror = self.mirror.clone();
+        Place { mirror, ..Place::new(&self.host, self.tries, self.waited, failure) }
     }
 }
 
@@ -128,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn waits_grow_threefold_and_end_with_the_budget() {
         let retries = Retries { first_wait: Duration::from_millis(2), ..Retries::default() };
-        let mut budget = Budget::new(retries, "h", Arc::default());
+        let mut budget = Budget::new(retries, &Endpoint::new("h/x", false, false), Arc::default());
         let fail = || Failure::passing(ErrorKind::Registry, "x");
         let one = budget.spend(fail()).await.unwrap();
         let two = budget.spend(fail()).await.unwrap();

@@ -147,7 +147,7 @@ fn unreadable(error: &io::Error) -> Failure {
 }
 
 fn local_error(digest: &Digest, failure: Failure) -> RegistryError {
-    let subject = Subject { action: "read the local blob", name: digest.to_string() };
+    let subject = Subject { action: "read the local blob", name: digest.to_string(), image: None };
     RegistryError::unasked(&subject, "this machine", failure)
 }
 

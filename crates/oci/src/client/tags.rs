@@ -31,7 +31,8 @@ impl RegistryClient {
     /// Fails if no location has the repository or lists its tags.
     pub async fn tags(&self, repository: &Repository) -> Result<Vec<Tag>, RegistryError> {
         let session = &*self.session;
-        let subject = Subject { action: "list the tags of", name: repository.to_string() };
+        let subject =
+            Subject { action: "list the tags of", name: repository.to_string(), image: None };
         let places = session.places(&subject, repository, false)?;
         from_first_place!(session, subject, places, |place| session.try_tags(place).await)
     }

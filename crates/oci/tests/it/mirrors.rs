@@ -1,9 +1,9 @@
 //! Mirrors are used first, in order. They are never trusted and never written to.
 
 use names::ImageRef;
-use oci::client::{ClientSettings, ErrorKind, Mirror, RegistryClient};
+use oci::client::{ClientSettings, ErrorKind, Hosts, Mirror, RegistryClient};
 use oci::registries_conf::RegistriesConf;
-use testkit::{Fault, FaultProxy, shared_registry};
+use testkit::{Answer, Fault, FaultProxy, shared_registry};
 
 use crate::support::{Sample, check, read, settings, size, words};
 
@@ -45,12 +45,13 @@ async fn the_first_mirror_that_has_it_is_enough() {
 
 #[tokio::test]
 async fn failures_fall_to_the_next_place() {
-    for (fault, wanted) in [
-        (Fault::status(404), [1, 1, 0]),
-        (Fault::status(403), [1, 1, 0]),
-        (Fault::status(503), [3, 1, 0]),
-        (Fault::Reset, [3, 1, 0]),
-        (Fault::Garbage(b"x\n".to_vec()), [1, 1, 0]),
+    for (fault, wanted, warned) in [
+        (Fault::status(404), [1, 1, 0], None),
+        (Fault::status(401), [1, 1, 0], Some("requires an authentication")),
+        (Fault::status(403), [1, 1, 0], Some("answered 403")),
+        (Fault::status(503), [3, 1, 0], Some("answered 503")),
+        (Fault::Reset, [3, 1, 0], Some("connection broke")),
+        (Fault::Garbage(b"x\n".to_vec()), [1, 1, 0], Some("not HTTP")),
     ] {
         let places = Places::new("fall");
         let name = format!("{fault:?}");
@@ -58,7 +59,16 @@ async fn failures_fall_to_the_next_place() {
         let client = places.client();
         client.manifest(&places.pinned()).await.unwrap();
         assert_eq!(places.counts(), wanted, "{name}");
-        assert_eq!(client.warnings(), Vec::<String>::new());
+        client.manifest(&places.pinned()).await.unwrap();
+        // One warning per mirror, however often it fails.
+        let warnings = client.warnings();
+        assert_eq!(warnings.len(), usize::from(warned.is_some()), "{name}: {warnings:?}");
+        for warning in warnings {
+            assert_eq!(warning.rule, "mirror-failed");
+            let host = places.one.host();
+            assert!(warning.message.starts_with(&format!("mirror `{host}` failed")), "{warning:?}");
+            assert!(warning.message.contains(warned.unwrap()), "{warning:?}");
+        }
     }
 }
 
@@ -72,7 +82,9 @@ async fn a_mirror_with_wrong_content_is_not_asked_again() {
     assert_eq!(places.counts(), [1, 2, 0]);
     let warnings = client.warnings();
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].contains("is not used any more: it served wrong content"), "{warnings:?}");
+    assert_eq!(warnings[0].rule, "mirror-distrusted");
+    let message = &warnings[0].message;
+    assert!(message.contains("is not used any more: it served wrong content"), "{message}");
 }
 
 #[tokio::test]
@@ -113,7 +125,7 @@ async fn when_all_fail_each_is_named() {
     places.two.on("*", "").does(Fault::Flip(9));
     places.registry.on("*", "").does(Fault::status(404));
     let outcome = places.client().manifest(&places.pinned()).await;
-    let error = check(outcome, ErrorKind::NotFound, "answered 404");
+    let error = check(outcome, ErrorKind::Integrity, "answered 404");
     let words = words(&error);
     for (place, said) in [
         (&places.one, "(3 tries, waited 0.0 s) it answered 503"),
@@ -197,4 +209,76 @@ async fn locations_are_listed_in_order() {
             "docker.io/rocm/vllm-dev"
         ]
     );
+}
+
+#[tokio::test]
+async fn the_kind_is_that_of_the_most_telling_place() {
+    let page = Answer::new(200).header("Content-Type", "text/html").body("<html>log in</html>");
+    for (mirror, registry, wanted, is_at_mirror) in [
+        (Fault::status(401), Fault::Reset, ErrorKind::Authentication, true),
+        (Fault::status(403), Fault::Reset, ErrorKind::Denied, true),
+        (Fault::status(429), Fault::Reset, ErrorKind::RateLimited { until: None }, true),
+        (Fault::status(500), Fault::Reset, ErrorKind::Registry, true),
+        (Fault::status(404), Fault::Reset, ErrorKind::NotFound, true),
+        (page.into(), Fault::Reset, ErrorKind::Protocol, true),
+        (Fault::status(401), Fault::status(404), ErrorKind::Authentication, true),
+        (Fault::Reset, Fault::status(404), ErrorKind::NotFound, false),
+        (Fault::status(404), Fault::status(404), ErrorKind::NotFound, false),
+        (Fault::status(404), Fault::status(503), ErrorKind::Registry, false),
+    ] {
+        let places = Places::new("telling");
+        places.one.on("*", "").does(mirror);
+        places.two.on("*", "").does(Fault::Reset);
+        places.registry.on("*", "").does(registry);
+        let outcome = places.client().manifest(&places.pinned()).await;
+        let error = check(outcome, wanted, "cannot read the manifest of");
+        let place = if is_at_mirror { &places.one } else { &places.registry };
+        assert_eq!((error.host(), error.is_at_mirror()), (&*place.host(), is_at_mirror));
+        if is_at_mirror && wanted == ErrorKind::NotFound {
+            let copy = places.sample.pinned(&places.one.host()).to_string();
+            assert_eq!(error.missing_copy(), Some((places.pinned().to_string(), copy)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_mirrors_are_asked_if_nothing_else_is_allowed() {
+    let places = Places::new("only");
+    let hosts = |list: &[&FaultProxy]| Hosts::Only(list.iter().map(|one| one.host()).collect());
+    let mirrors = vec![Mirror::new(&places.registry.host(), &places.one.host()).unwrap()];
+    let only = hosts(&[&places.one]);
+    let given = ClientSettings { mirrors, hosts: only.clone(), ..settings() };
+    let client = RegistryClient::new(given.clone());
+    client.manifest(&places.pinned()).await.unwrap();
+    assert_eq!(places.counts(), [1, 0, 0]);
+    // A mirror that fails is not replaced by the registry.
+    places.one.on("*", "").does(Fault::status(404));
+    let outcome = client.manifest(&places.pinned()).await;
+    let error = check(outcome, ErrorKind::NotFound, "answered 404");
+    assert!(error.missing_copy().is_some());
+    assert!(client.manifest_digest(&places.pinned()).await.is_err());
+    // Pushes and places without a mirror.
+    let to = places.sample.repository(&places.registry.host());
+    let outcome = client.push_blob(&to, &names::Digest::of(b"x"), "x".into()).await;
+    check(outcome, ErrorKind::NoMirror, "no mirror rule covers it");
+    let none = ClientSettings { mirrors: Vec::new(), ..given };
+    let outcome = RegistryClient::new(none).manifest(&places.pinned()).await;
+    assert!(!check(outcome, ErrorKind::NoMirror, "no mirror rule covers it").was_asked());
+    assert_eq!(places.counts(), [3, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_mirror_may_not_send_the_tool_elsewhere() {
+    let places = Places::new("elsewhere");
+    let target = format!("http://{}/x", places.registry.host());
+    places.one.on("GET", "/blobs/").does(Fault::Redirect(target));
+    let mirrors = vec![Mirror::new(&places.registry.host(), &places.one.host()).unwrap()];
+    let hosts = Hosts::Only([places.one.host()].into());
+    let client = RegistryClient::new(ClientSettings { mirrors, hosts, ..settings() });
+    let repository = places.sample.repository(&places.registry.host());
+    let layer = places.sample.layer();
+    let outcome = client.blob_stream(&repository, &layer.digest, size(layer)).await;
+    let error = check(outcome.map(drop), ErrorKind::NoMirror, "may not be asked");
+    assert!(error.was_asked());
+    assert_eq!(places.counts(), [1, 0, 0]);
 }

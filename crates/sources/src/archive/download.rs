@@ -13,14 +13,13 @@ use reqwest::StatusCode;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 
 use super::{Archive, ArchiveSource};
-use crate::address::{Mirror, SourceUrl};
+use crate::address::SourceUrl;
 use crate::error::{Again, ErrorKind, Failure, SourceError};
 use crate::event::Event;
 use crate::files::{self, Lock};
 use crate::http::status_failure;
 use crate::session::Session;
 use crate::text;
-use crate::tree::refusal;
 
 /// The number of bytes between two progress events.
 const REPORT_EVERY: u64 = 256 << 10;
@@ -86,7 +85,7 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
         let detail = "it is not in the cache, and no download location is known";
         return Err(Failure::fatal(ErrorKind::NotFound, detail));
     };
-    let from = Mirror::resolve(&session.settings.mirrors, url).map_err(refusal)?;
+    let from = session.place(url)?;
     if from.is_file() && !session.settings.allow_local {
         return Err(Failure::refused(format!("`{from}` is a path on this machine")));
     }

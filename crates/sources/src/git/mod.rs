@@ -33,12 +33,11 @@ use self::message::{PackAnswer, PackStep, RefsAnswer, fetch_request, list_reques
 use self::objects::Snapshot;
 use self::repository::{PackWriter, Repository};
 use self::server::Server;
-use crate::address::{Mirror, SourceUrl};
+use crate::address::SourceUrl;
 use crate::error::{ErrorKind, Failure};
 use crate::event::Event;
 use crate::files::Lock;
 use crate::session::Session;
-use crate::tree::refusal;
 
 /// How many chunks of a pack may wait to be indexed.
 const PIECES_AHEAD: usize = 64;
@@ -47,7 +46,7 @@ const MAX_REFS_ANSWER: u64 = 512 << 20;
 
 /// Returns the URL that is really requested for `url`, if that is allowed.
 fn place(session: &Session, url: &SourceUrl) -> Result<SourceUrl, Failure> {
-    let place = Mirror::resolve(&session.settings.mirrors, url).map_err(refusal)?;
+    let place = session.place(url)?;
     if place.is_file() && !session.settings.allow_local {
         return Err(Failure::refused(format!(
             "`{place}` is a path on this machine, which is allowed only with `--allow-local` or a mirror rule of your own"

@@ -12,7 +12,7 @@ use reqwest::header::ACCEPT;
 use serde::Deserialize;
 use url::Url;
 
-use crate::address::{Mirror, SourceUrl};
+use crate::address::SourceUrl;
 use crate::error::{ErrorKind, Failure};
 use crate::http::status_failure;
 use crate::session::Session;
@@ -101,7 +101,7 @@ pub(crate) async fn list(
         format!("{}/{}/", index.as_str().trim_end_matches('/'), normalised(project))
             .parse()
             .map_err(refusal)?;
-    let place = Mirror::resolve(&session.settings.mirrors, &page).map_err(refusal)?;
+    let place = session.place(&page)?;
     if place.is_file() {
         return Err(Failure::refused(format!("`{place}` is a path on this machine, not an index")));
     }

@@ -330,7 +330,7 @@ async fn image(
             format!("cannot resolve tag `{reference}`"),
             &error,
         );
-        registry_hints(told, error.kind()).hint("nothing was changed")
+        registry_hints(told, &error).hint("nothing was changed")
     })?;
     if let (Some(new), Some(old)) = (&tag, &pin.tag) {
         check_order(asked, Some(old.as_str()), new.as_str())?;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use debian::{Mirror, Mirrors, Programs, Resolve, ResolveError, WantedSet};
 use failure::{Failure, Kind};
-use names::Secret;
 use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
 use project::clock::today;
+use project::mirrors::Mirrors as Rules;
 use project::{Project, environment, read_text};
 
 use super::content::{Content, FOLDER, Found, Locked};
@@ -26,11 +26,11 @@ fn read(project: &Project, file: &str) -> Result<String, Failure> {
     read_text(&project.root.join(file)).map_err(|error| project.unreadable(file, &error))
 }
 
-/// Asks apt which packages the sets of a lock need. `rules` are the mirror rules of the command line.
+/// Asks apt which packages the sets of a lock need.
 pub(crate) fn look_up(
     project: &Project,
     name: &str,
-    rules: &[Secret],
+    rules: &Rules,
     is_snapshot: bool,
 ) -> Result<Found, Failure> {
     let file = path(name);
@@ -63,8 +63,10 @@ pub(crate) fn look_up(
         is_snapshot,
         work: work.path(),
     };
-    let programs =
-        Programs { path: environment::program_path(), variables: environment::network_variables() };
+    let programs = Programs {
+        path: environment::program_path(),
+        variables: environment::network_variables(&rules.hosts()),
+    };
     let lock = project::runtime::start()?
         .block_on(debian::resolve(&programs, &request))
         .map_err(|error| failed(&error, is_snapshot))?;
@@ -77,12 +79,11 @@ pub(crate) fn look_up(
 }
 
 /// Returns the mirrors with the rules of `--mirror` applied.
-fn mirrored(rules: &[Secret], mirrors: Mirrors) -> Result<Mirrors, Failure> {
-    let rules = project::mirrors::read(rules)?.sources;
+fn mirrored(rules: &Rules, mirrors: Mirrors) -> Result<Mirrors, Failure> {
     let one = |mirror: Mirror| -> Result<Mirror, Failure> {
         // Rules are about https. apt may read an index by http, because it is signed.
         let url = project::fetch::url(mirror.file("").trim_end_matches('/'))?;
-        let asked = project::fetch::mirrored(&rules, &url)?;
+        let asked = project::fetch::mirrored(rules, &url)?;
         if asked == url {
             return Ok(mirror);
         }

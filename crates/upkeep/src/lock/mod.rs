@@ -19,8 +19,9 @@ use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
-use names::{PinName, Secret, TrackName};
+use names::{PinName, TrackName};
 use pins::{Base, Tracks};
+use project::mirrors::Mirrors;
 use project::{Project, python_locks};
 use sources::Event;
 
@@ -38,8 +39,8 @@ pub struct Locks {
 /// How to look up packages.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// The mirror rules of the command line.
-    pub mirrors: &'a [Secret],
+    /// The mirrors.
+    pub mirrors: &'a Mirrors,
     /// The Python index; without one, that of pip.
     pub index: Option<&'a str>,
     /// Whether to accept a file whose hash changed although its name and version did not.

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use failure::{Failure, Kind};
-use names::{PinName, Secret};
+use names::PinName;
 use pins::{
     Pins, PythonLock, PythonSet, RequirementLine, python_lock_path, requirements_lock_path,
 };
+use project::Project;
 use project::fetch::{self, Fetcher, TreePin};
-use project::{Project, mirrors};
-use sources::{Mirror, SourceUrl, Sources, Submodules, Tree};
+use project::mirrors::Mirrors;
+use sources::{SourceUrl, Sources, Submodules, Tree};
 
 use super::content::{Content, Found, Locked};
 use super::uv::{Form, Uv, chain};
@@ -22,21 +23,21 @@ pub(crate) struct Asking<'a> {
     project: &'a Project,
     pins: Pins,
     fetcher: Fetcher,
-    mirrors: Vec<Mirror>,
+    mirrors: &'a Mirrors,
     uv: Uv,
 }
 
 impl<'a> Asking<'a> {
-    /// Finds uv, or installs it and tells that. `rules` are the mirror rules of the command line.
+    /// Finds uv, or installs it and tells that.
     pub(crate) fn new(
         project: &'a Project,
         sources: Sources,
-        (rules, index): (&[Secret], Option<&str>),
+        (mirrors, index): (&'a Mirrors, Option<&str>),
         tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
-        let mirrors = mirrors::read(rules)?.sources;
         let fetcher = Fetcher::new(sources)?.at(index);
-        let uv = Uv::find(&fetch::mirrored(&mirrors, &fetch::index(index)?)?, tell)?;
+        let uv =
+            Uv::find(&fetch::mirrored(mirrors, &fetch::index(index)?)?, &mirrors.hosts(), tell)?;
         Ok(Self { project, pins: project.pins()?, fetcher, mirrors, uv })
     }
 
@@ -84,7 +85,7 @@ impl<'a> Asking<'a> {
     /// Returns the index URL of a set's release.
     fn index_of(&self, set: &PythonSet) -> Result<Option<SourceUrl>, Failure> {
         let url =
-            |release: &pins::Release| fetch::mirrored(&self.mirrors, &fetch::url(&release.index)?);
+            |release: &pins::Release| fetch::mirrored(self.mirrors, &fetch::url(&release.index)?);
         self.release_of(set).map(url).transpose()
     }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use failure::{Failure, Kind};
 use pins::PythonSet;
 use project::environment;
-use sources::SourceUrl;
+use sources::{Hosts, SourceUrl};
 
 /// The version of uv to install if there is none, with the hashes of its wheels for Linux on x86_64
 /// and aarch64, glibc and musl.
@@ -34,6 +34,7 @@ pub(crate) struct Uv {
     program: PathBuf,
     index: String,
     cache: PathBuf,
+    network: BTreeMap<OsString, OsString>,
 }
 
 /// The output format of uv.
@@ -46,8 +47,13 @@ pub(crate) enum Form {
 }
 
 impl Uv {
-    /// Finds uv, or installs it from the index at `index` and tells that.
-    pub(crate) fn find(index: &SourceUrl, tell: &dyn Fn(&str)) -> Result<Self, Failure> {
+    /// Finds uv, or installs it from the index at `index` and tells that. It asks only `hosts`.
+    pub(crate) fn find(
+        index: &SourceUrl,
+        hosts: &Hosts,
+        tell: &dyn Fn(&str),
+    ) -> Result<Self, Failure> {
+        let network = environment::network_variables(hosts);
         let cache = environment::cache_folder().ok_or_else(|| {
             Failure::new(Kind::Machine, "no home directory to keep uv's cache in")
                 .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
@@ -55,9 +61,9 @@ impl Uv {
         let found = environment::program_in_path("uv").filter(|program| can(program));
         let program = match found {
             Some(program) => program,
-            None => installed(&cache.join("tools"), index.as_str(), tell)?,
+            None => installed(&cache.join("tools"), (index.as_str(), &network), tell)?,
         };
-        Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv") })
+        Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv"), network })
     }
 
     /// Resolves requirements, which are given by file. The given index, if any, takes precedence
@@ -122,7 +128,7 @@ impl Uv {
         let said = command
             .args(arguments)
             .env_clear()
-            .envs(environment::network_variables())
+            .envs(&self.network)
             .env("PATH", environment::program_path())
             .env("HOME", folder)
             .env("LC_ALL", "C.UTF-8")
@@ -160,7 +166,11 @@ fn can(program: &Path) -> bool {
 }
 
 /// Installs uv below `folder` with pip, which checks its hash. Returns the path of the program.
-fn installed(folder: &Path, index: &str, tell: &dyn Fn(&str)) -> Result<PathBuf, Failure> {
+fn installed(
+    folder: &Path,
+    (index, network): (&str, &BTreeMap<OsString, OsString>),
+    tell: &dyn Fn(&str),
+) -> Result<PathBuf, Failure> {
     let home = folder.join(format!("uv-{VERSION}"));
     let program = home.join("bin/uv");
     if program.is_file() {
@@ -196,6 +206,7 @@ fn installed(folder: &Path, index: &str, tell: &dyn Fn(&str)) -> Result<PathBuf,
     let output = Command::new("python3")
         .args(arguments)
         .env("PIP_INDEX_URL", index)
+        .envs(network)
         .stdin(Stdio::null())
         .output();
     let output = output.map_err(|error| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use names::{CommitId, PinName};
 use names::{ImageRef, Tag};
-use oci::client::{ErrorKind as RegistryKind, RegistryClient};
+use oci::client::RegistryClient;
 use pins::{ArchivePin, ImagePin, Pins, Release, SourcePin};
 use sources::{ErrorKind, Reach, ReleaseFile, RemoteRefs, SourceError, SourceUrl, Sources};
 use tokio::sync::Semaphore;
@@ -205,13 +205,9 @@ async fn bare_commit(
 
 async fn image(pin: &ImagePin, asked: &Clients) -> State {
     let ask = async |reference: &ImageRef| {
-        asked.client.manifest_digest(reference).await.map_err(|error| {
-            let class = match error.kind() {
-                RegistryKind::NotFound => Class::Vanished,
-                _ => Class::Unreachable,
-            };
-            State::new(class, error.to_string())
-        })
+        // If only a mirror lacks the image, nobody knows whether the registry still has it.
+        let asked = asked.client.manifest_digest(reference).await;
+        asked.map_err(|error| State::new(Class::Unreachable, error.to_string()))
     };
     let digest = pin.digest.resolved();
     let still_there = async || match digest {

@@ -1,0 +1,51 @@
+//! The user's configuration gives defaults; the environment and the command line precede it.
+
+use crate::dsl::{Project, ran};
+
+const FILE: &str = "home/.config/build-pipeline/config.toml";
+
+#[test]
+fn the_configuration_says_where_a_build_goes() {
+    let project = Project::new();
+    let text = "schema = 1\noutput = \"oci:out/{track}\"\ncache = \"CACHE\"\n";
+    let cache = project.path("cache");
+    project.write(FILE, &text.replace("CACHE", cache.to_str().unwrap()));
+    let base = crate::dsl::Base::push(171);
+    let build = base.locked_spoof(testkit::shared_registry().host());
+    project.run(&build).expect(0).prints("out/locked-spoof");
+    assert!(cache.join("blobs").is_dir(), "the cache");
+    assert!(!project.path("dist").exists());
+    project.run(&format!("{build} -o oci:other")).expect(0);
+    assert!(project.path("other/index.json").is_file());
+    // A rehearsal stays where it always is.
+    project.run("--track ollama --rehearse").expect(0);
+    assert!(project.path("dist/rehearsal-ollama").is_dir());
+    // The environment precedes it.
+    let line: Vec<_> = build.split_whitespace().chain(["-o", "oci:third"]).collect();
+    let elsewhere = project.path("elsewhere");
+    ran(project.command(&line).env("XDG_CACHE_HOME", &elsewhere).output().unwrap()).expect(0);
+    assert!(elsewhere.join("build-pipeline/blobs").is_dir());
+}
+
+#[test]
+fn the_configuration_names_the_engine() {
+    let project = Project::new();
+    project.write(FILE, "schema = 1\nengine = \"docker\"\n");
+    project.run("help build").expect(0);
+    project.run("build --help").expect(0).prints("[default: docker]");
+    project.run("run --help").expect(0).prints("[default: docker]");
+}
+
+#[test]
+fn a_wrong_configuration_is_an_error_with_its_place() {
+    let project = Project::new();
+    project.write(FILE, "schema = 1\nengin = \"docker\"\n\n[mirors]\n");
+    for command in ["pins show", "lint", "--track ollama --rehearse", "doctor"] {
+        let ran = project.run(command).expect(2);
+        ran.says("config.toml:2:1").says("did you mean `engine`?").says("did you mean `mirrors`?");
+    }
+    // Help must work to repair it.
+    project.run("help environment").expect(0).prints("config.toml");
+    project.run("completions bash").expect(0);
+    project.run("--help").expect(0);
+}
