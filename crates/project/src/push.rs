@@ -192,6 +192,6 @@ mod tests {
         assert_eq!(facts.fill_in("host/{other}:1").unwrap(), "host/{other}:1");
         assert!(facts.fill_in("host/a:{date}").unwrap().starts_with("host/a:20"));
         let error = facts.fill_in("host/a:{gpu}").unwrap_err();
-        assert!(error.message.contains("no label `io.github.build-pipeline.gpu`"), "{error:?}");
+        assert!(error.lines()[0].contains("no label `io.github.build-pipeline.gpu`"), "{error:?}");
     }
 }
