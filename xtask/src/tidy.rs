@@ -54,7 +54,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "patcher", "pins", "plan", "planner", "record", "seal", "slim", "sources",
         ],
     ),
-    ("failure", false, &["executor", "oci", "pins", "planner", "sources"]),
+    ("failure", false, &["executor", "names", "oci", "pins", "planner", "sources"]),
     (
         "patching",
         false,
