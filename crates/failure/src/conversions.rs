@@ -238,7 +238,11 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
             "check that `{host}` is the address of a registry, and that no login page or proxy intercepts it"
         )),
         RegistryKind::NoMirror if error.was_asked() => redirected_hint(told),
-        RegistryKind::NoMirror => no_mirror_hint(told, host, "HOST"),
+        RegistryKind::NoMirror => told
+            .hint(format!(
+                "name a mirror with `--mirror {host}=HOST`; `--mirror {host}={host}` allows the registry itself"
+            ))
+            .hint(MIRROR_ONLY),
     }
 }
 
@@ -252,10 +256,11 @@ pub fn missing_image(told: Failure, host: &str) -> Failure {
 /// Why a place without a mirror may not be asked.
 const MIRROR_ONLY: &str = "`--mirror-only`, `BUILD_PIPELINE_MIRROR_ONLY` or `mirror-only` in `~/.config/build-pipeline/config.toml` forbids all hosts without a mirror rule";
 
-/// Adds the hint for a place that has no mirror, although only mirrors may be asked.
-pub fn no_mirror_hint(told: Failure, place: &str, to: &str) -> Failure {
+/// Adds hints for a server of sources that has no mirror, although only mirrors may be asked.
+pub fn no_mirror_hint(told: Failure, server: &str) -> Failure {
+    // FROM is apart from the URL, because a port before a `=` looks like a password.
     told.hint(format!(
-        "name a mirror with `--mirror {place}={to}`, or allow the place itself with `--mirror {place}={place}`"
+        "name a mirror with `--mirror FROM=URL`, where FROM is `{server}`; `--mirror FROM=FROM` allows the server itself"
     ))
     .hint(MIRROR_ONLY)
 }
@@ -301,7 +306,7 @@ fn source_hints(told: Failure, error: &sources::SourceError) -> Failure {
             SourceKind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
             SourceKind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
             SourceKind::NoMirror => match error.without_mirror() {
-                Some(place) => no_mirror_hint(told, place, "URL"),
+                Some(place) => no_mirror_hint(told, place),
                 None => redirected_hint(told),
             },
             SourceKind::Tool | SourceKind::Refused => told,

@@ -237,7 +237,7 @@ pub fn mirrored(mirrors: &Mirrors, url: &SourceUrl) -> Result<SourceUrl, Failure
     }
     let server = place.server();
     let what = format!("`{server}` may not be asked, and no mirror rule covers it");
-    Err(no_mirror_hint(Failure::new(Kind::Input, what), &server, "URL"))
+    Err(no_mirror_hint(Failure::new(Kind::Input, what), &server))
 }
 
 /// Parses the URL of a source.

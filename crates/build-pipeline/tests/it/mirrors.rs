@@ -131,14 +131,17 @@ fn with_mirrors_only_no_request_reaches_a_git_server_or_an_index() {
     project.write("patches/demo/demo-list.toml", &patch);
     let check = "patch check demo --pin demo --mirror-only";
     let ran = project.run(check).expect(2);
-    ran.says(&format!("`{url}` may not be asked")).says(&format!("--mirror {url}=URL"));
-    let rule = format!("--mirror {url}=http://{}", mirror.host());
-    project.run(&format!("{check} {rule}")).expect(0);
+    ran.says(&format!("`{url}` may not be asked")).says(&format!("where FROM is `{url}`"));
+    let rule =
+        format!("schema = 1\n[mirrors]\n\"{url}/demo\" = \"http://{}/demo\"\n", mirror.host());
+    project.write("home/.config/build-pipeline/config.toml", &rule);
+    project.run(check).expect(0);
+    std::fs::remove_file(project.path("home/.config/build-pipeline/config.toml")).unwrap();
     let index = "patch check demo --pin demo-sdist --mirror-only";
     let mut command = project.command(&index.split_whitespace().collect::<Vec<_>>());
     let ran =
         crate::dsl::ran(command.env("PIP_INDEX_URL", format!("{url}/simple")).output().unwrap());
-    ran.expect(2).says(&format!("--mirror {url}=URL"));
+    ran.expect(2).says(&format!("where FROM is `{url}`"));
     origin.set_nonblocking(true).unwrap();
     assert!(origin.accept().is_err(), "nobody connected");
 }
@@ -147,7 +150,9 @@ fn with_mirrors_only_no_request_reaches_a_git_server_or_an_index() {
 fn with_mirrors_only_debian_packages_come_from_mirrors() {
     let project = Project::new();
     let ran = project.run("lock debian --mirror-only --dry-run");
-    ran.expect(2).says("may not be asked, and no mirror rule covers it").says("=URL`");
+    ran.expect(2)
+        .says("may not be asked, and no mirror rule covers it")
+        .says("`--mirror FROM=URL`");
 }
 
 #[test]
