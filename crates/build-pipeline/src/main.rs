@@ -18,6 +18,7 @@ mod exit_code;
 mod global;
 mod heartbeat;
 mod output;
+mod outputs;
 mod rebuild;
 mod refusal;
 mod render;

@@ -12,11 +12,9 @@ use failure::{Failure, Kind};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use launch::engines;
-use names::ImageRef;
 use oci::Verified;
 use plan::Plan;
 use project::build_env::BuildOptions;
-use project::image::name_in_engine;
 use project::locks::{self, Locks};
 use project::prepare::{Preparation, Prepared, prepare};
 use project::push::{NameFacts, check_digest_file, write_digest};
@@ -30,6 +28,9 @@ use crate::cli::{Build, Format, Global, PlanFormat, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
 use crate::output::{self, ErrorDocument, Page, Tone, counted};
+use crate::outputs::{
+    ENGINE, check_push, hide_from_git, moved, nearby, next, parse_output, pushed_reference,
+};
 use crate::reporter::{Reporter, size};
 use crate::sanitise::sanitise_json;
 use crate::signals::{Signals, interrupted};
@@ -515,121 +516,6 @@ impl Session<'_> {
     }
 }
 
-/// Makes git ignore a new folder for images, if it was created, as Python's `venv` does for its
-/// folders.
-fn hide_from_git(folder: &Path) {
-    if folder.is_dir()
-        && let Err(error) = std::fs::write(folder.join(".gitignore"), "*\n")
-    {
-        tracing::debug!(%error, "cannot write .gitignore");
-    }
-}
-
-/// Returns what to do with a finished image, depending on where it is.
-fn next(plan: &Plan, output: &Output) -> String {
-    let track = &plan.track;
-    match output {
-        Output::Layout { path, with_layers: true } => format!(
-            "`build-pipeline push {} HOST/NAME:TAG` pushes it; `podman pull oci:{}` loads it into podman",
-            path.display(),
-            path.display()
-        ),
-        Output::Layout { with_layers: false, .. } => format!(
-            "`build-pipeline --track {track} --load` loads it into podman or docker, and `build-pipeline run {track}` starts it; `--push HOST/NAME:TAG` pushes it"
-        ),
-        Output::Archive { path } => {
-            let path = path.display();
-            format!(
-                "`podman load -i {path}` or `docker load -i {path}` loads it; `build-pipeline push {path} HOST/NAME:TAG` pushes it"
-            )
-        }
-        Output::Registry { reference } => format!(
-            "`build-pipeline verify {reference}` checks it; `build-pipeline tag {reference} TAG` gives it another tag"
-        ),
-        Output::Engine { .. } => format!(
-            "`build-pipeline run {track}` starts it; `build-pipeline smoke {track}` tests it"
-        ),
-    }
-}
-
-/// Returns the layouts and archives that may contain layers of an image: its outputs, and its
-/// default output.
-fn nearby(default: &Path, outputs: &[Output]) -> Vec<PathBuf> {
-    let place = |output: &Output| match output {
-        Output::Layout { path, .. } | Output::Archive { path } => Some(path.clone()),
-        Output::Registry { .. } | Output::Engine { .. } => None,
-    };
-    outputs.iter().filter_map(place).chain([default.to_owned()]).collect()
-}
-
-/// Refuses to publish a rehearsed image, or to push to something other than a tag.
-pub(crate) fn check_push(is_rehearsal: bool, reference: &ImageRef) -> Result<(), Failure> {
-    if reference.digest.is_some() {
-        return Err(Failure::new(
-            Kind::Input,
-            format!("`{reference}` contains a digest, but images are pushed to a tag"),
-        )
-        .hint("leave out `@sha256:…`; without a tag, the image is pushed by its own digest"));
-    }
-    if is_rehearsal && !is_loopback(reference.repository.registry()) {
-        return Err(Failure::new(
-            Kind::Input,
-            format!(
-                "a rehearsed image cannot be pushed to `{reference}`: it is based on a stand-in"
-            ),
-        )
-        .hint("push it to a registry on 127.0.0.1, or build without `--rehearse`"));
-    }
-    Ok(())
-}
-
-fn is_loopback(registry: &str) -> bool {
-    let host = match registry.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => registry.split(':').next().unwrap_or_default(),
-    };
-    host == "localhost"
-        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// The output that loads the image into the engine, under its default name.
-const ENGINE: &str = "engine";
-
-/// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
-pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output, Failure> {
-    let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
-    let bad = |what: String| Failure::new(Kind::Input, what).hint(form);
-    let engine = |name: &str| -> Result<Output, Failure> {
-        let reference: ImageRef = name.parse().map_err(|e| {
-            Failure::caused(Kind::Input, format!("`--output {text}` does not name an image"), &e)
-                .hint("write the full name: `localhost/NAME:TAG`")
-        })?;
-        match (&reference.tag, &reference.digest) {
-            (Some(_), None) => Ok(Output::Engine { reference }),
-            _ => Err(bad(format!("`--output {text}` must contain a tag and no digest"))),
-        }
-    };
-    match text.split_once(':') {
-        None if text == ENGINE => engine(&name_in_engine(name)),
-        Some((ENGINE, name)) if !name.is_empty() => engine(name),
-        Some((_, "")) => Err(bad(format!("`--output {text}` does not name a place"))),
-        Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),
-        Some(("oci-archive", "-")) => {
-            Err(Failure::new(Kind::Input, "an archive cannot be written to standard output")
-                .hint("write it into a file: `--output oci-archive:FILE`"))
-        }
-        Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
-        Some(("registry", reference)) => {
-            let reference = reference.parse().map_err(|e| {
-                Failure::caused(Kind::Input, format!("`--output {text}` does not name an image"), &e)
-                    .hint("write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/official:latest`")
-            })?;
-            Ok(Output::Registry { reference })
-        }
-        _ => Err(bad(format!("`--output {text}` does not start with a known kind"))),
-    }
-}
-
 /// Returns the error that the record of a build could not be written, and what became of its image.
 fn unrecorded(record: &BuildRecord, error: Failure) -> Failure {
     let done = |output: &&OutputOutcome| {
@@ -699,25 +585,6 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
     ));
     text.line(format_args!("  record    {}", path.display()));
     text
-}
-
-/// Returns what was transferred to an output.
-pub(crate) fn moved(outcome: &OutputOutcome) -> String {
-    let bytes = size(outcome.layer_bytes_copied);
-    match (outcome.layers_copied, outcome.layers_mounted) {
-        (0, 0) => "no layers transferred".to_owned(),
-        (0, mounted) => format!("{} mounted, none transferred", counted(mounted, "layer")),
-        (copied, 0) => format!("{} copied, {bytes}", counted(copied, "layer")),
-        (copied, mounted) => {
-            format!("{} mounted, {copied} copied, {bytes}", counted(mounted, "layer"))
-        }
-    }
-}
-
-/// Returns the name on the registry that always means these bytes, if the output is on one.
-fn pushed_reference(output: &str, digest: &names::Digest) -> Option<ImageRef> {
-    let reference: ImageRef = output.strip_prefix("registry:")?.parse().ok()?;
-    Some(reference.repository.at(digest))
 }
 
 /// Returns the time with milliseconds, so that records of short builds are listed in their order.

@@ -15,9 +15,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Format, Global, Push, Tag};
-use crate::commands::build::{check_push, moved};
 use crate::global;
 use crate::output::{self, Page};
+use crate::outputs::{check_push, moved};
 use crate::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
 use crate::typed;

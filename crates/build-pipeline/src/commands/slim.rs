@@ -12,9 +12,9 @@ use serde::Serialize;
 use slim::{ChangedFile, WholeFile};
 
 use crate::cli::{Format, Global, Slim};
-use crate::commands::build::parse_output;
 use crate::global;
 use crate::output::{self, Page, counted};
+use crate::outputs::parse_output;
 use crate::reporter::size;
 use crate::sanitise::sanitise_line;
 use crate::typed;

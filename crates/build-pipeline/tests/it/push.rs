@@ -90,7 +90,7 @@ fn what_cannot_be_pushed_is_refused_before_anything_is_sent() {
         ("--track official,ollama --rehearse --digest-file digest", 2, "one track at a time"),
         ("--track official --rehearse --output oci-archive:-", 2, "standard output"),
     ] {
-        let ran = project.run(&line.replace("HOST", &host)).expect(code);
+        let ran = project.run(&line.replace("HOST", host)).expect(code);
         assert!(ran.stderr.contains(what), "{line}: {}", ran.stderr);
         assert!(!ran.stderr.contains("canary"), "{line}: {}", ran.stderr);
     }
