@@ -95,6 +95,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
         if reporter::Reporter::is_json(cli.global.progress) {
             output::talk_json();
         }
+        let error = typed::name_variables(error, &typed::from_variables(&command, &matches));
         output::error(&error);
         return Err(code_of(error.kind).into());
     }

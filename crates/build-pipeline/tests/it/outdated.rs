@@ -346,7 +346,7 @@ fn a_pin_on_hold_is_reported_with_its_reason_and_not_bumped_with_the_others() {
     assert_eq!((code, of("held").0.as_str()), (0, "held"));
     assert_eq!(of("held").1, "v1.1 breaks the build; `v1.1` was released");
     let ran = project.run(&format!("outdated held {mirror}")).expect(0);
-    ran.prints("held        held  v1.1 breaks the build").prints("1 pins: 1 held");
+    ran.prints("held        held  v1.1 breaks the build").prints("1 pin: 1 held");
     let marks = project.run(&format!("outdated held --format github {mirror}")).expect(0);
     assert_eq!(marks.stdout, "");
     // A pin that can no longer be fetched is a problem all the same.
