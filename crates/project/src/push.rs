@@ -70,6 +70,12 @@ async fn push(
     if client.target_digest(&named).await.map_err(failed)? == Some(image.manifest_digest.clone()) {
         return Ok(OutputState::UpToDate);
     }
+    if image.layers_elsewhere() > 0 && source.repository.is_none() {
+        let what =
+            format!("`{}` lacks layers, and does not name the base that has them", image.name);
+        return Err(Failure::new(Kind::Input, what)
+            .hint("name an image that contains its layers, or one on a registry"));
+    }
     let repository = &target.repository;
     let layers = LayerTarget { client, repository, transfer };
     layers.place(&image.layers, source, placed).await.map_err(|error| Failure::from(&error))?;

@@ -516,7 +516,8 @@ impl Session<'_> {
     }
 }
 
-/// Returns the error that the record of a build could not be written, and what became of its image.
+/// Returns the error that the record of a build could not be written, and says whether the image is
+/// complete.
 fn unrecorded(record: &BuildRecord, error: Failure) -> Failure {
     let done = |output: &&OutputOutcome| {
         matches!(output.state, OutputState::Written | OutputState::UpToDate)

@@ -95,3 +95,17 @@ fn what_cannot_be_pushed_is_refused_before_anything_is_sent() {
         assert!(!ran.stderr.contains("canary"), "{line}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn an_image_that_lacks_layers_and_names_no_base_is_refused() {
+    let project = Project::new();
+    let config = serde_json::json!({ "Env": ["PATH=/bin"], "Labels": { "a": "b" } });
+    crate::slim::image(&project, "image", &config);
+    let blobs = project.path("image/blobs/sha256");
+    let size = |path: &std::path::PathBuf| path.metadata().unwrap().len();
+    let largest = blobs.read_dir().unwrap().map(|one| one.unwrap().path()).max_by_key(size);
+    std::fs::remove_file(largest.unwrap()).unwrap();
+    let host = shared_registry().host();
+    let ran = project.run(&format!("push image {host}/push/lacking:1")).expect(2);
+    ran.says("does not name the base that has them");
+}
