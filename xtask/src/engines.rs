@@ -7,11 +7,11 @@
 //! apt.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::run::root;
+use crate::run::{at_root, root};
 use crate::say;
 
 /// The lines of README.md before and after a table.
@@ -48,11 +48,10 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
 
 /// Runs a test that prints a table, and returns the lines of the table.
 fn tested(test: &str, suites: &[&str]) -> Result<Vec<String>> {
-    let mut child = Command::new("cargo")
+    let mut child = at_root("cargo")?
         .args(["test", "--locked", "--package", "build-pipeline", "--features", "engines"])
         .args(["--test", "it", "--", "--exact", test, "--nocapture"])
         .env("BUILD_PIPELINE_TEST_SUITES", suites.join(","))
-        .current_dir(root()?)
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot run cargo")?;

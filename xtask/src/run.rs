@@ -21,6 +21,20 @@ pub(crate) fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Re
     command("cargo", arguments, environment)
 }
 
+/// Returns a command that runs in the root of the workspace, without the variables that cargo sets
+/// to describe xtask. With them, cargo would compile ring, and everything that uses it, again.
+pub(crate) fn at_root(program: &str) -> Result<Command> {
+    let mut command = Command::new(program);
+    command.current_dir(root()?);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    Ok(command)
+}
+
 /// Runs a program in the root of the workspace.
 pub(crate) fn command(
     program: &str,
@@ -29,17 +43,8 @@ pub(crate) fn command(
 ) -> Result<()> {
     let line = format!("{program} {}", arguments.join(" "));
     say(&format!("+ {line}"));
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(root()?);
-    // Cargo sets variables that describe xtask. With them, cargo would compile ring, and everything
-    // that uses it, again.
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
-            command.env_remove(&name);
-        }
-    }
-    command.envs(environment.iter().copied());
+    let mut command = at_root(program)?;
+    command.args(arguments).envs(environment.iter().copied());
     let status = command.status().with_context(|| format!("cannot run `{line}`"))?;
     if !status.success() {
         bail!("`{line}` failed: {status}");
@@ -51,7 +56,7 @@ pub(crate) fn command(
 /// model can write anything) are replaced.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     let line = format!("{program} {}", arguments.join(" "));
-    let output = Command::new(program).args(arguments).current_dir(root()?).output();
+    let output = at_root(program)?.args(arguments).output();
     let output = output.with_context(|| format!("cannot run `{line}`"))?;
     if !output.status.success() {
         bail!("`{line}` failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));

@@ -223,7 +223,7 @@ impl Delivery<'_> {
                 layer,
             };
             let file = layout::blob_path(path, &copy.layer.digest);
-            copies.spawn(async move { copy.into_file(&file).await });
+            copies.spawn(self.run.copies.track_future(async move { copy.into_file(&file).await }));
         }
         while !copies.is_empty() {
             self.one_copied(&mut copies).await?;

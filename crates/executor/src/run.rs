@@ -17,6 +17,7 @@ use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic}
 use sources::Tree;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 
 use crate::build_env::{Packages, RawBuild, Sink, StoredImage, Wheels};
 use crate::built::keys;
@@ -66,6 +67,8 @@ pub(crate) struct Run {
     pub(crate) keys: BTreeMap<String, Digest>,
     pub(crate) settings: Settings,
     pub(crate) on_event: OnEvent,
+    /// The copies of layers into files.
+    pub(crate) copies: TaskTracker,
     shared: Arc<Shared>,
     progress: Mutex<Progress>,
 }
@@ -103,7 +106,8 @@ impl Run {
     pub(crate) fn new(job: Job, shared: Arc<Shared>) -> Self {
         let Job { plan, settings, on_event } = job;
         let keys = keys(&plan);
-        Self { plan, keys, settings, on_event, shared, progress: Mutex::default() }
+        let copies = TaskTracker::new();
+        Self { plan, keys, settings, on_event, copies, shared, progress: Mutex::default() }
     }
 
     /// Runs the plan until it ends or `interrupt` completes.
@@ -119,8 +123,10 @@ impl Run {
                 None => End::Interrupted,
             },
         };
-        // Waits for them, so that nothing continues in the engine or the store.
+        // Waits for them, so that nothing continues in the engine, the store or an output.
         running.shutdown().await;
+        self.copies.close();
+        self.copies.wait().await;
         end
     }
 
